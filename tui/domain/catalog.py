@@ -1,0 +1,120 @@
+"""Machines, accelerators, regions and quota metrics of Vertex AI training, from the facts' tables.
+
+The tables are dated (documentation crawl of 2026-08-22); what the service says always wins over them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+SERVICE = "aiplatform.googleapis.com"
+REDUCTION_SERVER = "vertex-ai-restricted/training/reductionserver"
+
+ACCELERATOR_SHORT = {
+    "NVIDIA_TESLA_P100": "P100",
+    "NVIDIA_TESLA_V100": "V100",
+    "NVIDIA_TESLA_P4": "P4",
+    "NVIDIA_TESLA_T4": "T4",
+    "NVIDIA_TESLA_A100": "A100",
+    "NVIDIA_A100_80GB": "A100-80",
+    "NVIDIA_L4": "L4",
+    "NVIDIA_H100_80GB": "H100",
+    "NVIDIA_H100_MEGA_80GB": "H100M",
+    "NVIDIA_H200_141GB": "H200",
+    "NVIDIA_B200": "B200",
+    "NVIDIA_GB200": "GB200",
+    "NVIDIA_RTX_PRO_6000": "RTX6000",
+    "TPU_V2": "TPUv2",
+    "TPU_V3": "TPUv3",
+}
+"""Accelerator types of the API (vertex facts 1.4) and the short names used in tables."""
+
+_QUOTA_WORD = {
+    "NVIDIA_TESLA_P4": "nvidia_p4_gpus",
+    "NVIDIA_TESLA_P100": "nvidia_p100_gpus",
+    "NVIDIA_TESLA_V100": "nvidia_v100_gpus",
+    "NVIDIA_TESLA_T4": "nvidia_t4_gpus",
+    "NVIDIA_L4": "nvidia_l4_gpus",
+    "NVIDIA_TESLA_A100": "nvidia_a100_gpus",
+    "NVIDIA_A100_80GB": "nvidia_a100_80gb_gpus",
+    "NVIDIA_H100_80GB": "nvidia_h100_gpus",
+    "NVIDIA_H100_MEGA_80GB": "nvidia_h100_mega_gpus",
+    "NVIDIA_H200_141GB": "nvidia_h200_gpus",
+    "NVIDIA_B200": "nvidia_b200_gpus",
+    "NVIDIA_GB200": "nvidia_gb200_gpus",
+    "NVIDIA_RTX_PRO_6000": "nvidia_rtx_pro_6000_gpus",
+    "TPU_V2": "tpu_v2",
+    "TPU_V3": "tpu_v3",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A training machine type. `accelerator_counts` are the counts that may be asked for."""
+
+    name: str
+    vcpus: int
+    memory_gb: float
+    accelerators: tuple[tuple[str, tuple[int, ...]], ...]
+    tpu_topologies: tuple[str, ...] = ()
+
+
+@cache
+def _table(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((files("tui.domain") / "data" / name).read_text())
+    return loaded
+
+
+@cache
+def machines() -> dict[str, Machine]:
+    """Every documented training machine type, by name."""
+    found = {}
+    for name, raw in _table("machines.json")["machines"].items():
+        pairs = [(kind, tuple(counts)) for kind, counts in raw.get("attachable", {}).items()]
+        if raw.get("accelerator_type"):
+            pairs.append((raw["accelerator_type"], tuple(raw["accelerator_count"])))
+        found[name] = Machine(
+            name,
+            int(raw.get("vcpu") or 0),
+            float(raw.get("ram_gb") or 0),
+            tuple(pairs),
+            tuple(raw.get("tpu_topologies", ())),
+        )
+    return found
+
+
+def quota_metrics(
+    machine_type: str, accelerator_type: str, accelerator_count: int, *, preemptible: bool
+) -> dict[str, int]:
+    """Training quota metrics (without the service's prefix) that one replica takes, and how much.
+
+    Accelerators by type; CPUs for the N1 and E2 families, the only CPU metric whose name is known
+    (vertex facts 7.2). Spot and Flex-start draw on the preemptible twins.
+    """
+    stem = "custom_model_training_" + ("preemptible_" if preemptible else "")
+    taken: dict[str, int] = {}
+    if accelerator_count and accelerator_type in _QUOTA_WORD:
+        taken[stem + _QUOTA_WORD[accelerator_type]] = accelerator_count
+    machine = machines().get(machine_type)
+    if machine is not None and machine_type.startswith(("n1-", "e2-")):
+        taken[stem + "cpus"] = machine.vcpus
+    return taken
+
+
+def all_quota_metrics() -> list[str]:
+    """Names of every training quota metric known here, standard and preemptible."""
+    words = ["cpus", *dict.fromkeys(_QUOTA_WORD.values())]
+    stems = ("custom_model_training_", "custom_model_training_preemptible_")
+    return [
+        stem + word for stem in stems for word in words if not (word.startswith("tpu") and stem == stems[1])
+    ]
+
+
+@cache
+def region_accelerators() -> dict[str, tuple[str, ...]]:
+    """Accelerators documented for training in each region, as the documentation names them."""
+    return {r: tuple(v["training"]) for r, v in _table("region_accelerators.json")["regions"].items()}

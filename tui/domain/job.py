@@ -1,0 +1,146 @@
+"""A job as every backend reports it: pools by position, replicas by name, times in UTC.
+
+What the service does not say is `None`, never a guess: Vertex reports no state of a single replica, so
+`infer_replicas` derives it from the job's state and its error text, and says `UNKNOWN` otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from tui.domain.progress import Progress
+from tui.domain.states import JobState
+
+ROLES = ("primary", "worker", "reducer", "evaluator")
+
+# The documented sentences about a dead replica (vertex facts 13.1, rules 1 and 2).
+_REPLICA_EXIT = re.compile(
+    r"replica (?P<replica>workerpool\d+-\d+) (?:ran out of memory and )?"
+    r"exited with a non-zero status of (?P<code>\d+)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPool:
+    """One of the four positions of a custom job. `replicas` is 0 for a skipped position."""
+
+    position: int
+    replicas: int
+    machine_type: str = ""
+    accelerator_type: str = ""
+    accelerator_count: int = 0
+    image: str = ""
+    reduction_server: bool = False
+
+    @property
+    def role(self) -> str:
+        """The field's word for this position; pool 2 holds reducers only when its image says so."""
+        if self.position == 2 and not self.reduction_server:
+            return "parameter server"
+        return ROLES[self.position] if self.position < len(ROLES) else f"pool {self.position}"
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One machine of a job, e.g. `workerpool1-3`."""
+
+    id: str
+    pool: int
+    index: int
+    role: str
+    state: JobState = JobState.UNKNOWN
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobError:
+    """`google.rpc.Status` of an ended job."""
+
+    code: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job of any backend. `name` is the full resource name and its key everywhere."""
+
+    name: str
+    id: str
+    display_name: str
+    state: JobState
+    native_state: str
+    context: str
+    region: str
+    create_time: datetime | None = None
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    update_time: datetime | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    error: JobError | None = None
+    pools: tuple[WorkerPool, ...] = ()
+    strategy: str = "STANDARD"
+    timeout: timedelta | None = None
+    replicas: tuple[Replica, ...] = ()
+    progress: Progress = field(default_factory=Progress)
+    web_access_uris: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def spot(self) -> bool:
+        """Runs on machines that can be taken away."""
+        return self.strategy == "SPOT"
+
+    @property
+    def replica_count(self) -> int:
+        """Replicas over all pools, reducers and evaluators included."""
+        return sum(pool.replicas for pool in self.pools)
+
+    @property
+    def accelerators(self) -> dict[str, int]:
+        """Total accelerators by type, over all pools."""
+        total: dict[str, int] = {}
+        for pool in self.pools:
+            if pool.accelerator_type and pool.accelerator_count:
+                count = pool.accelerator_count * pool.replicas
+                total[pool.accelerator_type] = total.get(pool.accelerator_type, 0) + count
+        return total
+
+    def duration(self, now: datetime) -> timedelta | None:
+        """Time since the first RUNNING, up to the end or `now`; `None` before it ever ran."""
+        if self.start_time is None:
+            return None
+        return (self.end_time or now) - self.start_time
+
+    def age(self, now: datetime) -> timedelta | None:
+        """Time since it was created."""
+        return None if self.create_time is None else now - self.create_time
+
+
+def infer_replicas(
+    pools: tuple[WorkerPool, ...], state: JobState, error: JobError | None
+) -> tuple[Replica, ...]:
+    """Replicas of a job with the state that its service's words allow us to claim.
+
+    RUNNING means that all workers are available; SUCCEEDED means that the primary exited 0 and the
+    others were shut down (no exit code of theirs is reported); in a FAILED job only the replica that the
+    error names is known (vertex facts 1.10, 3.8).
+    """
+    dead: dict[str, int] = {}
+    if error is not None:
+        dead = {m["replica"]: int(m["code"]) for m in _REPLICA_EXIT.finditer(error.message)}
+    found = []
+    for pool in pools:
+        for index in range(pool.replicas):
+            replica_id = f"workerpool{pool.position}-{index}"
+            own, code = state, None
+            if replica_id in dead:
+                own, code = JobState.FAILED, dead[replica_id]
+            elif state is JobState.SUCCEEDED and pool.position == 0:
+                code = 0
+            elif state is JobState.FAILED:
+                own = JobState.UNKNOWN
+            found.append(Replica(replica_id, pool.position, index, pool.role, own, code))
+    return tuple(found)

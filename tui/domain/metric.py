@@ -1,0 +1,54 @@
+"""Time series of a job's replicas, where 'not measured' is a value of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+CPU = "cpu/utilization"
+MEMORY = "memory/utilization"
+GPU = "accelerator/utilization"
+GPU_MEMORY = "accelerator/memory/utilization"
+NET_IN = "network/received_bytes_count"
+NET_OUT = "network/sent_bytes_count"
+
+TRAINING_PREFIX = "ml.googleapis.com/training/"
+TRAINING_METRICS = (CPU, MEMORY, GPU, GPU_MEMORY, NET_IN, NET_OUT)
+"""Metric types of custom training, without their prefix (vertex facts 6.1)."""
+
+UNITS = {CPU: "1", MEMORY: "1", GPU: "1", GPU_MEMORY: "1", NET_IN: "By/s", NET_OUT: "By/s"}
+"""UCUM units as shown; the byte counters are read as rates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One metric of one replica (and one accelerator of it), oldest point first."""
+
+    metric: str
+    replica: str
+    accelerator: str
+    unit: str
+    points: tuple[tuple[datetime, float], ...]
+    labels: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def latest(self) -> tuple[datetime, float] | None:
+        """The newest point, or `None` where nothing has been measured yet."""
+        return self.points[-1] if self.points else None
+
+
+@dataclass(frozen=True, slots=True)
+class NotMeasured:
+    """A metric for which no sample exists, and the reason where one is known."""
+
+    metric: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsReading:
+    """What one look at a job's metrics found; every asked metric is in exactly one of the two."""
+
+    series: tuple[Series, ...]
+    not_measured: tuple[NotMeasured, ...]
+    read_at: datetime

@@ -1,0 +1,62 @@
+"""One job state for every backend, and how Vertex's own states map to it.
+
+The native state stays beside ours wherever a job is shown, so nothing is collapsed: QUEUED and PENDING
+mean different things to a person waiting for capacity.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class JobState(StrEnum):
+    """Where a job, or one of its replicas, is in its life."""
+
+    QUEUED = "QUEUED"
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    RESTARTING = "RESTARTING"
+    SUSPENDED = "SUSPENDED"
+    CANCELLING = "CANCELLING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    EXPIRED = "EXPIRED"
+    SKIPPED = "SKIPPED"
+    UNKNOWN = "UNKNOWN"
+
+    @property
+    def terminal(self) -> bool:
+        """No further change can come."""
+        return self in _TERMINAL
+
+    @property
+    def active(self) -> bool:
+        """Holds or may soon hold machines."""
+        return not self.terminal and self is not JobState.UNKNOWN
+
+
+_TERMINAL = frozenset(
+    {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.EXPIRED, JobState.SKIPPED}
+)
+
+# JobState of google.cloud.aiplatform.v1 (vertex facts 1.10). PAUSED and UPDATING belong to other job
+# kinds; PARTIALLY_SUCCEEDED is final and nearer to a success than to anything else.
+_VERTEX = {
+    "JOB_STATE_QUEUED": JobState.QUEUED,
+    "JOB_STATE_PENDING": JobState.PENDING,
+    "JOB_STATE_RUNNING": JobState.RUNNING,
+    "JOB_STATE_SUCCEEDED": JobState.SUCCEEDED,
+    "JOB_STATE_FAILED": JobState.FAILED,
+    "JOB_STATE_CANCELLING": JobState.CANCELLING,
+    "JOB_STATE_CANCELLED": JobState.CANCELLED,
+    "JOB_STATE_PAUSED": JobState.SUSPENDED,
+    "JOB_STATE_EXPIRED": JobState.EXPIRED,
+    "JOB_STATE_UPDATING": JobState.RESTARTING,
+    "JOB_STATE_PARTIALLY_SUCCEEDED": JobState.SUCCEEDED,
+}
+
+
+def from_vertex(native: str) -> JobState:
+    """Our state for a Vertex state name; a name from the future becomes UNKNOWN, never an error."""
+    return _VERTEX.get(native, JobState.UNKNOWN)

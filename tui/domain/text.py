@@ -1,0 +1,42 @@
+"""Text from outside made safe to show: no control sequence survives, everything else does."""
+
+from __future__ import annotations
+
+import re
+
+# Escape sequences are dropped whole (CSI, OSC and the other string kinds, then two-byte ones), so that
+# coloured output stays readable; a control character that is left over is shown as its picture.
+_SEQUENCE = re.compile(
+    r"""
+    (?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]            # CSI … final byte
+    | (?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])      # OSC, DCS, SOS, PM, APC …
+      [^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|$)    # … up to BEL, ST or the end
+    | \x1b[ -/]*[0-~]                           # other escapes
+    """,
+    re.VERBOSE,
+)
+_LEFT_OVER = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\n]")
+TAB = 4
+
+
+def plain(text: str) -> str:
+    """`text` on one line with nothing a terminal would obey.
+
+    Escape sequences vanish, tabs become spaces, other control characters and direction overrides are
+    shown as a visible stand-in: a log can't move the cursor, set the title or hide what it says.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return _LEFT_OVER.sub(_picture, _SEQUENCE.sub("", text).expandtabs(TAB))
+
+
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 0x7F else "\ufffd"
+
+
+def clip(text: str, width: int) -> str:
+    """`text` cut to `width` characters, the cut shown by an ellipsis."""
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…"

@@ -1,0 +1,66 @@
+"""Settings of one emulator: `config.yaml` in its state directory, all optional."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+
+class ConfigError(Exception):
+    """The file can't be used; the message says where and why."""
+
+
+class EmulatorConfig(BaseModel):
+    """How this emulator behaves. Times are in seconds."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    provisioning_seconds: float = Field(1.0, ge=0)
+    """Time a job stays PENDING, as if machines were being started."""
+
+    grace_seconds: float = Field(30.0, ge=0)
+    """Between SIGTERM and SIGKILL on a Spot preemption or a timeout."""
+
+    cancel_grace_seconds: float = Field(3.0, ge=0)
+    """The same for a cancel and for the workers once the primary has ended. Not documented for Vertex."""
+
+    sample_period: float = Field(2.0, gt=0)
+    """Between two samples of a replica's CPU, memory, network and GPU. The cloud's is 60."""
+
+    restart_delay_seconds: float = Field(1.0, ge=0)
+    """Before a new attempt after a preemption or a transient exit."""
+
+    images: dict[str, list[str]] = Field(default_factory=dict)
+    """Image pattern (shell wildcards) → command line that stands for its entry point. Looked up before
+    the built-in table."""
+
+    quotas: dict[str, int] = Field(default_factory=dict)
+    """Limit of a training quota metric (`custom_model_training_…`, with or without the service's prefix;
+    `METRIC@REGION` for one region). -1 is unlimited."""
+
+    project_number: str = "100000000001"
+    """What stands where the cloud puts the project's number."""
+
+
+def load_config(path: Path) -> EmulatorConfig:
+    """Read `path`; a missing file means all defaults.
+
+    Raises:
+        ConfigError: naming the file, the line or field, and what is wrong with it.
+    """
+    try:
+        raw: Any = yaml.safe_load(path.read_text()) if path.exists() else {}
+        return EmulatorConfig.model_validate(raw or {})
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f":{mark.line + 1}" if mark else ""
+        raise ConfigError(f"{path}{where}: not valid YAML: {getattr(error, 'problem', error)}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(f"{path}: {field}: {first['msg']}") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error

@@ -1,0 +1,81 @@
+"""What the emulator's parts need of each other: control plane, runner, logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from google.cloud.aiplatform_v1.types import custom_job as custom_job_types
+
+from tui.emulator.paths import AttemptDir
+from tui.emulator.plan import AttemptPlan, AttemptStatus
+
+CustomJobPb = custom_job_types.CustomJob.pb()
+"""The plain protobuf class of a CustomJob."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """Identity of a job, enough to find its files, logs and series."""
+
+    project: str
+    location: str
+    id: str
+
+    @property
+    def name(self) -> str:
+        return f"projects/{self.project}/locations/{self.location}/customJobs/{self.id}"
+
+
+class JobCatalog(Protocol):
+    """Control plane, as the observability services see it. All calls are fast and local."""
+
+    def find(self, job_id: str) -> JobRecord | None: ...
+
+    def list(self, project: str | None = None) -> Sequence[JobRecord]: ...
+
+    def quota_limit(self, project: str, region: str, metric: str) -> int: ...
+
+    def quota_usage(self, project: str, region: str) -> Mapping[str, int]:
+        """Amounts held by PENDING and RUNNING jobs, by metric without the service's prefix."""
+        ...
+
+    def regions(self, project: str) -> Sequence[str]:
+        """Locations in which this project has jobs, and the default ones."""
+        ...
+
+
+class LogSink(Protocol):
+    """Where the control plane writes what the platform says, and hands over replicas' output."""
+
+    async def service_message(
+        self, job: JobRecord, text: str, severity: str = "INFO", at: float | None = None
+    ) -> None:
+        """One line under task_name `service`; `at` is in seconds since the epoch, default now."""
+
+    def watch(self, job: JobRecord, attempt: AttemptDir, replicas: Sequence[str]) -> None:
+        """Start turning this attempt's output files into entries. Idempotent; offsets survive a crash."""
+
+    async def drain(self, job: JobRecord) -> None:
+        """Return when all output that the job's ended attempts wrote is stored, then stop watching."""
+
+    async def forget(self, job: JobRecord) -> None:
+        """The job was deleted: stop watching. Its entries stay, as in the cloud."""
+
+
+class Runner(Protocol):
+    """One attempt's runner process, seen from the server."""
+
+    def start(self, attempt: AttemptDir, plan: AttemptPlan) -> None:
+        """Save the plan and spawn the runner in its own session. Raises OSError."""
+
+    def status(self, attempt: AttemptDir) -> AttemptStatus:
+        """What the runner recorded; `outcome` is "lost" when it is gone without one, and then every
+        process that it left behind has been killed."""
+
+    def command(self, attempt: AttemptDir, command: Mapping[str, object]) -> None:
+        """Append one command (see `tui.emulator.plan`)."""
+
+    def alive(self, attempt: AttemptDir) -> bool:
+        """The runner process recorded there is the one that runs (pid, start time and boot agree)."""

@@ -1,0 +1,170 @@
+"""Where one emulator keeps everything: a directory that only its user may enter.
+
+Standard library only: the runner and the command line import this without paying for gRPC.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+SOCKET_LIMIT = 100
+"""Longest usable path of a Unix socket, in bytes; the kernel's own limit is 107."""
+
+
+class StateDirError(Exception):
+    """The state directory can't be used; the message says which, why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateDir:
+    """Paths under one state directory.
+
+    Layout::
+
+        emulator.lock            held (flock) by the one server for as long as it lives
+        emulator.json            pid, socket, rest, state_dir, started_at; written when ready
+        emulator.sock            the gRPC endpoint
+        emulator.log             the server's own log
+        config.yaml              settings of this emulator, if any
+        token                    bearer token of the REST endpoint
+        state.db                 jobs and operations (only the server writes)
+        logs.db                  log entries and read offsets (only the server writes)
+        buckets/BUCKET/…         what gs://BUCKET and /gcs/BUCKET mean here
+        jobs/ID/attempt-N/       one run of the whole job, see `AttemptDir`
+    """
+
+    root: Path
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "emulator.lock"
+
+    @property
+    def info(self) -> Path:
+        return self.root / "emulator.json"
+
+    @property
+    def socket(self) -> Path:
+        return self.root / "emulator.sock"
+
+    @property
+    def log(self) -> Path:
+        return self.root / "emulator.log"
+
+    @property
+    def config(self) -> Path:
+        return self.root / "config.yaml"
+
+    @property
+    def token(self) -> Path:
+        return self.root / "token"
+
+    @property
+    def database(self) -> Path:
+        return self.root / "state.db"
+
+    @property
+    def log_database(self) -> Path:
+        return self.root / "logs.db"
+
+    @property
+    def buckets(self) -> Path:
+        return self.root / "buckets"
+
+    def job(self, job_id: str) -> Path:
+        """Directory of one job's attempts."""
+        return self.root / "jobs" / job_id
+
+    def attempt(self, job_id: str, attempt: int) -> AttemptDir:
+        """Directory of attempt 1, 2, … of a job."""
+        return AttemptDir(self.job(job_id) / f"attempt-{attempt}")
+
+    def attempts(self, job_id: str) -> list[AttemptDir]:
+        """Attempts that exist on disk, in order."""
+        found = self.job(job_id).glob("attempt-*")
+        return [AttemptDir(p) for p in sorted(found, key=lambda p: int(p.name.split("-")[1]))]
+
+    @property
+    def target(self) -> str:
+        """gRPC target of the socket."""
+        return f"unix:{self.socket}"
+
+    def prepare(self) -> None:
+        """Create the directory for this user alone.
+
+        Raises:
+            StateDirError: when it can't be made, belongs to someone else or its path is too long.
+        """
+        if len(os.fsencode(self.socket)) > SOCKET_LIMIT:
+            raise StateDirError(
+                f"the path {self.socket} is too long for a Unix socket ({SOCKET_LIMIT} bytes at most); "
+                "choose a shorter state directory"
+            )
+        try:
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self.root.stat().st_uid != os.getuid():
+                raise StateDirError(f"{self.root} belongs to another user; choose another state directory")
+            self.root.chmod(0o700)
+            self.buckets.mkdir(exist_ok=True)
+        except OSError as error:
+            raise StateDirError(f"can't use the state directory {self.root}: {error.strerror}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptDir:
+    """Files of one attempt. The runner writes all of them but `plan` and `commands`.
+
+    `REPLICA.stdout` and `REPLICA.stderr` hold exactly what the replica wrote. Beside each,
+    `….stamps` is a sequence of 16-byte records, two little-endian signed 64-bit numbers (size of the
+    output file in bytes, time in ns since the epoch), appended each time the file was seen to have
+    grown: a line that ends at offset o was written no later than the first stamp whose size is ≥ o.
+    So lines keep their times while no server is there to read them.
+    """
+
+    root: Path
+
+    @property
+    def number(self) -> int:
+        """1 for the first attempt."""
+        return int(self.root.name.split("-")[1])
+
+    @property
+    def plan(self) -> Path:
+        """What to run, as `AttemptPlan` JSON; written whole before the runner starts."""
+        return self.root / "plan.json"
+
+    @property
+    def commands(self) -> Path:
+        """JSON lines appended by the server and obeyed by the runner, see `tui.emulator.plan`."""
+        return self.root / "commands.jsonl"
+
+    @property
+    def database(self) -> Path:
+        """Runner's record: processes, exit codes, samples. Read-only for the server."""
+        return self.root / "runner.db"
+
+    @property
+    def runner_log(self) -> Path:
+        return self.root / "runner.log"
+
+    def output(self, replica: str, stream: str) -> Path:
+        """Output file of one replica; `stream` is "stdout" or "stderr"."""
+        return self.root / f"{replica}.{stream}"
+
+    def stamps(self, replica: str, stream: str) -> Path:
+        return self.root / f"{replica}.{stream}.stamps"
+
+    def workdir(self, replica: str) -> Path:
+        """The replica's own working directory (its boot disk, so to say)."""
+        return self.root / f"{replica}.work"
+
+
+def default_state_dir() -> StateDir:
+    """`$VXTUI_STATE_DIR/emulator`, else below the user's state directory."""
+    base = os.environ.get("VXTUI_STATE_DIR")
+    if base:
+        return StateDir(Path(base) / "emulator")
+    home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    return StateDir(home / "vxtui" / "emulator")

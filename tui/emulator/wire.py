@@ -1,0 +1,136 @@
+"""Handlers once, on two wires: every method is declared here and served by gRPC and by REST.
+
+A handler takes plain protobuf and returns plain protobuf. It refuses by raising `WireError`, which each
+wire turns into its own form with google.rpc details (facts: clients, 'Connecting without TLS').
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from google.protobuf import any_pb2
+from google.protobuf.message import Message
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+
+log = logging.getLogger(__name__)
+
+Context = grpc.aio.ServicerContext  # type: ignore[type-arg]
+Unary = Callable[[Any], Awaitable[Message]]
+Bidi = Callable[[AsyncIterator[Any]], AsyncIterator[Message]]
+
+
+class WireError(Exception):
+    """An error with a google.rpc code, as a client will see it."""
+
+    def __init__(self, code: int, message: str, details: Sequence[Message] = ()) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = tuple(details)
+
+    def status(self) -> status_pb2.Status:
+        """The google.rpc.Status that travels in the trailer or in the JSON body."""
+        packed = []
+        for detail in self.details:
+            box = any_pb2.Any()
+            box.Pack(detail)
+            packed.append(box)
+        return status_pb2.Status(code=self.code, message=self.message, details=packed)
+
+
+def invalid(*problems: tuple[str, str]) -> WireError:
+    """INVALID_ARGUMENT for (field path, what is wrong and what would be right) pairs."""
+    detail = error_details_pb2.BadRequest(
+        field_violations=[
+            error_details_pb2.BadRequest.FieldViolation(field=f, description=d) for f, d in problems
+        ]
+    )
+    text = "; ".join(f"{f}: {d}" if f else d for f, d in problems)
+    return WireError(code_pb2.INVALID_ARGUMENT, text, [detail])
+
+
+def not_found(kind: str, name: str) -> WireError:
+    """NOT_FOUND with the resource named."""
+    detail = error_details_pb2.ResourceInfo(resource_type=kind, resource_name=name)
+    return WireError(code_pb2.NOT_FOUND, f"The {kind} {name} does not exist.", [detail])
+
+
+def failed_precondition(subject: str, description: str) -> WireError:
+    """FAILED_PRECONDITION with what has to change first."""
+    violation = error_details_pb2.PreconditionFailure.Violation(
+        type="STATE", subject=subject, description=description
+    )
+    detail = error_details_pb2.PreconditionFailure(violations=[violation])
+    return WireError(code_pb2.FAILED_PRECONDITION, description, [detail])
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One RPC: full service name, method name, plain protobuf classes and its handler."""
+
+    service: str
+    name: str
+    request: type[Message]
+    response: type[Message]
+    unary: Unary | None = None
+    bidi: Bidi | None = None
+
+
+def grpc_handlers(methods: Iterable[Method]) -> list[grpc.GenericRpcHandler]:
+    """Generic handlers for a `grpc.aio` server, one per service."""
+    services: dict[str, dict[str, grpc.RpcMethodHandler]] = {}
+    for method in methods:
+        make = grpc.unary_unary_rpc_method_handler if method.unary else grpc.stream_stream_rpc_method_handler
+        services.setdefault(method.service, {})[method.name] = make(
+            _unary(method) if method.unary else _bidi(method),
+            request_deserializer=method.request.FromString,
+            response_serializer=method.response.SerializeToString,
+        )
+    return [grpc.method_handlers_generic_handler(name, found) for name, found in services.items()]
+
+
+def _unary(method: Method) -> Callable[[Any, Context], Awaitable[Message]]:
+    async def serve(request: Any, context: Context) -> Message:
+        assert method.unary is not None
+        try:
+            return await method.unary(request)
+        except WireError as error:
+            return await _abort(context, error)
+        except Exception:
+            log.exception("%s.%s failed", method.service, method.name)
+            return await _abort(context, internal())
+
+    return serve
+
+
+def _bidi(method: Method) -> Callable[[AsyncIterator[Any], Context], AsyncIterator[Message]]:
+    async def serve(requests: AsyncIterator[Any], context: Context) -> AsyncIterator[Message]:
+        assert method.bidi is not None
+        try:
+            async for response in method.bidi(requests):
+                yield response
+        except WireError as error:
+            await _abort(context, error)
+        except Exception:
+            log.exception("%s.%s failed", method.service, method.name)
+            await _abort(context, internal())
+
+    return serve
+
+
+def internal() -> WireError:
+    """INTERNAL for a defect of ours; the cause is in the emulator's log, not on the wire."""
+    return WireError(
+        code_pb2.INTERNAL, "The emulator failed on this call; `vxtui emulator logs` has the reason."
+    )
+
+
+async def _abort(context: Context, error: WireError) -> Any:
+    status = error.status()
+    trailer = (("grpc-status-details-bin", status.SerializeToString()),)
+    code = next(c for c in grpc.StatusCode if c.value[0] == error.code)
+    await context.abort(code, error.message, trailing_metadata=trailer)

@@ -1,0 +1,25 @@
+"""What every screen and verb shares: the open context, the settings, and whether it may change things."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from tui.backends.base import Backend
+from tui.config import Settings
+
+
+def now() -> datetime:
+    """The current time; tests replace `Session.clock` instead of patching this."""
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class Session:
+    """One run of the console or of a verb."""
+
+    backend: Backend
+    settings: Settings
+    read_only: bool = False
+    clock: Callable[[], datetime] = field(default=now)
