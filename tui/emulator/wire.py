@@ -18,7 +18,7 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 log = logging.getLogger(__name__)
 
-Context = grpc.aio.ServicerContext  # type: ignore[type-arg]
+Context = Any  # grpc.aio.ServicerContext: generic in its stubs, not at run time
 Unary = Callable[[Any], Awaitable[Message]]
 Bidi = Callable[[AsyncIterator[Any]], AsyncIterator[Message]]
 
