@@ -1,0 +1,75 @@
+"""Cancel, and the death of the emulator: nothing is left over, nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.shell import Home, home, wait_for
+
+COUNTER = "import time,sys\nfor i in range({n}): print(f'line {{i}}', flush=True); time.sleep({pause})\nsys.exit({code})"
+
+
+@pytest.fixture
+def place() -> Iterator[Home]:
+    with home() as found:
+        yield found
+
+
+def profile(place: Home, code: str, replicas: int = 2, name: str = "count") -> Path:
+    """A profile whose replicas run `code` with the plain interpreter."""
+    pool = {
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "containerSpec": {"imageUri": "python:3.11", "command": ["python3", "-c", code]},
+    }
+    pools = [{**pool, "replicaCount": 1}]
+    if replicas > 1:
+        pools.append({**pool, "replicaCount": replicas - 1})
+    path = place.root / f"{name}.yaml"
+    path.write_text(json.dumps({"displayName": name, "jobSpec": {"workerPoolSpecs": pools}}))
+    return path
+
+
+def running(place: Home, job_id: str) -> bool:
+    return bool(place.json("describe", job_id)["job"]["state"] == "RUNNING")
+
+
+def launch(place: Home, path: Path) -> str:
+    job_id = str(place.json("launch", str(path), "--yes")["job"]["id"])
+    wait_for(lambda: running(place, job_id), "RUNNING")
+    return job_id
+
+
+def test_cancel_leaves_no_process(place: Home) -> None:
+    # A grandchild in a session of its own is what a launcher's workers look like.
+    code = (
+        "import subprocess,sys,time;"
+        "subprocess.Popen([sys.executable,'-c','import time; time.sleep(600)'],start_new_session=True);"
+        "time.sleep(600)"
+    )
+    job_id = launch(place, profile(place, code))
+    wait_for(lambda: len(place.job_processes(job_id)) >= 4, "two replicas and their children")
+    assert place.run("cancel", job_id, "--yes").returncode == 0
+    wait_for(lambda: place.json("describe", job_id)["job"]["state"] == "CANCELLED", "CANCELLED", seconds=15)
+    assert place.job_processes(job_id) == []
+
+
+def test_a_killed_emulator_loses_neither_the_job_nor_its_log(place: Home) -> None:
+    lines = 120
+    job_id = launch(place, profile(place, COUNTER.format(n=lines, pause=0.05, code=3)))
+    os.kill(place.emulator_pid(), signal.SIGKILL)
+    job = wait_for(
+        lambda: next((j for j in place.jobs() if j["state"] == "FAILED"), None), "the true end", every=0.5
+    )
+    failed = {r["id"]: r["exit_code"] for r in job["replicas"] if r["exit_code"]}
+    assert 3 in failed.values()
+    out = place.run("logs", job_id, "--json").stdout.splitlines()
+    entries = [json.loads(line) for line in out]
+    for replica in failed:
+        texts = [e["message"] for e in entries if e["replica"] == replica]
+        assert [t for t in texts if t.startswith("line ")] == [f"line {i}" for i in range(lines)]

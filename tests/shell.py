@@ -1,0 +1,120 @@
+"""Runs the real `vxtui` in a home of its own, as a person's shell would."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+
+T = TypeVar("T")
+VXTUI = str(Path(sys.executable).parent / "vxtui")
+
+
+def wait_for(look: Callable[[], T | None], what: str, seconds: float = 120, every: float = 0.1) -> T:
+    """The first truthy answer of `look`, or a failure that says what was waited for."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = look()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {seconds:.0f} s in vain for {what}")
+        time.sleep(every)
+
+
+@dataclass
+class Home:
+    """A state directory, a config directory and nothing shared with other tests."""
+
+    root: Path
+
+    @property
+    def state(self) -> Path:
+        return self.root / "s" / "emulator"
+
+    @property
+    def env(self) -> dict[str, str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("VXTUI_", "GOOGLE_", "CLOUDSDK_"))}
+        return kept | {
+            "VXTUI_STATE_DIR": str(self.root / "s"),
+            "XDG_CONFIG_HOME": str(self.root / "c"),
+            "XDG_STATE_HOME": str(self.root / "x"),
+            "HOME": str(self.root),
+            "NO_COLOR": "1",
+            "PYTHONWARNINGS": "ignore",
+        }
+
+    def popen(self, *args: str, **kw: Any) -> subprocess.Popen[str]:
+        """Start `vxtui ARGS` with pipes."""
+        kw.setdefault("stdout", subprocess.PIPE)
+        kw.setdefault("stderr", subprocess.PIPE)
+        return subprocess.Popen(
+            [VXTUI, *args], env=self.env, text=True, stdin=subprocess.DEVNULL, cwd=self.root, **kw
+        )
+
+    def run(self, *args: str, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+        """Run `vxtui ARGS` to its end."""
+        with self.popen(*args) as process:
+            try:
+                out, err = process.communicate(timeout=timeout)
+            except BaseException:
+                process.kill()
+                raise
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def json(self, *args: str, timeout: float = 240, code: int = 0) -> Any:
+        """Run with `--json`, check the exit code and parse what it printed."""
+        done = self.run(*args, "--json", timeout=timeout)
+        assert done.returncode == code, f"{args}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stdout + done.stderr
+        return json.loads(done.stdout)
+
+    def jobs(self) -> list[dict[str, Any]]:
+        return list(self.json("jobs")["jobs"])
+
+    def job_processes(self, job_id: str) -> list[psutil.Process]:
+        """Processes that carry this job's id in their environment, the runner's children and theirs."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get("CLOUD_ML_JOB_ID") == job_id:
+                    found.append(process)
+            except psutil.Error:
+                continue
+        return found
+
+    def emulator_pid(self) -> int:
+        return int(json.loads((self.state / "emulator.json").read_text())["pid"])
+
+
+@contextmanager
+def home() -> Iterator[Home]:
+    """A fresh `Home`; at the end its emulator is stopped, and so is every job that still runs there."""
+    place = Home(Path(tempfile.mkdtemp(prefix="vx")))
+    (place.root / "c").mkdir()
+    try:
+        yield place
+    finally:
+        try:
+            left = []
+            if (place.state / "emulator.json").exists():
+                for job in place.jobs():
+                    if job["state"] in {"QUEUED", "PENDING", "RUNNING", "RESTARTING"}:
+                        place.run("cancel", job["id"], "--yes")
+                    left.append(job["id"])
+                place.run("emulator", "stop")
+            for process in (p for i in left for p in place.job_processes(i)):
+                process.kill()
+        finally:
+            shutil.rmtree(place.root, ignore_errors=True)

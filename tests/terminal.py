@@ -1,0 +1,94 @@
+"""A real pty with a terminal emulator behind it: press keys, read the screen, keep every byte."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Callable, Sequence
+
+import pyte
+
+KEYS = {
+    "enter": "\r",
+    "esc": "\x1b",
+    "tab": "\t",
+    "up": "\x1b[A",
+    "down": "\x1b[B",
+    "ctrl+q": "\x11",
+    "ctrl+p": "\x10",
+    "space": " ",
+}
+
+
+class Terminal:
+    """One program on one pty. `raw` holds every byte it wrote."""
+
+    def __init__(self, argv: Sequence[str], env: dict[str, str], columns: int = 120, rows: int = 40) -> None:
+        self.screen = pyte.Screen(columns, rows)
+        self._stream = pyte.ByteStream(self.screen)
+        self.raw = bytearray()
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        full = env | {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
+        full.pop("NO_COLOR", None)
+        self.process = subprocess.Popen(
+            argv, stdin=slave, stdout=slave, stderr=slave, env=full, start_new_session=True, close_fds=True
+        )
+        os.close(slave)
+
+    def pump(self, seconds: float = 0.05) -> None:
+        """Read what is there, waiting at most `seconds` for the first byte."""
+        while select.select([self._master], [], [], seconds)[0]:
+            try:
+                data = os.read(self._master, 65536)
+            except OSError:
+                return
+            if not data:
+                return
+            self.raw += data
+            # Answers that a real terminal would give are not needed: Textual asks and goes on without.
+            self._stream.feed(data)
+            seconds = 0
+
+    @property
+    def text(self) -> str:
+        return "\n".join(line.rstrip() for line in self.screen.display)
+
+    def wait(self, look: str | Callable[[str], bool], seconds: float = 60) -> str:
+        """Pump until `look` (a text or a predicate over the screen) holds; return the screen."""
+        found = (lambda text: look in text) if isinstance(look, str) else look
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self.pump()
+            if found(self.text):
+                return self.text
+            if self.process.poll() is not None:
+                break
+        raise AssertionError(f"the screen never showed {look!r}; it shows:\n{self.text}")
+
+    def press(self, *keys: str) -> None:
+        """Type keys, by name or as text."""
+        for key in keys:
+            os.write(self._master, KEYS.get(key, key).encode())
+            self.pump(0.05)
+
+    def wait_exit(self, seconds: float = 30) -> int:
+        deadline = time.monotonic() + seconds
+        while self.process.poll() is None and time.monotonic() < deadline:
+            self.pump()
+        self.pump()
+        code = self.process.poll()
+        assert code is not None, f"it did not end; the screen shows:\n{self.text}"
+        return code
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self._master)
