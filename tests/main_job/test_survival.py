@@ -12,7 +12,13 @@ import pytest
 
 from tests.shell import Home, home, wait_for
 
-COUNTER = "import time,sys\nfor i in range({n}): print(f'line {{i}}', flush=True); time.sleep({pause})\nsys.exit({code})"
+COUNTER = """
+import sys, time
+for i in range({n}):
+    print(f"line {{i}}", flush=True)
+    time.sleep({pause})
+sys.exit({code})
+"""
 
 
 @pytest.fixture

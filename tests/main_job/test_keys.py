@@ -1,0 +1,71 @@
+"""The main job by keys alone, in a real pty at 120×40."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.shell import VXTUI, Home, home, wait_for
+from tests.terminal import Terminal
+
+
+@pytest.fixture
+def place() -> Iterator[Home]:
+    with home() as found:
+        yield found
+
+
+STAMPED = re.compile(r"^\s*\d\d:\d\d:\d\d\S*\s+(?:workerpool)?(\d-\d)\b", re.MULTILINE)
+
+
+def replicas_on(text: str) -> set[str]:
+    """Replicas that have a log line on the screen."""
+    return set(STAMPED.findall(text))
+
+
+def test_launch_watch_cancel_quit(place: Home) -> None:
+    screen = Terminal([VXTUI], place.env)
+    try:
+        screen.wait("No jobs here yet")
+        screen.press("2")
+        screen.wait("local-2node")
+        # Move to the row, whatever stands above it.
+        for _ in range(12):
+            if any(">" in x or "local-2node" in x for x in screen.text.splitlines()):
+                break
+        screen.press("/", "local-2node", "enter")
+        screen.press("l")
+        screen.wait(lambda t: "Launch" in t and "local-2node" in t)
+        screen.press("enter")
+        job = wait_for(lambda: next(iter(place.jobs()), None), "the job to exist")
+        screen.wait(lambda t: "Overview" in t and "Logs" in t)
+        for _ in range(8):
+            if replicas_on(screen.text) >= {"0-0", "1-0"}:
+                break
+            screen.press("]")
+            screen.pump(1)
+        screen.wait(lambda t: replicas_on(t) >= {"0-0", "1-0"}, seconds=120)
+        before = screen.text
+        screen.wait(lambda t: t != before and bool(replicas_on(t)), seconds=60)
+        screen.press("c")
+        screen.wait(lambda t: "Cancel" in t and "2 replicas" in t)
+        screen.press("y")
+        wait_for(lambda: place.jobs()[0]["state"] == "CANCELLED", "CANCELLED", seconds=30)
+        screen.press("ctrl+q")
+        assert screen.wait_exit() == 0
+        assert place.job_processes(job["id"]) == []
+        assert nothing_but_the_screen(bytes(screen.raw))
+    finally:
+        screen.close()
+
+
+def nothing_but_the_screen(raw: bytes) -> bool:
+    """Outside the alternate screen only control sequences were written, no text."""
+    outside = re.sub(rb"\x1b\[\?1049h.*\x1b\[\?1049l", b"", raw, flags=re.DOTALL)
+    left = re.sub(
+        rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[P\]][^\x1b\x07]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]", b"", outside
+    )
+    assert left.strip() == b"", left
+    return True
