@@ -64,7 +64,7 @@ BODY = {
                                 "acceleratorCount": 1},
                 "replicaCount": 1,
                 "diskSpec": {"bootDiskType": "pd-ssd", "bootDiskSizeGb": 100},
-                "containerSpec": {"imageUri": "us-docker.pkg.dev/p/r/hello", "command": ["echo"], "args": ["hi"]},
+                "containerSpec": {"imageUri": "us-docker.pkg.dev/p/r/x", "command": ["echo"], "args": ["hi"]},
             }
         ],
         "scheduling": {"timeout": "3600s"},
