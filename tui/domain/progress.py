@@ -46,7 +46,7 @@ class Progress:
         """0..1, or `None` when the length is not known."""
         if self.step is None or not self.total_steps:
             return None
-        return min(1.0, self.step / self.total_steps)
+        return max(0.0, min(1.0, self.step / self.total_steps))
 
 
 def _number(value: object) -> float | None:

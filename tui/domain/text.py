@@ -15,7 +15,7 @@ _SEQUENCE = re.compile(
     """,
     re.VERBOSE,
 )
-_LEFT_OVER = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\n]")
+_LEFT_OVER = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\n]")
 TAB = 4
 
 

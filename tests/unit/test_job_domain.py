@@ -1,0 +1,131 @@
+"""States, replicas and progress: what may be claimed from what the service said."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tui.domain import catalog
+from tui.domain.entry import Severity
+from tui.domain.job import Job, JobError, WorkerPool, infer_replicas
+from tui.domain.progress import Progress, advance, step_sample
+from tui.domain.quota import Quota
+from tui.domain.states import JobState, from_vertex
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+POOLS = (WorkerPool(0, 1), WorkerPool(1, 3), WorkerPool(2, 2, reduction_server=True), WorkerPool(3, 1))
+
+
+def test_an_unheard_of_state_is_unknown_not_an_error() -> None:
+    assert from_vertex("JOB_STATE_FROM_2031") is JobState.UNKNOWN
+    assert from_vertex("JOB_STATE_PARTIALLY_SUCCEEDED").terminal
+    assert not JobState.UNKNOWN.terminal and not JobState.UNKNOWN.active
+
+
+def test_a_failed_job_knows_only_the_replica_that_the_error_names() -> None:
+    error = JobError(
+        3, "The replica workerpool1-2 exited with a non-zero status of 137. Termination reason: X."
+    )
+    found = {r.id: r for r in infer_replicas(POOLS, JobState.FAILED, error)}
+    assert (found["workerpool1-2"].state, found["workerpool1-2"].exit_code) == (JobState.FAILED, 137)
+    assert {r.state for i, r in found.items() if i != "workerpool1-2"} == {JobState.UNKNOWN}
+    assert all(r.exit_code is None for i, r in found.items() if i != "workerpool1-2")
+
+
+def test_out_of_memory_names_its_replica_too() -> None:
+    error = JobError(
+        3, "The replica workerpool0-0 ran out of memory and exited with a non-zero status of 9(SIGKILL)"
+    )
+    assert infer_replicas(POOLS, JobState.FAILED, error)[0].exit_code == 9
+
+
+def test_success_is_the_primarys_alone() -> None:
+    codes = [r.exit_code for r in infer_replicas(POOLS, JobState.SUCCEEDED, None)]
+    assert codes == [0, None, None, None, None, None, None]
+
+
+def test_roles_follow_positions() -> None:
+    assert [p.role for p in POOLS] == ["primary", "worker", "reducer", "evaluator"]
+    assert WorkerPool(2, 1).role == "parameter server"
+
+
+def test_a_job_counts_its_accelerators_and_its_time() -> None:
+    pools = (
+        WorkerPool(0, 1, "a2-highgpu-8g", "NVIDIA_TESLA_A100", 8),
+        WorkerPool(1, 3, "", "NVIDIA_TESLA_A100", 8),
+    )
+    job = Job("n", "1", "d", JobState.RUNNING, "JOB_STATE_RUNNING", "c", "r", pools=pools, create_time=NOW)
+    assert job.accelerators == {"NVIDIA_TESLA_A100": 32} and job.replica_count == 4
+    assert job.duration(NOW) is None, "it has never run"
+    assert job.age(NOW + timedelta(hours=5)) == timedelta(hours=5)
+
+
+def line(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"message": "", "vxtui": {"kind": kind, **fields}}
+
+
+def test_progress_keeps_the_first_loss_over_a_restart() -> None:
+    progress = Progress()
+    for payload in (
+        line("step", step=1, total_steps=100, loss=5.5),
+        line("step", step=40, loss=3.0, tokens_per_second=900.0),
+        line("checkpoint", step=40),
+        line("resumed", step=40),
+        line("step", step=41, loss=2.9),
+        {"message": "somebody else's JSON"},
+        None,
+    ):
+        progress = advance(progress, NOW, payload)
+    assert (progress.first_loss, progress.last_loss) == (5.5, 2.9)
+    assert (progress.step, progress.total_steps, progress.resumed_from) == (41, 100, 40)
+    assert progress.last_checkpoint_step == 40 and progress.fraction == pytest.approx(0.41)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["kind", "step", "loss", "total_steps", "tokens_per_second", "phase"]),
+        json_values | st.sampled_from(["step", "checkpoint", "phase", "resumed"]),
+    )
+)
+@settings(max_examples=300, deadline=None)
+def test_no_line_of_anybodys_breaks_progress(fields: dict[str, Any]) -> None:
+    progress = advance(Progress(), NOW, {"vxtui": fields})
+    assert (
+        progress.fraction is None or 0 <= progress.fraction <= 1 or progress.step is None or progress.step < 0
+    )
+    step_sample(NOW, {"vxtui": fields})
+
+
+def test_severity_words() -> None:
+    assert Severity.parse("warn") is Severity.WARNING
+    with pytest.raises(ValueError, match="use one of"):
+        Severity.parse("loud")
+
+
+def test_quota_left_is_not_known_without_a_figure() -> None:
+    assert Quota("m", "r", 8, None).free is None
+    assert Quota("m", "r", 8, 10).free == 0
+    assert Quota("m", "r", -1, 10).free is None
+
+
+def test_catalog_agrees_with_itself() -> None:
+    machines = catalog.machines()
+    assert machines["a2-highgpu-8g"].accelerators == (("NVIDIA_TESLA_A100", (8,)),)
+    assert "n1-standard-2" not in machines
+    known = set(catalog.all_quota_metrics())
+    for name, machine in machines.items():
+        for kind, counts in machine.accelerators:
+            for preemptible in (False, True):
+                taken = catalog.quota_metrics(name, kind, counts[0], preemptible=preemptible)
+                assert taken and set(taken) <= known

@@ -1,0 +1,42 @@
+"""Nothing that a terminal would obey survives `plain`, and nothing else is lost."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tui.domain.text import clip, plain
+
+
+@given(st.text())
+@settings(max_examples=300, deadline=None)
+def test_no_control_character_survives(text: str) -> None:
+    shown = plain(text)
+    assert not any(unicodedata.category(c) == "Cc" for c in shown)
+    assert not set(shown) & set("\u202a\u202b\u202d\u202e\u2066\u2067\u2068\u200e\u200f")
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cf", "Cs"])))
+@settings(max_examples=200, deadline=None)
+def test_ordinary_text_is_untouched(text: str) -> None:
+    assert plain(text) == text
+
+
+def test_sequences_vanish_whole_and_their_text_stays() -> None:
+    assert plain("\x1b[31mred\x1b[0m") == "red"
+    assert plain("\x1b]0;title\x07after") == "after"
+    assert plain("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\") == "link"
+    assert plain("\x9b2Jx") == "x"
+    assert plain("a\tb") == "a   b"
+    assert plain("a\rb\x00") == "a␍b␀"
+    assert plain("[/] [bold] stays") == "[/] [bold] stays"
+
+
+@given(st.text(), st.integers(1, 40))
+@settings(max_examples=100, deadline=None)
+def test_clip_is_never_wider(text: str, width: int) -> None:
+    assert len(clip(text, width)) <= width
+    if len(text) <= width:
+        assert clip(text, width) == text
