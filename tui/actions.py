@@ -1,46 +1,76 @@
-"""The one registry of actions: footer, help, palette, key map, read-only mode and verbs follow from it."""
+"""The one registry of actions: footer, help, palette, key map, read-only mode and verbs follow from it.
+
+A scope's actions stand in the module of the part that has the screens (`action_list` for the frame and the
+lists, `action_list_job` for one job). A screen or widget takes its keys with `BINDINGS = bindings(SCOPE)`;
+a key then runs `FrameScreen.action_do`, which asks `why_not` before the scope's target does the thing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from tui.backends.base import Capability
+from tui.action import NOTHING, Action
+from tui.action_list import ACTIONS as _LISTS
+from tui.action_list_job import ACTIONS as _JOB
 
-NOTHING = Capability(0)
+if TYPE_CHECKING:
+    from textual.binding import BindingType
 
+__all__ = ["NOTHING", "Action", "action", "actions", "bindings", "key_text"]
 
-@dataclass(frozen=True, slots=True)
-class Action:
-    """One thing a person can do.
+_ACTIONS: tuple[Action, ...] = (*_LISTS, *_JOB)
+_BY_ID = {a.id: a for a in _ACTIONS}
 
-    `id` is stable and is what a key map names, e.g. `job.cancel`. `scope` is the screen it belongs to
-    ("app" for everywhere). A screen implements `action_<method>`. `mutates` closes it in read-only mode;
-    `confirm` means that a dialog naming the target comes first. `footer` shows it in the last line.
-    """
-
-    id: str
-    key: str
-    label: str
-    help: str
-    scope: str
-    method: str
-    mutates: bool = False
-    confirm: bool = False
-    footer: bool = True
-    needs: Capability = NOTHING
-    command: str = ""
-    """Word after `:` that runs it; empty means the last part of the id."""
-
-
-_ACTIONS: tuple[Action, ...] = ()
+_KEY_TEXT = {
+    "question_mark": "?",
+    "colon": ":",
+    "slash": "/",
+    "asterisk": "*",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "escape": "esc",
+    "comma": ",",
+    "up": "↑",
+    "down": "↓",
+    "pageup": "pgup",
+    "pagedown": "pgdn",
+}
 
 
-def actions(scope: str | None = None) -> Iterable[Action]:
+def actions(scope: str | None = None) -> list[Action]:
     """All actions, or those of one scope, in display order."""
     return [a for a in _ACTIONS if scope is None or a.scope == scope]
 
 
 def action(action_id: str) -> Action:
     """The action of that id. Raises KeyError."""
-    return next(a for a in _ACTIONS if a.id == action_id)
+    return _BY_ID[action_id]
+
+
+def bindings(*scopes: str) -> list[BindingType]:
+    """Textual bindings of these scopes, for a class's `BINDINGS`; the footer is ours, so none is shown.
+
+    Textual is imported here, so that verbs may read the registry without paying for it.
+    """
+    from textual.binding import Binding  # noqa: PLC0415
+
+    return [
+        Binding(
+            a.key,
+            a.method if a.direct else f"screen.do({a.id!r})",
+            a.label,
+            id=a.id,
+            show=False,
+            tooltip=a.help,
+        )
+        for scope in scopes
+        for a in actions(scope)
+        if a.key
+    ]
+
+
+def key_text(found: Action, keymap: Mapping[str, str]) -> str:
+    """The action's keys as a person reads them, after the user's own key map: `j ↓`, `ctrl+r`, `?`."""
+    keys = (keymap.get(found.id) or found.key).split(",")
+    return " ".join(_KEY_TEXT.get(key.strip(), key.strip()) for key in keys if key.strip())

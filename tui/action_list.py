@@ -1,0 +1,204 @@
+"""Actions of the frame and of the lists: everywhere, jobs, profiles, launch, quotas, events."""
+
+from __future__ import annotations
+
+from tui.action import Action
+from tui.backends.base import Capability as C
+
+_APP = (
+    Action("app.jobs", "1", "jobs", "Jobs of every region of this context", "app", "jobs", footer=False),
+    Action("app.profiles", "2", "profiles", "Saved profiles to launch", "app", "profiles", footer=False),
+    Action("app.quotas", "4", "quotas", "Training quotas", "app", "quotas", footer=False, needs=C.QUOTAS),
+    Action("app.events", "6", "events", "What happened in this console", "app", "events", footer=False),
+    Action("app.job", "", "job", "Open one job by name or id", "app", "job", footer=False, argument="NAME"),
+    Action(
+        "app.launch",
+        "",
+        "launch",
+        "Launch a profile",
+        "app",
+        "launch",
+        mutates=True,
+        confirm=True,
+        footer=False,
+        needs=C.LAUNCH,
+        argument="PROFILE",
+    ),
+    Action(
+        "app.cancel",
+        "",
+        "cancel",
+        "Cancel a job by name or id",
+        "app",
+        "cancel",
+        mutates=True,
+        confirm=True,
+        footer=False,
+        needs=C.CANCEL,
+        argument="NAME",
+    ),
+    Action("app.theme", "", "theme", "Change the colours", "app", "theme", footer=False, argument="THEME"),
+    Action(
+        "app.context",
+        "",
+        "context",
+        "Go to another context",
+        "app",
+        "context",
+        footer=False,
+        argument="CONTEXT",
+    ),
+    Action("app.command", "colon", "command", "Type a command", "app", "command"),
+    Action("app.palette", "ctrl+p", "palette", "Find a command", "app", "palette", footer=False),
+    Action("app.help", "question_mark", "help", "The keys that work here", "app", "help"),
+    Action(
+        "app.refresh", "ctrl+r", "refresh", "Read again now, or try to connect again", "app", "refresh_now"
+    ),
+    Action("app.quit", "ctrl+q", "quit", "Leave; jobs go on", "app", "quit", footer=False),
+)
+
+_TABLE = (
+    Action("table.down", "j,down", "down", "Next row", "table", "cursor_down", footer=False, direct=True),
+    Action("table.up", "k,up", "up", "Previous row", "table", "cursor_up", footer=False, direct=True),
+    Action("table.top", "g,home", "first", "First row", "table", "scroll_top", footer=False, direct=True),
+    Action("table.end", "G,end", "last", "Last row", "table", "scroll_bottom", footer=False, direct=True),
+    Action(
+        "table.page_down",
+        "pagedown",
+        "page down",
+        "A page down",
+        "table",
+        "page_down",
+        False,
+        False,
+        False,
+        direct=True,
+    ),
+    Action(
+        "table.page_up",
+        "pageup",
+        "page up",
+        "A page up",
+        "table",
+        "page_up",
+        False,
+        False,
+        False,
+        direct=True,
+    ),
+)
+
+_JOBS = (
+    Action(
+        "jobs.launch", "l", "launch", "Launch a saved profile", "jobs", "launch", mutates=True, needs=C.LAUNCH
+    ),
+    Action("jobs.open", "enter", "open", "Open the job", "jobs", "open"),
+    Action("jobs.mark", "space", "mark", "Mark or unmark the job", "jobs", "mark"),
+    Action(
+        "jobs.mark_all",
+        "asterisk",
+        "mark all",
+        "Mark all that are shown, or none",
+        "jobs",
+        "mark_all",
+        footer=False,
+    ),
+    Action(
+        "jobs.cancel",
+        "c",
+        "cancel",
+        "Cancel the job, or the marked ones",
+        "jobs",
+        "cancel",
+        mutates=True,
+        confirm=True,
+        needs=C.CANCEL,
+        command="cancel-selected",
+    ),
+    Action(
+        "jobs.delete",
+        "D",
+        "delete",
+        "Delete the ended job, or the marked ones",
+        "jobs",
+        "delete",
+        mutates=True,
+        confirm=True,
+        footer=False,
+        needs=C.DELETE,
+    ),
+    Action("jobs.filter", "slash", "filter", "Filter: state:running gpu:a100 age<2d text", "jobs", "filter"),
+    Action("jobs.sort", "s", "sort", "Sort by the next column", "jobs", "sort"),
+    Action("jobs.reverse", "S", "reverse", "Turn the order round", "jobs", "reverse", footer=False),
+    Action(
+        "jobs.pause", "p", "pause", "Hold the screen still, or let it go on", "jobs", "pause", footer=False
+    ),
+    Action("jobs.copy", "y", "copy", "Copy the job's resource name", "jobs", "copy", footer=False),
+    Action(
+        "jobs.link",
+        "o",
+        "link",
+        "Show and copy the job's page in the cloud console",
+        "jobs",
+        "link",
+        footer=False,
+    ),
+    Action(
+        "jobs.why", "w", "why", "What could not be read, why, and what helps", "jobs", "why", footer=False
+    ),
+    Action("jobs.back", "escape", "clear", "Clear the filter, then the marks", "jobs", "back", footer=False),
+)
+
+_PROFILES = (
+    Action(
+        "profiles.launch",
+        "l",
+        "launch",
+        "Launch this profile",
+        "profiles",
+        "launch",
+        mutates=True,
+        needs=C.LAUNCH,
+        command="launch-selected",
+    ),
+    Action(
+        "profiles.preview",
+        "enter,v",
+        "view request",
+        "The exact request it would send",
+        "profiles",
+        "preview",
+    ),
+    Action("profiles.edit", "e", "edit", "Open the file in your editor", "profiles", "edit"),
+    Action("profiles.duplicate", "d", "duplicate", "Copy it into your own folder", "profiles", "duplicate"),
+    Action("profiles.filter", "slash", "filter", "Filter by name or text", "profiles", "filter"),
+    Action("profiles.copy", "y", "copy path", "Copy the file's path", "profiles", "copy", footer=False),
+    Action(
+        "profiles.back",
+        "escape",
+        "back",
+        "Clear the filter, then back to the jobs",
+        "profiles",
+        "back",
+        footer=False,
+    ),
+)
+
+_LAUNCH = (
+    Action("launch.go", "enter", "launch", "Launch it, once", "launch", "go", mutates=True, needs=C.LAUNCH),
+    Action("launch.preview", "ctrl+v", "view request", "The exact request", "launch", "preview"),
+    Action("launch.back", "escape", "back", "Back without launching", "launch", "back"),
+)
+
+_QUOTAS = (
+    Action("quotas.filter", "slash", "filter", "Filter by name or region", "quotas", "filter"),
+    Action("quotas.all", "a", "all", "Show the ones with no limit and no use, or hide them", "quotas", "all"),
+    Action("quotas.back", "escape", "back", "Back to the jobs", "quotas", "back", footer=False),
+)
+
+_EVENTS = (
+    Action("events.open", "enter", "open", "Open the event's job", "events", "open"),
+    Action("events.back", "escape", "back", "Back to the jobs", "events", "back", footer=False),
+)
+
+ACTIONS: tuple[Action, ...] = (*_JOBS, *_PROFILES, *_LAUNCH, *_QUOTAS, *_EVENTS, *_TABLE, *_APP)

@@ -1,0 +1,137 @@
+"""The frame of every screen: two lines above, the keys below, one gate for all actions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.screen import Screen
+from textual.widget import Widget
+
+from tui.actions import Action, action, actions, bindings, key_text
+from tui.session import Session
+from tui.widgets.header_lines import HeaderLines, Line
+from tui.widgets.key_footer import KeyFooter
+
+
+class FrameScreen(Screen[None]):
+    """A screen whose keys, footer and help come from the registry.
+
+    A subclass sets `SCOPE` and `BINDINGS = bindings(SCOPE)`, yields its widgets in `compose_body`, and
+    answers `top_line` and `second_line`. `why_not` says in a sentence why an action can't run now, and
+    `None` where it can; a blocked key shows that sentence and does nothing else.
+    """
+
+    SCOPE: ClassVar[str] = ""
+    BINDINGS = bindings("app")
+
+    def __init__(self, session: Session | None = None) -> None:
+        super().__init__()
+        self._session = session
+
+    @property
+    def session(self) -> Session | None:
+        """The open context; `None` until the console has reached it."""
+        return self._session or getattr(self.app, "session", None)
+
+    @property
+    def ascii_only(self) -> bool:
+        """Draw with ASCII characters alone."""
+        settings = getattr(self.session or self.app, "settings", None)
+        return bool(getattr(settings, "ascii", False))
+
+    @property
+    def read_only(self) -> bool:
+        """Nothing may be changed from here."""
+        session = self.session
+        return session.read_only if session else bool(getattr(self.app, "read_only", False))
+
+    def compose(self) -> ComposeResult:
+        yield HeaderLines()
+        yield from self.compose_body()
+        yield KeyFooter()
+
+    def compose_body(self) -> Iterable[Widget]:
+        """What stands between the second line and the footer."""
+        return ()
+
+    def top_line(self) -> Line:
+        """Where I am, and what it costs now: (left, right)."""
+        return Content("vxtui"), Content("")
+
+    def second_line(self) -> Line:
+        """What this screen shows: (left, right)."""
+        return Content(""), Content("")
+
+    def on_mount(self) -> None:
+        self.refresh_frame()
+
+    def on_screen_resume(self) -> None:
+        self.refresh_frame()
+
+    def refresh_frame(self) -> None:
+        """Bring the lines and the footer up to date; cheap, and paints only what differs."""
+        if not self.is_mounted:
+            return
+        self.query_one(HeaderLines).show(self.top_line(), self.second_line())
+        keymap = self.keymap
+        shown = [a for s in self.scopes() for a in actions(s) if a.footer and self.why_not(a) is None]
+        self.query_one(KeyFooter).show([(a.id, key_text(a, keymap).split(" ")[0], a.label) for a in shown])
+
+    @property
+    def keymap(self) -> dict[str, str]:
+        """The user's own keys by action id."""
+        settings = getattr(self.session or self.app, "settings", None)
+        return dict(getattr(settings, "keys", {}))
+
+    def scopes(self) -> tuple[str, ...]:
+        """Scopes that are in force now, the most specific first."""
+        return (self.SCOPE, "app") if self.SCOPE else ("app",)
+
+    def target(self, scope: str) -> object:
+        """Who has the methods of a scope's actions."""
+        return self.app if scope == "app" else self
+
+    def why_not(self, found: Action) -> str | None:
+        """Why the action can't run now, as a sentence; `None` where it can."""
+        if not hasattr(self.target(found.scope), f"action_{found.method}"):
+            return f"{found.label.capitalize()} is not possible here."
+        session = self.session
+        if found.mutates and self.read_only:
+            return f"Read-only: {found.label} would change something. Start without --read-only to allow it."
+        if (found.mutates or found.needs) and session is None:
+            return "Not connected yet; ctrl+r tries again."
+        if session is not None and found.needs & ~session.backend.capabilities:
+            return f"{session.backend.info.name} can't do this: {found.label} is not offered there."
+        return None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A key of a scope that is not in force falls through to the next one that has it."""
+        if action == "do" and parameters:
+            return _scope_of(str(parameters[0])) in self.scopes()
+        return super().check_action(action, parameters)
+
+    async def action_do(self, action_id: str, argument: str | None = None) -> None:
+        """Run an action of the registry, or say why it can't run."""
+        found = action(action_id)
+        reason = self.why_not(found)
+        if reason is not None:
+            self.notify(reason, severity="warning", markup=False)
+            return
+        method = getattr(self.target(found.scope), f"action_{found.method}")
+        result = method(argument) if argument is not None else method()
+        if inspect.isawaitable(result):
+            await result
+        self.refresh_frame()
+
+    @on(KeyFooter.Pressed)
+    async def _pressed(self, event: KeyFooter.Pressed) -> None:
+        await self.action_do(event.action_id)
+
+
+def _scope_of(action_id: str) -> str:
+    return action(action_id).scope

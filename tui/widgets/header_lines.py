@@ -1,0 +1,43 @@
+"""The two lines above every screen: where I am and what it costs; what this list shows."""
+
+from __future__ import annotations
+
+from textual.content import Content
+from textual.widget import Widget
+
+EMPTY = Content("")
+Line = tuple[Content, Content]
+
+
+def spread(left: Content, right: Content, width: int) -> Content:
+    """`left` at the left edge, `right` at the right one; the left gives way where both don't fit."""
+    room = width - right.cell_length - (1 if right else 0)
+    if room < 8:
+        return left.truncate(width, ellipsis=True, pad=True)
+    return Content.assemble(left.truncate(room, ellipsis=True, pad=True), " " if right else "", right)
+
+
+class HeaderLines(Widget):
+    """Two lines, each with a left and a right part. `show` repaints only what differs."""
+
+    DEFAULT_CSS = """
+    HeaderLines {
+        dock: top;
+        height: 2;
+        padding: 0 1;
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: tuple[Line, Line] = ((EMPTY, EMPTY), (EMPTY, EMPTY))
+
+    def show(self, top: Line, second: Line) -> None:
+        """Show these lines; nothing is painted when they are what is shown already."""
+        if self._lines != (top, second):
+            self._lines = (top, second)
+            self.refresh()
+
+    def render(self) -> Content:
+        width = self.size.width
+        return Content("\n").join(spread(left, right, width) for left, right in self._lines)

@@ -1,0 +1,66 @@
+"""The last line: the keys that work here, now, from the registry of actions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual import events
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+
+GAP = 2
+
+
+class KeyFooter(Widget):
+    """`key label` pairs in one line; what does not fit is left out from the end, `? help` never."""
+
+    DEFAULT_CSS = """
+    KeyFooter {
+        dock: bottom;
+        height: 1;
+        padding: 0 1;
+    }
+    """
+
+    class Pressed(Message):
+        """A pair was clicked."""
+
+        def __init__(self, action_id: str) -> None:
+            super().__init__()
+            self.action_id = action_id
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._entries: tuple[tuple[str, str, str], ...] = ()
+
+    def show(self, entries: Sequence[tuple[str, str, str]]) -> None:
+        """Show (action id, key, label) triples, the most useful first."""
+        if self._entries != tuple(entries):
+            self._entries = tuple(entries)
+            self.refresh()
+
+    def _fitting(self) -> list[tuple[str, str, str]]:
+        entries, room = list(self._entries), self.size.width
+        wide = [len(key) + 1 + len(label) + GAP for _, key, label in entries]
+        while entries and sum(wide) - GAP > room:
+            # The last one is help: it is how the left-out keys are found.
+            drop = max(0, len(entries) - 2)
+            del entries[drop], wide[drop]
+        return entries
+
+    def render(self) -> Content:
+        parts: list[Content | tuple[str, str]] = []
+        for _, key, label in self._fitting():
+            parts += [(key, "bold $footer-key-foreground"), (f" {label}" + " " * GAP, "$text-muted")]
+        return Content.assemble(*parts)
+
+    def on_click(self, event: events.Click) -> None:
+        """Run what was clicked."""
+        at = event.x - 1
+        for action_id, key, label in self._fitting():
+            width = len(key) + 1 + len(label) + GAP
+            if 0 <= at < width:
+                self.post_message(self.Pressed(action_id))
+                return
+            at -= width

@@ -1,0 +1,48 @@
+"""A state as glyph, word and colour; each alone says it (SCREENS.md, Grammar)."""
+
+from __future__ import annotations
+
+from textual.content import Content
+
+from tui.domain.states import JobState
+
+_GLYPH = {
+    JobState.QUEUED: ("○", "o", "$text-warning"),
+    JobState.PENDING: ("○", "o", "$text-warning"),
+    JobState.RUNNING: ("●", "*", "$text-success"),
+    JobState.RESTARTING: ("◐", "~", "$text-warning"),
+    JobState.SUSPENDED: ("○", "o", "$text-muted"),
+    JobState.CANCELLING: ("◐", "~", "$text-warning"),
+    JobState.SUCCEEDED: ("✓", "+", "$text-primary"),
+    JobState.FAILED: ("✗", "x", "$text-error"),
+    JobState.CANCELLED: ("⊘", "-", "$text-muted"),
+    JobState.EXPIRED: ("⊘", "-", "$text-error"),
+    JobState.SKIPPED: ("⊘", "-", "$text-muted"),
+    JobState.UNKNOWN: ("·", ".", "$text-muted"),
+}
+
+
+def state_glyph(state: JobState, *, ascii_only: bool = False) -> str:
+    """One character for the state."""
+    drawn, plain, _ = _GLYPH[state]
+    return plain if ascii_only else drawn
+
+
+def state_style(state: JobState) -> str:
+    """The theme's colour for the state, as a style of `Content`."""
+    return _GLYPH[state][2]
+
+
+def state_content(state: JobState, *, ascii_only: bool = False, word: bool = True) -> Content:
+    """Glyph and word in the state's colour, e.g. `● running`."""
+    text = state_glyph(state, ascii_only=ascii_only)
+    return Content.styled(f"{text} {state.value.lower()}" if word else text, state_style(state))
+
+
+def bar(fraction: float, width: int, *, ascii_only: bool = False) -> str:
+    """A bar of `width` characters; full only at 1, empty only at 0."""
+    full, empty = ("#", "-") if ascii_only else ("█", "░")
+    inside = round(max(0.0, min(1.0, fraction)) * width)
+    if 0 < fraction < 1:
+        inside = max(1, min(width - 1, inside))
+    return full * inside + empty * (width - inside)
