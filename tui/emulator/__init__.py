@@ -1,0 +1,1 @@
+"""A Vertex AI that runs on this machine."""

@@ -1,0 +1,92 @@
+"""What no cloud offers: the emulator's own status, faults on request, and its end.
+
+Service `vxtui.emulator.v1.Admin`, method `Call`, google.protobuf.Struct both ways::
+
+    {"do": "status"}                                   → pid, socket, rest, state_dir, version, jobs
+    {"do": "preempt", "job": REF, "replica": R}        → job, replicas   (R: a name, a list, or left out: all)
+    {"do": "stop"}                                     → stopping
+
+REF is an id, a full resource name or the display name of one job that has not ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from google.protobuf import json_format, struct_pb2
+
+from tui.emulator.job_table import Job, JobTable
+from tui.emulator.jobs import KIND, find_by_reference
+from tui.emulator.scheduler import Scheduler
+from tui.emulator.wire import Method, failed_precondition, invalid, not_found
+
+SERVICE = "vxtui.emulator.v1.Admin"
+
+
+class Admin:
+    """Handler of one emulator. `info` gives what `emulator.json` has; `stop` asks the server to end."""
+
+    def __init__(
+        self,
+        table: JobTable,
+        scheduler: Scheduler,
+        info: Callable[[], Mapping[str, Any]],
+        stop: Callable[[], None],
+    ) -> None:
+        self._table = table
+        self._scheduler = scheduler
+        self._info = info
+        self._stop = stop
+        self._verbs: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+            "status": self._do_status,
+            "preempt": self._do_preempt,
+            "stop": self._do_stop,
+        }
+
+    def methods(self) -> list[Method]:
+        return [Method(SERVICE, "Call", struct_pb2.Struct, struct_pb2.Struct, self.call)]
+
+    async def call(self, request: struct_pb2.Struct) -> struct_pb2.Struct:
+        asked = json_format.MessageToDict(request)
+        verb = self._verbs.get(str(asked.get("do", "")))
+        if verb is None:
+            raise invalid(("do", f"{asked.get('do')!r} is not one of {', '.join(self._verbs)}"))
+        answer = struct_pb2.Struct()
+        answer.update(verb(asked))
+        return answer
+
+    def _do_status(self, _asked: dict[str, Any]) -> dict[str, Any]:
+        return {**self._info(), "jobs": self._table.counts()}
+
+    def _do_preempt(self, asked: dict[str, Any]) -> dict[str, Any]:
+        job = self._job(asked.get("job"))
+        hit = self._scheduler.preempt(job, _names(asked.get("replica")))
+        return {"job": job.record.name, "replicas": list(hit)}
+
+    def _do_stop(self, _asked: dict[str, Any]) -> dict[str, Any]:
+        self._stop()
+        return {"stopping": True}
+
+    def _job(self, reference: object) -> Job:
+        if not isinstance(reference, str) or not reference:
+            raise invalid(("job", "a job's id, full name or display name, as a string"))
+        found = find_by_reference(self._table, reference)
+        if not found:
+            raise not_found(KIND, reference)
+        active = [job for job in found if not job.terminal]
+        if not active:
+            raise failed_precondition(found[0].record.name, f"The job {found[0].record.name} has ended.")
+        if len(active) > 1:
+            names = ", ".join(job.record.id for job in active)
+            raise invalid(("job", f"{reference!r} is the display name of several jobs; use an id: {names}"))
+        return active[0]
+
+
+def _names(value: object) -> Sequence[str]:
+    if value is None or value == "":
+        return []
+    names = [name for name in (value if isinstance(value, list) else [value]) if isinstance(name, str)]
+    if not names or (isinstance(value, list) and len(names) < len(value)):
+        raise invalid(("replica", "a replica's name such as workerpool1-0, or a list of them"))
+    return names

@@ -1,0 +1,216 @@
+"""The control plane's record on disk: jobs and long-running operations in one SQLite file.
+
+Only the server opens it. Every write is one short transaction in a thread of its own, committed with a
+full sync before the caller goes on; so what a client was told survives the death of the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from google.longrunning import operations_pb2
+from google.rpc import code_pb2
+
+from tui.emulator.interfaces import CustomJobPb, JobRecord
+from tui.emulator.wire import WireError
+
+T = TypeVar("T")
+Pb = Any  # a plain protobuf message, whose classes are made at run time
+
+VERSION = 1
+_SCHEMA = """
+CREATE TABLE jobs (
+    id INTEGER PRIMARY KEY, project TEXT NOT NULL, location TEXT NOT NULL,
+    created INTEGER NOT NULL, state INTEGER NOT NULL, job BLOB NOT NULL,
+    attempt INTEGER NOT NULL, preemptions INTEGER NOT NULL, crashes INTEGER NOT NULL,
+    port INTEGER NOT NULL, ports INTEGER NOT NULL, events INTEGER NOT NULL
+);
+CREATE INDEX jobs_by_place ON jobs (project, location, created DESC, id DESC);
+CREATE INDEX jobs_by_state ON jobs (state);
+CREATE TABLE operations (
+    id INTEGER PRIMARY KEY, project TEXT NOT NULL, location TEXT NOT NULL,
+    job INTEGER NOT NULL, operation BLOB NOT NULL
+);
+CREATE TABLE ids (last INTEGER NOT NULL);
+INSERT INTO ids VALUES (0);
+"""
+
+
+class DatabaseError(Exception):
+    """The file can't be opened or isn't ours; the message says which and what to do."""
+
+
+class StorageFull(WireError):
+    """Nothing was written. RESOURCE_EXHAUSTED where the disk is full, else UNAVAILABLE."""
+
+    def __init__(self, path: Path, error: sqlite3.Error) -> None:
+        full = "full" in str(error)
+        super().__init__(
+            code_pb2.RESOURCE_EXHAUSTED if full else code_pb2.UNAVAILABLE,
+            f"The emulator can't write {path}: {error}. Nothing was changed. "
+            + ("Free some space on that disk and try again." if full else "Check that disk and try again."),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What the scheduler must remember about a job beside its resource.
+
+    `attempt` counts from 1. `preemptions` and `crashes` are restarts already spent on each cause.
+    `port` and `ports` are the block that the attempt uses (0, 0 for none). `events` is how many of the
+    attempt's runner events are in the log already.
+    """
+
+    attempt: int = 1
+    preemptions: int = 0
+    crashes: int = 0
+    port: int = 0
+    ports: int = 0
+    events: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """One job as it was stored last."""
+
+    record: JobRecord
+    pb: Pb
+    control: Control
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRow:
+    """One long-running operation and the id of the job that it is about."""
+
+    project: str
+    location: str
+    job_id: str
+    operation: operations_pb2.Operation
+
+
+def created_us(pb: Pb) -> int:
+    """A job's create_time in microseconds since the epoch, the first half of its sort key."""
+    return int(pb.create_time.seconds) * 1_000_000 + int(pb.create_time.nanos) // 1000
+
+
+class Database:
+    """SQLite in WAL mode behind one writer thread."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="state-db")
+        self._db: sqlite3.Connection | None = None
+
+    async def open(self) -> tuple[list[JobRow], list[OperationRow]]:
+        """Open or create the file and read all of it.
+
+        Raises:
+            DatabaseError: when it can't be used.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._thread, self._open)
+        except sqlite3.Error as error:
+            raise DatabaseError(f"can't use {self.path}: {error}") from error
+
+    async def close(self) -> None:
+        """Finish the writes under way and close the file."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
+        self._thread.shutdown()
+
+    async def next_id(self) -> int:
+        """A new 19-digit number, larger than every one before; ids of deleted things never come back."""
+        return await self._write(_next_id)
+
+    async def save_job(self, record: JobRecord, pb: Pb, control: Control) -> None:
+        """Insert or replace one job.
+
+        Raises:
+            StorageFull: when it could not be written; the stored job is then as it was.
+        """
+        row = (
+            int(record.id), record.project, record.location, created_us(pb), pb.state,
+            pb.SerializeToString(), control.attempt, control.preemptions, control.crashes,
+            control.port, control.ports, control.events,
+        )  # fmt: skip
+        sql = f"INSERT OR REPLACE INTO jobs VALUES ({','.join('?' * len(row))})"
+        await self._write(lambda db: db.execute(sql, row))
+
+    async def save_operation(self, row: OperationRow, *, delete_job: bool = False) -> None:
+        """Insert or replace one operation, and in the same transaction delete the job it is about."""
+        values = (
+            int(row.operation.name.rsplit("/", 1)[1]), row.project, row.location, int(row.job_id),
+            row.operation.SerializeToString(),
+        )  # fmt: skip
+
+        def write(db: sqlite3.Connection) -> None:
+            db.execute("INSERT OR REPLACE INTO operations VALUES (?,?,?,?,?)", values)
+            if delete_job:
+                db.execute("DELETE FROM jobs WHERE id = ?", (int(row.job_id),))
+
+        await self._write(write)
+
+    async def delete_operation(self, operation_id: str) -> None:
+        """Forget one operation."""
+        await self._write(lambda db: db.execute("DELETE FROM operations WHERE id = ?", (int(operation_id),)))
+
+    async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._thread, self._transact, work)
+        except sqlite3.Error as error:
+            raise StorageFull(self.path, error) from error
+
+    def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        assert self._db is not None
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            return work(self._db)
+
+    def _open(self) -> tuple[list[JobRow], list[OperationRow]]:
+        db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
+        self._db = db
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if version == 0:
+            db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
+        elif version != VERSION:
+            raise DatabaseError(
+                f"{self.path} was written by another version of vxtui (layout {version}, this one reads "
+                f"{VERSION}); use that version, or choose another state directory"
+            )
+        jobs = db.execute(
+            "SELECT id, project, location, job, attempt, preemptions, crashes, port, ports, events FROM jobs"
+        )
+        operations = db.execute("SELECT project, location, job, operation FROM operations")
+        return [_job(row) for row in jobs], [_operation(row) for row in operations]
+
+    def _close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+
+def _next_id(db: sqlite3.Connection) -> int:
+    last: int = db.execute("SELECT last FROM ids").fetchone()[0]
+    new = max(last + 1, time.time_ns())
+    db.execute("UPDATE ids SET last = ?", (new,))
+    return new
+
+
+def _job(row: tuple[Any, ...]) -> JobRow:
+    job_id, project, location, blob, *control = row
+    return JobRow(JobRecord(project, location, str(job_id)), CustomJobPb.FromString(blob), Control(*control))
+
+
+def _operation(row: tuple[Any, ...]) -> OperationRow:
+    project, location, job_id, blob = row
+    return OperationRow(project, location, str(job_id), operations_pb2.Operation.FromString(blob))

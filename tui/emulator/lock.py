@@ -1,0 +1,74 @@
+"""One server for one state directory: the lock it holds for life, and the note that says where it is."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from tui.emulator.paths import StateDir, StateDirError
+
+
+class EmulatorBusy(StateDirError):
+    """Another server holds this state directory; the message names it."""
+
+
+class Lock:
+    """An flock that the kernel drops when the process dies, however it dies."""
+
+    def __init__(self, state: StateDir) -> None:
+        self._state = state
+        self._fd: int | None = None
+
+    def acquire(self) -> None:
+        """Take the lock.
+
+        Raises:
+            EmulatorBusy: when a living server holds it.
+            StateDirError: when the file can't be made.
+        """
+        try:
+            fd = os.open(self._state.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StateDirError(f"can't use the state directory {self._state.root}: {error}") from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        except BlockingIOError:
+            holder = os.pread(fd, 20, 0).decode(errors="replace").strip() or "unknown"
+            os.close(fd)
+            raise EmulatorBusy(
+                f"an emulator already runs on {self._state.root} (pid {holder}); "
+                "use it, stop it with `vxtui emulator stop`, or choose another state directory"
+            ) from None
+        except OSError as error:
+            os.close(fd)
+            raise StateDirError(f"can't write {self._state.lock}: {error.strerror}") from error
+        self._fd = fd
+
+    def release(self) -> None:
+        """Let go. The file stays: removing it would let two servers lock two files of one name."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+def write_info(state: StateDir, info: dict[str, Any]) -> None:
+    """Write `emulator.json` whole or not at all. Raises OSError."""
+    partial = state.info.with_suffix(".partial")
+    try:
+        partial.write_text(json.dumps(info, indent=1) + "\n")
+        partial.chmod(0o600)
+        partial.replace(state.info)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def remove_traces(*paths: Path) -> None:
+    """Remove the socket and the note of a server that is gone."""
+    for path in paths:
+        path.unlink(missing_ok=True)

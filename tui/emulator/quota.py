@@ -1,0 +1,117 @@
+"""Training quotas: what may run at once, and who waits for it.
+
+A job holds its quota from PENDING to its end. Jobs wait in QUEUED in the order of their creation; a
+metric that an earlier job is waiting for is not given to a later one, unless that earlier job asks for
+more than the whole limit and so could never run (it stays QUEUED: vertex facts 7.1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from google.cloud.aiplatform_v1.types import accelerator_type
+
+from tui.domain.catalog import SERVICE, quota_metrics
+from tui.domain.quota import UNLIMITED
+from tui.emulator.config import EmulatorConfig
+from tui.emulator.database import Pb
+from tui.emulator.job_table import Job
+
+DEFAULT_CPUS = 2200
+DEFAULT_ACCELERATORS = 64
+"""Limits where the configuration says nothing: the documented CPU limit of the large regions (vertex facts
+7.5), and more accelerators than a new project has, because nothing is billed here."""
+
+
+def strategy(pb: Pb) -> str:
+    """Scheduling strategy by name; the deprecated ones and none at all mean STANDARD (vertex facts 1.6)."""
+    number = pb.job_spec.scheduling.strategy
+    return {4: "SPOT", 6: "FLEX_START"}.get(number, "STANDARD")
+
+
+def demand(pb: Pb) -> dict[str, int]:
+    """Quota metrics (without the service's prefix) that a job takes, over all its replicas.
+
+    The Reduction Server's pool counts like any other.
+    """
+    preemptible = strategy(pb) in {"SPOT", "FLEX_START"}
+    total: dict[str, int] = {}
+    for pool in pb.job_spec.worker_pool_specs:
+        machine = pool.machine_spec
+        kind = accelerator_type.AcceleratorType(machine.accelerator_type).name
+        taken = quota_metrics(machine.machine_type, kind, machine.accelerator_count, preemptible=preemptible)
+        for metric, amount in taken.items():
+            total[metric] = total.get(metric, 0) + amount * pool.replica_count
+    return total
+
+
+class Quotas:
+    """Limits from the configuration, amounts held, and the queue."""
+
+    def __init__(self, config: EmulatorConfig) -> None:
+        self._limits = {key.removeprefix(f"{SERVICE}/"): value for key, value in config.quotas.items()}
+        self._held: dict[str, tuple[str, str, dict[str, int]]] = {}
+        self._waiting: dict[str, tuple[Job, asyncio.Event]] = {}
+
+    def limit(self, region: str, metric: str) -> int:
+        """Limit in one region; -1 is unlimited. `METRIC@REGION` wins over `METRIC`."""
+        metric = metric.removeprefix(f"{SERVICE}/")
+        default = DEFAULT_CPUS if metric.endswith("_cpus") else DEFAULT_ACCELERATORS
+        return self._limits.get(f"{metric}@{region}", self._limits.get(metric, default))
+
+    def usage(self, project: str, region: str) -> dict[str, int]:
+        """Amounts held in one region of a project, by metric."""
+        total: dict[str, int] = {}
+        for owner, place, amounts in self._held.values():
+            if (owner, place) == (project, region):
+                for metric, amount in amounts.items():
+                    total[metric] = total.get(metric, 0) + amount
+        return total
+
+    def lacking(self, job: Job) -> dict[str, tuple[int, int]]:
+        """Metrics that keep a job waiting: (what it needs, the limit)."""
+        record = job.record
+        used = self.usage(record.project, record.location)
+        found = {}
+        for metric, amount in demand(job.pb).items():
+            limit = self.limit(record.location, metric)
+            if limit != UNLIMITED and used.get(metric, 0) + amount > limit:
+                found[metric] = (amount, limit)
+        return found
+
+    def hold(self, job: Job) -> None:
+        """Count a job that holds its quota already."""
+        self._held[job.record.id] = (job.record.project, job.record.location, demand(job.pb))
+
+    def release(self, job: Job) -> None:
+        """The job has ended, or waits no longer. Idempotent."""
+        self._held.pop(job.record.id, None)
+        self._waiting.pop(job.record.id, None)
+        self._grant()
+
+    def queue(self, job: Job) -> asyncio.Event:
+        """Wait in line: the event is set once the job holds what it needs."""
+        granted = asyncio.Event()
+        self._waiting[job.record.id] = (job, granted)
+        self._grant()
+        return granted
+
+    def _grant(self) -> None:
+        claimed: set[tuple[str, str, str]] = set()
+        for job_id, (job, granted) in sorted(self._waiting.items(), key=lambda item: item[1][0].key):
+            place = (job.record.project, job.record.location)
+            lacks = self.lacking(job)
+            if lacks:
+                possible = all(amount <= limit for amount, limit in lacks.values())
+                claimed |= {(*place, metric) for metric in lacks} if possible else set()
+            elif not any((*place, metric) in claimed for metric in demand(job.pb)):
+                del self._waiting[job_id]
+                self.hold(job)
+                granted.set()
+
+
+def describe_lack(lacking: Mapping[str, tuple[int, int]], region: str) -> str:
+    """One sentence for the log of a job that stays QUEUED."""
+    parts = [f"{SERVICE}/{m} (needs {need}, limit {limit})" for m, (need, limit) in lacking.items()]
+    return f"The job waits for training quota in {region}: {', '.join(parts)}."

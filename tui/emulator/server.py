@@ -1,0 +1,268 @@
+"""The emulator's one process: `python -m tui.emulator.server --state-dir DIR [--rest HOST:PORT] [--no-auth]`.
+
+It ends on SIGTERM, SIGINT or the admin's stop; the jobs' runners go on, and the next server takes them up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import logging.handlers
+import os
+import signal
+import sqlite3
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from tui import __version__
+from tui.emulator.admin import Admin
+from tui.emulator.catalog import Catalog
+from tui.emulator.config import ConfigError, EmulatorConfig, load_config
+from tui.emulator.database import Database, DatabaseError
+from tui.emulator.interim import NullSink, optional
+from tui.emulator.job_run import Parts
+from tui.emulator.job_table import Job, JobTable
+from tui.emulator.jobs import JobServer
+from tui.emulator.locations import Locations
+from tui.emulator.lock import Lock, remove_traces, write_info
+from tui.emulator.operations import Operations
+from tui.emulator.paths import StateDir, StateDirError
+from tui.emulator.ports import Ports
+from tui.emulator.quota import Quotas
+from tui.emulator.scheduler import Scheduler
+from tui.emulator.wire import Method, grpc_handlers
+
+log = logging.getLogger(__name__)
+
+GRACE = 1.0
+"""Seconds that calls under way get when the server stops."""
+_OPTIONS = (
+    # On by default, and then a second server would silently share the address.
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+)
+
+
+class Emulator:
+    """One running emulator; use it as an async context manager, in a test as well as in `main`.
+
+    `rest` is HOST:PORT for the REST endpoint, port 0 for any free one; `None` for none. `auth` asks REST
+    clients for the token of the state directory.
+    """
+
+    def __init__(
+        self,
+        state: StateDir,
+        config: EmulatorConfig | None = None,
+        *,
+        rest: str | None = None,
+        auth: bool = True,
+    ) -> None:
+        self.state = state
+        self.config = config or EmulatorConfig.model_validate({})
+        self.rest_url: str | None = None
+        self.stopping = asyncio.Event()
+        """Set when someone asked the server to end; whoever owns it then closes it."""
+        self._rest = rest
+        self._auth = auth
+        self._started_at = ""
+        self._stack = contextlib.AsyncExitStack()
+
+    @property
+    def target(self) -> str:
+        """gRPC target for a client's channel."""
+        return self.state.target
+
+    async def __aenter__(self) -> Emulator:
+        """Start everything, or nothing.
+
+        Raises:
+            StateDirError: when the state directory can't be used (EmulatorBusy: another server has it).
+            DatabaseError: when the stored state can't be read.
+            OSError: for a full disk, or an address that can't be bound.
+        """
+        self.state.prepare()
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    def info(self) -> dict[str, Any]:
+        """What `emulator.json` says, and the admin's status."""
+        return {
+            "pid": os.getpid(),
+            "socket": str(self.state.socket),
+            "rest": self.rest_url,
+            "state_dir": str(self.state.root),
+            "started_at": self._started_at,
+            "version": __version__,
+        }
+
+    async def _start(self) -> None:
+        lock = Lock(self.state)
+        lock.acquire()
+        self._stack.callback(lock.release)
+        # We hold the lock, so whoever left these is dead.
+        remove_traces(self.state.socket, self.state.info)
+        self._stack.callback(remove_traces, self.state.socket, self.state.info)
+        methods = await self._open_services()
+        await self._serve_grpc(methods)
+        if self._rest is not None:
+            await self._serve_rest(methods, *parse_address(self._rest))
+        self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
+        write_info(self.state, self.info())
+
+    async def _open_services(self) -> list[Method]:
+        """Load the state, take up the jobs, and say which RPCs are served."""
+        state, config, stack = self.state, self.config, self._stack
+        database = Database(state.database)
+        stack.push_async_callback(database.close)
+        job_rows, operation_rows = await database.open()
+        table, quotas = JobTable(database), Quotas(config)
+        table.load(job_rows)
+        stack.push_async_callback(table.settle)
+        catalog = Catalog(table, quotas)
+
+        sink, log_methods = await self._open_logs(catalog)
+        parts = Parts(
+            state, config, table, quotas, Ports(state.root),
+            getattr(optional("tui.emulator.runner_handle"), "LocalRunner", object)(), sink,
+            optional("tui.emulator.environment"),
+        )  # fmt: skip
+        scheduler = Scheduler(parts)
+
+        async def forget(job: Job) -> None:
+            await sink.forget(job.record)
+
+        operations = Operations(database, table, state, forget)
+        stack.push_async_callback(operations.close)
+        operations.load(operation_rows)
+        stack.push_async_callback(scheduler.close)
+        scheduler.adopt()
+        admin = Admin(table, scheduler, self.info, self.stopping.set)
+        methods = [
+            *JobServer(table, scheduler, operations).methods(),
+            *operations.methods(),
+            *Locations(catalog).methods(),
+            *admin.methods(),
+            *log_methods,
+        ]
+        for name, args in (("monitoring_service", (state, catalog)), ("quota_service", (catalog,))):
+            module = optional(f"tui.emulator.{name}")
+            if module:
+                methods += module.methods(*args)
+        return methods
+
+    async def _open_logs(self, catalog: Catalog) -> tuple[Any, list[Method]]:
+        store_module, ingest = optional("tui.emulator.log_store"), optional("tui.emulator.log_ingest")
+        service = optional("tui.emulator.logging_service")
+        if not (store_module and ingest and service):
+            return NullSink(), []
+        store = store_module.LogStore(self.state.log_database)
+        self._stack.callback(store.close)
+        collector = ingest.LogCollector(self.state, store)
+        await collector.start()
+        self._stack.push_async_callback(collector.close)
+        return collector, service.methods(store, catalog)
+
+    async def _serve_grpc(self, methods: list[Method]) -> None:
+        server = grpc.aio.server(options=_OPTIONS)
+        server.add_generic_rpc_handlers(grpc_handlers(methods))
+        if not server.add_insecure_port(self.state.target):
+            raise OSError(f"can't listen on {self.state.socket}")
+        self._stack.push_async_callback(server.stop, GRACE)
+        await server.start()
+        self.state.socket.chmod(0o600)
+
+    async def _serve_rest(self, methods: list[Method], host: str, port: int) -> None:
+        rest = optional("tui.emulator.rest")
+        server = await rest.serve_rest(methods, self.state, host, port, self._auth)
+        self._stack.push_async_callback(server.close)
+        self.rest_url = server.url
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`, loopback only: whoever reaches it can run programs here.
+
+    Raises:
+        StateDirError: for anything else, with the reason.
+    """
+    host, _, port = text.rpartition(":")
+    host = host.strip("[]")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise StateDirError(f"--rest {text}: write HOST:PORT, e.g. 127.0.0.1:8085 (port 0 takes a free one)")
+    try:
+        loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback:
+        raise StateDirError(
+            f"--rest {text}: only a loopback address is served (127.0.0.1, ::1, localhost), because a client "
+            "of the emulator can run any program as you; reach it from elsewhere through `ssh -L`"
+        )
+    return host, int(port)
+
+
+async def serve(state: StateDir, rest: str | None, auth: bool) -> None:
+    """Run until told to stop."""
+    emulator = Emulator(state, load_config(state.config), rest=rest, auth=auth)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, emulator.stopping.set)
+    async with emulator:
+        log.info("ready on %s, REST %s", emulator.target, emulator.rest_url or "off")
+        await emulator.stopping.wait()
+        log.info("stopping")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 0 after a clean stop, 1 with one sentence on stderr when it could not start."""
+    parser = argparse.ArgumentParser(prog="python -m tui.emulator.server", description=__doc__)
+    parser.add_argument("--state-dir", type=Path, required=True, help="directory of this emulator's state")
+    parser.add_argument("--rest", metavar="HOST:PORT", help="serve REST too, on a loopback address")
+    parser.add_argument("--no-auth", action="store_true", help="let REST clients in without the token")
+    options = parser.parse_args(arguments)
+    os.umask(0o077)
+    # gRPC's core writes to stderr by itself, past any logging set-up.
+    os.environ["GRPC_VERBOSITY"] = "NONE"
+    state = StateDir(options.state_dir.absolute())
+    try:
+        if options.rest:
+            parse_address(options.rest)
+        state.prepare()
+        _log_to(state)
+        asyncio.run(serve(state, options.rest, not options.no_auth))
+    except (StateDirError, ConfigError, DatabaseError, OSError, sqlite3.Error) as error:
+        log.error("%s", error)
+        print(f"vxtui emulator: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+def _log_to(state: StateDir) -> None:
+    # A full disk must not make logging itself write tracebacks to the terminal.
+    logging.raiseExceptions = False
+    handler = logging.handlers.RotatingFileHandler(state.log, maxBytes=5_000_000, backupCount=1, delay=True)
+    formatter = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    formatter.converter = time.gmtime
+    handler.setFormatter(formatter)
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
