@@ -1,0 +1,185 @@
+"""The filter of the jobs list: `state:running,failed team:nlp gpu:a100 age<2d text`.
+
+Terms are joined by "and"; a comma inside a value is "or"; `-` or `!` before a term turns it round; double
+quotes keep blanks together. A word without a key is looked for in the name, the id, the region and the
+labels. A key that is none of `FIELDS` is a label; `label.KEY:value` says so explicitly.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+from tui.domain.catalog import ACCELERATOR_SHORT
+from tui.domain.job import Job
+from tui.domain.states import JobState
+
+_TEXT_FIELDS: dict[str, Callable[[Job], list[str]]] = {
+    "state": lambda job: [job.state.value, "ACTIVE" if job.state.active else "ENDED"],
+    "name": lambda job: [job.display_name],
+    "id": lambda job: [job.id],
+    "region": lambda job: [job.region],
+    "context": lambda job: [job.context],
+    "strategy": lambda job: [job.strategy],
+    "gpu": lambda job: [x for kind in job.accelerators for x in (kind, ACCELERATOR_SHORT.get(kind, kind))],
+    "machine": lambda job: [pool.machine_type for pool in job.pools],
+}
+_SPANS: dict[str, Callable[[Job, datetime], timedelta | None]] = {
+    "age": lambda job, now: job.age(now),
+    "duration": lambda job, now: job.duration(now),
+}
+_NUMBERS: dict[str, Callable[[Job], float | None]] = {
+    "replicas": lambda job: float(job.replica_count),
+    "gpus": lambda job: float(sum(job.accelerators.values())),
+    "step": lambda job: job.progress.step,
+    "loss": lambda job: job.progress.last_loss,
+}
+FIELDS = (*_TEXT_FIELDS, *_SPANS, *_NUMBERS)
+"""Keys with a meaning of their own."""
+
+_CONTAINS = frozenset({"name", "gpu", "machine", "region"})
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    "<": lambda a, b: a < b,
+    ">": lambda a, b: a > b,
+    "<=": lambda a, b: a <= b,
+    ">=": lambda a, b: a >= b,
+    "=": lambda a, b: a == b,
+}
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_WORD = re.compile(r'(?:"[^"]*"|[^\s"])+')
+_TERM = re.compile(r"(?P<key>[A-Za-z_][\w.-]*)(?P<op>:|<=|>=|<|>|=)(?P<value>.*)", re.DOTALL)
+_SPAN = re.compile(r"(?:\d+(?:\.\d+)?[smhdw])+")
+_SPAN_PART = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+
+
+class QueryError(ValueError):
+    """The filter can't be read. `position` is where in the text, from 0."""
+
+    def __init__(self, message: str, position: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.position = position
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One condition; `operator` is empty for a plain word."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...]
+    negated: bool = False
+
+    def holds(self, job: Job, now: datetime) -> bool:
+        """Whether the job meets it; a figure that is not known meets no comparison."""
+        return self._holds(job, now) != self.negated
+
+    def _holds(self, job: Job, now: datetime) -> bool:
+        if not self.operator:
+            labels = [text for pair in job.labels.items() for text in pair]
+            where = [job.display_name, job.id, job.region, *labels]
+            return any(self.values[0] in text.casefold() for text in where)
+        if self.key in _SPANS:
+            span = _SPANS[self.key](job, now)
+            return span is not None and _COMPARE[self.operator](
+                span.total_seconds(), _seconds(self.values[0])
+            )
+        if self.key in _NUMBERS:
+            number = _NUMBERS[self.key](job)
+            return number is not None and _COMPARE[self.operator](number, float(self.values[0]))
+        if self.key in _TEXT_FIELDS:
+            found = _TEXT_FIELDS[self.key](job)
+        else:
+            label = job.labels.get(self.key.removeprefix("label."))
+            found = [] if label is None else [label]
+        return any(_same(value, text, self.key in _CONTAINS) for text in found for value in self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class JobQuery:
+    """A parsed filter; the empty one matches every job."""
+
+    text: str = ""
+    terms: tuple[Term, ...] = ()
+
+    def matches(self, job: Job, now: datetime) -> bool:
+        """Whether the job meets every term at the time `now`."""
+        return all(term.holds(job, now) for term in self.terms)
+
+
+def parse(text: str) -> JobQuery:
+    """The filter that a person typed.
+
+    Raises:
+        QueryError: with a sentence and the position, for a text that means nothing.
+    """
+    if text.count('"') % 2:
+        raise QueryError("a quote is open: add the closing one", text.rindex('"'))
+    return JobQuery(text.strip(), tuple(_term(m[0], m.start()) for m in _WORD.finditer(text)))
+
+
+def _term(word: str, position: int) -> Term:
+    negated = len(word) > 1 and word[0] in "-!"
+    body = word[1:] if negated else word
+    match = _TERM.fullmatch(body)
+    if match is None or body.startswith('"'):
+        return Term("", "", (body.replace('"', "").casefold(),), negated)
+    key, operator, value = match["key"].lower(), match["op"], match["value"]
+    values = tuple(v.replace('"', "").strip().casefold() for v in value.split(","))
+    values = tuple(v for v in values if v)
+    if not values:
+        raise QueryError(f"{key}{operator} needs a value, e.g. {_example(key)}", position + len(word))
+    return _checked(Term(key, operator, values, negated), position)
+
+
+def _checked(term: Term, position: int) -> Term:
+    key, operator, values = term.key, term.operator, term.values
+    if key in _SPANS or key in _NUMBERS:
+        if operator == ":":
+            term = Term(key, "=", values, term.negated)
+        valid = _SPAN.fullmatch(values[0]) if key in _SPANS else _is_number(values[0])
+        if not valid or len(values) > 1:
+            kind = "one span of time" if key in _SPANS else "one number"
+            raise QueryError(f"{key} is compared with {kind}, e.g. {_example(key)}", position)
+        return term
+    if operator not in {":", "="}:
+        raise QueryError(f"{key} has no order; write {key}:{values[0]}", position)
+    if key == "state":
+        known = {state.value.casefold() for state in JobState} | {"active", "ended"}
+        wrong = next((v for v in values if not any(_same(v, k, True) for k in known)), None)
+        if wrong is not None:
+            raise QueryError(f"no state is called {wrong!r}; use {', '.join(sorted(known))}", position)
+    elif key not in FIELDS and not key.startswith("label."):
+        near = get_close_matches(key, FIELDS, 1, 0.75)
+        if near:
+            raise QueryError(
+                f"did you mean {near[0]}:? For a label of that name write label.{key}:", position
+            )
+    return term
+
+
+def _example(key: str) -> str:
+    if key in _SPANS:
+        return f"{key}<2d or {key}>1h30m"
+    return (
+        f"{key}>2" if key in _NUMBERS else {"state": "state:running", "gpu": "gpu:a100"}.get(key, f"{key}:x")
+    )
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"-?\d+(\.\d+)?(e-?\d{1,2})?", text) is not None
+
+
+def _seconds(text: str) -> float:
+    return sum(float(number) * _SECONDS[unit] for number, unit in _SPAN_PART.findall(text))
+
+
+def _same(pattern: str, text: str, contains: bool) -> bool:
+    text = text.casefold()
+    if "*" in pattern:
+        return fnmatchcase(text, pattern.replace("[", "[[]").replace("?", "[?]"))
+    return pattern in text if contains else pattern == text

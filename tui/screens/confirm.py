@@ -1,0 +1,49 @@
+"""A question before something that can't be taken back; it names the very thing, and No is the default."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import VerticalGroup, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from tui.domain.text import plain
+
+
+class ConfirmScreen(ModalScreen[bool]):
+    """Answers True on `y` alone; enter, esc and `n` mean No, and so does a held key.
+
+    `question` ends without a question mark's key hint; `details` are lines below it, e.g. one per job.
+    """
+
+    CSS_PATH = "confirm.tcss"
+    BINDINGS = [
+        Binding("y", "answer(True)", "Yes"),
+        Binding("n,N,escape,enter,q", "answer(False)", "No"),
+    ]
+
+    def __init__(self, question: str, details: Sequence[str] = ()) -> None:
+        super().__init__()
+        self._question = plain(question)
+        self._details = [plain(line) for line in details]
+
+    def compose(self) -> ComposeResult:
+        with VerticalGroup(id="dialog"):
+            yield Static(Content(self._question), id="question")
+            if self._details:
+                with VerticalScroll(id="details", can_focus=False):
+                    yield Static(Content("\n".join(self._details)))
+            yield Static(
+                Content.assemble(
+                    ("y", "bold"), ("  yes     ", "$text-muted"), ("N", "bold"), ("  no", "$text-muted")
+                ),
+                id="answers",
+            )
+
+    def action_answer(self, yes: bool) -> None:
+        """Close with the answer."""
+        self.dismiss(yes)
