@@ -22,7 +22,7 @@ from tui.emulator.job_match import Match, compile_filter
 from tui.emulator.job_table import Job, JobTable, State
 from tui.emulator.operations import Operations
 from tui.emulator.paging import mask_fields, masked, page_size, query_digest, read_token, take, write_token
-from tui.emulator.validate import problems_of
+from tui.emulator.validate import check_persistent_resource, problems_of
 from tui.emulator.wire import Method, failed_precondition, invalid, not_found
 
 SERVICE = "google.cloud.aiplatform.v1.JobService"
@@ -76,6 +76,7 @@ class JobServer:
         problems = problems_of(request.custom_job, location)
         if problems:
             raise invalid(*problems)
+        check_persistent_resource(request.custom_job, request.parent)
         job = await self._table.create(project, location, request.custom_job)
         self._runner.admit(job)
         return job.pb
