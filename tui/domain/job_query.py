@@ -19,7 +19,7 @@ from tui.domain.job import Job
 from tui.domain.states import JobState
 
 _TEXT_FIELDS: dict[str, Callable[[Job], list[str]]] = {
-    "state": lambda job: [job.state.value, "ACTIVE" if job.state.active else "ENDED"],
+    "state": lambda job: [job.state.value, *_life(job)],
     "name": lambda job: [job.display_name],
     "id": lambda job: [job.id],
     "region": lambda job: [job.region],
@@ -41,7 +41,9 @@ _NUMBERS: dict[str, Callable[[Job], float | None]] = {
 FIELDS = (*_TEXT_FIELDS, *_SPANS, *_NUMBERS)
 """Keys with a meaning of their own."""
 
-_CONTAINS = frozenset({"name", "gpu", "machine", "region"})
+_PARTLY = {"name": "inside", "gpu": "inside", "machine": "inside", "region": "inside", "state": "start"}
+"""How a value need only be part of the text: anywhere in it, or its start."""
+
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<": lambda a, b: a < b,
     ">": lambda a, b: a > b,
@@ -96,7 +98,7 @@ class Term:
         else:
             label = job.labels.get(self.key.removeprefix("label."))
             found = [] if label is None else [label]
-        return any(_same(value, text, self.key in _CONTAINS) for text in found for value in self.values)
+        return any(_same(value, text, _PARTLY.get(self.key, "")) for text in found for value in self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,7 @@ def _checked(term: Term, position: int) -> Term:
         raise QueryError(f"{key} has no order; write {key}:{values[0]}", position)
     if key == "state":
         known = {state.value.casefold() for state in JobState} | {"active", "ended"}
-        wrong = next((v for v in values if not any(_same(v, k, True) for k in known)), None)
+        wrong = next((v for v in values if not any(_same(v, k, "start") for k in known)), None)
         if wrong is not None:
             raise QueryError(f"no state is called {wrong!r}; use {', '.join(sorted(known))}", position)
     elif key not in FIELDS and not key.startswith("label."):
@@ -178,8 +180,14 @@ def _seconds(text: str) -> float:
     return sum(float(number) * _SECONDS[unit] for number, unit in _SPAN_PART.findall(text))
 
 
-def _same(pattern: str, text: str, contains: bool) -> bool:
+def _same(pattern: str, text: str, partly: str) -> bool:
     text = text.casefold()
     if "*" in pattern:
         return fnmatchcase(text, pattern.replace("[", "[[]").replace("?", "[?]"))
-    return pattern in text if contains else pattern == text
+    if partly == "start":
+        return text.startswith(pattern)
+    return pattern in text if partly else pattern == text
+
+
+def _life(job: Job) -> list[str]:
+    return [word for word, holds in (("ACTIVE", job.state.active), ("ENDED", job.state.terminal)) if holds]

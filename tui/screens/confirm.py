@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.containers import VerticalGroup, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
@@ -21,7 +22,7 @@ class ConfirmScreen(ModalScreen[bool]):
     """
 
     CSS_PATH = "confirm.tcss"
-    BINDINGS = [
+    BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", "Yes"),
         Binding("n,N,escape,enter,q", "answer(False)", "No"),
     ]
