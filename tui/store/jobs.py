@@ -1,0 +1,122 @@
+"""Jobs by resource name, as last read, and which regions that reading covers.
+
+Screens get changes, not lists: every method that alters the store returns a `JobChange`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from tui.backends.base import BackendError, JobPage
+from tui.domain.job import Job
+from tui.domain.progress import Progress
+
+NOT_SAID = Progress()
+
+
+@dataclass(frozen=True, slots=True)
+class JobChange:
+    """Names of jobs that are new, differ, or are gone; `ended` are those that have just ended."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    ended: tuple[Job, ...] = ()
+    started: tuple[Job, ...] = ()
+    """Jobs whose state differs without having ended."""
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.removed)
+
+
+@dataclass(frozen=True, slots=True)
+class RegionStatus:
+    """When a region was last read, and why it can't be read now (`error`, since `failing_since`)."""
+
+    region: str
+    read_at: datetime | None = None
+    error: BackendError | None = None
+    failing_since: datetime | None = None
+
+
+class JobStore:
+    """All jobs of one context. Not thread-safe: it belongs to the event loop."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, Job] = {}
+        self.regions: dict[str, RegionStatus] = {}
+        self.read_at: datetime | None = None
+        """When every region had last been asked; `None` while nothing but a snapshot is known."""
+        self._seen: set[str] = set()
+        self._covered: set[str] = set()
+
+    def load(self, jobs: Iterable[Job], read_at: datetime) -> JobChange:
+        """Take over a snapshot; its jobs are replaced by what the service says later."""
+        self.jobs = {job.name: job for job in jobs}
+        for region in {job.region for job in self.jobs.values()}:
+            self.regions[region] = RegionStatus(region, read_at)
+        return JobChange(added=tuple(self.jobs))
+
+    def begin(self) -> None:
+        """Start a reading of all regions."""
+        self._seen, self._covered = set(), set()
+
+    def apply(self, page: JobPage, now: datetime) -> JobChange:
+        """Take over one page; a region that failed keeps its jobs and says since when it fails."""
+        if page.error is not None:
+            before = self.regions.get(page.region, RegionStatus(page.region))
+            since = before.failing_since or now
+            self.regions[page.region] = replace(before, error=page.error, failing_since=since)
+            self._covered.discard(page.region)
+            return JobChange()
+        self.regions[page.region] = RegionStatus(page.region, page.read_at or now)
+        self._covered.add(page.region)
+        self._seen.update(job.name for job in page.jobs)
+        return self._merge(page.jobs)
+
+    def finish(self, now: datetime) -> JobChange:
+        """End a reading: jobs of the regions it covered that no page named are gone."""
+        gone = [
+            name for name, job in self.jobs.items() if name not in self._seen and job.region in self._covered
+        ]
+        for name in gone:
+            del self.jobs[name]
+        self.read_at = now
+        return JobChange(removed=tuple(gone))
+
+    def put(self, job: Job) -> JobChange:
+        """Take over one job, e.g. one that has just been created."""
+        return self._merge((job,))
+
+    def set_progress(self, found: Mapping[str, Progress]) -> JobChange:
+        """Take over progress by job name; what is not in `found` stays."""
+        changed = []
+        for name, progress in found.items():
+            job = self.jobs.get(name)
+            if job is not None and job.progress != progress:
+                self.jobs[name] = replace(job, progress=progress)
+                changed.append(name)
+        return JobChange(changed=tuple(changed))
+
+    def _merge(self, jobs: Iterable[Job]) -> JobChange:
+        added: list[str] = []
+        changed: list[str] = []
+        ended: list[Job] = []
+        started: list[Job] = []
+        for job in jobs:
+            old = self.jobs.get(job.name)
+            if old is None:
+                self.jobs[job.name] = job
+                added.append(job.name)
+                continue
+            if job.progress == NOT_SAID:
+                job = replace(job, progress=old.progress)  # noqa: PLW2901 - a listing says no progress
+            if job == old:
+                continue
+            self.jobs[job.name] = job
+            changed.append(job.name)
+            if job.state is not old.state:
+                (ended if job.state.terminal else started).append(job)
+        return JobChange(tuple(added), tuple(changed), ended=tuple(ended), started=tuple(started))

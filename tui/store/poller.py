@@ -1,0 +1,131 @@
+"""Reads a context again and again: all jobs, and the progress of those that run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from tui.backends.base import Backend, BackendError
+from tui.domain.job import Job
+from tui.domain.states import JobState
+from tui.store.jobs import NOT_SAID, JobChange, JobStore
+
+HIDDEN_FACTOR = 6
+MOST_BACK_OFF = 30.0
+ENDED_AT_ONCE = 12
+"""Ended jobs whose last progress is looked up in one round."""
+
+
+class Poller:
+    """One context's reading loop. `on_change` runs after each page, `on_round` after each whole reading.
+
+    A round that fails as a whole sets `error` and is tried again, later and later. Every wait ends at once
+    on `kick`.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        store: JobStore,
+        clock: Callable[[], datetime],
+        *,
+        on_change: Callable[[JobChange], None],
+        on_round: Callable[[], None],
+    ) -> None:
+        self._backend = backend
+        self._store = store
+        self._clock = clock
+        self._on_change = on_change
+        self._on_round = on_round
+        self._kick = asyncio.Event()
+        self._progress_at: datetime | None = None
+        self._asked: set[str] = set()
+        self._failures = 0
+        self.visible = True
+        self.error: BackendError | None = None
+        self.failing_since: datetime | None = None
+        self.progress_error: BackendError | None = None
+
+    @property
+    def interval(self) -> float:
+        """Seconds to wait before the next reading."""
+        usual = 1.0 if self._backend.info.local else 10.0
+        if self._failures:
+            return min(MOST_BACK_OFF, usual * 2 ** min(self._failures, 6))
+        return usual if self.visible else usual * HIDDEN_FACTOR
+
+    def kick(self) -> None:
+        """Read now rather than when the wait is over."""
+        self._progress_at = None
+        self._kick.set()
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        while True:
+            self._kick.clear()
+            await self.read_once()
+            self._on_round()
+            try:
+                await asyncio.wait_for(self._kick.wait(), self.interval)
+            except TimeoutError:
+                continue
+
+    async def read_once(self) -> None:
+        """One reading of all regions, then the progress of what runs, where it is due."""
+        self._store.begin()
+        try:
+            async for page in self._backend.list_jobs():
+                self._tell(self._store.apply(page, self._clock()))
+        except BackendError as error:
+            self._failed(error)
+            return
+        self._tell(self._store.finish(self._clock()))
+        failed = [status.error for status in self._store.regions.values() if status.error]
+        if failed and len(failed) == len(self._store.regions):
+            self._failed(failed[0])
+            return
+        self.error, self.failing_since, self._failures = None, None, 0
+        await self._read_progress()
+
+    def _failed(self, error: BackendError) -> None:
+        self._failures += 1
+        self.error = error
+        self.failing_since = self.failing_since or self._clock()
+
+    def _tell(self, change: JobChange) -> None:
+        if change:
+            self._on_change(change)
+        for job in change.ended:
+            self._asked.discard(job.name)
+
+    def _due(self, now: datetime) -> list[Job]:
+        """Jobs to ask: all that run, and each ended one of which nothing is known, once."""
+        local = self._backend.info.local
+        every = timedelta(seconds=2 if local else 15)
+        if self._progress_at is not None and now - self._progress_at < every:
+            return []
+        jobs = self._store.jobs.values()
+        asked = [job for job in jobs if job.state in (JobState.RUNNING, JobState.CANCELLING)]
+        ended = [job for job in jobs if job.state.terminal and job.start_time and job.name not in self._asked]
+        # A cloud log read is dear (60 a minute for a project): ended jobs are asked about only where the
+        # console saw them run, and on this machine.
+        if not local:
+            ended = [job for job in ended if job.progress != NOT_SAID]
+        ended.sort(key=lambda job: job.end_time or now, reverse=True)
+        self._asked.update(job.name for job in ended[:ENDED_AT_ONCE])
+        return asked + ended[:ENDED_AT_ONCE]
+
+    async def _read_progress(self) -> None:
+        now = self._clock()
+        due = self._due(now)
+        if not due:
+            return
+        self._progress_at = now
+        try:
+            found = await self._backend.read_progress(due)
+        except BackendError as error:
+            self.progress_error = error
+            return
+        self.progress_error = None
+        self._tell(self._store.set_progress(found))
