@@ -1,0 +1,210 @@
+"""The control plane's small parts: verdicts, ports, quota queue, page tokens, read masks, the database."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.cloud.aiplatform_v1.types import custom_job
+from google.protobuf import json_format
+
+from tui.emulator.config import EmulatorConfig
+from tui.emulator.database import Control, Database, DatabaseError
+from tui.emulator.interfaces import JobRecord
+from tui.emulator.job_table import Job, JobTable, State
+from tui.emulator.paging import mask_fields, masked, page_size, query_digest, read_token, write_token
+from tui.emulator.plan import AttemptStatus, ReplicaStatus
+from tui.emulator.ports import FIRST, LAST, NoPorts, Ports
+from tui.emulator.quota import Quotas, demand, describe_lack
+from tui.emulator.verdict import Circumstances, End, Restart, judge
+from tui.emulator.wire import WireError
+
+CustomJobPb = custom_job.CustomJob.pb()
+ABOUT = Circumstances("7", spot=False, disable_retries=False, cancelling=False, timeout=60, control=Control())
+
+
+def failed(code: int, *, oom: bool = False) -> AttemptStatus:
+    replica = ReplicaStatus("workerpool1-0", 1, "exited", code, oom=oom)
+    return AttemptStatus("failed", (replica,), "workerpool1-0", code)
+
+
+def ended(status: AttemptStatus, **about: Any) -> End:
+    verdict = judge(status, replace(ABOUT, **about))
+    assert isinstance(verdict, End)
+    return verdict
+
+
+def test_a_replica_that_fails_ends_its_job_with_the_documented_sentence() -> None:
+    end = ended(failed(1))
+    assert (end.state, end.code) == (State.JOB_STATE_FAILED, 3)
+    text = "The replica workerpool1-0 exited with a non-zero status of 1. Termination reason: Error."
+    assert end.message.startswith(text) and "vxtui logs 7 --replica workerpool1-0" in end.message
+    assert "status of 137 (SIGKILL)" in ended(failed(137)).message
+    assert "workerpool1-0 ran out of memory and exited" in ended(failed(137, oom=True)).message
+
+
+@pytest.mark.parametrize("code", [6, 134, 11, 139])
+def test_a_transient_exit_restarts_the_job_three_times(code: int) -> None:
+    control = Control()
+    for spent in range(1, 4):
+        verdict = judge(failed(code), replace(ABOUT, control=control))
+        assert isinstance(verdict, Restart) and verdict.crashes == spent
+        control = replace(control, crashes=verdict.crashes)
+    assert "3 times" in ended(failed(code), control=control).message
+    assert ended(failed(code), disable_retries=True).state == State.JOB_STATE_FAILED
+
+
+def test_a_spot_job_is_restarted_six_times_and_then_is_a_stockout() -> None:
+    taken = AttemptStatus("preempted", detail="workerpool1-0 was preempted")
+    control = Control()
+    for spent in range(1, 7):
+        verdict = judge(taken, replace(ABOUT, spot=True, control=control))
+        assert isinstance(verdict, Restart) and verdict.preemptions == spent and "STOCKOUT" in verdict.why
+        control = replace(control, preemptions=verdict.preemptions)
+    end = ended(taken, spot=True, control=control)
+    assert end.code == 8 and "STOCKOUT" in end.message and "workerpool1-0 was preempted" in end.message
+    assert ended(taken, spot=True, disable_retries=True).code == 8
+
+
+def test_other_ends() -> None:
+    assert judge(AttemptStatus("preempted"), ABOUT) == Restart("A machine went down for maintenance.", 0, 0)
+    assert ended(AttemptStatus("succeeded")).state == State.JOB_STATE_SUCCEEDED
+    timeout = ended(AttemptStatus("timeout"))
+    assert (timeout.state, timeout.code) == (State.JOB_STATE_FAILED, 4) and "60 s" in timeout.message
+    lost = ended(AttemptStatus("lost"))
+    assert (lost.state, lost.code) == (State.JOB_STATE_FAILED, 13)
+    for outcome in ("failed", "stopped", "preempted", "lost", "timeout"):
+        end = ended(AttemptStatus(outcome), cancelling=True)
+        assert (end.state, end.code) == (State.JOB_STATE_CANCELLED, 1)
+    assert ended(AttemptStatus("succeeded"), cancelling=True).state == State.JOB_STATE_SUCCEEDED
+
+
+def test_ports_are_consecutive_disjoint_and_free(tmp_path: Path) -> None:
+    ports = Ports(tmp_path)
+    first = ports.take("a", 5)
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", first.stop + 1))
+        busy.listen()
+        second = ports.take("b", 4)
+        assert first.stop + 1 not in second
+    assert len(first) == 5 and len(second) == 4 and not set(first) & set(second)
+    assert all(FIRST <= p <= LAST for p in (*first, *second))
+    assert ports.take("c", 0) == range(0)
+    held = Ports(tmp_path)
+    held.hold("a", first.start, 5)
+    assert not set(held.take("b", 3)) & set(first)
+
+
+def test_ports_run_out_with_a_clear_word(tmp_path: Path) -> None:
+    ports = Ports(tmp_path)
+    ports.hold("all", FIRST, LAST - FIRST + 1)
+    with pytest.raises(NoPorts, match="no 2 consecutive free ports"):
+        ports.take("b", 2)
+
+
+def queued(number: int, cpus: int = 4, region: str = "us-central1", **spec: Any) -> Job:
+    machine = {"machineType": f"n1-standard-{cpus}", **spec.pop("machine", {})}
+    raw = {
+        "createTime": f"2026-11-21T00:00:{number:02}Z",
+        "jobSpec": {"workerPoolSpecs": [{"machineSpec": machine, "replicaCount": 1}], **spec},
+    }
+    return Job(JobRecord("p", region, str(number)), json_format.ParseDict(raw, CustomJobPb()), Control())
+
+
+async def test_quota_lets_jobs_in_by_age_and_never_above_the_limit() -> None:
+    quotas = Quotas(EmulatorConfig.model_validate({"quotas": {"custom_model_training_cpus@us-central1": 8}}))
+    jobs = {n: queued(n, cpus) for n, cpus in ((1, 4), (2, 8), (3, 4), (4, 16))}
+    turns = {n: quotas.queue(job) for n, job in jobs.items()}
+
+    def running() -> set[int]:
+        return {n for n, turn in turns.items() if turn.is_set()}
+
+    # 2 waits for 1, so 3 may not overtake it; 4 can never run and holds nobody up.
+    assert running() == {1}
+    assert quotas.usage("p", "us-central1") == {"custom_model_training_cpus": 4}
+    assert "needs 16, limit 8" in describe_lack(quotas.lacking(jobs[4]), "us-central1")
+    assert quotas.queue(queued(5, 4, "europe-west4")).is_set()
+    quotas.release(jobs[1])
+    assert running() == {1, 2}
+    quotas.release(jobs[2])
+    assert running() == {1, 2, 3}
+    quotas.release(jobs[4])
+    quotas.release(jobs[3])
+    assert quotas.usage("p", "us-central1") == {}
+
+
+def test_spot_draws_on_the_preemptible_twin_and_limits_may_be_unlimited() -> None:
+    l4 = {"machineType": "g2-standard-12", "acceleratorType": "NVIDIA_L4", "acceleratorCount": 1}
+    job = queued(1, machine=l4, scheduling={"strategy": "SPOT"})
+    metric = "custom_model_training_preemptible_nvidia_l4_gpus"
+    assert demand(job.pb) == {metric: 1}
+    assert metric in Quotas(EmulatorConfig.model_validate({"quotas": {metric: 0}})).lacking(job)
+    full = f"aiplatform.googleapis.com/{metric}"
+    quotas = Quotas(EmulatorConfig.model_validate({"quotas": {full: -1}}))
+    assert quotas.lacking(job) == {} and quotas.limit("us-central1", full) == -1
+
+
+def test_page_tokens_are_opaque_checked_and_bound_to_their_question() -> None:
+    digest = query_digest("projects/p/locations/l", "state=JOB_STATE_RUNNING")
+    token = write_token((12, 34), digest)
+    assert read_token(token, digest) == (12, 34) and read_token("", digest) is None
+    for bad, asked in (
+        (token, query_digest("other", "")),
+        ("!!!", digest),
+        (token[:-3], digest),
+        ("W10", digest),
+    ):
+        with pytest.raises(WireError) as caught:
+            read_token(bad, asked)
+        assert caught.value.code == 3 and "page_token" in caught.value.message
+    assert (page_size(0), page_size(7), page_size(9999)) == (100, 7, 1000)
+    with pytest.raises(WireError, match="page_size"):
+        page_size(-1)
+
+
+def test_read_masks_take_top_level_fields_in_both_spellings() -> None:
+    pb = CustomJobPb(name="n", display_name="d", labels={"a": "b"}, state=3)
+    pb.create_time.seconds = 5
+    part = masked(pb, mask_fields(["displayName", "create_time", "labels"]))
+    assert json_format.MessageToDict(part) == {
+        "displayName": "d", "createTime": "1970-01-01T00:00:05Z", "labels": {"a": "b"},
+    }  # fmt: skip
+    assert masked(pb, mask_fields(["*"])) == pb and mask_fields([]) is None
+    with pytest.raises(WireError, match=r"'job_spec\.scheduling' is not a top-level field"):
+        mask_fields(["name", "job_spec.scheduling"])
+
+
+async def test_what_was_stored_is_there_after_reopening(tmp_path: Path) -> None:
+    database = Database(tmp_path / "state.db")
+    await database.open()
+    table = JobTable(database)
+    job = await table.create("p", "l", CustomJobPb(display_name="x"))
+    await table.update(job, lambda pb: setattr(pb, "state", 3), attempt=2, port=20001, ports=4)
+    # A caller that gives up at once must not leave memory and disk apart.
+    hasty = asyncio.create_task(table.update(job, lambda pb: setattr(pb, "state", 5)))
+    await asyncio.sleep(0)
+    hasty.cancel()
+    await table.settle()
+    later = await database.next_id()
+    await database.close()
+
+    again = Database(tmp_path / "state.db")
+    rows, operations = await again.open()
+    assert operations == [] and len(rows) == 1
+    assert rows[0].pb == job.pb and rows[0].pb.state == 5
+    assert rows[0].control == Control(attempt=2, port=20001, ports=4) and rows[0].record == job.record
+    assert len(job.record.id) == 19 and await again.next_id() > later > int(job.record.id)
+    await again.close()
+
+
+async def test_a_file_that_is_not_ours_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    path.write_bytes(b"something else" * 100)
+    database = Database(path)
+    with pytest.raises(DatabaseError, match=str(path)):
+        await database.open()
+    await database.close()
