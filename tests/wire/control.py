@@ -1,0 +1,168 @@
+"""An emulator in this process, or in one of its own, and the official clients on its socket."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import psutil
+from google.cloud.aiplatform_v1.services.job_service import JobServiceAsyncClient
+from google.cloud.aiplatform_v1.services.job_service.transports import JobServiceGrpcAsyncIOTransport
+from google.cloud.aiplatform_v1.types import CustomJob
+from google.protobuf import json_format, struct_pb2
+
+from tui.emulator.config import EmulatorConfig
+from tui.emulator.paths import StateDir
+from tui.emulator.server import Emulator
+
+PARENT = "projects/p/locations/us-central1"
+ENDED = {"JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_STATE_EXPIRED"}
+QUICK = {"provisioning_seconds": 0, "restart_delay_seconds": 0, "cancel_grace_seconds": 1, "grace_seconds": 1}
+NEVER = {**QUICK, "quotas": {"custom_model_training_cpus": 0}}
+"""Jobs stay QUEUED: for tests that are about lists and not about running."""
+
+
+async def until(look: Callable[[], Any], what: str, seconds: float = 90) -> Any:
+    """First truthy answer of `look`, which may be a coroutine function."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = look()
+        if asyncio.iscoroutine(found):
+            found = await found
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"waited {seconds:.0f} s in vain for {what}"
+        await asyncio.sleep(0.05)
+
+
+def pool(*command: str, replicas: int = 1, **container: Any) -> dict[str, Any]:
+    return {
+        "machine_spec": {"machine_type": "n1-standard-4"},
+        "replica_count": replicas,
+        "container_spec": {"image_uri": "python:3.11", "command": list(command), **container},
+    }
+
+
+def python(code: str, replicas: int = 1) -> dict[str, Any]:
+    """A pool whose replicas run `code`."""
+    return pool(sys.executable, "-c", code, replicas=replicas)
+
+
+def custom_job(*pools: dict[str, Any], name: str = "x", **job: Any) -> dict[str, Any]:
+    spec = {"worker_pool_specs": list(pools) or [python("pass")], **job.pop("spec", {})}
+    return {"display_name": name, "job_spec": spec, **job}
+
+
+@dataclass
+class Clients:
+    """Unmodified clients of one emulator."""
+
+    channel: Any
+    jobs: JobServiceAsyncClient
+
+    async def create(self, *pools: dict[str, Any], parent: str = PARENT, **job: Any) -> CustomJob:
+        return await self.jobs.create_custom_job(
+            parent=parent, custom_job=custom_job(*pools, **job), timeout=60
+        )
+
+    async def get(self, name: str) -> CustomJob:
+        return await self.jobs.get_custom_job(name=name, timeout=60)
+
+    async def state(self, name: str) -> str:
+        return str((await self.get(name)).state.name)
+
+    async def reach(self, name: str, *states: str, seconds: float = 90) -> CustomJob:
+        """The job once it is in one of `states` (without the prefix)."""
+        wanted = {f"JOB_STATE_{state}" for state in states}
+
+        async def look() -> CustomJob | None:
+            job = await self.get(name)
+            assert job.state.name in wanted or job.state.name not in ENDED, (job.state.name, job.error)
+            return job if job.state.name in wanted else None
+
+        found: CustomJob = await until(look, f"{name} to be {states}", seconds)
+        return found
+
+    async def listed(self, filter: str = "", parent: str = PARENT, **request: Any) -> list[str]:
+        """Display names of every page."""
+        pager = await self.jobs.list_custom_jobs(request={"parent": parent, "filter": filter, **request})
+        return [job.display_name async for job in pager]
+
+    async def admin(self, **asked: Any) -> dict[str, Any]:
+        call = self.channel.unary_unary(
+            "/vxtui.emulator.v1.Admin/Call",
+            request_serializer=struct_pb2.Struct.SerializeToString,
+            response_deserializer=struct_pb2.Struct.FromString,
+        )
+        request = struct_pb2.Struct()
+        request.update(asked)
+        return dict(json_format.MessageToDict(await call(request, timeout=60)))
+
+
+@asynccontextmanager
+async def connect(target: str) -> AsyncIterator[Clients]:
+    channel = grpc.aio.insecure_channel(target)
+    try:
+        yield Clients(
+            channel, JobServiceAsyncClient(transport=JobServiceGrpcAsyncIOTransport(channel=channel))
+        )
+    finally:
+        await channel.close()
+
+
+@contextmanager
+def state_dir() -> Iterator[StateDir]:
+    """A short directory of its own; whatever of its jobs still runs at the end is killed."""
+    root = Path(tempfile.mkdtemp(prefix="vx"))
+    try:
+        yield StateDir(root)
+    finally:
+        for process in processes_of(root):
+            process.kill()
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def processes_of(root: Path) -> list[psutil.Process]:
+    """Runners and replicas of the jobs kept under `root`."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            # A replica works in its job's directory; a runner is told it on its command line.
+            if process.pid != os.getpid() and (
+                process.cwd().startswith(f"{root}/jobs")
+                or any(f"{root}/jobs" in a for a in process.cmdline())
+            ):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+@asynccontextmanager
+async def emulator(**config: Any) -> AsyncIterator[tuple[Emulator, Clients]]:
+    """An emulator in this process."""
+    with state_dir() as state:
+        async with (
+            Emulator(state, EmulatorConfig.model_validate({**QUICK, **config})) as running,
+            connect(running.target) as clients,
+        ):
+            yield running, clients
+
+
+def start_server(state: StateDir, *args: str, **kw: Any) -> subprocess.Popen[str]:
+    """A server in a process of its own; wait for `emulator.json` before using it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tui.emulator.server", "--state-dir", str(state.root), *args],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, **kw,
+    )  # fmt: skip
