@@ -7,6 +7,7 @@ full sync before the caller goes on; so what a client was told survives the deat
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable
@@ -25,6 +26,8 @@ T = TypeVar("T")
 Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 VERSION = 1
+LITTLE = 256 * 1024
+"""Bytes of free space below which a failed write is blamed on the disk."""
 _SCHEMA = """
 CREATE TABLE jobs (
     id INTEGER PRIMARY KEY, project TEXT NOT NULL, location TEXT NOT NULL,
@@ -51,12 +54,17 @@ class StorageFull(WireError):
     """Nothing was written. RESOURCE_EXHAUSTED where the disk is full, else UNAVAILABLE."""
 
     def __init__(self, path: Path, error: sqlite3.Error) -> None:
-        full = "full" in str(error)
+        full = _disk_full(path, error)
         super().__init__(
             code_pb2.RESOURCE_EXHAUSTED if full else code_pb2.UNAVAILABLE,
             f"The emulator can't write {path}: {error}. Nothing was changed. "
             + ("Free some space on that disk and try again." if full else "Check that disk and try again."),
         )
+
+
+def _disk_full(path: Path, error: sqlite3.Error) -> bool:
+    # Where SQLite maps its shared memory a full disk reads as an I/O error.
+    return "full" in str(error) or shutil.disk_usage(path.parent).free < LITTLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +126,8 @@ class Database:
         try:
             return await loop.run_in_executor(self._thread, self._open)
         except sqlite3.Error as error:
-            raise DatabaseError(f"can't use {self.path}: {error}") from error
+            why = "; the disk is full: free some space" if _disk_full(self.path, error) else ""
+            raise DatabaseError(f"can't use {self.path}: {error}{why}") from error
 
     async def close(self) -> None:
         """Finish the writes under way and close the file."""
@@ -127,7 +136,7 @@ class Database:
 
     async def next_id(self) -> int:
         """A new 19-digit number, larger than every one before; ids of deleted things never come back."""
-        return await self._write(_next_id)
+        return await self.write(_next_id)
 
     async def save_job(self, record: JobRecord, pb: Pb, control: Control) -> None:
         """Insert or replace one job.
@@ -141,7 +150,7 @@ class Database:
             control.port, control.ports, control.events,
         )  # fmt: skip
         sql = f"INSERT OR REPLACE INTO jobs VALUES ({','.join('?' * len(row))})"
-        await self._write(lambda db: db.execute(sql, row))
+        await self.write(lambda db: db.execute(sql, row))
 
     async def save_operation(self, row: OperationRow, *, delete_job: bool = False) -> None:
         """Insert or replace one operation, and in the same transaction delete the job it is about."""
@@ -155,13 +164,18 @@ class Database:
             if delete_job:
                 db.execute("DELETE FROM jobs WHERE id = ?", (int(row.job_id),))
 
-        await self._write(write)
+        await self.write(write)
 
     async def delete_operation(self, operation_id: str) -> None:
         """Forget one operation."""
-        await self._write(lambda db: db.execute("DELETE FROM operations WHERE id = ?", (int(operation_id),)))
+        await self.write(lambda db: db.execute("DELETE FROM operations WHERE id = ?", (int(operation_id),)))
 
-    async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` in one transaction, in the order of the calls.
+
+        Raises:
+            StorageFull: when it could not be committed; then none of it was.
+        """
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(self._thread, self._transact, work)
@@ -175,6 +189,18 @@ class Database:
             return work(self._db)
 
     def _open(self) -> tuple[list[JobRow], list[OperationRow]]:
+        new = not self.path.exists()
+        try:
+            return self._load()
+        except sqlite3.Error:
+            self._close()
+            if new:
+                # Half a file would be taken for a broken one at the next start.
+                for suffix in ("", "-wal", "-shm"):
+                    self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+            raise
+
+    def _load(self) -> tuple[list[JobRow], list[OperationRow]]:
         db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
         self._db = db
         db.execute("PRAGMA journal_mode = WAL")

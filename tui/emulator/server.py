@@ -73,6 +73,7 @@ class Emulator:
         self.rest_url: str | None = None
         self.stopping = asyncio.Event()
         """Set when someone asked the server to end; whoever owns it then closes it."""
+        self.database = Database(state.database)
         self._rest = rest
         self._auth = auth
         self._started_at = ""
@@ -130,7 +131,7 @@ class Emulator:
     async def _open_services(self) -> list[Method]:
         """Load the state, take up the jobs, and say which RPCs are served."""
         state, config, stack = self.state, self.config, self._stack
-        database = Database(state.database)
+        database = self.database
         stack.push_async_callback(database.close)
         job_rows, operation_rows = await database.open()
         table, quotas = JobTable(database), Quotas(config)
@@ -247,11 +248,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         state.prepare()
         _log_to(state)
         asyncio.run(serve(state, options.rest, not options.no_auth))
-    except (StateDirError, ConfigError, DatabaseError, OSError, sqlite3.Error) as error:
-        log.error("%s", error)
-        print(f"vxtui emulator: {error}", file=sys.stderr)  # noqa: T201
-        return 1
+    except (StateDirError, ConfigError, DatabaseError, sqlite3.Error) as error:
+        return _refuse(str(error))
+    except OSError as error:
+        return _refuse(f"can't start in {state.root}: {error.strerror or error}")
     return 0
+
+
+def _refuse(why: str) -> int:
+    # Before the log file is set up a record would go to stderr as well.
+    if logging.getLogger().handlers:
+        log.error("%s", why)
+    print(f"vxtui emulator: {why}", file=sys.stderr)  # noqa: T201
+    return 1
 
 
 def _log_to(state: StateDir) -> None:

@@ -1,0 +1,161 @@
+"""The server as a process: one per state directory, a clean end, a killed one's place taken over."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.api_core import exceptions
+
+from tests.wire.control import (
+    NEVER,
+    connect,
+    emulator,
+    python,
+    start_server,
+    state_dir,
+    until,
+)
+from tui.emulator.paths import StateDir, StateDirError
+from tui.emulator.server import parse_address
+
+
+@pytest.fixture
+def state() -> Iterator[StateDir]:
+    with state_dir() as found:
+        yield found
+
+
+def info(state: StateDir) -> dict[str, Any] | None:
+    return dict(json.loads(state.info.read_text())) if state.info.exists() else None
+
+
+def refused(state: StateDir, *args: str, **kw: Any) -> str:
+    """What a start that fails says: exit 1, one line, no traceback."""
+    with start_server(state, *args, **kw) as process:
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 1 and out == "" and err.count("\n") == 1, err
+    assert "Traceback" not in err
+    return err
+
+
+async def test_it_says_where_it_is_and_leaves_nothing_behind(state: StateDir) -> None:
+    with start_server(state) as process:
+        found = await until(lambda: info(state), "emulator.json")
+        assert found["pid"] == process.pid and found["socket"] == str(state.socket)
+        assert found["rest"] is None and found["state_dir"] == str(state.root) and found["version"]
+        assert stat.S_IMODE(state.root.stat().st_mode) == 0o700
+        assert stat.S_IMODE(state.socket.stat().st_mode) & 0o077 == 0
+        assert stat.S_IMODE(state.database.stat().st_mode) & 0o077 == 0
+
+        text = refused(state)
+        assert str(process.pid) in text and str(state.root) in text
+        assert info(state) == found
+
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+        assert process.communicate() == ("", "")
+    assert not state.info.exists() and not state.socket.exists()
+
+
+async def test_the_admin_can_end_it(state: StateDir) -> None:
+    with start_server(state) as process:
+        await until(lambda: info(state), "emulator.json")
+        async with connect(state.target) as clients:
+            assert await clients.admin(do="stop") == {"stopping": True}
+        assert process.wait(timeout=60) == 0
+
+
+async def test_jobs_survive_the_death_of_the_server(state: StateDir) -> None:
+    state.prepare()
+    state.config.write_text(json.dumps(NEVER))
+    with start_server(state) as process:
+        await until(lambda: info(state), "emulator.json")
+        async with connect(state.target) as clients:
+            job = await clients.create(python("pass"), labels={"a": "b"})
+        process.kill()
+        process.wait(timeout=60)
+    assert state.socket.exists()
+    with start_server(state) as process:
+        await until(lambda: (info(state) or {}).get("pid") == process.pid, "the second server")
+        async with connect(state.target) as clients:
+            assert await clients.get(job.name) == job
+        process.terminate()
+        assert process.wait(timeout=60) == 0
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ("provisioning_seconds: -1", "provisioning_seconds"),
+        ("images: [", "config.yaml:1"),
+        ("nope: 1", "nope"),
+    ],
+)
+def test_a_bad_config_is_refused_by_name(state: StateDir, config: str, words: str) -> None:
+    state.prepare()
+    state.config.write_text(config)
+    assert words in refused(state)
+    assert not state.info.exists() and not state.socket.exists()
+
+
+def test_rest_is_for_loopback_only(state: StateDir) -> None:
+    assert "--rest 0.0.0.0:0" in refused(state, "--rest", "0.0.0.0:0")
+    for address in ("8085", "example.com:80", "127.0.0.1:http", "127.0.0.1:99999", "10.0.0.1:1"):
+        with pytest.raises(StateDirError, match=f"--rest {address}"):
+            parse_address(address)
+    assert parse_address("[::1]:0") == ("::1", 0) and parse_address("localhost:80") == ("localhost", 80)
+
+
+def test_a_state_directory_that_is_a_file(state: StateDir) -> None:
+    file = state.root / "file"
+    file.write_text("")
+    assert str(file) in refused(StateDir(file))
+
+
+def test_a_broken_database_is_named(state: StateDir) -> None:
+    state.prepare()
+    state.database.write_bytes(b"not a database" * 1000)
+    assert str(state.database) in refused(state)
+    assert not state.socket.exists()
+
+
+def test_a_disk_that_takes_no_more_leaves_nothing_half_done(state: StateDir) -> None:
+    def tiny_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))
+
+    assert str(state.root) in refused(state, preexec_fn=tiny_files)
+    assert not state.database.exists() and not state.info.exists() and not state.socket.exists()
+
+
+async def test_a_full_disk_refuses_the_create_and_the_server_lives_on() -> None:
+    async with emulator(**NEVER) as (running, clients):
+        kept = await clients.create(python("pass"), name="kept")
+        await running.database.write(lambda db: db.execute("PRAGMA max_page_count = 40"))
+        with pytest.raises(exceptions.ResourceExhausted, match=r"state\.db.*Free some space"):
+            for _ in range(200):
+                await clients.create(python("#" + "x" * 3000), name="too much")
+        before = await clients.listed()
+        assert before[-1] == "kept" and (await clients.get(kept.name)) == kept
+        await running.database.write(lambda db: db.execute("PRAGMA max_page_count = 10000"))
+        await clients.create(python("pass"), name="later")
+        assert await clients.listed() == ["later", *before]
+
+
+def test_the_help_names_every_option() -> None:
+    command = [sys.executable, "-m", "tui.emulator.server", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    for option in ("--state-dir", "--rest", "--no-auth"):
+        assert option in done.stdout
+
+
+def test_paths_too_long_for_a_socket_are_refused(tmp_path: Path) -> None:
+    assert "too long" in refused(StateDir(tmp_path / ("x" * 90)))
