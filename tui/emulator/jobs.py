@@ -27,7 +27,7 @@ from tui.emulator.wire import Method, failed_precondition, invalid, not_found
 
 SERVICE = "google.cloud.aiplatform.v1.JobService"
 KIND = "aiplatform.googleapis.com/CustomJob"
-_PARENT = re.compile(r"projects/([^/]+)/locations/([^/]+)")
+_PARENT = re.compile(r"projects/([^/\s\x00-\x20\x7f]+)/locations/([^/\s\x00-\x20\x7f]+)")
 _NAME = re.compile(r"projects/([^/]+)/locations/([^/]+)/customJobs/([^/]+)")
 
 ListResponsePb = job_service.ListCustomJobsResponse.pb()

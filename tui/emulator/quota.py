@@ -8,7 +8,9 @@ more than the whole limit and so could never run (it stays QUEUED: vertex facts 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from google.cloud.aiplatform_v1.types import accelerator_type
 
@@ -46,13 +48,28 @@ def demand(pb: Pb) -> dict[str, int]:
     return total
 
 
+Place = tuple[str, str]
+"""(project, region): every training quota is per both."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """What one job holds or waits for."""
+
+    job: Job
+    place: Place
+    needs: Mapping[str, int]
+    granted: asyncio.Event
+
+
 class Quotas:
     """Limits from the configuration, amounts held, and the queue."""
 
     def __init__(self, config: EmulatorConfig) -> None:
         self._limits = {key.removeprefix(f"{SERVICE}/"): value for key, value in config.quotas.items()}
-        self._held: dict[str, tuple[str, str, dict[str, int]]] = {}
-        self._waiting: dict[str, tuple[Job, asyncio.Event]] = {}
+        self._held: dict[str, _Claim] = {}
+        self._waiting: dict[str, _Claim] = {}
+        self._used: dict[Place, Counter[str]] = {}
 
     def limit(self, region: str, metric: str) -> int:
         """Limit in one region; -1 is unlimited. `METRIC@REGION` wins over `METRIC`."""
@@ -62,53 +79,60 @@ class Quotas:
 
     def usage(self, project: str, region: str) -> dict[str, int]:
         """Amounts held in one region of a project, by metric."""
-        total: dict[str, int] = {}
-        for owner, place, amounts in self._held.values():
-            if (owner, place) == (project, region):
-                for metric, amount in amounts.items():
-                    total[metric] = total.get(metric, 0) + amount
-        return total
+        return dict(+self._used.get((project, region), Counter()))
 
     def lacking(self, job: Job) -> dict[str, tuple[int, int]]:
         """Metrics that keep a job waiting: (what it needs, the limit)."""
-        record = job.record
-        used = self.usage(record.project, record.location)
-        found = {}
-        for metric, amount in demand(job.pb).items():
-            limit = self.limit(record.location, metric)
-            if limit != UNLIMITED and used.get(metric, 0) + amount > limit:
-                found[metric] = (amount, limit)
-        return found
+        return self._lacking(_claim(job))
 
     def hold(self, job: Job) -> None:
         """Count a job that holds its quota already."""
-        self._held[job.record.id] = (job.record.project, job.record.location, demand(job.pb))
+        self._hold(_claim(job))
 
     def release(self, job: Job) -> None:
         """The job has ended, or waits no longer. Idempotent."""
-        self._held.pop(job.record.id, None)
         self._waiting.pop(job.record.id, None)
+        claim = self._held.pop(job.record.id, None)
+        if claim is not None:
+            self._used[claim.place].subtract(claim.needs)
         self._grant()
 
     def queue(self, job: Job) -> asyncio.Event:
-        """Wait in line: the event is set once the job holds what it needs."""
-        granted = asyncio.Event()
-        self._waiting[job.record.id] = (job, granted)
+        """Wait in line, behind all who came before: the event is set once the job holds what it needs."""
+        claim = _claim(job)
+        self._waiting[job.record.id] = claim
         self._grant()
-        return granted
+        return claim.granted
+
+    def _lacking(self, claim: _Claim) -> dict[str, tuple[int, int]]:
+        used = self._used.get(claim.place, Counter())
+        found = {}
+        for metric, amount in claim.needs.items():
+            limit = self.limit(claim.place[1], metric)
+            if limit != UNLIMITED and used[metric] + amount > limit:
+                found[metric] = (amount, limit)
+        return found
+
+    def _hold(self, claim: _Claim) -> None:
+        self._held[claim.job.record.id] = claim
+        self._used.setdefault(claim.place, Counter()).update(claim.needs)
 
     def _grant(self) -> None:
-        claimed: set[tuple[str, str, str]] = set()
-        for job_id, (job, granted) in sorted(self._waiting.items(), key=lambda item: item[1][0].key):
-            place = (job.record.project, job.record.location)
-            lacks = self.lacking(job)
+        claimed: set[tuple[Place, str]] = set()
+        for job_id, claim in list(self._waiting.items()):
+            lacks = self._lacking(claim)
             if lacks:
                 possible = all(amount <= limit for amount, limit in lacks.values())
-                claimed |= {(*place, metric) for metric in lacks} if possible else set()
-            elif not any((*place, metric) in claimed for metric in demand(job.pb)):
+                claimed |= {(claim.place, metric) for metric in lacks} if possible else set()
+            elif not any((claim.place, metric) in claimed for metric in claim.needs):
                 del self._waiting[job_id]
-                self.hold(job)
-                granted.set()
+                self._hold(claim)
+                claim.granted.set()
+
+
+def _claim(job: Job) -> _Claim:
+    place = (job.record.project, job.record.location)
+    return _Claim(job, place, demand(job.pb), asyncio.Event())
 
 
 def describe_lack(lacking: Mapping[str, tuple[int, int]], region: str) -> str:
