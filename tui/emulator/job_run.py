@@ -20,6 +20,7 @@ from google.rpc import code_pb2, status_pb2
 
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.database import Pb, StorageFull
+from tui.emulator.images import CannotRun
 from tui.emulator.interfaces import JobRecord, LogSink, Runner
 from tui.emulator.job_table import Job, JobTable, State, timestamp
 from tui.emulator.paths import AttemptDir, StateDir
@@ -51,10 +52,6 @@ _SETTING_UP = "Vertex AI is setting up this job."
 _STARTING = ("Waiting for training program to start.", "Job is preparing.")
 _RUNNING = "Job is running."
 _SUCCEEDED = "Job completed successfully."
-
-
-class CannotRun(Exception):
-    """This machine can't run the job as it is; the message says why and what to do."""
 
 
 class Planner(Protocol):

@@ -38,12 +38,17 @@ class ReplicaPlan:
 
 @dataclass(frozen=True, slots=True)
 class AttemptPlan:
-    """One run of the whole job. Times are in seconds."""
+    """One run of the whole job. Times are in seconds.
+
+    `grace` is between SIGTERM and SIGKILL for a preemption or a timeout, `stop_grace` for a cancel and for
+    whoever still runs when the attempt is decided.
+    """
 
     job_id: str
     attempt: int
     replicas: tuple[ReplicaPlan, ...]
     grace: float = 30.0
+    stop_grace: float = 3.0
     timeout: float | None = None
     sample_period: float = 2.0
     stamp_period: float = 0.05

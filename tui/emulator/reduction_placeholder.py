@@ -1,0 +1,23 @@
+"""Stands for Google's Reduction Server image, which only Vertex may pull, and says what it does not do."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+
+
+def main() -> None:
+    line = {
+        "severity": "WARNING",
+        "message": "This is a placeholder for Reduction Server: it reduces nothing. "
+        "On this machine the workers all-reduce among themselves.",
+    }
+    print(json.dumps(line), flush=True)  # noqa: T201 - a replica speaks through its stdout
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    while True:
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main()
