@@ -1,0 +1,49 @@
+"""The filter language of Cloud Logging, and of Monitoring as far as it is the same."""
+
+from tui.emulator.logging_filter.evaluate import (
+    MISSING,
+    Condition,
+    Field,
+    Fields,
+    compiled,
+    time_value,
+    value_test,
+)
+from tui.emulator.logging_filter.parser import parse
+from tui.emulator.logging_filter.syntax import (
+    EVERYTHING,
+    And,
+    Call,
+    Comparison,
+    FilterError,
+    Node,
+    Not,
+    Or,
+    Search,
+    Value,
+    quote,
+    render,
+)
+
+__all__ = [
+    "EVERYTHING",
+    "MISSING",
+    "And",
+    "Call",
+    "Comparison",
+    "Condition",
+    "Field",
+    "Fields",
+    "FilterError",
+    "Node",
+    "Not",
+    "Or",
+    "Search",
+    "Value",
+    "compiled",
+    "parse",
+    "quote",
+    "render",
+    "time_value",
+    "value_test",
+]

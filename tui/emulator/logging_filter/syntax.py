@@ -1,0 +1,122 @@
+"""The tree of a filter, and how it is written down again."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+"""A field name that needs no quotes. Names never start with a digit or a dash."""
+
+
+class FilterError(ValueError):
+    """The filter means nothing; `position` counts characters from 0."""
+
+    def __init__(self, message: str, position: int) -> None:
+        super().__init__(f"{message} (at character {position + 1})")
+        self.position = position
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A literal on the right of an operator."""
+
+    text: str
+    quoted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`name("a", "b")`: a condition of its own (`log_id`), or the right side of one (`one_of`)."""
+
+    name: str
+    arguments: tuple[str, ...]
+    position: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`resource.labels.job_id = "1"`. `operator` is one of = != < <= > >= : =~ !~."""
+
+    path: tuple[str, ...]
+    operator: str
+    value: Value | Call
+    position: int = field(default=0, compare=False)
+
+    @property
+    def presence(self) -> bool:
+        """`field:*`, which asks only whether the field is there."""
+        return self.operator == ":" and self.value == Value("*", False)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Words without a field: they may be anywhere in an entry."""
+
+    text: str
+    position: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """True when every part is; without parts always."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """True when a part is."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """True when the part is not."""
+
+    part: Node
+
+
+Node = And | Or | Not | Comparison | Search | Call
+EVERYTHING = And(())
+
+
+def render(node: Node) -> str:
+    """A text that parses to the same tree."""
+    match node:
+        case And(parts):
+            return " AND ".join(_enclosed(part) for part in parts)
+        case Or(parts):
+            return " OR ".join(_enclosed(part) for part in parts)
+        case Not(part):
+            return f"NOT {_enclosed(part)}"
+        case Comparison(path, operator, value):
+            right = _call(value) if isinstance(value, Call) else _literal(value)
+            return f"{'.'.join(_name(name) for name in path)}{operator}{right}"
+        case Search(text):
+            return quote(text)
+        case Call():
+            return _call(node)
+
+
+def quote(text: str) -> str:
+    """`text` as a string literal of the filter language."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    return f'"{escaped}"'
+
+
+def _enclosed(node: Node) -> str:
+    return f"({render(node)})" if isinstance(node, And | Or | Not) else render(node)
+
+
+def _call(call: Call) -> str:
+    return f"{call.name}({', '.join(quote(argument) for argument in call.arguments)})"
+
+
+def _literal(value: Value) -> str:
+    return quote(value.text) if value.quoted else value.text
+
+
+def _name(name: str) -> str:
+    return name if PLAIN_NAME.fullmatch(name) else quote(name)
