@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 
 POLL = 0.1
 """Seconds between two looks at a runner's record."""
-BIRTH = 10.0
-"""Seconds within which a runner that was started has left a sign of itself."""
+LEAVE = 10.0
+"""Seconds that a runner has to go once it has recorded its outcome."""
 DRAIN = 120.0
 """Longest wait for a job's last output to be stored, in seconds."""
 DEFAULT_TIMEOUT = 7 * 86400.0
@@ -118,6 +118,11 @@ class JobRun:
         await self._end(verdict)
         self._parts.ports.release(self.job.record.id)
         self._parts.quotas.release(self.job)
+        # Asking is what collects the ended process; otherwise it stays behind as a zombie.
+        for _ in range(round(LEAVE / POLL)):
+            if not self._parts.runner.alive(self.attempt):
+                return
+            await asyncio.sleep(POLL)
 
     async def _verdict(self) -> End:
         if self.job.pb.state == State.JOB_STATE_QUEUED:
@@ -198,10 +203,8 @@ class JobRun:
         self._parts.ports.hold(self.job.record.id, control.port, control.ports)
         # A runner that was only just started has written nothing yet. If none ever came, the attempt's
         # number is given up: two runners must never meet in one directory.
-        while (
-            self._parts.runner.status(self.attempt).outcome == "lost" and not self.attempt.database.exists()
-        ):
-            if time.time() - self.attempt.plan.stat().st_mtime > BIRTH:
+        while not self.attempt.database.exists():
+            if self._parts.runner.status(self.attempt).outcome == "lost":
                 await self._store(None, attempt=control.attempt + 1, events=0)
                 return False
             await asyncio.sleep(POLL)

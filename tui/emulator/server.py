@@ -24,6 +24,7 @@ from typing import Any
 import grpc
 
 from tui import __version__
+from tui.emulator import environment
 from tui.emulator.admin import Admin
 from tui.emulator.catalog import Catalog
 from tui.emulator.config import ConfigError, EmulatorConfig, load_config
@@ -38,6 +39,7 @@ from tui.emulator.operations import Operations
 from tui.emulator.paths import StateDir, StateDirError
 from tui.emulator.ports import Ports
 from tui.emulator.quota import Quotas
+from tui.emulator.runner_handle import LocalRunner
 from tui.emulator.scheduler import Scheduler
 from tui.emulator.wire import Method, grpc_handlers
 
@@ -141,10 +143,8 @@ class Emulator:
 
         sink, log_methods = await self._open_logs(catalog)
         parts = Parts(
-            state, config, table, quotas, Ports(state.root),
-            getattr(optional("tui.emulator.runner_handle"), "LocalRunner", object)(), sink,
-            optional("tui.emulator.environment"),
-        )  # fmt: skip
+            state, config, table, quotas, Ports(state.root), LocalRunner(), sink, planner=environment
+        )
         scheduler = Scheduler(parts)
 
         async def forget(job: Job) -> None:
