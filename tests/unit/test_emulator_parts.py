@@ -11,15 +11,17 @@ from typing import Any
 import pytest
 from google.cloud.aiplatform_v1.types import custom_job
 from google.protobuf import json_format
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tui.emulator.config import EmulatorConfig
-from tui.emulator.database import Control, Database, DatabaseError
+from tui.emulator.config import ConfigError, EmulatorConfig
+from tui.emulator.database import Control, Database, DatabaseError, JobRow
 from tui.emulator.interfaces import JobRecord
 from tui.emulator.job_table import Job, JobTable, State
-from tui.emulator.paging import mask_fields, masked, page_size, query_digest, read_token, write_token
+from tui.emulator.paging import mask_fields, masked, page_size, query_digest, read_token, take, write_token
 from tui.emulator.plan import AttemptStatus, ReplicaStatus
 from tui.emulator.ports import FIRST, LAST, NoPorts, Ports
-from tui.emulator.quota import Quotas, demand, describe_lack
+from tui.emulator.quota import Quotas, check_quotas, demand, describe_lack
 from tui.emulator.verdict import Circumstances, End, Restart, judge
 from tui.emulator.wire import WireError
 
@@ -166,6 +168,35 @@ def test_page_tokens_are_opaque_checked_and_bound_to_their_question() -> None:
         page_size(-1)
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_no_job_is_shown_twice_or_missed_while_others_come_and_go(data: st.DataObject) -> None:
+    def row(number: int) -> JobRow:
+        pb = CustomJobPb()
+        # Several jobs share a creation time, as they do in a burst.
+        pb.create_time.seconds = number // 3
+        return JobRow(JobRecord("p", "l", str(number)), pb, Control())
+
+    table = JobTable(Database(Path("unused")))
+    table.load([row(n) for n in data.draw(st.permutations(range(12)))])
+    stays = set(data.draw(st.sets(st.integers(0, 11))))
+    seen: list[int] = []
+    start, fresh = None, 12
+    while True:
+        page, more = take(table.newest_first(start), lambda _pb: True, data.draw(st.integers(1, 5)))
+        seen += [int(job.record.id) for job in page]
+        if not more:
+            break
+        start = page[-1].key
+        table.load([row(fresh)])
+        fresh += 1
+        leaving = data.draw(st.sampled_from(range(12)))
+        gone = table.get(str(leaving))
+        if gone is not None and leaving not in stays:
+            table.remove(gone)
+    assert seen == sorted(set(seen), reverse=True) and stays <= set(seen) and max(seen, default=0) < 12
+
+
 def test_read_masks_take_top_level_fields_in_both_spellings() -> None:
     pb = CustomJobPb(name="n", display_name="d", labels={"a": "b"}, state=3)
     pb.create_time.seconds = 5
@@ -176,6 +207,16 @@ def test_read_masks_take_top_level_fields_in_both_spellings() -> None:
     assert masked(pb, mask_fields(["*"])) == pb and mask_fields([]) is None
     with pytest.raises(WireError, match=r"'job_spec\.scheduling' is not a top-level field"):
         mask_fields(["name", "job_spec.scheduling"])
+
+
+def test_a_quota_that_nobody_knows_is_refused_by_name() -> None:
+    check_quotas(EmulatorConfig.model_validate({"quotas": {"custom_model_training_cpus@mars-west9": 1}}))
+    with pytest.raises(ConfigError, match="did you mean .*custom_model_training_nvidia_h100_gpus"):
+        check_quotas(
+            EmulatorConfig.model_validate({"quotas": {"custom_model_training_nvidia_h100_80gb_gpus": 8}})
+        )
+    with pytest.raises(ConfigError, match="-1 for unlimited"):
+        check_quotas(EmulatorConfig.model_validate({"quotas": {"custom_model_training_cpus": -2}}))
 
 
 async def test_what_was_stored_is_there_after_reopening(tmp_path: Path) -> None:

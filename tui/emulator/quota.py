@@ -8,15 +8,16 @@ more than the whole limit and so could never run (it stays QUEUED: vertex facts 
 from __future__ import annotations
 
 import asyncio
+import difflib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from google.cloud.aiplatform_v1.types import accelerator_type
 
-from tui.domain.catalog import SERVICE, quota_metrics
+from tui.domain.catalog import SERVICE, all_quota_metrics, quota_metrics
 from tui.domain.quota import UNLIMITED
-from tui.emulator.config import EmulatorConfig
+from tui.emulator.config import ConfigError, EmulatorConfig
 from tui.emulator.database import Pb
 from tui.emulator.job_table import Job
 
@@ -133,6 +134,23 @@ class Quotas:
 def _claim(job: Job) -> _Claim:
     place = (job.record.project, job.record.location)
     return _Claim(job, place, demand(job.pb), asyncio.Event())
+
+
+def check_quotas(config: EmulatorConfig) -> None:
+    """Refuse limits that would never be looked at.
+
+    Raises:
+        ConfigError: naming the metric, and the one that was probably meant.
+    """
+    known = all_quota_metrics()
+    for key, limit in config.quotas.items():
+        metric = key.removeprefix(f"{SERVICE}/").partition("@")[0]
+        if metric not in known:
+            near = difflib.get_close_matches(metric, known, 3)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise ConfigError(f"config.yaml: quotas: {metric!r} is not a training quota metric{hint}")
+        if limit < UNLIMITED:
+            raise ConfigError(f"config.yaml: quotas: {key}: {limit} is no limit; 0 or more, -1 for unlimited")
 
 
 def describe_lack(lacking: Mapping[str, tuple[int, int]], region: str) -> str:

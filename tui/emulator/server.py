@@ -38,7 +38,7 @@ from tui.emulator.lock import Lock, remove_traces, write_info
 from tui.emulator.operations import Operations
 from tui.emulator.paths import StateDir, StateDirError
 from tui.emulator.ports import Ports
-from tui.emulator.quota import Quotas
+from tui.emulator.quota import Quotas, check_quotas
 from tui.emulator.runner_handle import LocalRunner
 from tui.emulator.scheduler import Scheduler
 from tui.emulator.wire import Method, grpc_handlers
@@ -221,7 +221,9 @@ def parse_address(text: str) -> tuple[str, int]:
 
 async def serve(state: StateDir, rest: str | None, auth: bool) -> None:
     """Run until told to stop."""
-    emulator = Emulator(state, load_config(state.config), rest=rest, auth=auth)
+    config = load_config(state.config)
+    check_quotas(config)
+    emulator = Emulator(state, config, rest=rest, auth=auth)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, emulator.stopping.set)
