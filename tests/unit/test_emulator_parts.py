@@ -211,7 +211,7 @@ def test_read_masks_take_top_level_fields_in_both_spellings() -> None:
 
 def test_a_quota_that_nobody_knows_is_refused_by_name() -> None:
     check_quotas(EmulatorConfig.model_validate({"quotas": {"custom_model_training_cpus@mars-west9": 1}}))
-    with pytest.raises(ConfigError, match="did you mean .*custom_model_training_nvidia_h100_gpus"):
+    with pytest.raises(ConfigError, match=r"did you mean .*custom_model_training_nvidia_h100_gpus"):
         check_quotas(
             EmulatorConfig.model_validate({"quotas": {"custom_model_training_nvidia_h100_80gb_gpus": 8}})
         )
