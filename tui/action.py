@@ -39,4 +39,4 @@ class Action:
     @property
     def word(self) -> str:
         """The word of the command line."""
-        return self.command or self.id.rpartition(".")[2]
+        return self.command or self.id.rpartition(".")[2].replace("_", "-")

@@ -50,10 +50,10 @@ _APP = (
     ),
     Action("app.command", "colon", "command", "Type a command", "app", "command"),
     Action("app.palette", "ctrl+p", "palette", "Find a command", "app", "palette", footer=False),
-    Action("app.help", "question_mark", "help", "The keys that work here", "app", "help"),
     Action(
         "app.refresh", "ctrl+r", "refresh", "Read again now, or try to connect again", "app", "refresh_now"
     ),
+    Action("app.help", "question_mark", "help", "The keys that work here", "app", "help"),
     Action("app.quit", "ctrl+q", "quit", "Leave; jobs go on", "app", "quit", footer=False),
 )
 
@@ -113,7 +113,6 @@ _JOBS = (
         mutates=True,
         confirm=True,
         needs=C.CANCEL,
-        command="cancel-selected",
     ),
     Action(
         "jobs.delete",
@@ -159,7 +158,6 @@ _PROFILES = (
         "launch",
         mutates=True,
         needs=C.LAUNCH,
-        command="launch-selected",
     ),
     Action(
         "profiles.preview",
@@ -186,8 +184,14 @@ _PROFILES = (
 
 _LAUNCH = (
     Action("launch.go", "enter", "launch", "Launch it, once", "launch", "go", mutates=True, needs=C.LAUNCH),
-    Action("launch.preview", "ctrl+v", "view request", "The exact request", "launch", "preview"),
+    Action("launch.preview", "v", "view request", "The exact request", "launch", "preview"),
     Action("launch.back", "escape", "back", "Back without launching", "launch", "back"),
+)
+
+_PREVIEW = (
+    Action("preview.format", "j", "YAML or JSON", "Show it as YAML or as JSON", "preview", "format"),
+    Action("preview.copy", "y", "copy", "Copy the request", "preview", "copy"),
+    Action("preview.back", "escape", "back", "Back", "preview", "back"),
 )
 
 _QUOTAS = (
@@ -201,4 +205,4 @@ _EVENTS = (
     Action("events.back", "escape", "back", "Back to the jobs", "events", "back", footer=False),
 )
 
-ACTIONS: tuple[Action, ...] = (*_JOBS, *_PROFILES, *_LAUNCH, *_QUOTAS, *_EVENTS, *_TABLE, *_APP)
+ACTIONS: tuple[Action, ...] = (*_JOBS, *_PROFILES, *_LAUNCH, *_PREVIEW, *_QUOTAS, *_EVENTS, *_TABLE, *_APP)

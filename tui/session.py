@@ -6,8 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from tui.backends.base import Backend
+from tui.backends.base import Backend, BackendError
 from tui.config import Settings
+
+# Screens import no backend; what they have to catch comes with the session.
+__all__ = ["Backend", "BackendError", "Session", "now"]
 
 
 def now() -> datetime:

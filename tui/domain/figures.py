@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from tui.domain.catalog import ACCELERATOR_SHORT
 from tui.domain.job import Job
+from tui.domain.states import JobState
 
 NOT_MEASURED = "·"
 
@@ -54,3 +55,32 @@ def accelerators(job: Job) -> str:
 def pieces(count: int, one: str, many: str = "") -> str:
     """`1 replica`, `2 replicas`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def stakes(job: Job, now: datetime) -> str:
+    """What would be lost with a job: `4 replicas, 32 A100, 61 %, last checkpoint 4m ago`."""
+    parts = [pieces(job.replica_count, "replica")]
+    if job.accelerators:
+        parts.append(accelerators(job))
+    progress = job.progress
+    if progress.fraction is not None:
+        parts.append(f"{progress.fraction:.0%}")
+    elif progress.step is not None:
+        parts.append(f"step {progress.step:,}")
+    if progress.last_checkpoint_at is not None:
+        parts.append(f"last checkpoint {age(now - progress.last_checkpoint_at)} ago")
+    elif progress.step:
+        parts.append("no checkpoint yet")
+    return ", ".join(parts)
+
+
+def short_error(job: Job) -> str:
+    """Why a job failed, for one cell: the replica and its exit code where the service named them."""
+    if job.error is None:
+        return ""
+    dead = next((r for r in job.replicas if r.state is JobState.FAILED and r.exit_code is not None), None)
+    if dead is None:
+        return job.error.message
+    if "out of memory" in job.error.message:
+        return f"OOM on {dead.id}"
+    return f"{dead.id} exited with {dead.exit_code}"

@@ -82,6 +82,9 @@ class FrameScreen(Screen[None]):
         shown = [a for s in self.scopes() for a in actions(s) if a.footer and self.why_not(a) is None]
         self.query_one(KeyFooter).show([(a.id, key_text(a, keymap).split(" ")[0], a.label) for a in shown])
 
+    def refresh_here(self) -> None:
+        """Read again what only this screen reads; `ctrl+r` asks for it."""
+
     @property
     def keymap(self) -> dict[str, str]:
         """The user's own keys by action id."""

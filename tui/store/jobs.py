@@ -59,6 +59,21 @@ class JobStore:
             self.regions[region] = RegionStatus(region, read_at)
         return JobChange(added=tuple(self.jobs))
 
+    def find(self, reference: str) -> list[Job]:
+        """Jobs a person may mean: by id or resource name, else by display name, else by its start.
+
+        Of several of one name, those that are active come alone.
+        """
+        jobs = list(self.jobs.values())
+        for fits in (
+            [job for job in jobs if reference in {job.id, job.name}],
+            [job for job in jobs if job.display_name == reference],
+            [job for job in jobs if reference and job.display_name.startswith(reference)],
+        ):
+            if fits:
+                return [job for job in fits if job.state.active] or fits
+        return []
+
     def begin(self) -> None:
         """Start a reading of all regions."""
         self._seen, self._covered = set(), set()

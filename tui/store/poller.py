@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
 from tui.backends.base import Backend, BackendError
@@ -13,6 +13,7 @@ from tui.store.jobs import NOT_SAID, JobChange, JobStore
 
 HIDDEN_FACTOR = 6
 MOST_BACK_OFF = 30.0
+_AT_WORK = frozenset({JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING})
 ENDED_AT_ONCE = 12
 """Ended jobs whose last progress is looked up in one round."""
 
@@ -31,7 +32,7 @@ class Poller:
         clock: Callable[[], datetime],
         *,
         on_change: Callable[[JobChange], None],
-        on_round: Callable[[], None],
+        on_round: Callable[[], Awaitable[None]],
     ) -> None:
         self._backend = backend
         self._store = store
@@ -42,6 +43,7 @@ class Poller:
         self._progress_at: datetime | None = None
         self._asked: set[str] = set()
         self._failures = 0
+        self._connect_first = False
         self.visible = True
         self.error: BackendError | None = None
         self.failing_since: datetime | None = None
@@ -58,6 +60,7 @@ class Poller:
     def kick(self) -> None:
         """Read now rather than when the wait is over."""
         self._progress_at = None
+        self._connect_first = self.error is not None
         self._kick.set()
 
     async def run(self) -> None:
@@ -65,7 +68,7 @@ class Poller:
         while True:
             self._kick.clear()
             await self.read_once()
-            self._on_round()
+            await self._on_round()
             try:
                 await asyncio.wait_for(self._kick.wait(), self.interval)
             except TimeoutError:
@@ -75,6 +78,10 @@ class Poller:
         """One reading of all regions, then the progress of what runs, where it is due."""
         self._store.begin()
         try:
+            if self._connect_first:
+                self._connect_first = False
+                # Brings a service of this machine up again, and renews expired credentials.
+                await self._backend.connect()
             async for page in self._backend.list_jobs():
                 self._tell(self._store.apply(page, self._clock()))
         except BackendError as error:
@@ -106,7 +113,7 @@ class Poller:
         if self._progress_at is not None and now - self._progress_at < every:
             return []
         jobs = self._store.jobs.values()
-        asked = [job for job in jobs if job.state in (JobState.RUNNING, JobState.CANCELLING)]
+        asked = [job for job in jobs if job.state in _AT_WORK]
         ended = [job for job in jobs if job.state.terminal and job.start_time and job.name not in self._asked]
         # A cloud log read is dear (60 a minute for a project): ended jobs are asked about only where the
         # console saw them run, and on this machine.

@@ -58,6 +58,8 @@ class Table(ScrollView, can_focus=True):
         .table--cursor { background: $block-cursor-blurred-background; }
         .table--mark { color: $accent; text-style: bold; }
         &:focus .table--cursor { background: $block-cursor-background; }
+        &:ansi .table--cursor { background: ansi_default; text-style: bold; }
+        &:ansi:focus .table--cursor { background: ansi_default; text-style: reverse; }
     }
     """
 
@@ -129,6 +131,12 @@ class Table(ScrollView, can_focus=True):
         self._natural.clear()
         self._measure(self._rows[key] for key in self._order)
         self._choose_columns()
+
+    def set_sort(self, column: str, reverse: bool) -> None:
+        """Say in the header what the rows are sorted by."""
+        if (self.sorted_by, self.reverse) != (column, reverse):
+            self.sorted_by, self.reverse = column, reverse
+            self.refresh_line(int(self.scroll_offset.y))
 
     def mark(self, keys: Iterable[str], on: bool) -> None:
         """Mark rows, or take their marks away."""
@@ -204,7 +212,7 @@ class Table(ScrollView, can_focus=True):
 
     def _choose_columns(self) -> None:
         """Choose the columns and their widths for the width there is."""
-        room = self.size.width - GAP
+        room = self.size.width
         shown = list(self.columns)
         while shown and sum(max(c.width, len(c.title)) + GAP for c in shown) > room:
             out = max(shown, key=lambda c: c.rank)
@@ -213,7 +221,8 @@ class Table(ScrollView, can_focus=True):
             shown.remove(out)
         widths = {c.key: max(c.width, len(c.title)) for c in shown}
         left = room - sum(width + GAP for width in widths.values())
-        for column in sorted(shown, key=lambda c: c.rank):
+        # The least needs first: a count is shown whole before a long text takes what is left.
+        for column in sorted(shown, key=lambda c: self._wanted(c) - widths[c.key]):
             more = max(0, min(left, self._wanted(column) - widths[column.key]))
             widths[column.key] += more
             left -= more
@@ -288,8 +297,12 @@ class Table(ScrollView, can_focus=True):
         key = self._order[at]
         look = (key, key == self._cursor, key in self.marks)
         if look not in self._strips:
+            row = self._row(key, look[2])
+            if look[1] and self.app.native_ansi_color:
+                # No colour of sixteen is legible on every other: the cursor is the row turned round.
+                row = Content(row.plain)
             style = self.get_visual_style("table--cursor") if look[1] else self.visual_style
-            self._strips[look] = self._paint(self._row(key, look[2]), style)
+            self._strips[look] = self._paint(row, style)
         return self._strips[look]
 
     def _paint(self, line: Content, style: Style) -> Strip:

@@ -1,0 +1,256 @@
+"""A backend in memory with a clock of its own, for screens."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from tui.app import VxtuiApp
+from tui.backends.base import (
+    Backend,
+    BackendError,
+    Capability,
+    ContextInfo,
+    JobPage,
+    LaunchRequest,
+    LogBatch,
+    LogQuery,
+    NotFound,
+    Reach,
+)
+from tui.config import Context, Settings
+from tui.domain.job import Job, JobError, WorkerPool, infer_replicas
+from tui.domain.metric import MetricsReading
+from tui.domain.progress import Progress, StepSample
+from tui.domain.quota import Quota
+from tui.domain.states import JobState
+
+NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+ALL = ~Capability(0)
+
+
+class Clock:
+    """Time that stands still until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.time = NOON
+
+    def __call__(self) -> datetime:
+        return self.time
+
+    def on(self, **span: float) -> None:
+        self.time += timedelta(**span)
+
+
+def pool(position: int, replicas: int, gpu: str = "", count: int = 0, *, reducer: bool = False) -> WorkerPool:
+    return WorkerPool(position, replicas, "n1-standard-4", gpu, count, "image", reducer)
+
+
+def job(number: int, display_name: str, state: JobState = JobState.RUNNING, **more: Any) -> Job:
+    """A job that was created `age` minutes ago."""
+    minutes = more.pop("age", 60)
+    pools = more.pop("pools", (pool(0, 1), pool(1, 1)))
+    ended = more.pop("ended", 5 if state.terminal else None)
+    region = more.pop("region", "us-central1")
+    started = None if state in {JobState.QUEUED, JobState.PENDING} else NOON - timedelta(minutes=minutes - 1)
+    return Job(
+        name=f"projects/p/locations/{region}/customJobs/{number}",
+        id=str(number),
+        display_name=display_name,
+        state=state,
+        native_state=f"JOB_STATE_{state}",
+        context="test",
+        region=region,
+        create_time=NOON - timedelta(minutes=minutes),
+        start_time=started,
+        end_time=None if ended is None else NOON - timedelta(minutes=ended),
+        pools=pools,
+        replicas=infer_replicas(pools, state, more.get("error")),
+        **more,
+    )
+
+
+def fleet() -> list[Job]:
+    """One job of each kind that a screen has to draw."""
+    a100, h100 = "NVIDIA_TESLA_A100", "NVIDIA_H100_80GB"
+    return [
+        job(
+            101,
+            "arr-coc-4x8-a100",
+            age=302,
+            strategy="SPOT",
+            labels={"team": "nlp"},
+            pools=(pool(0, 1, a100, 8), pool(1, 3, a100, 8), pool(2, 13, reducer=True)),
+            progress=Progress(61_204, 100_000, 9.1, 2.1127, 41_800.0, 61_000, NOON - timedelta(minutes=4)),
+        ),
+        job(
+            102,
+            "llm-7b-fsdp",
+            JobState.RESTARTING,
+            age=2900,
+            strategy="SPOT",
+            pools=(pool(0, 1, h100, 8), pool(1, 7, h100, 8)),
+            progress=Progress(40_200, 250_000, 11.0, 3.412, 98_000.0),
+        ),
+        job(103, "eval-sweep-12", JobState.PENDING, age=14, pools=(pool(0, 1, "NVIDIA_L4", 1),)),
+        job(104, "tokenize-c4-shards", JobState.QUEUED, age=33, region="europe-west4", pools=(pool(0, 16),)),
+        job(
+            105,
+            "vit-ablation",
+            JobState.FAILED,
+            age=1500,
+            pools=(pool(0, 1, a100, 8), pool(1, 1, a100, 8)),
+            error=JobError(
+                9, "The replica workerpool1-0 ran out of memory and exited with a non-zero status of 137."
+            ),
+        ),
+        job(
+            106,
+            "local-2node-1120",
+            JobState.SUCCEEDED,
+            age=2900,
+            ended=2890,
+            progress=Progress(400, 400, 5.53, 2.31, 12_000.0),
+        ),
+        job(107, "bert-[/]large [red]", JobState.CANCELLED, age=4400, ended=4200, region="europe-west4"),
+    ]
+
+
+class MemoryBackend(Backend):
+    """`jobs` is what the service has; `error` is what every call meets, `broken` what a region meets."""
+
+    def __init__(
+        self, jobs: Sequence[Job] = (), *, local: bool = True, regions: Sequence[str] = ("us-central1",)
+    ):
+        self.info = ContextInfo("test", "p", tuple(regions), "memory", local)
+        self.capabilities = ALL
+        self.jobs = {j.name: j for j in jobs}
+        self.error: BackendError | None = None
+        self.broken: dict[str, BackendError] = {}
+        self.quotas: list[Quota] = []
+        self.created: list[LaunchRequest] = []
+        self.cancelled: list[str] = []
+        self.deleted: list[str] = []
+        self.connects = 0
+        self.closed = False
+
+    def _try(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+    async def connect(self) -> None:
+        self.connects += 1
+        self._try()
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+    async def list_jobs(self, *, filter: str = "") -> AsyncIterator[JobPage]:
+        self._try()
+        for region in self.info.regions:
+            if region in self.broken:
+                yield JobPage(region, error=self.broken[region])
+            else:
+                found = tuple(
+                    replace(j, progress=Progress()) for j in self.jobs.values() if j.region == region
+                )
+                yield JobPage(region, found)
+
+    async def get_job(self, name: str) -> Job:
+        self._try()
+        if name not in self.jobs:
+            raise NotFound(f"no job {name}")
+        return self.jobs[name]
+
+    async def job_spec(self, name: str) -> dict[str, Any]:
+        return {"name": name, "displayName": (await self.get_job(name)).display_name}
+
+    async def find_jobs(self, reference: str) -> list[Job]:
+        return [j for j in self.jobs.values() if reference in {j.id, j.name, j.display_name}]
+
+    async def create_job(self, request: LaunchRequest) -> Job:
+        self._try()
+        self.created.append(request)
+        name = str(request.custom_job["displayName"])
+        made = job(900 + len(self.created), name, JobState.PENDING, age=0, region=request.region)
+        self.jobs[made.name] = made
+        return made
+
+    async def cancel_job(self, name: str) -> None:
+        self._try()
+        self.cancelled.append(name)
+        self.change(name, state=JobState.CANCELLED, end_time=NOON + timedelta(minutes=1))
+
+    async def delete_job(self, name: str) -> None:
+        self._try()
+        self.deleted.append(name)
+        del self.jobs[name]
+
+    async def read_logs(
+        self, query: LogQuery, *, newest_first: bool = False, limit: int | None = None
+    ) -> AsyncIterator[LogBatch]:
+        self._try()
+        yield LogBatch()
+
+    async def tail_logs(self, query: LogQuery) -> AsyncIterator[LogBatch]:
+        self._try()
+        yield LogBatch()
+
+    async def read_metrics(
+        self, name: str, *, since: datetime | None = None, metrics: Sequence[str] = ()
+    ) -> MetricsReading:
+        self._try()
+        return MetricsReading((), (), NOON)
+
+    async def read_progress(self, jobs: Sequence[Job]) -> Mapping[str, Progress]:
+        self._try()
+        return {j.name: self.jobs[j.name].progress for j in jobs if j.name in self.jobs}
+
+    async def read_steps(self, name: str) -> Sequence[StepSample]:
+        return []
+
+    async def read_quotas(self, regions: Sequence[str] = ()) -> Sequence[Quota]:
+        self._try()
+        return self.quotas
+
+    async def check(self) -> Sequence[Reach]:
+        return []
+
+    def change(self, name: str, **fields: Any) -> None:
+        self.jobs[name] = replace(self.jobs[name], **fields)
+
+
+def console(
+    backend: MemoryBackend, state_dir: Path, *, settings: Settings | None = None, **more: Any
+) -> VxtuiApp:
+    """The console on a backend in memory."""
+    context = more.pop("context", Context(name="test", regions=list(backend.info.regions)))
+    return VxtuiApp(
+        settings or Settings(),
+        context,
+        opener=more.pop("opener", lambda *_: backend),
+        contexts=more.pop("contexts", [context]),
+        state_dir=state_dir,
+        read_profiles=more.pop("read_profiles", list),
+        profile_folder=state_dir / "profiles",
+        themes=more.pop("themes", THEMES),
+        clock=more.pop("clock", Clock()),
+        **more,
+    )
+
+
+THEMES = []
+
+
+def _load() -> None:
+    from tui.themes import load_themes
+
+    themes, problems = load_themes([Path(__file__).parents[2] / "themes"])
+    assert not problems, problems
+    THEMES.extend(themes)
+
+
+_load()

@@ -1,0 +1,393 @@
+"""The console: modes, themes, keys and going places. All I/O is the connection's, in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual.app import App
+from textual.command import Provider
+from textual.screen import Screen
+from textual.signal import Signal
+from textual.theme import Theme
+from textual.worker import Worker, WorkerState
+
+from tui.backends.base import BackendError
+from tui.config import Context, Settings
+from tui.domain.figures import age
+from tui.domain.job import Job
+from tui.domain.states import JobState
+from tui.domain.text import plain
+from tui.screens.ask import ask_cancel, ask_delete
+from tui.screens.commands import Command, CommandLine, RegistryProvider, commands, run_command
+from tui.screens.events import EventsScreen
+from tui.screens.frame import FrameScreen
+from tui.screens.help import HelpScreen
+from tui.screens.jobs import JobsScreen
+from tui.screens.launch import LaunchScreen
+from tui.screens.message import MessageScreen
+from tui.screens.profiles import ProfilesScreen
+from tui.screens.quotas import QuotasScreen
+from tui.screens.work import background
+from tui.session import Session, now
+from tui.store.connection import Connection, Opener
+from tui.store.deeds import Deeds, Outcome
+from tui.store.jobs import JobChange, JobStore
+from tui.store.journal import Journal
+from tui.store.link import Link, LinkState, broken
+from tui.store.profiles import ProfileEntry
+from tui.store.snapshot import Snapshot
+from tui.widgets.clipboard import copy_sequences
+
+LOG = logging.getLogger("vxtui")
+DEFAULT_THEME = "vxtui-dark"
+
+
+class VxtuiApp(App[int]):
+    """One context at a time. Screens read `store` and `link` and are told by signals when they differ."""
+
+    TITLE = "vxtui"
+    CSS_PATH = "app.tcss"
+    MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
+        "jobs": JobsScreen,
+        "profiles": ProfilesScreen,
+        "quotas": QuotasScreen,
+        "events": EventsScreen,
+    }
+    DEFAULT_MODE = "jobs"
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {RegistryProvider}
+    NOTIFICATION_TIMEOUT = 6
+
+    def __init__(
+        self,
+        settings: Settings,
+        context: Context,
+        *,
+        opener: Opener,
+        contexts: Sequence[Context],
+        state_dir: Path,
+        read_profiles: Callable[[], list[ProfileEntry]],
+        profile_folder: Path,
+        themes: Iterable[Theme] = (),
+        read_only: bool = False,
+        snapshot: Snapshot | None = None,
+        clock: Callable[[], datetime] = now,
+    ) -> None:
+        super().__init__()
+        self.settings = settings
+        self.contexts = {c.name: c for c in contexts} | {context.name: context}
+        self.read_only = read_only
+        self.clock = clock
+        self.state_dir = state_dir
+        self.profile_folder = profile_folder
+        self.profiles: list[ProfileEntry] = []
+        self.journal = Journal(state_dir / "audit.jsonl", clock)
+        self.jobs_changed: Signal[JobChange] = Signal(self, "jobs_changed")
+        self.link_changed: Signal[Link] = Signal(self, "link_changed")
+        self._opener = opener
+        self._read_profiles = read_profiles
+        self._opened_at = clock()
+        self.connection = self._connection(context)
+        self.connection.restore(snapshot)
+        for theme in themes:
+            self.register_theme(theme)
+
+    def _connection(self, context: Context) -> Connection:
+        return Connection(
+            context,
+            self.settings,
+            opener=self._opener,
+            state_dir=self.state_dir,
+            journal=self.journal,
+            clock=self.clock,
+            read_only=self.read_only,
+            on_jobs=self._on_jobs,
+            on_link=self.link_changed.publish,
+        )
+
+    # Start and end
+
+    def on_mount(self) -> None:
+        """Colours and keys, then the connection once something is on the screen."""
+        wanted = self.settings.theme or DEFAULT_THEME
+        if wanted in self.available_themes:
+            self.theme = wanted
+        else:
+            self.action_theme(wanted)
+        if self.settings.keys:
+            self.set_keymap(self.settings.keys)
+        self.call_after_refresh(self.connect)
+
+    async def on_unmount(self) -> None:
+        """Keep what is known for the next start."""
+        await self.connection.save()
+
+    def connect(self) -> None:
+        """Open the context in the background; an attempt under way is given up."""
+        background(self, self.connection.run, "connection")
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """A worker that failed is a thing to show, never an end."""
+        error = event.worker.error
+        if event.state is WorkerState.ERROR and error is not None:
+            LOG.error("%s failed", event.worker.name, exc_info=error)
+            found = broken(error)
+            self.journal.add("error", found.message)
+            self.notify(plain(found.message), title=event.worker.name, severity="error", markup=False)
+
+    def _on_jobs(self, change: JobChange) -> None:
+        for job in change.ended:
+            # What ended while no console was open is history, not news.
+            if job.end_time is None or job.end_time >= self._opened_at:
+                self._toast_end(job)
+        self.jobs_changed.publish(change)
+
+    def _toast_end(self, job: Job) -> None:
+        took = job.duration(self.clock())
+        after = f" after {age(took)}" if took is not None else ""
+        bad = job.state in {JobState.FAILED, JobState.EXPIRED}
+        why = f"\n{plain(job.error.message)}" if job.error else ""
+        text = f"{plain(job.display_name)} {job.state.value.lower()}{after}{why}"
+        self.notify(text, severity="error" if bad else "information", markup=False)
+
+    # What screens ask
+
+    @property
+    def session(self) -> Session | None:
+        """The open context; `None` until it has been reached."""
+        return self.connection.session
+
+    @property
+    def store(self) -> JobStore:
+        """Jobs as last read."""
+        return self.connection.store
+
+    @property
+    def context_name(self) -> str:
+        """Where I am."""
+        return self.connection.context.name
+
+    @property
+    def live(self) -> bool:
+        """The jobs have been read in this run and can be read now."""
+        return self.connection.link.state is LinkState.LIVE
+
+    @property
+    def trouble(self) -> BackendError | None:
+        """Why the context can't be reached; `None` where it can, or is being tried."""
+        return self.connection.link.error
+
+    @property
+    def frame(self) -> FrameScreen | None:
+        """The topmost screen with a frame; dialogs lie above it."""
+        return next((s for s in reversed(self.screen_stack) if isinstance(s, FrameScreen)), None)
+
+    def deeds(self) -> Deeds | None:
+        """What can change something; `None` while not connected."""
+        return self.connection.deeds()
+
+    def tell(self, outcome: Outcome) -> None:
+        """Show how a deed ended, and read what has come of it."""
+        text = outcome.text + (f"\n{outcome.fix}" if outcome.fix else "")
+        self.notify(text, severity="information" if outcome.ok else "error", markup=False)
+        self.connection.again()
+
+    async def load_profiles(self) -> None:
+        """Read the profiles from disk, in a thread."""
+        self.profiles = await asyncio.to_thread(self._read_profiles)
+
+    def create_path(self, region: str) -> str:
+        """Where a launch is posted to."""
+        session = self.session
+        project = session.backend.info.project if session else self.connection.context.project
+        return f"/v1/projects/{project}/locations/{region}/customJobs"
+
+    # Going places
+
+    def _to(self, mode: str) -> None:
+        if self.current_mode != mode:
+            self.switch_mode(mode)
+        else:
+            self._down_to_list()
+
+    def _down_to_list(self) -> None:
+        while len(self.screen_stack) > 1:
+            self.pop_screen()
+
+    def action_jobs(self) -> None:
+        """Jobs of this context."""
+        self._to("jobs")
+
+    def action_profiles(self) -> None:
+        """Saved profiles."""
+        self._to("profiles")
+
+    def action_quotas(self) -> None:
+        """Training quotas."""
+        self._to("quotas")
+
+    def action_events(self) -> None:
+        """What happened here."""
+        self._to("events")
+
+    def open_job(self, name: str) -> None:
+        """Show one job's screen."""
+        # Its plots load numpy: not before a job is opened.
+        from tui.screens.job import JobScreen  # noqa: PLC0415
+
+        if self.session is None:
+            self.notify("Not connected yet; ctrl+r tries again.", severity="warning", markup=False)
+        else:
+            self.push_screen(JobScreen(self.session, name))
+
+    async def launched(self, job: Job) -> None:
+        """After a launch: the job's screen, above the jobs list."""
+        self._on_jobs(self.store.put(job))
+        self.connection.again()
+        self._down_to_list()
+        await self.switch_mode("jobs")
+        self._down_to_list()
+        self.open_job(job.name)
+
+    async def go_to(self, context: Context) -> None:
+        """Leave this context for another, without a restart."""
+        self._down_to_list()
+        await self.switch_mode("jobs")
+        self._down_to_list()
+        await self.connection.save()
+        self.workers.cancel_group(self, "connection")
+        self.journal.add("console", f"went to {context.name}")
+        self.connection = self._connection(context)
+        self.connection.restore(await asyncio.to_thread(self.connection.load_snapshot))
+        self._on_jobs(JobChange())
+        self.connect()
+
+    # Actions from everywhere
+
+    def action_job(self, reference: str) -> None:
+        """Open a job by name or id."""
+        job = self._find(reference)
+        if job is not None:
+            self.open_job(job.name)
+
+    def action_cancel(self, reference: str) -> None:
+        """Cancel a job by name or id."""
+        job = self._find(reference)
+        if job is not None and job.state.active:
+            self.ask_cancel([job])
+        elif job is not None:
+            self.notify(f"{plain(job.display_name)} has ended already.", severity="warning", markup=False)
+
+    def _find(self, reference: str) -> Job | None:
+        found = self.store.find(reference)
+        if len(found) == 1:
+            return found[0]
+        words = (
+            f"{len(found)} jobs are called {reference}; use the id."
+            if found
+            else f"No job is called {reference}."
+        )
+        self.notify(words, severity="warning", markup=False)
+        return None
+
+    async def action_launch(self, name: str) -> None:
+        """Open the launch screen of a profile."""
+        await self.load_profiles()
+        found = next((entry for entry in self.profiles if entry.name == name), None)
+        if found is None or found.problem:
+            why = found.problem if found else "there is no such profile"
+            self.notify(f"{name}: {why}", severity="warning", markup=False)
+        else:
+            self.push_screen(LaunchScreen(found))
+
+    def ask_cancel(self, jobs: Sequence[Job]) -> None:
+        """Cancel after a question."""
+        ask_cancel(self, jobs)
+
+    def ask_delete(self, jobs: Sequence[Job]) -> None:
+        """Delete after a question."""
+        ask_delete(self, jobs)
+
+    def action_theme(self, name: str) -> None:
+        """Change the colours."""
+        if name in self.available_themes:
+            self.theme = name
+        else:
+            known = ", ".join(sorted(self.available_themes))
+            self.notify(f"No theme is called {name}. There are: {known}", severity="warning", markup=False)
+
+    async def action_context(self, name: str) -> None:
+        """Go to another context."""
+        if name in self.contexts:
+            await self.go_to(self.contexts[name])
+        else:
+            known = ", ".join(self.contexts)
+            self.notify(f"No context is called {name}. There are: {known}", severity="warning", markup=False)
+
+    async def action_command(self) -> None:
+        """Type a command."""
+        frame = self.frame
+        if frame is None:
+            return
+        await self.load_profiles()
+
+        async def run(command: Command | None) -> None:
+            if command is not None:
+                await run_command(frame, command)
+
+        self.push_screen(CommandLine(frame, commands(self, frame)), run)
+
+    async def action_palette(self) -> None:
+        """Find a command by name."""
+        await self.load_profiles()
+        self.action_command_palette()
+
+    def action_help(self) -> None:
+        """The keys that work here."""
+        if self.frame is not None:
+            self.push_screen(HelpScreen(self.frame))
+
+    def action_refresh_now(self) -> None:
+        """Read again now; where there is no connection, try to get one."""
+        if not self.connection.again():
+            self.connect()
+        if self.frame is not None:
+            self.frame.refresh_here()
+
+    def show_trouble(self) -> None:
+        """Say in full what can't be read and what helps."""
+        blocks = []
+        for what, error in self.connection.failing():
+            blocks.append("\n".join(part for part in (f"{what}: {error.message}", error.fix) if part))
+        self.push_screen(MessageScreen("What could not be read", "\n\n".join(blocks)))
+
+    def show_link(self, job: Job) -> None:
+        """Show and copy the address of the job's page in the cloud console."""
+        session = self.session
+        if session is None or session.backend.info.local:
+            self.notify("A job on this machine has no page in the cloud console.", markup=False)
+            return
+        where = f"locations/{job.region}/training/{job.id}?project={session.backend.info.project}"
+        link = f"https://console.cloud.google.com/vertex-ai/{where}"
+        self.send_copy(link, "the link")
+        self.push_screen(MessageScreen(f"Page of {job.display_name}", link))
+
+    def send_copy(self, text: str, what: str) -> None:
+        """Copy, and say that it was sent: whether it arrived, no program can know."""
+        if copy_sequences(text):
+            self.copy_to_clipboard(text)
+            self.notify(f"Sent {what} to the terminal's clipboard", markup=False)
+        else:
+            self.notify(f"{what} is too long for the terminal's clipboard", severity="warning", markup=False)
+
+    def copy_to_clipboard(self, text: str) -> None:
+        """As Textual's own, and through tmux too."""
+        super().copy_to_clipboard(text)
+        wrapped = copy_sequences(text, bare=False)
+        # Textual has no public way to write a control sequence.
+        if wrapped and self._driver is not None:
+            self._driver.write(wrapped)

@@ -1,0 +1,218 @@
+"""Actions by their words: the command palette and the `:` line. Both offer only what can be done now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.containers import HorizontalGroup, VerticalGroup
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from tui.actions import Action, actions, key_text
+from tui.domain.text import plain
+from tui.screens.frame import FrameScreen
+
+if TYPE_CHECKING:
+    from tui.app import VxtuiApp
+
+SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One thing that can be done now: an action, and the argument where it takes one."""
+
+    action: Action
+    argument: str = ""
+
+    @property
+    def text(self) -> str:
+        """As typed after the colon."""
+        return f"{self.action.word} {self.argument}".strip()
+
+
+def offered(frame: FrameScreen) -> list[Action]:
+    """Actions of the scopes in force that can be run now."""
+    return [
+        a for scope in frame.scopes() for a in actions(scope) if not a.direct and frame.why_not(a) is None
+    ]
+
+
+def arguments(console: VxtuiApp, found: Action) -> list[str]:
+    """Values an action's argument may have."""
+    match found.argument:
+        case "NAME":
+            jobs = [j for j in console.store.jobs.values() if j.state.active or not found.mutates]
+            return [plain(job.display_name) for job in jobs][:200]
+        case "PROFILE":
+            return [plain(entry.name) for entry in console.profiles]
+        case "THEME":
+            return sorted(console.available_themes)
+        case "CONTEXT":
+            return list(console.contexts)
+    return []
+
+
+def commands(console: VxtuiApp, frame: FrameScreen) -> list[Command]:
+    """Every command that can be run now, each with each value of its argument."""
+    found = []
+    for each in offered(frame):
+        if each.argument:
+            found += [Command(each, value) for value in dict.fromkeys(arguments(console, each))]
+        else:
+            found.append(Command(each))
+    return found
+
+
+def read_command(text: str, frame: FrameScreen) -> Command | str:
+    """The command a person typed, or a sentence that says what is wrong with it."""
+    word, _, rest = text.strip().partition(" ")
+    here = [a for scope in reversed(frame.scopes()) for a in actions(scope) if not a.direct]
+    # One word may do both: `cancel` what is selected, `cancel NAME` anything.
+    by_word = {a.word: a for a in sorted(here, key=lambda a: bool(a.argument) == bool(rest.strip()))}
+    aliases = {"q": "quit", "q!": "quit", "ctx": "context", "h": "help"}
+    found = by_word.get(aliases.get(word, word))
+    if found is None:
+        starts = [a for name, a in by_word.items() if name.startswith(word)]
+        if len(starts) != 1:
+            near = (
+                f"; did you mean {', '.join(a.word for a in starts[:5])}?" if starts else "; ? lists the keys"
+            )
+            return f"no command is called {word!r}{near}"
+        found = starts[0]
+    reason = frame.why_not(found)
+    if reason is not None:
+        return reason
+    if found.argument and not rest.strip():
+        return f"{found.word} needs {found.argument}"
+    if rest.strip() and not found.argument:
+        return f"{found.word} takes nothing after it"
+    return Command(found, rest.strip())
+
+
+class RegistryProvider(Provider):
+    """The palette's commands: the registry's, for the screen it was opened on."""
+
+    def _found(self) -> list[tuple[Command, Callable[[], object]]]:
+        console = cast("VxtuiApp", self.app)
+        frame = console.frame
+        if frame is None:
+            return []
+        return [(c, partial(run_command, frame, c)) for c in commands(console, frame)]
+
+    def _help(self, command: Command) -> str:
+        key = key_text(command.action, cast("VxtuiApp", self.app).settings.keys)
+        return f"{command.action.help}   {key}" if key else command.action.help
+
+    async def discover(self) -> Hits:
+        """Without a query: everything that takes no argument."""
+        for command, run in self._found():
+            if not command.argument:
+                yield DiscoveryHit(
+                    Content(command.text), run, command.text, Content(self._help(command)).plain
+                )
+
+    async def search(self, query: str) -> Hits:
+        """What matches a query."""
+        matcher = self.matcher(query)
+        for command, run in self._found():
+            score = matcher.match(f"{command.text} {command.action.help}")
+            if score > 0:
+                yield Hit(score, Content(command.text), run, command.text, self._help(command))
+
+
+async def run_command(frame: FrameScreen, command: Command) -> None:
+    """Run it on the screen it was offered for."""
+    await frame.action_do(command.action.id, command.argument or None)
+
+
+class CommandLine(ModalScreen[Command]):
+    """A line at the bottom: a word, its argument, and what both may be. Answers the command."""
+
+    CSS_PATH = "commands.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "app.pop_screen", "Back"),
+        Binding("tab,right", "complete", "Complete", priority=True),
+        Binding("down", "choose(1)", "Next"),
+        Binding("up", "choose(-1)", "Previous"),
+    ]
+
+    def __init__(self, frame: FrameScreen, found: Sequence[Command]) -> None:
+        super().__init__()
+        self._frame = frame
+        self._all = [(command.text, command.action.help) for command in found]
+        words = {a.word: a.help for a in offered(frame) if a.argument}
+        self._all = [(word + " ", text) for word, text in words.items()] + self._all
+        self._fitting: list[tuple[str, str]] = []
+        self._at = 0
+
+    def compose(self) -> ComposeResult:
+        with VerticalGroup(id="line"):
+            yield Static("", id="choices", markup=False)
+            with HorizontalGroup(id="typed"):
+                yield Static(":", id="colon", markup=False)
+                line = Input(compact=True)
+                line.cursor_blink = False
+                yield line
+
+    def on_mount(self) -> None:
+        self._show("")
+
+    @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        self._at = 0
+        self._show(event.value)
+
+    def _show(self, text: str, problem: str = "") -> None:
+        typed = text.lstrip().casefold()
+        # Before the first blank, one line per word; after it, the values.
+        fitting = [(c, h) for c, h in self._all if c.casefold().startswith(typed)]
+        if " " not in typed:
+            fitting = [(c, h) for c, h in fitting if " " not in c.rstrip()]
+        self._fitting = fitting
+        self._at = max(0, min(self._at, len(fitting) - 1))
+        top = max(0, self._at - SHOWN + 1)
+        lines = []
+        for at, (command, words) in list(enumerate(fitting))[top : top + SHOWN]:
+            style = "bold $accent" if at == self._at else ""
+            lines.append(Content.assemble((f"{command:<28}", style), "  ", (words, "$text-muted")))
+        if problem:
+            lines.append(Content.styled(plain(problem), "bold $text-error"))
+        elif not fitting and text:
+            lines.append(Content.styled("enter tries it; nothing known starts like this", "$text-muted"))
+        self.query_one("#choices", Static).update(Content("\n").join(lines))
+
+    def action_complete(self) -> None:
+        """Take the marked choice into the line."""
+        if self._fitting:
+            line = self.query_one(Input)
+            line.value = self._fitting[self._at][0]
+            line.cursor_position = len(line.value)
+
+    def action_choose(self, step: int) -> None:
+        """Mark another choice."""
+        self._at = max(0, min(len(self._fitting) - 1, self._at + step))
+        self._show(self.query_one(Input).value)
+
+    @on(Input.Submitted)
+    def _entered(self, event: Input.Submitted) -> None:
+        text = event.value.strip()
+        if not text:
+            self.app.pop_screen()
+            return
+        found = read_command(text, self._frame)
+        if isinstance(found, str) and self._fitting and not self._fitting[self._at][0].endswith(" "):
+            # What is typed is the start of the marked choice: that is what enter means.
+            found = read_command(self._fitting[self._at][0], self._frame)
+        if isinstance(found, str):
+            self._show(event.value, found)
+        else:
+            self.dismiss(found)

@@ -1,0 +1,201 @@
+"""A profile on its way: parameters, where it goes, what is wrong, and one key that launches it once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import HorizontalGroup, VerticalScroll
+from textual.content import Content
+from textual.suggester import SuggestFromList
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from tui.actions import Action, bindings
+from tui.domain.text import plain
+from tui.screens.frame import FrameScreen
+from tui.screens.preview import PreviewScreen
+from tui.screens.work import background
+from tui.store.profiles import Parameter, Prepared, ProfileEntry, ProfileError
+from tui.widgets.header_lines import Line
+
+if TYPE_CHECKING:
+    from tui.app import VxtuiApp
+
+REGION = "region"
+HELD_KEY_SECONDS = 1.0
+"""After a launch that failed, enter counts again only after this long: a held key is one press."""
+
+
+class Field(HorizontalGroup):
+    """A name, a value and its explanation."""
+
+    def __init__(self, name: str, value: str, words: str, choices: Iterable[str] = ()) -> None:
+        super().__init__()
+        self.field = name
+        self._value = value
+        self._words = words
+        self._choices = list(choices)
+
+    def compose(self) -> ComposeResult:
+        yield Static(Content(plain(self.field)), classes="name")
+        suggester = SuggestFromList(self._choices) if self._choices else None
+        line = Input(self._value, compact=True, suggester=suggester)
+        line.cursor_blink = False
+        yield line
+        yield Static(Content.styled(plain(self._words), "$text-muted"), classes="words")
+
+    @property
+    def value(self) -> str:
+        """What is typed."""
+        return self.query_one(Input).value.strip()
+
+
+class LaunchScreen(FrameScreen):
+    """Nothing is focused at first, so that enter launches and letters are keys; tab goes to the values."""
+
+    SCOPE = "launch"
+    CSS_PATH = "launch.tcss"
+    AUTO_FOCUS = None
+    BINDINGS = bindings("launch")
+
+    def __init__(self, entry: ProfileEntry) -> None:
+        super().__init__()
+        self._entry = entry
+        self._prepared: Prepared | None = None
+        self._problems: list[str] = []
+        self._under_way = False
+        self._failed_at = float("-inf")
+        self._answer = Content("")
+
+    @property
+    def console(self) -> VxtuiApp:
+        """The app, typed."""
+        return cast("VxtuiApp", self.app)
+
+    def compose_body(self) -> Iterable[Widget]:
+        with VerticalScroll(id="form", can_focus=False):
+            yield Field(
+                REGION,
+                self._entry.region or self.console.connection.regions[0],
+                "where it runs",
+                self.console.connection.regions,
+            )
+            for parameter in self._entry.parameters:
+                yield Field(parameter.name, parameter.default, _words(parameter), parameter.choices)
+            yield Static("", id="shape", markup=False)
+            yield Static("", id="problems", markup=False)
+            yield Static("", id="answer", markup=False)
+
+    def on_mount(self) -> None:
+        self._prepare()
+
+    @on(Input.Changed)
+    def _prepare(self) -> None:
+        """Fill the profile with what is typed, and check it."""
+        fields = {field.field: field.value for field in self.query(Field)}
+        region = fields.pop(REGION)
+        try:
+            self._prepared = self._entry.prepare(
+                fields, context=self.console.connection.context, region=region
+            )
+            self._problems = list(self._prepared.problems)
+        except ProfileError as error:
+            self._prepared, self._problems = None, str(error).splitlines()
+        good, bad = ("+", "x") if self.ascii_only else ("✓", "✗")
+        lines = [Content.assemble((f"{bad} ", "$text-error"), plain(text)) for text in self._problems]
+        lines = lines or [Content.assemble((f"{good} ", "$text-success"), "the profile is valid")]
+        lines.append(Content.styled("? price     not known yet", "$text-muted"))
+        lines.append(Content.styled("? capacity  can't be known before", "$text-muted"))
+        self.query_one("#problems", Static).update(Content("\n").join(lines))
+        self.query_one("#shape", Static).update(self._shape())
+        self.refresh_frame()
+
+    def _shape(self) -> Content:
+        if self._prepared is None:
+            return Content("")
+        lines = [Content(plain(line)) for line in self._prepared.pools]
+        return Content("\n").join(lines)
+
+    def top_line(self) -> Line:
+        console = self.console
+        left = Content.assemble(
+            ("vxtui", "bold $accent"), "   ", (f"Launch {plain(self._entry.name)}", "bold")
+        )
+        region = self._prepared.region if self._prepared else ""
+        right = Content.assemble((plain(console.context_name), "bold"), f"  {plain(region)}")
+        if self.read_only:
+            right = Content.assemble(("read-only", "bold $text-warning"), "   ", right)
+        return left, right
+
+    def second_line(self) -> Line:
+        return Content.styled(plain(self._entry.description), "$text-muted"), Content("")
+
+    def why_not(self, found: Action) -> str | None:
+        if found.id == "launch.go":
+            if self._under_way:
+                return "It is being launched; one moment."
+            if self._problems or self._prepared is None:
+                return f"Can't be launched: {self._problems[0] if self._problems else 'not valid'}"
+        if found.id == "launch.preview" and self._prepared is None:
+            return "There is no request as long as the profile is not valid."
+        return super().why_not(found)
+
+    @on(Input.Submitted)
+    async def _entered(self) -> None:
+        await self.action_do("launch.go")
+
+    def action_go(self) -> None:
+        """Launch it: once, however long the key is held."""
+        deeds = self.console.deeds()
+        if self._under_way or self._prepared is None or deeds is None:
+            return
+        if time.monotonic() - self._failed_at < HELD_KEY_SECONDS:
+            return
+        self._under_way = True
+        self.query_one("#answer", Static).update(Content.styled("Launching…", "$text-warning"))
+        background(self, partial(self._launch, self._prepared), "launch", exclusive=False)
+
+    async def _launch(self, prepared: Prepared) -> None:
+        deeds = self.console.deeds()
+        if deeds is None:
+            self._under_way = False
+            return
+        try:
+            outcome = await deeds.launch(prepared.region, prepared.custom_job)
+        finally:
+            self._failed_at = time.monotonic()
+            self._under_way = False
+        if outcome.ok and outcome.job is not None:
+            self._under_way = True
+            await self.console.launched(outcome.job)
+            return
+        lines = [Content.styled(outcome.text, "bold $text-error")]
+        lines += [Content(plain(f"{path}: {text}")) for path, text in outcome.fields.items()]
+        lines += [Content.styled(plain(outcome.fix), "$text-muted")] if outcome.fix else []
+        self.query_one("#answer", Static).update(Content("\n").join(lines))
+        self.refresh_frame()
+
+    def action_preview(self) -> None:
+        """The exact request with these values."""
+        if self._prepared is not None:
+            path = self.console.create_path(self._prepared.region)
+            self.app.push_screen(
+                PreviewScreen(f"Request of {self._entry.name}", path, self._prepared.custom_job)
+            )
+
+    def action_back(self) -> None:
+        """From a value to the keys, from the keys back to the list."""
+        if self.focused is not None:
+            self.set_focus(None)
+        elif not self._under_way:
+            self.dismiss()
+
+
+def _words(parameter: Parameter) -> str:
+    choices = " | ".join(parameter.choices)
+    return "  ".join(part for part in (choices or parameter.kind, parameter.description) if part)

@@ -1,0 +1,209 @@
+"""Saved profiles: look at one, launch it, copy it, edit it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from textual import on
+from textual.content import Content
+
+from tui.actions import Action, bindings
+from tui.domain.figures import pieces
+from tui.domain.text import plain
+from tui.screens.launch import LaunchScreen
+from tui.screens.lists import ListScreen
+from tui.screens.preview import PreviewScreen
+from tui.screens.prompt import PromptScreen
+from tui.screens.work import background
+from tui.store.profiles import ProfileEntry, ProfileError
+from tui.widgets.filter_bar import FilterBar
+from tui.widgets.notice import Notice
+from tui.widgets.table import Cells, Column, Table
+
+COLUMNS = (
+    Column("state", "", 2, most=2),
+    Column("name", "PROFILE", 18, most=40),
+    Column("shape", "SHAPE", 14, most=34, rank=2),
+    Column("from", "FROM", 6, most=6, rank=3),
+    Column("text", "", 20, flex=True, rank=1),
+)
+
+
+class ProfilesScreen(ListScreen):
+    """Ready-made profiles and the user's own; an invalid one says what is wrong with it."""
+
+    SCOPE = "profiles"
+    TITLE_WORD = "Profiles"
+    PLACEHOLDER = "name or text"
+    BINDINGS = bindings("profiles")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._entries: dict[str, ProfileEntry] = {}
+        self._loaded = False
+
+    def make_table(self) -> Table:
+        return Table(COLUMNS, marker=">" if self.ascii_only else "▌")
+
+    def on_screen_resume(self) -> None:
+        self.refresh_here()
+
+    def refresh_here(self) -> None:
+        background(self, self._load, "profiles")
+
+    async def _load(self) -> None:
+        await self.console.load_profiles()
+        self._loaded = True
+        self.reload()
+
+    def reload(self) -> None:
+        words = self.query_one(FilterBar).text.casefold().split()
+        self._entries = {entry.key: entry for entry in self.console.profiles}
+        found = [
+            e
+            for e in self.console.profiles
+            if all(w in f"{e.name} {e.description} {e.shape}".casefold() for w in words)
+        ]
+        table, notice = self.table, self.query_one(Notice)
+        table.show([e.key for e in found], {e.key: self._cells(e) for e in found})
+        table.display = bool(found)
+        if found:
+            notice.hide()
+        elif self._entries:
+            notice.tell("No profile matches this filter.", "", "esc clears it")
+        elif self._loaded:
+            notice.tell("There are no profiles.", "", f"Put one into {self.console.profile_folder}")
+        else:
+            notice.tell("Reading profiles…")
+        self.refresh_frame()
+
+    def _cells(self, entry: ProfileEntry) -> Cells:
+        good, bad = ("+", "x") if self.ascii_only else ("✓", "✗")
+        text = (
+            Content.styled(plain(entry.problem), "$text-error")
+            if entry.problem
+            else Content.styled(plain(entry.description), "$text-muted")
+        )
+        return {
+            "state": Content.styled(bad, "$text-error")
+            if entry.problem
+            else Content.styled(good, "$text-success"),
+            "name": Content.styled(plain(entry.name), "bold"),
+            "shape": Content(plain(entry.shape)),
+            "from": Content.styled("mine" if entry.mine else "vxtui", "$text-muted"),
+            "text": text,
+        }
+
+    def count_text(self) -> str:
+        shown, total = len(self.table.keys), len(self._entries)
+        text = pieces(total, "profile") if shown == total else f"{shown} of {total}"
+        wrong = sum(bool(entry.problem) for entry in self._entries.values())
+        return text + (f"   {wrong} not valid" if wrong else "")
+
+    def order_text(self) -> Content:
+        return Content.styled(plain(f"yours are in {_short(self.console.profile_folder)}"), "$text-muted")
+
+    @property
+    def current(self) -> ProfileEntry | None:
+        """The profile under the cursor."""
+        return self._entries.get(self.table.cursor or "")
+
+    def why_not(self, found: Action) -> str | None:
+        reason = super().why_not(found)
+        if reason is not None or found.scope != "profiles" or found.method in {"filter", "back"}:
+            return reason
+        entry = self.current
+        if entry is None:
+            return "No profile is selected."
+        if entry.problem and found.method in {"launch", "preview"}:
+            return f"{plain(entry.name)} is not valid: {plain(entry.problem)}"
+        return None
+
+    # Actions
+
+    def action_launch(self) -> None:
+        """Open the launch screen of the profile."""
+        if self.current is not None:
+            self.app.push_screen(LaunchScreen(self.current))
+
+    @on(Table.Chosen)
+    async def _chosen(self) -> None:
+        await self.action_do("profiles.preview")
+
+    def action_preview(self) -> None:
+        """Show the request as it would be sent with the parameters' defaults."""
+        entry = self.current
+        if entry is None:
+            return
+        try:
+            prepared = entry.prepare({}, context=self.console.connection.context, region="")
+        except ProfileError as error:
+            self.notify(str(error), severity="error", markup=False)
+            return
+        path = self.console.create_path(prepared.region)
+        self.app.push_screen(PreviewScreen(f"Request of {entry.name}", path, prepared.custom_job))
+
+    def action_copy(self) -> None:
+        """Copy the file's path."""
+        if self.current is not None:
+            self.console.send_copy(str(self.current.path), "the path")
+
+    def action_duplicate(self) -> None:
+        """Copy the file into the user's folder under a new name."""
+        entry = self.current
+        if entry is None:
+            return
+        taken: Sequence[str] = [e.name for e in self._entries.values() if e.mine]
+
+        def check(name: str) -> str:
+            if not name or "/" in name or name.startswith("."):
+                return "A name of letters, digits, - and _ is needed."
+            return f"You have a profile {name} already." if name in taken else ""
+
+        def answered(name: str | None) -> None:
+            if name:
+                background(self, partial(self._duplicate, entry, name), "duplicate")
+
+        name = f"{entry.name}-copy" if entry.name in taken else entry.name
+        self.app.push_screen(PromptScreen(f"Name of your copy of {entry.name}", name, check=check), answered)
+
+    async def _duplicate(self, entry: ProfileEntry, name: str) -> None:
+        try:
+            path = await asyncio.to_thread(entry.copy_to, self.console.profile_folder, name)
+        except OSError as error:
+            self.notify(f"Can't copy {entry.path}: {error.strerror}", severity="error", markup=False)
+            return
+        await self._load()
+        self.table.move_to(str(path))
+        self.notify(f"Copied to {path}; e edits it", markup=False)
+
+    def action_edit(self) -> None:
+        """Edit the file; a ready-made one is shown, and a copy is what can be changed."""
+        entry = self.current
+        if entry is None:
+            return
+        if not entry.mine:
+            self.notify("A ready-made profile: d makes a copy of your own to edit.", markup=False)
+            return
+        editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+        try:
+            with self.app.suspend():
+                # fd 2 is the log while the screen is up; the editor talks to the terminal.
+                subprocess.run([*editor, str(entry.path)], check=False, stderr=sys.__stderr__)
+        except OSError as error:
+            self.notify(
+                f"Can't start {editor[0]}: {error.strerror}. Set $EDITOR.", severity="error", markup=False
+            )
+        self.refresh_here()
+
+
+def _short(path: Path) -> str:
+    home = str(Path.home())
+    return str(path).replace(home, "~", 1) if str(path).startswith(home) else str(path)

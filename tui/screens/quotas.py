@@ -1,0 +1,157 @@
+"""Training quotas of the context's regions: limit, used, free, and how old each figure is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from textual.content import Content
+
+from tui.actions import bindings
+from tui.domain.figures import NOT_MEASURED, age
+from tui.domain.quota import UNLIMITED, Quota
+from tui.domain.text import plain
+from tui.screens.lists import ListScreen
+from tui.screens.work import background
+from tui.session import BackendError, Session
+from tui.widgets.filter_bar import FilterBar
+from tui.widgets.notice import Notice
+from tui.widgets.state import bar
+from tui.widgets.table import Cells, Column, Table
+
+COLUMNS = (
+    Column("region", "REGION", 12, most=20),
+    Column("name", "QUOTA", 24, most=70, flex=True),
+    Column("kind", "KIND", 8, most=8, rank=4),
+    Column("limit", "LIMIT", 6, most=10, right=True),
+    Column("used", "USED", 6, most=10, right=True),
+    Column("free", "FREE", 6, most=10, right=True),
+    Column("share", "", 10, most=10, rank=3),
+    Column("age", "AGE", 5, most=6, rank=2, right=True),
+)
+STEMS = ("custom_model_training_preemptible_", "custom_model_training_")
+
+
+class QuotasScreen(ListScreen):
+    """Quotas with a limit or a use; `a` shows all."""
+
+    SCOPE = "quotas"
+    TITLE_WORD = "Quotas"
+    PLACEHOLDER = "name or region"
+    BINDINGS = bindings("quotas")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._quotas: Sequence[Quota] = ()
+        self._error: BackendError | None = None
+        self._read = False
+        self._all = False
+
+    def make_table(self) -> Table:
+        return Table(COLUMNS, marker=">" if self.ascii_only else "▌")
+
+    def on_mount(self) -> None:
+        self.console.link_changed.subscribe(self, lambda _: self._connected())
+
+    def _connected(self) -> None:
+        if not self._read and self._error is None and self.is_current:
+            self.read()
+        self.refresh_frame()
+
+    def on_screen_resume(self) -> None:
+        self.read()
+
+    def read(self) -> None:
+        """Read the quotas again."""
+        session = self.session
+        if session is not None:
+            background(self, partial(self._read_quotas, session), "quotas")
+
+    async def _read_quotas(self, session: Session) -> None:
+        try:
+            self._quotas = await session.backend.read_quotas()
+        except BackendError as error:
+            self._error = error
+        else:
+            self._error, self._read = None, True
+        self.reload()
+
+    def refresh_here(self) -> None:
+        self.read()
+
+    def action_all(self) -> None:
+        """Show the empty ones too, or hide them."""
+        self._all = not self._all
+        self.reload()
+
+    def _fits(self, quota: Quota, text: str) -> bool:
+        where = f"{quota.region} {_short(quota)} {quota.display_name} {quota.metric}".casefold()
+        if not all(word in where for word in text.casefold().split()):
+            return False
+        return self._all or quota.limit not in {0, None} or bool(quota.used)
+
+    def reload(self) -> None:
+        text = self.query_one(FilterBar).text
+        found = [q for q in self._quotas if self._fits(q, text)]
+        found.sort(key=lambda q: (q.region, q.preemptible, _short(q)))
+        table, notice = self.table, self.query_one(Notice)
+        table.show([_key(q) for q in found], {_key(q): self._cells(q) for q in found})
+        table.display = bool(found)
+        if self._error is not None:
+            notice.tell(
+                "Quotas can't be read", self._error.message, self._error.fix, bad=True, alone=not found
+            )
+        elif found:
+            notice.hide()
+        elif self._quotas:
+            notice.tell("Nothing to show here.", "Quotas with no limit and no use are hidden.", "a shows all")
+        elif self._read:
+            notice.tell("This context reports no training quotas.")
+        elif not self.say_stale(()):
+            notice.tell("Reading quotas…")
+        self.refresh_frame()
+
+    def _cells(self, quota: Quota) -> Cells:
+        none = Content.styled("." if self.ascii_only else NOT_MEASURED, "$text-muted")
+        limit = (
+            "unlimited" if quota.limit == UNLIMITED else f"{quota.limit:,}" if quota.limit is not None else ""
+        )
+        share = (
+            quota.used / quota.limit if quota.used is not None and quota.limit and quota.limit > 0 else None
+        )
+        colour = (
+            "$text-error"
+            if (share or 0) >= 1
+            else "$text-warning"
+            if (share or 0) >= 0.8
+            else "$text-success"
+        )
+        read_at = quota.used_at or quota.limit_read_at
+        return {
+            "region": Content.styled(plain(quota.region), "$text-muted"),
+            "name": Content(plain(_short(quota))),
+            "kind": Content.styled("spot" if quota.preemptible else "standard", "$text-muted"),
+            "limit": Content(limit) if limit else none,
+            "used": Content(f"{quota.used:,}") if quota.used is not None else none,
+            "free": Content(f"{quota.free:,}") if quota.free is not None else none,
+            "share": none
+            if share is None
+            else Content.styled(bar(share, 10, ascii_only=self.ascii_only), colour),
+            "age": Content.styled(age(self.console.clock() - read_at), "$text-muted") if read_at else none,
+        }
+
+    def count_text(self) -> str:
+        shown, total = len(self.table.keys), len(self._quotas)
+        return f"{shown:,}" if shown == total else f"{shown:,} of {total:,}"
+
+
+def _key(quota: Quota) -> str:
+    return f"{quota.region}/{quota.metric}/{quota.quota_id}/{quota.preemptible}"
+
+
+def _short(quota: Quota) -> str:
+    """The metric's own part: `nvidia_a100_gpus`."""
+    name = quota.metric.rpartition("/")[2]
+    for stem in STEMS:
+        name = name.removeprefix(stem)
+    return name.replace("_", " ")

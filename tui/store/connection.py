@@ -1,0 +1,154 @@
+"""One open context: its backend, its jobs, how far the connection has come, and its snapshot on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from tui.backends.base import Backend, BackendError
+from tui.config import Context, Settings
+from tui.session import Session
+from tui.store.deeds import Deeds
+from tui.store.jobs import JobChange, JobStore
+from tui.store.journal import Journal
+from tui.store.link import Link, LinkState, broken
+from tui.store.poller import Poller
+from tui.store.snapshot import Snapshot, SnapshotFile
+
+LOG = logging.getLogger("vxtui")
+SNAPSHOT_EVERY = 10
+"""Seconds between two writes of the snapshot."""
+
+Opener = Callable[[Context, Settings], Backend]
+
+
+class Connection:
+    """Run `run` in the background; `on_jobs` and `on_link` tell what differs. It never raises."""
+
+    def __init__(
+        self,
+        context: Context,
+        settings: Settings,
+        *,
+        opener: Opener,
+        state_dir: Path,
+        journal: Journal,
+        clock: Callable[[], datetime],
+        read_only: bool,
+        on_jobs: Callable[[JobChange], None],
+        on_link: Callable[[Link], None],
+    ) -> None:
+        self.context = context
+        self.settings = settings
+        self.read_only = read_only
+        self.clock = clock
+        self.journal = journal
+        self.store = JobStore()
+        self.link = Link()
+        self.session: Session | None = None
+        self.poller: Poller | None = None
+        self._opener = opener
+        self._file = SnapshotFile(state_dir, context.name)
+        self._on_jobs = on_jobs
+        self._on_link = on_link
+        self._snapshot_at: datetime | None = None
+
+    # What is known
+
+    @property
+    def regions(self) -> Sequence[str]:
+        """Regions of this context; an open backend knows them best."""
+        return self.session.backend.info.regions if self.session else tuple(self.context.regions)
+
+    @property
+    def read_at(self) -> datetime | None:
+        """When what is shown was read, in this run or in the one of the snapshot."""
+        return self.store.read_at or self._snapshot_at
+
+    def failing(self) -> list[tuple[str, BackendError]]:
+        """All that can't be read now: (what, why)."""
+        found = [(self.context.name, self.link.error)] if self.link.error else []
+        found += [(s.region, s.error) for s in self.store.regions.values() if s.error]
+        if self.poller is not None and self.poller.progress_error is not None:
+            found.append(("training progress", self.poller.progress_error))
+        return found
+
+    def deeds(self) -> Deeds | None:
+        """What can change something; `None` while not connected."""
+        return Deeds(self.session, self.journal) if self.session else None
+
+    # The way there
+
+    def restore(self, snapshot: Snapshot | None) -> None:
+        """Show what was last known until the service answers."""
+        if snapshot is not None:
+            self._snapshot_at = snapshot.read_at
+            self._on_jobs(self.store.load(snapshot.jobs, snapshot.read_at))
+
+    def load_snapshot(self) -> Snapshot | None:
+        """Read the snapshot from disk (blocking)."""
+        return self._file.load()
+
+    async def run(self) -> None:
+        """Connect and read until cancelled; ends after saying why where there is no connection."""
+        self._tell(Link(LinkState.CONNECTING, self.clock()))
+        backend: Backend | None = None
+        try:
+            backend = self._opener(self.context, self.settings)
+            await backend.connect()
+            self.session = Session(backend, self.settings, self.read_only, self.clock)
+            self.poller = Poller(
+                backend, self.store, self.clock, on_change=self._on_change, on_round=self._on_round
+            )
+            await self.poller.run()
+        except Exception as error:  # Whatever a connection does, the console stays up.
+            if not isinstance(error, BackendError):
+                LOG.error("the connection to %s failed", self.context.name, exc_info=error)
+            self._tell(Link(LinkState.FAILED, self.clock(), broken(error)))
+        finally:
+            self.session, self.poller = None, None
+            if backend is not None:
+                await backend.aclose()
+
+    def again(self) -> bool:
+        """Read now; False where there is no connection and `run` has to start anew."""
+        if self.poller is None:
+            return self.link.state is LinkState.CONNECTING
+        self.poller.kick()
+        return True
+
+    def _tell(self, link: Link) -> None:
+        before, self.link = self.link.error, link
+        if link.error is not None and before is None:
+            self.journal.add("error", f"{self.context.name}: {link.error.message}")
+        self._on_link(link)
+
+    def _on_change(self, change: JobChange) -> None:
+        for job in (*change.started, *change.ended):
+            self.journal.add("state", f"{job.display_name} is {job.state.value.lower()}", job.name)
+        self._on_jobs(change)
+
+    async def _on_round(self) -> None:
+        poller = self.poller
+        if poller is None:
+            return
+        if poller.error is not None:
+            self._tell(Link(LinkState.FAILED, poller.failing_since or self.clock(), poller.error))
+            return
+        self._tell(Link(LinkState.LIVE, self.clock()))
+        if self._snapshot_at is None or (self.clock() - self._snapshot_at).total_seconds() >= SNAPSHOT_EVERY:
+            await self.save()
+
+    async def save(self) -> None:
+        """Write the snapshot, where there is something newer than what it holds."""
+        if self.store.read_at is None:
+            return
+        self._snapshot_at = self.store.read_at
+        jobs = list(self.store.jobs.values())
+        try:
+            await asyncio.to_thread(self._file.save, jobs, self.store.read_at)
+        except OSError as error:
+            self.journal.add("error", f"can't write {self._file.path}: {error.strerror}")

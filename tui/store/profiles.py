@@ -1,0 +1,80 @@
+"""Profiles as the screens show them: each with its problem, its parameters and the request it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tui.config import Context
+
+
+class ProfileError(Exception):
+    """The profile can't be filled in; one line for each problem."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One value that a launch may set."""
+
+    name: str
+    default: str
+    kind: str = "text"
+    description: str = ""
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request that could be sent, and what the rules say against it."""
+
+    region: str
+    custom_job: Mapping[str, Any]
+    pools: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+Prepare = Callable[[Mapping[str, str], Context, str], Prepared]
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileEntry:
+    """One profile file. `problem` is why it can't be used; an empty one can."""
+
+    name: str
+    path: Path
+    mine: bool
+    description: str = ""
+    problem: str = ""
+    region: str = ""
+    shape: str = ""
+    parameters: tuple[Parameter, ...] = ()
+    fill: Prepare | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def key(self) -> str:
+        """What makes it the same profile."""
+        return str(self.path)
+
+    def prepare(self, values: Mapping[str, str], *, context: Context, region: str) -> Prepared:
+        """The request with these values (by parameter; the others have their defaults).
+
+        Raises:
+            ProfileError: where a value does not fit, or the profile is not valid.
+        """
+        if self.problem or self.fill is None:
+            raise ProfileError(self.problem or f"{self.path} can't be read")
+        return self.fill(values, context, region)
+
+    def copy_to(self, folder: Path, name: str) -> Path:
+        """A copy of the file in `folder`; never over a file that is there.
+
+        Raises:
+            OSError: when it can't be written or exists.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        target = folder / f"{name}.yaml"
+        with target.open("xb") as file:
+            file.write(self.path.read_bytes())
+        return target

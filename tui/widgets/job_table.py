@@ -1,0 +1,109 @@
+"""The table of jobs: its columns, and one job as cells."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from textual.content import Content
+
+from tui.domain.figures import NOT_MEASURED, accelerators, age, replicas, short_error
+from tui.domain.job import Job
+from tui.domain.states import JobState
+from tui.domain.text import plain
+from tui.widgets.state import bar, state_content
+from tui.widgets.table import Cells, Column, Table
+
+COLUMNS = (
+    Column("state", "STATE", 12, most=13),
+    Column("name", "NAME", 18, most=44),
+    Column("region", "REGION", 12, most=28, rank=6),
+    Column("replicas", "REPL", 7, most=12, rank=3, right=True),
+    Column("accelerators", "ACCEL", 7, most=18, rank=4, right=True),
+    Column("strategy", "TYPE", 4, most=6, rank=7),
+    Column("progress", "PROGRESS", 20, rank=1, flex=True),
+    Column("step", "STEP", 9, most=20, rank=9, right=True),
+    Column("loss", "LOSS", 6, most=8, rank=5, right=True),
+    Column("age", "AGE", 5, most=6, rank=2, right=True),
+    Column("duration", "TIME", 5, most=6, rank=8, right=True),
+)
+SORTABLE = ("age", "state", "name", "region", "replicas", "accelerators", "progress", "loss", "duration")
+BAR = 10
+
+_STRATEGY = {"STANDARD": "std", "SPOT": "spot", "FLEX_START": "flex", "ON_DEMAND": "std"}
+_STATE_ORDER = {state: at for at, state in enumerate(JobState)}
+
+
+class JobTable(Table):
+    """A table of `job_cells`."""
+
+    def __init__(self, *, id: str | None = None, ascii_only: bool = False) -> None:
+        super().__init__(COLUMNS, id=id, marker=">" if ascii_only else "▌")
+
+
+def job_cells(job: Job, now: datetime, *, context: str = "", ascii_only: bool = False) -> Cells:
+    """One job's row; a region stands behind its context where several contexts are shown."""
+    none = Content.styled("." if ascii_only else NOT_MEASURED, "$text-muted")
+    loss = job.progress.last_loss
+    region = plain(job.region)
+    return {
+        "state": state_content(job.state, ascii_only=ascii_only),
+        "name": Content.styled(plain(job.display_name) or plain(job.id), "bold" if job.state.active else ""),
+        "region": Content.styled(f"{plain(context)}/{region}" if context else region, "$text-muted"),
+        "replicas": Content(replicas(job)),
+        "accelerators": Content(accelerators(job)),
+        "strategy": Content.styled(_STRATEGY.get(job.strategy, plain(job.strategy).lower()), "$text-muted"),
+        "progress": progress_content(job, now, ascii_only=ascii_only),
+        "step": none if job.progress.step is None else Content.styled(_step(job), "$text-muted"),
+        "loss": none if loss is None else Content(f"{loss:.4g}"),
+        "age": Content.styled(age(job.age(now)), "$text-muted"),
+        "duration": Content.styled(age(job.duration(now)), "$text-muted"),
+    }
+
+
+def progress_content(job: Job, now: datetime, *, ascii_only: bool = False) -> Content:
+    """A bar with per cent and step, or the words that matter more: what it waits for, why it failed."""
+    progress = job.progress
+    if job.state is JobState.FAILED and job.error is not None:
+        return Content.styled(plain(short_error(job)), "$text-error")
+    if job.state in {JobState.QUEUED, JobState.PENDING} and job.create_time is not None:
+        words = "waits for quota" if job.state is JobState.QUEUED else "gets machines"
+        return Content.styled(f"{words}, {age(job.age(now))}", "$text-muted")
+    fraction = progress.fraction
+    if fraction is not None:
+        colour = "$text-success" if job.state is JobState.RUNNING else "$text-muted"
+        drawn = bar(fraction, BAR, ascii_only=ascii_only)
+        return Content.assemble((drawn, colour), f" {fraction:>4.0%}")
+    if progress.phase:
+        return Content.styled(plain(progress.phase), "$text-muted")
+    return Content.styled("." if ascii_only else NOT_MEASURED, "$text-muted")
+
+
+def _step(job: Job) -> str:
+    total = f"/{job.progress.total_steps:,}" if job.progress.total_steps else ""
+    return f"{job.progress.step:,}{total}"
+
+
+def sort_key(job: Job, column: str, now: datetime) -> tuple[bool, float | str, str]:
+    """What orders jobs by a column: unknown last, then the value, then the name of the resource."""
+    value: float | str | None
+    match column:
+        case "state":
+            value = _STATE_ORDER[job.state]
+        case "name":
+            value = job.display_name.casefold()
+        case "region":
+            value = job.region
+        case "replicas":
+            value = job.replica_count
+        case "accelerators":
+            value = -sum(job.accelerators.values())
+        case "progress":
+            value = None if job.progress.fraction is None else -job.progress.fraction
+        case "loss":
+            value = job.progress.last_loss
+        case "duration":
+            span = job.duration(now)
+            value = None if span is None else -span.total_seconds()
+        case _:
+            value = None if job.create_time is None else -job.create_time.timestamp()
+    return (value is None, 0 if value is None else value, job.name)

@@ -1,0 +1,51 @@
+"""What is missing, why, and the key that helps: for empty, loading and broken screens."""
+
+from __future__ import annotations
+
+from textual.content import Content
+from textual.widgets import Static
+
+from tui.domain.text import plain
+
+
+class Notice(Static):
+    """A block of words in the middle of an empty screen, or a strip under a list that is stale."""
+
+    DEFAULT_CSS = """
+    Notice {
+        display: none;
+        padding: 0 2;
+        &.-alone {
+            height: 1fr;
+            content-align: center middle;
+        }
+        &.-strip {
+            height: auto;
+            max-height: 6;
+            padding: 0 1;
+        }
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__("", markup=False)
+        self._shown: tuple[object, ...] = ()
+
+    def tell(self, what: str, why: str = "", fix: str = "", *, bad: bool = False, alone: bool = True) -> None:
+        """Show up to three sentences; `alone` fills the screen, else it is a strip."""
+        look = (what, why, fix, bad, alone)
+        if look == self._shown and self.display:
+            return
+        self._shown = look
+        head = Content.styled(plain(what), "bold $text-error" if bad else "bold")
+        lines = [head]
+        lines += [Content(plain(line)) for line in why.splitlines() if line]
+        lines += [Content.styled(plain(line), "$text-muted") for line in fix.splitlines() if line]
+        self.set_class(alone, "-alone")
+        self.set_class(not alone, "-strip")
+        self.update(Content("\n").join(lines))
+        self.display = True
+
+    def hide(self) -> None:
+        """Nothing to say."""
+        self.display = False
