@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import json
+import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,6 +21,8 @@ from typing import ParamSpec, TypeVar
 
 from tui.emulator.database import DatabaseError
 from tui.emulator.log_record import Record, Row, Source
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -148,7 +151,11 @@ class LogStore:
         if self._listeners and new:
             records = [Record(self._sources[row[0]], row) for row in new]
             for listener in tuple(self._listeners):
-                listener(records)
+                try:
+                    listener(records)
+                except Exception:
+                    # The entries are stored; one reader's trouble is not the writer's.
+                    log.exception("a tail failed on new entries")
         return count
 
     def _new(self, rows: Sequence[Row]) -> list[Row]:

@@ -1,0 +1,191 @@
+"""TailLogEntries: entries as they are stored, each once, in order within a response.
+
+A session hears of every committed entry in the writer's thread, keeps those that it wants, and sends what
+has waited for the buffer window. It ends when the client cancels; a client that has only finished
+sending its requests still gets entries, as generated samples expect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Sequence
+
+from google.cloud.logging_v2.types import logging as logging_types
+from google.rpc import code_pb2
+
+from tui.emulator.log_fields import Plan
+from tui.emulator.log_record import Pb, Record
+from tui.emulator.log_store import LogStore
+from tui.emulator.logging_query import filter_plan, owners
+from tui.emulator.wire import WireError, invalid
+
+MAX_SESSIONS = 10
+"""Open tails of one project (vertex facts 5.3)."""
+DEFAULT_WINDOW, MAX_WINDOW = 2.0, 60.0
+"""Seconds that entries wait for late ones (vertex facts 5.3)."""
+MAX_MESSAGE = 1000
+MAX_MESSAGE_BYTES = 2 * 1024 * 1024
+"""Below the 4 MiB that a client accepts by default."""
+MAX_WAITING = 200_000
+MAX_WAITING_BYTES = 128 * 1024 * 1024
+"""What a session keeps for its client; newer entries are then counted instead (NOT_CONSUMED)."""
+IDLE = 0.05
+"""Seconds that the first entry after a silence waits for company, also with a window of 0."""
+
+Response = logging_types.TailLogEntriesResponse.pb()
+_NOT_CONSUMED = logging_types.TailLogEntriesResponse.SuppressionInfo.Reason.NOT_CONSUMED
+
+
+class Tails:
+    """The open sessions of one store."""
+
+    def __init__(self, store: LogStore) -> None:
+        self._store = store
+        self._open: Counter[str] = Counter()
+
+    async def serve(self, requests: AsyncIterator[Pb]) -> AsyncIterator[Pb]:
+        """One session: the first request opens it, later ones change nothing.
+
+        Raises:
+            WireError: INVALID_ARGUMENT, or RESOURCE_EXHAUSTED for the eleventh of a project.
+        """
+        first = await anext(aiter(requests), None)
+        if first is None:
+            return
+        found = owners("resource_names", first.resource_names)
+        window = _window(first)
+        plan = filter_plan(first.filter)
+        for name in found:
+            if self._open[name] >= MAX_SESSIONS:
+                raise WireError(
+                    code_pb2.RESOURCE_EXHAUSTED,
+                    f"{MAX_SESSIONS} tails of {name} are open already, which is the most; close one, or "
+                    "read with ListLogEntries",
+                )
+        session = Session(frozenset(found), plan, window)
+        self._open.update(found)
+        stop = self._store.listen(session.hear)
+        try:
+            while True:
+                yield await session.next()
+        finally:
+            stop()
+            self._open.subtract(found)
+
+
+def _window(request: Pb) -> float:
+    if not request.HasField("buffer_window"):
+        return DEFAULT_WINDOW
+    window: float = request.buffer_window.seconds + request.buffer_window.nanos / 1e9
+    if not 0 <= window <= MAX_WINDOW:
+        raise invalid(("buffer_window", f"{window:g} s is not between 0 and {MAX_WINDOW:g} s"))
+    return window
+
+
+class Session:
+    """What one client waits for. `hear` is called in the writer's thread, all else in the loop's."""
+
+    def __init__(self, owners: frozenset[str], plan: Plan, window: float) -> None:
+        self._owners = owners
+        self._plan = plan
+        self._window = window
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+        self._lock = threading.Lock()
+        self._arrived: deque[tuple[float, Record]] = deque()
+        self._waiting_bytes = 0
+        self._suppressed = 0
+        self._ready: deque[Record] = deque()
+        self._sources: dict[int, bool] = {}
+
+    def hear(self, records: Sequence[Record]) -> None:
+        """Keep what the client wants of entries that were just stored."""
+        wanted = [record for record in records if self._wants(record)]
+        if not wanted:
+            return
+        now = time.monotonic()
+        with self._lock:
+            for record in wanted:
+                if (
+                    len(self._arrived) + len(self._ready) >= MAX_WAITING
+                    or self._waiting_bytes >= MAX_WAITING_BYTES
+                ):
+                    self._suppressed += 1
+                else:
+                    self._arrived.append((now, record))
+                    self._waiting_bytes += len(record.row[5])
+        self._loop.call_soon_threadsafe(self._changed.set)
+
+    def _wants(self, record: Record) -> bool:
+        source = record.source
+        if source.id not in self._sources:
+            self._sources[source.id] = (
+                source.project in self._owners and self._plan.source(source) is not False
+            )
+        window, row = self._plan.window, record.row
+        return bool(
+            self._sources[source.id]
+            and window.first <= row[1] <= window.last
+            and row[3] >= window.severity
+            and self._plan.entry(record)
+        )
+
+    async def next(self) -> Pb:
+        """The next response; it waits until there is something to say."""
+        while True:
+            if not self._ready:
+                self._release()
+            if self._ready:
+                return await asyncio.to_thread(self._message, self._take(), self._count_suppressed())
+            await self._wait()
+
+    async def _wait(self) -> None:
+        """Until the oldest entry has waited for the window, or the first one comes."""
+        self._changed.clear()
+        with self._lock:
+            oldest = self._arrived[0][0] if self._arrived else None
+        if oldest is None:
+            await self._changed.wait()
+            await asyncio.sleep(IDLE)
+        else:
+            await asyncio.sleep(max(0.001, oldest + self._window - time.monotonic()))
+
+    def _release(self) -> None:
+        """Make ready, in order, what has waited for the window."""
+        due = time.monotonic() - self._window
+        with self._lock:
+            records = []
+            while self._arrived and self._arrived[0][0] <= due:
+                records.append(self._arrived.popleft()[1])
+            if records:
+                # What is older than these would only come out of order if it went on waiting.
+                newest = max(record.key for record in records)
+                late = [item for item in self._arrived if item[1].key < newest]
+                if late:
+                    records += [record for _, record in late]
+                    self._arrived = deque(item for item in self._arrived if item[1].key >= newest)
+        self._ready.extend(sorted(records, key=lambda record: record.key))
+
+    def _take(self) -> list[Record]:
+        taken: list[Record] = []
+        size = 0
+        while self._ready and len(taken) < MAX_MESSAGE and size < MAX_MESSAGE_BYTES:
+            taken.append(self._ready.popleft())
+            size += len(taken[-1].row[5])
+        with self._lock:
+            self._waiting_bytes -= size
+        return taken
+
+    def _count_suppressed(self) -> int:
+        with self._lock:
+            count, self._suppressed = self._suppressed, 0
+        return count
+
+    def _message(self, records: Sequence[Record], suppressed: int) -> Pb:
+        response = Response(entries=[record.message() for record in records])
+        if suppressed:
+            response.suppression_info.add(reason=int(_NOT_CONSUMED), suppressed_count=suppressed)
+        return response
