@@ -24,17 +24,19 @@ from typing import Any
 import grpc
 
 from tui import __version__
-from tui.emulator import environment
+from tui.emulator import environment, logging_service
 from tui.emulator.admin import Admin
 from tui.emulator.catalog import Catalog
 from tui.emulator.config import ConfigError, EmulatorConfig, load_config
 from tui.emulator.database import Database, DatabaseError
-from tui.emulator.interim import NullSink, optional
+from tui.emulator.interim import optional
 from tui.emulator.job_run import Parts
 from tui.emulator.job_table import Job, JobTable
 from tui.emulator.jobs import JobServer
 from tui.emulator.locations import Locations
 from tui.emulator.lock import Lock, remove_traces, write_info
+from tui.emulator.log_ingest import LogCollector
+from tui.emulator.log_store import LogStore
 from tui.emulator.operations import Operations
 from tui.emulator.paths import StateDir, StateDirError
 from tui.emulator.ports import Ports
@@ -169,17 +171,13 @@ class Emulator:
                 methods += module.methods(*args)
         return methods
 
-    async def _open_logs(self, catalog: Catalog) -> tuple[Any, list[Method]]:
-        store_module, ingest = optional("tui.emulator.log_store"), optional("tui.emulator.log_ingest")
-        service = optional("tui.emulator.logging_service")
-        if not (store_module and ingest and service):
-            return NullSink(), []
-        store = store_module.LogStore(self.state.log_database)
+    async def _open_logs(self, catalog: Catalog) -> tuple[LogCollector, list[Method]]:
+        store = LogStore(self.state.log_database)
         self._stack.callback(store.close)
-        collector = ingest.LogCollector(self.state, store)
+        collector = LogCollector(self.state, store)
         await collector.start()
         self._stack.push_async_callback(collector.close)
-        return collector, service.methods(store, catalog)
+        return collector, logging_service.methods(store, catalog)
 
     async def _serve_grpc(self, methods: list[Method]) -> None:
         server = grpc.aio.server(options=_OPTIONS)

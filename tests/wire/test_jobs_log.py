@@ -1,0 +1,114 @@
+"""What a job leaves in the log by the time its end is seen: the platform's words in order, each line once."""
+
+from __future__ import annotations
+
+from tests.wire.control import Clients, connect, emulator, python, start_server, state_dir, until
+
+PLATFORM = [
+    "Waiting for job to be provisioned.",
+    "Vertex AI is provisioning job running framework.",
+    "Vertex AI is setting up this job.",
+    "Waiting for training program to start.",
+    "Job is preparing.",
+    "Job is running.",
+]
+
+
+async def entries(clients: Clients, name: str, task: str) -> list[str]:
+    """Texts of one task's entries, oldest first."""
+    from google.cloud.logging_v2.services.logging_service_v2 import LoggingServiceV2AsyncClient
+    from google.cloud.logging_v2.services.logging_service_v2.transports import (
+        LoggingServiceV2GrpcAsyncIOTransport,
+    )
+
+    client = LoggingServiceV2AsyncClient(
+        transport=LoggingServiceV2GrpcAsyncIOTransport(channel=clients.channel)
+    )
+    pager = await client.list_log_entries(
+        request={
+            "resource_names": ["projects/p"],
+            "filter": f'resource.type="ml_job" AND resource.labels.job_id="{name.rsplit("/", 1)[1]}"'
+            f' AND resource.labels.task_name="{task}"',
+            "order_by": "timestamp asc",
+            "page_size": 1000,
+        }
+    )
+    return [entry.text_payload async for entry in pager]
+
+
+def in_order(texts: list[str], wanted: list[str]) -> bool:
+    """Every wanted beginning is met, one after the other."""
+    left = iter(texts)
+    return all(any(text.startswith(start) for text in left) for start in wanted)
+
+
+async def test_the_whole_log_is_there_when_the_end_is_seen() -> None:
+    code = "for i in range(3000): print('line', i)"
+    async with emulator() as (_, clients):
+        job = await clients.create(python(code), python(code, replicas=2))
+        await clients.reach(job.name, "SUCCEEDED")
+        assert await entries(clients, job.name, "workerpool0-0") == [f"line {i}" for i in range(3000)]
+        said = await entries(clients, job.name, "service")
+        assert in_order(said, [*PLATFORM, "Job completed successfully."]), said
+
+
+async def test_a_failure_and_its_restarts_are_told() -> None:
+    async with emulator() as (_, clients):
+        job = await clients.create(python("import os; print('up', flush=True); os.abort()"))
+        job = await clients.reach(job.name, "FAILED")
+        said = await entries(clients, job.name, "service")
+        story = [
+            *PLATFORM,
+            "workerpool0-0: command terminated with exit code 134",
+            "The replica workerpool0-0",
+        ]
+        for attempt in (2, 3, 4):
+            story += [f"The job is restarted: attempt {attempt}.", "Job is running."]
+        assert in_order(said, [*story, job.error.message]), said
+        assert await entries(clients, job.name, "workerpool0-0") == ["up"] * 4
+
+
+async def test_waiting_for_quota_is_told() -> None:
+    async with emulator(quotas={"custom_model_training_cpus": 0}) as (_, clients):
+        job = await clients.create(python("pass"))
+
+        async def told() -> bool:
+            said = await entries(clients, job.name, "service")
+            return any("custom_model_training_cpus (needs 4, limit 0)" in text for text in said)
+
+        await until(told, "the reason for waiting")
+        await clients.jobs.cancel_custom_job(name=job.name)
+        assert (await entries(clients, job.name, "service"))[-1] == "The job was cancelled."
+
+
+async def test_no_line_is_lost_or_doubled_by_a_killed_server() -> None:
+    code = (
+        "import sys, time\n"
+        "for i in range(300):\n    print('line', i, flush=True)\n    time.sleep(0.01)\n"
+        "sys.exit(3)"
+    )
+    with state_dir() as state:
+        state.prepare()
+        state.config.write_text("provisioning_seconds: 0")
+        with start_server(state) as first:
+            await until(state.info.exists, "the first server")
+            async with connect(state.target) as clients:
+                job = await clients.create(python(code))
+
+                async def begun() -> bool:
+                    return len(await entries(clients, job.name, "workerpool0-0")) > 20
+
+                await until(begun, "some lines")
+            first.kill()
+            first.wait(timeout=60)
+        with start_server(state) as second:
+            await until(
+                lambda: state.info.exists() and str(second.pid) in state.info.read_text(), "the second"
+            )
+            async with connect(state.target) as clients:
+                await clients.reach(job.name, "FAILED")
+                assert await entries(clients, job.name, "workerpool0-0") == [f"line {i}" for i in range(300)]
+                said = await entries(clients, job.name, "service")
+                assert sum("command terminated with exit code 3" in text for text in said) == 1
+            second.terminate()
+            assert second.wait(timeout=60) == 0
