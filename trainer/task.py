@@ -1,0 +1,65 @@
+"""`python -m trainer.task`: a supervisor in the container, the training loop in the processes it starts."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import traceback
+import warnings
+from dataclasses import asdict
+
+from trainer.config import Config, DataError, UsageError, parse
+from trainer.lines import emit
+from trainer.topology import Topology, TopologyError
+
+_PR_SET_PDEATHSIG = 1
+USAGE = 2
+
+
+def main() -> int:
+    """0 done, 75 preempted with a checkpoint, 2 wrong usage, else the failure's own code."""
+    try:
+        config = parse()
+        topology = Topology.from_env(os.environ)
+        if config.print_config:
+            print(json.dumps(asdict(config), indent=1))  # noqa: T201
+            return 0
+        for text in topology.warnings:
+            emit("phase", text, severity="WARNING", phase="starting")
+        if not topology.trains:
+            emit(
+                "phase", f"this replica is a {topology.role} and takes no part in the training", phase="idle"
+            )
+            return 0
+        if topology.per_process:
+            return _worker(config)
+        # torch is loaded from here on only, so that a wrong flag is told at once.
+        from trainer.supervisor import Supervisor
+
+        return Supervisor(config, topology, sys.argv[1:]).run()
+    except (UsageError, DataError, TopologyError) as error:
+        emit("error", str(error), severity="ERROR")
+        return USAGE
+
+
+def _worker(config: Config) -> int:
+    # Nobody may go on training when the launcher above has died.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    warnings.filterwarnings("ignore")
+    try:
+        from trainer.train import Trainer
+
+        return Trainer(config).run()
+    except (UsageError, DataError):
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it was, it goes into the log as one entry
+        text = traceback.format_exc()
+        emit("error", f"{type(error).__name__}: {error}", severity="ERROR", traceback=text)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
