@@ -156,7 +156,7 @@ def _checked(term: Term, position: int) -> Term:
         if wrong is not None:
             raise QueryError(f"no state is called {wrong!r}; use {', '.join(sorted(known))}", position)
     elif key not in FIELDS and not key.startswith("label."):
-        near = get_close_matches(key, FIELDS, 1, 0.75)
+        near = get_close_matches(key, FIELDS, 1, 0.83)
         if near:
             raise QueryError(
                 f"did you mean {near[0]}:? For a label of that name write label.{key}:", position

@@ -53,6 +53,13 @@ class JobsScreen(ListScreen):
         self.console.jobs_changed.subscribe(self, self._on_change)
         self.console.link_changed.subscribe(self, lambda _: self._link())
 
+    def on_screen_resume(self) -> None:
+        self.console.connection.watch(True)
+
+    def on_screen_suspend(self) -> None:
+        """Nobody sees the list now."""
+        self.console.connection.watch(False)
+
     # What is shown
 
     def _on_change(self, change: JobChange) -> None:

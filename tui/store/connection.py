@@ -86,7 +86,7 @@ class Connection:
         """Show what was last known until the service answers."""
         if snapshot is not None:
             self._snapshot_at = snapshot.read_at
-            self._on_jobs(self.store.load(snapshot.jobs, snapshot.read_at))
+            self._on_jobs(self.store.load(snapshot.jobs))
 
     def load_snapshot(self) -> Snapshot | None:
         """Read the snapshot from disk (blocking)."""
@@ -119,6 +119,14 @@ class Connection:
             return self.link.state is LinkState.CONNECTING
         self.poller.kick()
         return True
+
+    def watch(self, seen: bool) -> None:
+        """Read as often as is worth while for a list that is seen, or is not."""
+        poller = self.poller
+        if poller is not None and poller.visible != seen:
+            poller.visible = seen
+            if seen:
+                poller.kick()
 
     def _tell(self, link: Link) -> None:
         before, self.link = self.link.error, link

@@ -14,6 +14,8 @@ from tui.domain.job import Job
 from tui.domain.progress import Progress
 
 NOT_SAID = Progress()
+EVERYWHERE = "-"
+"""The region of a page that holds jobs of all of them (AIP-159), as the emulator lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +54,9 @@ class JobStore:
         self._seen: set[str] = set()
         self._covered: set[str] = set()
 
-    def load(self, jobs: Iterable[Job], read_at: datetime) -> JobChange:
+    def load(self, jobs: Iterable[Job]) -> JobChange:
         """Take over a snapshot; its jobs are replaced by what the service says later."""
         self.jobs = {job.name: job for job in jobs}
-        for region in {job.region for job in self.jobs.values()}:
-            self.regions[region] = RegionStatus(region, read_at)
         return JobChange(added=tuple(self.jobs))
 
     def find(self, reference: str) -> list[Job]:
@@ -94,12 +94,19 @@ class JobStore:
     def finish(self, now: datetime) -> JobChange:
         """End a reading: jobs of the regions it covered that no page named are gone."""
         gone = [
-            name for name, job in self.jobs.items() if name not in self._seen and job.region in self._covered
+            name
+            for name, job in self.jobs.items()
+            if name not in self._seen and (job.region in self._covered or EVERYWHERE in self._covered)
         ]
         for name in gone:
             del self.jobs[name]
         self.read_at = now
         return JobChange(removed=tuple(gone))
+
+    @property
+    def reached(self) -> bool:
+        """The reading that has just ended covered at least one region, or there was none to cover."""
+        return bool(self._covered) or not any(status.error for status in self.regions.values())
 
     def put(self, job: Job) -> JobChange:
         """Take over one job, e.g. one that has just been created."""

@@ -88,9 +88,8 @@ class Poller:
             self._failed(error)
             return
         self._tell(self._store.finish(self._clock()))
-        failed = [status.error for status in self._store.regions.values() if status.error]
-        if failed and len(failed) == len(self._store.regions):
-            self._failed(failed[0])
+        if not self._store.reached:
+            self._failed(next(s.error for s in self._store.regions.values() if s.error))
             return
         self.error, self.failing_since, self._failures = None, None, 0
         await self._read_progress()

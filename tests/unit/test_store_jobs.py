@@ -1,0 +1,239 @@
+"""The store: what changed, which region failed, what survives on disk, and how the poller waits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.ui.double import NOON, Clock, MemoryBackend, fleet, job
+from tui.backends.base import BackendError, InvalidRequest, JobPage, PermissionDenied, Unavailable
+from tui.config import Settings
+from tui.domain.progress import Progress
+from tui.domain.states import JobState
+from tui.session import Session
+from tui.store.deeds import Deeds
+from tui.store.jobs import JobChange, JobStore
+from tui.store.journal import Journal
+from tui.store.poller import Poller
+from tui.store.snapshot import MOST_JOBS, SnapshotFile
+
+
+def read(store: JobStore, *pages: JobPage) -> list[JobChange]:
+    store.begin()
+    return [*(store.apply(page, NOON) for page in pages), store.finish(NOON)]
+
+
+def test_a_reading_says_what_is_new_differs_and_is_gone() -> None:
+    store, first, second = JobStore(), job(1, "a"), job(2, "b")
+    assert read(store, JobPage("us-central1", (first, second)))[0].added == (first.name, second.name)
+    assert not any(read(store, JobPage("us-central1", (first, second))))
+    done = replace(first, state=JobState.SUCCEEDED)
+    page, end = read(store, JobPage("us-central1", (done,)))
+    assert page.changed == (first.name,) and page.ended == (done,)
+    assert end.removed == (second.name,) and list(store.jobs) == [first.name]
+
+
+def test_a_region_that_fails_keeps_its_jobs_and_says_since_when() -> None:
+    store, here, there = JobStore(), job(1, "a"), job(2, "b", region="europe-west4")
+    read(store, JobPage("us-central1", (here,)), JobPage("europe-west4", (there,)))
+    denied = PermissionDenied("no")
+    read(store, JobPage("us-central1", ()), JobPage("europe-west4", error=denied))
+    assert list(store.jobs) == [there.name] and store.reached
+    status = store.regions["europe-west4"]
+    assert status.error is denied and status.failing_since == NOON and status.read_at == NOON
+    read(store, JobPage("us-central1", error=denied), JobPage("europe-west4", error=denied))
+    assert not store.reached
+
+
+def test_a_page_of_everywhere_covers_every_region() -> None:
+    store, there = JobStore(), job(2, "b", region="europe-west4")
+    store.load([there])
+    read(store, JobPage("-", ()))
+    assert not store.jobs and store.reached
+
+
+def test_a_listing_says_no_progress_and_takes_none_away() -> None:
+    store, one = JobStore(), job(1, "a")
+    read(store, JobPage("us-central1", (one,)))
+    known = Progress(5, 10)
+    assert store.set_progress({one.name: known, "gone": known}).changed == (one.name,)
+    assert not any(read(store, JobPage("us-central1", (one,))))
+    assert store.jobs[one.name].progress == known
+
+
+def test_find_by_id_name_and_start() -> None:
+    store = JobStore()
+    old, new = job(1, "train", JobState.FAILED), job(2, "train")
+    store.load([old, new, job(3, "trainer-x")])
+    assert store.find("1") == [old] and store.find(new.name) == [new]
+    assert store.find("train") == [new]
+    assert [j.id for j in store.find("trainer")] == ["3"] and store.find("none") == [] == store.find("")
+
+
+states = st.sampled_from(list(JobState))
+listing = st.dictionaries(st.integers(1, 6), states, max_size=6)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(st.tuples(listing, st.booleans()), max_size=5))
+def test_changes_alone_rebuild_the_list(readings: list[tuple[dict[int, JobState], bool]]) -> None:
+    """Who only listens to changes knows the same names as the store."""
+    store, names = JobStore(), set()
+    for found, fails in readings:
+        jobs = tuple(job(number, f"j{number}", state) for number, state in found.items())
+        page = JobPage("us-central1", error=Unavailable("away")) if fails else JobPage("us-central1", jobs)
+        for change in read(store, page):
+            assert not names & set(change.added) and set(change.changed) <= names
+            names = (names | set(change.added)) - set(change.removed)
+        assert names == set(store.jobs)
+        if not fails:
+            assert {j.id: j.state for j in store.jobs.values()} == {str(n): s for n, s in found.items()}
+
+
+def test_a_snapshot_comes_back_whole(tmp_path: Path) -> None:
+    file = SnapshotFile(tmp_path, "my/context: ä")
+    assert file.load() is None
+    file.save(fleet(), NOON)
+    found = file.load()
+    assert found is not None and found.read_at == NOON
+    assert {j.name: j for j in found.jobs} == {j.name: j for j in fleet()}
+    assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
+    assert [p.name for p in file.path.parent.iterdir()] == [file.path.name]
+    assert SnapshotFile(tmp_path, "my/context: b").load() is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", '{"schema": 99, "context": "c", "read_at": "2026-01-01T00:00:00Z"}']
+)
+def test_a_snapshot_of_another_kind_is_as_if_absent(tmp_path: Path, text: str) -> None:
+    file = SnapshotFile(tmp_path, "c")
+    file.path.parent.mkdir(parents=True)
+    file.path.write_text(text)
+    assert file.load() is None
+
+
+def test_a_snapshot_keeps_the_newest(tmp_path: Path) -> None:
+    file = SnapshotFile(tmp_path, "c")
+    file.save([job(n, "j", age=n + 1) for n in range(MOST_JOBS + 5)], NOON)
+    found = file.load()
+    assert found is not None and {j.id for j in found.jobs} == {str(n) for n in range(MOST_JOBS)}
+
+
+def test_a_snapshot_that_cant_be_written_leaves_the_old_one(tmp_path: Path) -> None:
+    (tmp_path / "snapshots").write_text("a file where a folder should be")
+    with pytest.raises(OSError, match=r".+"):
+        SnapshotFile(tmp_path, "c").save(fleet(), NOON)
+
+
+def poller(backend: MemoryBackend, clock: Clock) -> tuple[Poller, JobStore, list[JobChange]]:
+    store, changes = JobStore(), []
+
+    async def round_end() -> None:
+        return None
+
+    return Poller(backend, store, clock, on_change=changes.append, on_round=round_end), store, changes
+
+
+async def test_progress_is_asked_only_when_due() -> None:
+    backend, clock = MemoryBackend(fleet()), Clock()
+    reader, store, _ = poller(backend, clock)
+    await reader.read_once()
+    name = fleet()[0].name
+    assert store.jobs[name].progress.step == 61_204
+    backend.change(name, progress=Progress(61_300, 100_000))
+    clock.on(seconds=1)
+    await reader.read_once()
+    assert store.jobs[name].progress.step == 61_204
+    clock.on(seconds=1)
+    await reader.read_once()
+    assert store.jobs[name].progress.step == 61_300
+
+
+async def test_in_the_cloud_ended_jobs_are_not_asked_for_progress() -> None:
+    reader, store, _ = poller(MemoryBackend(fleet(), local=False), Clock())
+    await reader.read_once()
+    assert store.jobs[fleet()[5].name].progress == Progress()
+    reader, store, _ = poller(MemoryBackend(fleet()), Clock())
+    await reader.read_once()
+    assert store.jobs[fleet()[5].name].progress.step == 400
+
+
+async def test_it_waits_longer_when_it_fails_or_is_not_seen() -> None:
+    backend = MemoryBackend(fleet())
+    reader, store, _ = poller(backend, Clock())
+    assert reader.interval == 1.0
+    reader.visible = False
+    assert reader.interval == 6.0
+    reader.visible = True
+    backend.error = Unavailable("away")
+    waits = []
+    for _ in range(8):
+        await reader.read_once()
+        waits.append(reader.interval)
+    assert waits == sorted(waits) and waits[0] == 2.0 and waits[-1] == 30.0
+    assert reader.error is backend.error and reader.failing_since == NOON
+    assert not store.jobs
+    backend.error = None
+    reader.kick()
+    connects = backend.connects
+    await reader.read_once()
+    assert reader.error is None and reader.interval == 1.0 and backend.connects == connects + 1
+
+
+async def test_a_kick_ends_the_wait() -> None:
+    backend, rounds = MemoryBackend(fleet(), local=False), asyncio.Queue[int]()
+
+    async def round_end() -> None:
+        rounds.put_nowait(1)
+
+    reader = Poller(backend, JobStore(), Clock(), on_change=lambda _: None, on_round=round_end)
+    task = asyncio.create_task(reader.run())
+    await asyncio.wait_for(rounds.get(), 20)
+    reader.kick()
+    await asyncio.wait_for(rounds.get(), 5)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_deeds_are_written_down_before_and_after(tmp_path: Path) -> None:
+    backend = MemoryBackend([job(1, "a"), job(2, "b", JobState.FAILED)])
+    journal = Journal(tmp_path / "s" / "audit.jsonl", Clock())
+    deeds = Deeds(Session(backend, Settings()), journal)
+    one, two = backend.jobs.values()
+    assert (await deeds.cancel(one)).ok and (await deeds.delete(two)).ok
+    launched = await deeds.launch("us-central1", {"displayName": "new"})
+    assert launched.ok and launched.job is not None and launched.job.display_name == "new"
+    backend.error = InvalidRequest("bad [/] \x1b[31m", fix="mend it", fields={"a.b": "wrong"})
+    refused = await deeds.launch("us-central1", {"displayName": "new"})
+    assert not refused.ok and refused.fields == {"a.b": "wrong"} and "\x1b" not in refused.text
+    lines = [json.loads(line) for line in journal.path.read_text().splitlines()]
+    assert [(x["action"], x["result"]) for x in lines] == [
+        ("cancel", "asked"), ("cancel", "done"), ("delete", "asked"), ("delete", "done"),
+        ("launch", "asked"), ("launch", "done"), ("launch", "asked"), ("launch", "failed"),
+    ]  # fmt: skip
+    assert lines[0]["target"] == one.name and stat.S_IMODE(journal.path.stat().st_mode) == 0o600
+
+
+async def test_a_disk_that_is_full_stands_not_in_the_way_of_a_cancel(tmp_path: Path) -> None:
+    (tmp_path / "s").write_text("a file where a folder should be")
+    backend = MemoryBackend([job(1, "a")])
+    journal = Journal(tmp_path / "s" / "audit.jsonl", Clock())
+    outcome = await Deeds(Session(backend, Settings()), journal).cancel(next(iter(backend.jobs.values())))
+    assert outcome.ok and backend.cancelled
+    assert any("audit" in event.text for event in journal.events)
+
+
+def test_an_error_of_our_own_is_told_like_any_other() -> None:
+    from tui.store.link import broken
+
+    found = broken(ZeroDivisionError("x"))
+    assert isinstance(found, BackendError) and "ZeroDivisionError" in found.message and found.fix
+    assert broken(found) is found
