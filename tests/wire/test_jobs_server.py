@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import shutil
 import signal
 import stat
 import subprocess
@@ -72,6 +73,14 @@ async def test_the_admin_can_end_it(state: StateDir) -> None:
         async with connect(state.target) as clients:
             assert await clients.admin(do="stop") == {"stopping": True}
         assert process.wait(timeout=60) == 0
+
+
+async def test_it_ends_when_its_state_directory_is_gone(state: StateDir) -> None:
+    with start_server(state) as process:
+        await until(lambda: info(state), "emulator.json")
+        shutil.rmtree(state.root)
+        assert process.wait(timeout=60) == 0
+        assert "Traceback" not in process.communicate()[1]
 
 
 async def test_jobs_survive_the_death_of_the_server(state: StateDir) -> None:

@@ -64,7 +64,10 @@ class StorageFull(WireError):
 
 def _disk_full(path: Path, error: sqlite3.Error) -> bool:
     # Where SQLite maps its shared memory a full disk reads as an I/O error.
-    return "full" in str(error) or shutil.disk_usage(path.parent).free < LITTLE
+    try:
+        return "full" in str(error) or shutil.disk_usage(path.parent).free < LITTLE
+    except OSError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)

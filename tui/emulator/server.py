@@ -49,6 +49,8 @@ log = logging.getLogger(__name__)
 
 GRACE = 1.0
 """Seconds that calls under way get when the server stops."""
+LOOK = 5.0
+"""Seconds between two looks whether the state directory is still there."""
 _OPTIONS = (
     # On by default, and then a second server would silently share the address.
     ("grpc.so_reuseport", 0),
@@ -227,7 +229,10 @@ async def serve(state: StateDir, rest: str | None, auth: bool) -> None:
         loop.add_signal_handler(number, emulator.stopping.set)
     async with emulator:
         log.info("ready on %s, REST %s", emulator.target, emulator.rest_url or "off")
-        await emulator.stopping.wait()
+        while not emulator.stopping.is_set() and state.lock.exists():
+            # Without its state directory nobody can reach this server, nor will it ever be of use again.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(emulator.stopping.wait(), LOOK)
         log.info("stopping")
 
 
