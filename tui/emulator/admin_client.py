@@ -1,4 +1,4 @@
-"""Calls the emulator's admin service over its socket."""
+"""One call to what only the emulator has: its status with jobs, faults, its end (`tui.emulator.admin`)."""
 
 from __future__ import annotations
 
@@ -6,18 +6,13 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-
-import grpc
-from google.protobuf import json_format, struct_pb2
-
 from tui.emulator.paths import StateDir
 
-TIMEOUT = 15.0
+METHOD = "/vxtui.emulator.v1.Admin/Call"
 
 
 class AdminError(Exception):
-    """The emulator refused or did not answer. `code` is the gRPC status name."""
+    """The emulator refused or did not answer. `code` is gRPC's word, e.g. NOT_FOUND."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -25,19 +20,36 @@ class AdminError(Exception):
         self.message = message
 
 
-def admin_call(state: StateDir, request: Mapping[str, Any]) -> dict[str, Any]:
-    """One call. Raises AdminError."""
+def admin_call(state: StateDir, request: Mapping[str, Any], *, timeout: float = 10.0) -> dict[str, Any]:
+    """Send `request`, e.g. `{"do": "status"}`, and return the answer (blocking).
+
+    Raises:
+        AdminError: with the emulator's own sentence.
+    """
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    # Imported here: the verbs that need no emulator should not pay for gRPC.
+    import grpc  # noqa: PLC0415
+    from google.protobuf import json_format, struct_pb2  # noqa: PLC0415
+
     message = struct_pb2.Struct()
     message.update(dict(request))
     with grpc.insecure_channel(state.target) as channel:
         call = channel.unary_unary(
-            "/vxtui.emulator.v1.Admin/Call",
+            METHOD,
             request_serializer=struct_pb2.Struct.SerializeToString,
             response_deserializer=struct_pb2.Struct.FromString,
         )
         try:
-            answer = call(message, timeout=TIMEOUT)
+            answer = call(message, timeout=timeout)
         except grpc.RpcError as error:
-            raise AdminError(error.code().name, error.details() or error.code().name) from error
-    found: dict[str, Any] = json_format.MessageToDict(answer)
-    return found
+            raise AdminError(error.code().name, str(error.details())) from error
+    return {key: _whole(value) for key, value in json_format.MessageToDict(answer).items()}
+
+
+def _whole(value: Any) -> Any:
+    # A Struct has only doubles; counts and process ids are whole.
+    if isinstance(value, dict):
+        return {key: _whole(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_whole(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,160 +1,225 @@
-"""Starts, finds and stops the emulator of a state directory. Standard library only."""
+"""Find, start and stop the emulator of one state directory. Standard library only.
+
+A server is known by its Unix socket and by the kernel's word on who listens there, so a stale
+`emulator.json`, or a process that took over a dead server's number, is never mistaken for it.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tui.emulator.paths import StateDir, StateDirError
 
-READY_SECONDS = 30.0
-STOP_SECONDS = 15.0
-_ROOT = Path(__file__).resolve().parents[2]
+START_SECONDS = 60.0
+"""Longest wait for a server to be ready. It takes about a second; a loaded machine needs more."""
+STOP_SECONDS = 30.0
+_POLL = 0.03
+_CONNECT_SECONDS = 2.0
+_BUSY = "already runs on"
+"""What a server says that found another one on its state directory (`tui.emulator.lock`)."""
+_CREDENTIALS = struct.Struct("3i")
+
+_started: list[subprocess.Popen[bytes]] = []
+"""Servers that this process started, so that one that ended is reaped."""
 
 
 class LauncherError(Exception):
-    """The emulator can't be started or stopped; the message has its own words on why."""
+    """The emulator can't be started or stopped; the message says why, in the server's own words."""
 
 
 def status(state: StateDir) -> dict[str, Any] | None:
-    """What the running emulator wrote of itself, or None when none answers on its socket."""
-    try:
-        info: dict[str, Any] = json.loads(state.info.read_text())
-        os.kill(int(info["pid"]), 0)
-    except (OSError, ValueError, KeyError):
-        return None
-    return info if _answers(state) else None
+    """What the running server says of itself, or `None` when there is none.
 
-
-def ensure_running(state: StateDir) -> dict[str, Any]:
-    """The running emulator's status, started first where there is none. Safe against a race.
-
-    Raises:
-        LauncherError: with the server's own sentence, or when it is not ready within 30 s.
+    Keys: pid, socket, rest (URL or `None`), state_dir, started_at, version.
     """
-    found = status(state)
-    return found if found is not None else start(state)
+    info = _read_info(state)
+    if info is None or _listener(state) != info["pid"]:
+        return None
+    return info
 
 
-def start(state: StateDir, *, rest: str | None = None, no_auth: bool = False) -> dict[str, Any]:
-    """Start a server in a session of its own, so that it outlives us, and wait until it answers.
+def ensure_running(
+    state: StateDir,
+    *,
+    timeout: float = START_SECONDS,
+    given_up: Callable[[], bool] = lambda: False,
+) -> dict[str, Any]:
+    """The running server's `status`, after starting one where there was none (blocking).
 
-    Two starters may race: the loser's server is refused by the lock and the winner's is used.
+    Any number of processes may call it at once: one server wins, the others end by themselves.
 
     Raises:
-        LauncherError: when it can't be started, or one runs already and `rest` was asked for.
+        LauncherError: when no server is ready within `timeout` seconds, or `given_up` says to stop waiting.
+    """
+    return status(state) or _start(state, [], timeout, given_up)
+
+
+def start(
+    state: StateDir, *, rest: str | None = None, no_auth: bool = False, timeout: float = START_SECONDS
+) -> dict[str, Any]:
+    """Start a server and return its `status`. `rest` is HOST:PORT.
+
+    Raises:
+        LauncherError: also when a server runs already on this state directory.
     """
     running = status(state)
     if running is not None:
         raise LauncherError(
-            f"an emulator already runs on {state.root} (pid {running['pid']}); "
-            "stop it first with `vxtui emulator stop`"
+            f"an emulator {_BUSY} {state.root} (pid {running['pid']}); "
+            "use it, stop it with `vxtui emulator stop`, or choose another state directory"
         )
+    options = [*(["--rest", rest] if rest else []), *(["--no-auth"] if no_auth else [])]
+    return _start(state, options, timeout, lambda: False, share=False)
+
+
+def stop(state: StateDir, *, timeout: float = STOP_SECONDS) -> bool:
+    """End the server and wait for its end; its jobs go on. False when none was running.
+
+    Raises:
+        LauncherError: when it is still there after `timeout` seconds.
+    """
+    info = _read_info(state)
+    if info is None:
+        return False
+    pid = int(info["pid"])
+    if _listener(state) != pid and not _serves(pid, state):
+        return False
+    try:
+        os.kill(pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return False
+    deadline = time.monotonic() + timeout
+    while _alive(pid):
+        if time.monotonic() > deadline:
+            raise LauncherError(
+                f"the emulator (pid {pid}) did not end within {timeout:.0f} s; "
+                f"see {state.log}, or end it with `kill -9 {pid}`"
+            )
+        time.sleep(_POLL)
+    return True
+
+
+def _start(
+    state: StateDir,
+    options: list[str],
+    timeout: float,
+    given_up: Callable[[], bool],
+    *,
+    share: bool = True,
+) -> dict[str, Any]:
+    """Spawn a server and wait for it, or with `share` for the one that was quicker."""
     try:
         state.prepare()
     except StateDirError as error:
         raise LauncherError(str(error)) from error
-    argv = [sys.executable, "-m", "tui.emulator.server", "--state-dir", str(state.root)]
-    if rest is not None:
-        argv += ["--rest", rest]
-    if no_auth:
-        argv.append("--no-auth")
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])}
-    errors = state.root / "emulator.start"
-    try:
-        with errors.open("wb") as output:
-            child = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=env, cwd="/",
-                start_new_session=True,
-            )  # fmt: skip
-        return _wait_ready(state, child, errors)
-    except OSError as error:
-        raise LauncherError(f"can't start the emulator in {state.root}: {error.strerror or error}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            errors.unlink(missing_ok=True)
+    deadline = time.monotonic() + timeout
+    child: _Child | None = None
+    while time.monotonic() < deadline and not given_up():
+        info = status(state)
+        ours = info is not None and child is not None and info["pid"] == child.process.pid
+        if info is not None and (share or ours):
+            if child is not None and not ours:
+                # It would end by itself, or take over if the winner ended first: nobody asked for that.
+                child.process.terminate()
+            return info
+        child = child or _Child(state, options)
+        if child.process.poll() is not None:
+            words = child.words()
+            if not share or _BUSY not in words:
+                raise LauncherError(_sentence(words, child.process.returncode, state))
+            # Another server holds the directory: it is not ready yet, or it is just ending, and then
+            # the next one of ours takes its place.
+            child = None
+            time.sleep(0.3)
+        time.sleep(_POLL)
+    raise LauncherError(f"the emulator was not ready within {timeout:.0f} s; see {state.log}")
 
 
-def _wait_ready(state: StateDir, child: subprocess.Popen[bytes], errors: Path) -> dict[str, Any]:
-    deadline = time.monotonic() + READY_SECONDS
-    while time.monotonic() < deadline:
-        found = status(state)
-        if found is not None:
-            # Its end is its own business from now on; without this a warning would be written at exit.
-            child.returncode = child.returncode or 0
-            return found
-        if child.poll() is not None:
-            # The lock may be another starter's, whose server is about to answer.
-            found = _winner(state)
-            if found is not None:
-                return found
-            words = errors.read_text(errors="replace").strip().splitlines()
-            said = words[-1] if words else f"it ended with exit code {child.returncode}"
-            raise LauncherError(said.removeprefix("vxtui emulator: "))
-        time.sleep(0.05)
-    child.kill()
-    child.wait()
-    raise LauncherError(f"the emulator was not ready within {READY_SECONDS:.0f} s; see {state.log}")
+class _Child:
+    """A server process in a session of its own, and what it wrote to stderr."""
 
-
-def _winner(state: StateDir) -> dict[str, Any] | None:
-    for _ in range(40):
-        if (found := status(state)) is not None:
-            return found
+    def __init__(self, state: StateDir, options: list[str]) -> None:
+        _started[:] = [process for process in _started if process.poll() is None]
+        # In memory: the server outlives us, so no pipe; and the disk may be full.
+        self._stderr = os.memfd_create("vxtui-emulator-stderr")
+        command = [sys.executable, "-m", "tui.emulator.server", "--state-dir", str(state.root.absolute())]
         try:
-            pid = int(json.loads(state.lock.read_text() or "{}").get("pid", 0))
-            os.kill(pid, 0)
-        except (OSError, ValueError, AttributeError):
-            return None
-        if pid <= 0:
-            return None
-        time.sleep(0.1)
-    return None
+            self.process = subprocess.Popen(
+                command + options,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._stderr,
+                start_new_session=True,
+                # `-m` finds the package in the working directory, installed or not.
+                cwd=Path(__file__).resolve().parents[2],
+            )
+        except OSError as error:
+            os.close(self._stderr)
+            raise LauncherError(f"can't start {sys.executable}: {error.strerror}") from error
+        _started.append(self.process)
+
+    def words(self) -> str:
+        return os.pread(self._stderr, 65536, 0).decode(errors="replace").strip()
+
+    def __del__(self) -> None:
+        if hasattr(self, "process"):
+            os.close(self._stderr)
 
 
-def stop(state: StateDir) -> bool:
-    """End the server and wait for it; its jobs go on. False when none was running.
-
-    Raises:
-        LauncherError: when it does not end.
-    """
-    found = status(state)
-    if found is None:
-        return False
-    pid = int(found["pid"])
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGTERM)
-    deadline = time.monotonic() + STOP_SECONDS
-    while time.monotonic() < deadline:
-        if not state.info.exists() or not _lives(pid):
-            return True
-        time.sleep(0.05)
-    raise LauncherError(f"the emulator (pid {pid}) did not end within {STOP_SECONDS:.0f} s")
+def _sentence(words: str, code: int, state: StateDir) -> str:
+    """The server's reason on one line: its own last one, which for a defect is the exception's."""
+    lines = words.splitlines()
+    if not lines:
+        return f"the emulator ended at once with exit code {code}; see {state.log}"
+    return lines[-1].removeprefix("vxtui emulator: ")
 
 
-def _lives(pid: int) -> bool:
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)
+def _read_info(state: StateDir) -> dict[str, Any] | None:
     try:
-        os.kill(pid, 0)
+        info = json.loads(state.info.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return info if isinstance(info, dict) and isinstance(info.get("pid"), int) else None
+
+
+def _listener(state: StateDir) -> int | None:
+    """Process id of who listens on the socket, from the kernel; `None` when nobody does."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(_CONNECT_SECONDS)
+        try:
+            client.connect(str(state.socket))
+            raw = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        except OSError:
+            return None
+    pid: int = _CREDENTIALS.unpack(raw)[0]
+    return pid
+
+
+def _serves(pid: int, state: StateDir) -> bool:
+    """The process is a server of this directory, by its command line: it may be starting or hanging."""
+    try:
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
-    return True
+    return b"tui.emulator.server" in arguments and os.fsencode(state.root.absolute()) in arguments
 
 
-def _answers(state: StateDir) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(2)
-        try:
-            probe.connect(str(state.socket))
-        except OSError:
-            return False
-    return True
+def _alive(pid: int) -> bool:
+    for process in _started:
+        if process.pid == pid:
+            return process.poll() is None
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return stat.rpartition(b")")[2].split()[0] not in {b"Z", b"X"}
