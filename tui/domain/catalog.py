@@ -118,3 +118,13 @@ def all_quota_metrics() -> list[str]:
 def region_accelerators() -> dict[str, tuple[str, ...]]:
     """Accelerators documented for training in each region, as the documentation names them."""
     return {r: tuple(v["training"]) for r, v in _table("region_accelerators.json")["regions"].items()}
+
+
+ACCELERATOR_TYPES = (
+    "ACCELERATOR_TYPE_UNSPECIFIED",
+    "NVIDIA_TESLA_K80",
+    *ACCELERATOR_SHORT,
+    "TPU_V4_POD",
+    "TPU_V5_LITEPOD",
+)
+"""Every name of the enum (vertex facts 1.4)."""

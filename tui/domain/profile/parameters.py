@@ -1,0 +1,142 @@
+"""Parameters of a profile: `${name}` with a type, a default, choices and a help text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tui.domain.profile.check import REFERENCE, describe
+from tui.domain.profile.source import Document, Path, Problem
+
+TYPES = ("string", "integer", "number", "boolean")
+Value = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One value that a launch may set. Without a default it must be given."""
+
+    name: str
+    type: str = "string"
+    default: Value | None = None
+    choices: tuple[Value, ...] = ()
+    help: str = ""
+
+    def parse(self, text: str) -> Value:
+        """The value that `text` means.
+
+        Raises:
+            ValueError: with a sentence that names the parameter and what it takes.
+        """
+        value = convert(text, self.type)
+        if value is None:
+            raise ValueError(f"{self.name} takes {_WORDS[self.type]}, not {text!r}")
+        if self.choices and value not in self.choices:
+            raise ValueError(f"{self.name} is one of {', '.join(map(str, self.choices))}, not {text!r}")
+        return value
+
+
+_WORDS = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+}
+
+
+def convert(text: Any, kind: str) -> Value | None:
+    """`text` as a value of `kind`, or None when it is none."""
+    words = str(text).strip() if not isinstance(text, bool) else str(text).lower()
+    try:
+        if kind == "integer":
+            return int(words)
+        if kind == "number":
+            number = float(words)
+            return number if math.isfinite(number) else None
+    except ValueError:
+        return None
+    if kind == "boolean":
+        return {"true": True, "yes": True, "false": False, "no": False}.get(words.lower())
+    return str(text)
+
+
+def read_parameters(raw: Any, document: Document, path: Path) -> tuple[tuple[Parameter, ...], list[Problem]]:
+    """The `parameters` block of a file: a mapping of names, each to a default or to its settings."""
+    if raw is None:
+        return (), []
+    if not isinstance(raw, Mapping):
+        return (), [document.problem(path, f"expected names with their settings, found {describe(raw)}.")]
+    found, problems = [], []
+    for name, settings in raw.items():
+        here = (*path, name)
+        if REFERENCE.fullmatch(f"${{{name}}}") is None:
+            problems.append(document.problem(here, "a parameter's name has letters, digits, _ and - only."))
+            continue
+        try:
+            found.append(_one(name, settings))
+        except ValueError as error:
+            problems.append(document.problem(here, f"{error}."))
+    return tuple(found), problems
+
+
+def _one(name: str, settings: Any) -> Parameter:
+    if not isinstance(settings, Mapping):
+        settings = {"default": settings}
+    unknown = set(settings) - {"type", "default", "choices", "help"}
+    if unknown:
+        raise ValueError(
+            f"there is no setting {min(unknown)}; a parameter has type, default, choices and help"
+        )
+    default = settings.get("default")
+    kind = settings.get("type") or _type_of(default)
+    if kind not in TYPES:
+        raise ValueError(f"type {kind!r} is not one of {', '.join(TYPES)}")
+    choices = settings.get("choices") or []
+    if not isinstance(choices, list):
+        raise ValueError("choices is a list")
+    plain = Parameter(name, kind, help=str(settings.get("help") or ""))
+    values = tuple(plain.parse(str(c) if not isinstance(c, bool) else str(c).lower()) for c in choices)
+    limited = Parameter(name, kind, choices=values, help=plain.help)
+    if default is not None:
+        default = limited.parse(str(default) if not isinstance(default, bool) else str(default).lower())
+    return Parameter(name, kind, default, values, plain.help)
+
+
+def _type_of(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    return "number" if isinstance(value, float) else "string"
+
+
+def fill(value: Any, values: Mapping[str, Value]) -> Any:
+    """`value` with every `${name}` replaced; a whole-value reference keeps the parameter's type."""
+    if isinstance(value, Mapping):
+        return {key: fill(inner, values) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [fill(inner, values) for inner in value]
+    if not isinstance(value, str) or "${" not in value:
+        return value
+    whole = REFERENCE.fullmatch(value)
+    if whole is not None:
+        return values[whole[1]]
+    return REFERENCE.sub(lambda match: text(values[match[1]]), value)
+
+
+def text(value: Value) -> str:
+    """A value inside a longer text."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def references(value: Any, path: Path = ()) -> list[tuple[str, Path]]:
+    """Every `${name}` with the path at which it stands."""
+    if isinstance(value, Mapping):
+        return [found for key, inner in value.items() for found in references(inner, (*path, key))]
+    if isinstance(value, list):
+        return [found for i, inner in enumerate(value) for found in references(inner, (*path, i))]
+    if isinstance(value, str):
+        return [(match[1], path) for match in REFERENCE.finditer(value)]
+    return []
