@@ -209,7 +209,9 @@ class CommandLine(ModalScreen[Command]):
             self.app.pop_screen()
             return
         found = read_command(text, self._frame)
-        if isinstance(found, str) and self._fitting and not self._fitting[self._at][0].endswith(" "):
+        known = {choice for choice, _ in self._all}
+        unfinished = isinstance(found, str) or (found.argument and found.text not in known)
+        if unfinished and self._fitting and not self._fitting[self._at][0].endswith(" "):
             # What is typed is the start of the marked choice: that is what enter means.
             found = read_command(self._fitting[self._at][0], self._frame)
         if isinstance(found, str):

@@ -28,7 +28,7 @@ class EventsScreen(ListScreen):
     BINDINGS = bindings("events")
 
     def make_table(self) -> Table:
-        return Table(COLUMNS, marker=">" if self.ascii_only else "▌")
+        return Table(COLUMNS)
 
     def tick(self) -> None:
         """Show what has come."""

@@ -43,7 +43,7 @@ class JobsScreen(ListScreen):
         self._paused = False
 
     def make_table(self) -> Table:
-        return JobTable(ascii_only=self.ascii_only)
+        return JobTable()
 
     def compose_body(self) -> Iterable[Widget]:
         yield from super().compose_body()
@@ -101,7 +101,6 @@ class JobsScreen(ListScreen):
             job,
             self.console.clock(),
             context=self.console.context_name if several else "",
-            ascii_only=self.ascii_only,
         )
 
     def _read_filter(self) -> None:
@@ -153,9 +152,8 @@ class JobsScreen(ListScreen):
         return text + ("   paused" if self._paused else "")
 
     def order_text(self) -> Content:
-        up, down = ("^", "v") if self.ascii_only else ("▲", "▼")
         words = {"accelerators": "accelerators", "duration": "time"}.get(self._sort, self._sort)
-        return Content.styled(f"sorted by {words} {up if self._reverse else down}", "$text-muted")
+        return Content.styled(f"sorted by {words} {'▲' if self._reverse else '▼'}", "$text-muted")
 
     # What is selected
 

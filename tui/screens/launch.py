@@ -22,6 +22,7 @@ from tui.screens.preview import PreviewScreen
 from tui.screens.work import background
 from tui.store.profiles import Parameter, Prepared, ProfileEntry, ProfileError
 from tui.widgets.header_lines import Line
+from tui.widgets.state import glyphs
 
 if TYPE_CHECKING:
     from tui.app import VxtuiApp
@@ -106,12 +107,11 @@ class LaunchScreen(FrameScreen):
             self._problems = list(self._prepared.problems)
         except ProfileError as error:
             self._prepared, self._problems = None, str(error).splitlines()
-        good, bad = ("+", "x") if self.ascii_only else ("✓", "✗")
-        lines = [Content.assemble((f"{bad} ", "$text-error"), plain(text)) for text in self._problems]
-        lines = lines or [Content.assemble((f"{good} ", "$text-success"), "the profile is valid")]
+        lines = [Content.assemble(("✗ ", "$text-error"), plain(text)) for text in self._problems]
+        lines = lines or [Content.assemble(("✓ ", "$text-success"), "the profile is valid")]
         lines.append(Content.styled("? price     not known yet", "$text-muted"))
         lines.append(Content.styled("? capacity  can't be known before", "$text-muted"))
-        self.query_one("#problems", Static).update(Content("\n").join(lines))
+        self.query_one("#problems", Static).update(glyphs(Content("\n").join(lines), self))
         self.query_one("#shape", Static).update(self._shape())
         self.refresh_frame()
 

@@ -50,7 +50,7 @@ class ProfilesScreen(ListScreen):
         self._loaded = False
 
     def make_table(self) -> Table:
-        return Table(COLUMNS, marker=">" if self.ascii_only else "▌")
+        return Table(COLUMNS)
 
     def on_screen_resume(self) -> None:
         self.refresh_here()
@@ -85,16 +85,15 @@ class ProfilesScreen(ListScreen):
         self.refresh_frame()
 
     def _cells(self, entry: ProfileEntry) -> Cells:
-        good, bad = ("+", "x") if self.ascii_only else ("✓", "✗")
         text = (
             Content.styled(plain(entry.problem), "$text-error")
             if entry.problem
             else Content.styled(plain(entry.description), "$text-muted")
         )
         return {
-            "state": Content.styled(bad, "$text-error")
+            "state": Content.styled("✗", "$text-error")
             if entry.problem
-            else Content.styled(good, "$text-success"),
+            else Content.styled("✓", "$text-success"),
             "name": Content.styled(plain(entry.name), "bold"),
             "shape": Content(plain(entry.shape)),
             "from": Content.styled("mine" if entry.mine else "vxtui", "$text-muted"),

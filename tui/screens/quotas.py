@@ -48,7 +48,7 @@ class QuotasScreen(ListScreen):
         self._all = False
 
     def make_table(self) -> Table:
-        return Table(COLUMNS, marker=">" if self.ascii_only else "▌")
+        return Table(COLUMNS)
 
     def on_mount(self) -> None:
         self.console.link_changed.subscribe(self, lambda _: self._connected())
@@ -112,7 +112,7 @@ class QuotasScreen(ListScreen):
         self.refresh_frame()
 
     def _cells(self, quota: Quota) -> Cells:
-        none = Content.styled("." if self.ascii_only else NOT_MEASURED, "$text-muted")
+        none = Content.styled(NOT_MEASURED, "$text-muted")
         limit = (
             "unlimited" if quota.limit == UNLIMITED else f"{quota.limit:,}" if quota.limit is not None else ""
         )
@@ -134,9 +134,7 @@ class QuotasScreen(ListScreen):
             "limit": Content(limit) if limit else none,
             "used": Content(f"{quota.used:,}") if quota.used is not None else none,
             "free": Content(f"{quota.free:,}") if quota.free is not None else none,
-            "share": none
-            if share is None
-            else Content.styled(bar(share, 10, ascii_only=self.ascii_only), colour),
+            "share": none if share is None else Content.styled(bar(share, 10), colour),
             "age": Content.styled(age(self.console.clock() - read_at), "$text-muted") if read_at else none,
         }
 

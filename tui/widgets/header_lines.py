@@ -5,6 +5,8 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widget import Widget
 
+from tui.widgets.state import glyphs
+
 EMPTY = Content("")
 Line = tuple[Content, Content]
 
@@ -40,4 +42,5 @@ class HeaderLines(Widget):
 
     def render(self) -> Content:
         width = self.size.width
-        return Content("\n").join(spread(left, right, width) for left, right in self._lines)
+        text = Content("\n").join(spread(left, right, width) for left, right in self._lines)
+        return glyphs(text, self)

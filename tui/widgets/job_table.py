@@ -36,23 +36,23 @@ _STATE_ORDER = {state: at for at, state in enumerate(JobState)}
 class JobTable(Table):
     """A table of `job_cells`."""
 
-    def __init__(self, *, id: str | None = None, ascii_only: bool = False) -> None:
-        super().__init__(COLUMNS, id=id, marker=">" if ascii_only else "▌")
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(COLUMNS, id=id)
 
 
-def job_cells(job: Job, now: datetime, *, context: str = "", ascii_only: bool = False) -> Cells:
+def job_cells(job: Job, now: datetime, *, context: str = "") -> Cells:
     """One job's row; a region stands behind its context where several contexts are shown."""
-    none = Content.styled("." if ascii_only else NOT_MEASURED, "$text-muted")
+    none = Content.styled(NOT_MEASURED, "$text-muted")
     loss = job.progress.last_loss
     region = plain(job.region)
     return {
-        "state": state_content(job.state, ascii_only=ascii_only),
+        "state": state_content(job.state),
         "name": Content.styled(plain(job.display_name) or plain(job.id), "bold" if job.state.active else ""),
         "region": Content.styled(f"{plain(context)}/{region}" if context else region, "$text-muted"),
         "replicas": Content(replicas(job)),
         "accelerators": Content(accelerators(job)),
         "strategy": Content.styled(_STRATEGY.get(job.strategy, plain(job.strategy).lower()), "$text-muted"),
-        "progress": progress_content(job, now, ascii_only=ascii_only),
+        "progress": progress_content(job, now),
         "step": none if job.progress.step is None else Content.styled(_step(job), "$text-muted"),
         "loss": none if loss is None else Content(f"{loss:.4g}"),
         "age": Content.styled(age(job.age(now)), "$text-muted"),
@@ -60,7 +60,7 @@ def job_cells(job: Job, now: datetime, *, context: str = "", ascii_only: bool = 
     }
 
 
-def progress_content(job: Job, now: datetime, *, ascii_only: bool = False) -> Content:
+def progress_content(job: Job, now: datetime) -> Content:
     """A bar with per cent and step, or the words that matter more: what it waits for, why it failed."""
     progress = job.progress
     if job.state is JobState.FAILED and job.error is not None:
@@ -71,11 +71,11 @@ def progress_content(job: Job, now: datetime, *, ascii_only: bool = False) -> Co
     fraction = progress.fraction
     if fraction is not None:
         colour = "$text-success" if job.state is JobState.RUNNING else "$text-muted"
-        drawn = bar(fraction, BAR, ascii_only=ascii_only)
+        drawn = bar(fraction, BAR)
         return Content.assemble((drawn, colour), f" {fraction:>4.0%}")
     if progress.phase:
         return Content.styled(plain(progress.phase), "$text-muted")
-    return Content.styled("." if ascii_only else NOT_MEASURED, "$text-muted")
+    return Content.styled(NOT_MEASURED, "$text-muted")
 
 
 def _step(job: Job) -> str:

@@ -9,6 +9,8 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
+from tui.widgets.state import glyphs
+
 GAP = 2
 
 
@@ -53,7 +55,7 @@ class KeyFooter(Widget):
         parts: list[Content | tuple[str, str]] = []
         for _, key, label in self._fitting():
             parts += [(key, "bold $footer-key-foreground"), (f" {label}" + " " * GAP, "$text-muted")]
-        return Content.assemble(*parts)
+        return glyphs(Content.assemble(*parts), self)
 
     def on_click(self, event: events.Click) -> None:
         """Run what was clicked."""

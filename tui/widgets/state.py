@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from textual.content import Content
+from textual.widget import Widget
 
 from tui.domain.states import JobState
 
@@ -20,6 +21,15 @@ _GLYPH = {
     JobState.SKIPPED: ("⊘", "-", "$text-muted"),
     JobState.UNKNOWN: ("·", ".", "$text-muted"),
 }
+
+
+_ASCII = str.maketrans(
+    {
+        "●": "*", "◐": "~", "○": "o", "✓": "+", "✗": "x", "⊘": "-", "·": ".", "–": "-", "…": "~",
+        "▲": "^", "▼": "v", "↑": "^", "↓": "v", "▌": ">", "█": "#", "▓": "%", "▒": "=", "░": "-",
+        "━": "-", "─": "-", "│": "|", "┄": "-", "▸": ">", "▾": "v",
+    }
+)  # fmt: skip
 
 
 def state_glyph(state: JobState, *, ascii_only: bool = False) -> str:
@@ -46,3 +56,15 @@ def bar(fraction: float, width: int, *, ascii_only: bool = False) -> str:
     if 0 < fraction < 1:
         inside = max(1, min(width - 1, inside))
     return full * inside + empty * (width - inside)
+
+
+def wants_ascii(widget: Widget) -> bool:
+    """The user asked for ASCII characters alone (`ascii` in the settings)."""
+    return bool(getattr(getattr(widget.app, "settings", None), "ascii", False))
+
+
+def glyphs(content: Content, widget: Widget) -> Content:
+    """`content` as it is, or with each drawn character replaced by its ASCII one, styles kept."""
+    if not wants_ascii(widget) or content.plain.isascii():
+        return content
+    return Content(content.plain.translate(_ASCII), spans=list(content.spans))

@@ -21,6 +21,7 @@ from textual.style import Style
 from textual.visual import Visual
 
 from tui.actions import bindings
+from tui.widgets.state import glyphs
 
 Cells = Mapping[str, Content]
 GAP = 2
@@ -58,8 +59,7 @@ class Table(ScrollView, can_focus=True):
         .table--cursor { background: $block-cursor-blurred-background; }
         .table--mark { color: $accent; text-style: bold; }
         &:focus .table--cursor { background: $block-cursor-background; }
-        &:ansi .table--cursor { background: ansi_default; text-style: bold; }
-        &:ansi:focus .table--cursor { background: ansi_default; text-style: reverse; }
+        &:ansi .table--cursor, &:ansi:focus .table--cursor { background: ansi_default; }
     }
     """
 
@@ -77,13 +77,12 @@ class Table(ScrollView, can_focus=True):
         table: Table
         key: str
 
-    def __init__(self, columns: Sequence[Column], *, id: str | None = None, marker: str = "▌") -> None:
+    def __init__(self, columns: Sequence[Column], *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.columns = tuple(columns)
         self.marks: set[str] = set()
         self.sorted_by = ""
         self.reverse = False
-        self._marker = marker
         self._rows: dict[str, Cells] = {}
         self._order: list[str] = []
         self._index: dict[str, int] = {}
@@ -298,16 +297,16 @@ class Table(ScrollView, can_focus=True):
         look = (key, key == self._cursor, key in self.marks)
         if look not in self._strips:
             row = self._row(key, look[2])
+            style = self.get_visual_style("table--cursor") if look[1] else self.visual_style
             if look[1] and self.app.native_ansi_color:
                 # No colour of sixteen is legible on every other: the cursor is the row turned round.
-                row = Content(row.plain)
-            style = self.get_visual_style("table--cursor") if look[1] else self.visual_style
+                row, style = Content(row.plain), style + Style(reverse=self.has_focus, bold=True)
             self._strips[look] = self._paint(row, style)
         return self._strips[look]
 
     def _paint(self, line: Content, style: Style) -> Strip:
         width = self.size.width
-        strips = Visual.to_strips(self, line, width, 1, style, pad=True, apply_selection=False)
+        strips = Visual.to_strips(self, glyphs(line, self), width, 1, style, pad=True, apply_selection=False)
         return strips[0].crop_extend(0, width, style.rich_style) if strips else Strip.blank(width)
 
     def _header(self) -> Content:
@@ -322,7 +321,7 @@ class Table(ScrollView, can_focus=True):
 
     def _row(self, key: str, marked: bool) -> Content:
         row = self._rows.get(key, {})
-        mark = Content.styled(self._marker, "$accent bold") if marked else Content(" ")
+        mark = Content.styled("▌", "$accent bold") if marked else Content(" ")
         parts = [mark, Content(" ")]
         for column, width in self._chosen:
             cell = row.get(column.key, EMPTY).truncate(width, ellipsis=True)

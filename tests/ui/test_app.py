@@ -1,0 +1,387 @@
+"""The console as a whole: how it starts, what it does without a service, commands, contexts, keys, themes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.ui.double import NOON, THEMES, Clock, MemoryBackend, console, fleet, job
+from tests.ui.test_jobs_screen import footer, lines, opened, said, shown, table, until
+from tui.backends.base import Unauthenticated, Unavailable
+from tui.config import Context, Settings
+from tui.domain.quota import Quota
+from tui.screens.commands import CommandLine
+from tui.screens.confirm import ConfirmScreen
+from tui.screens.events import EventsScreen
+from tui.screens.help import HelpScreen
+from tui.screens.jobs import JobsScreen
+from tui.screens.profiles import ProfilesScreen
+from tui.screens.quotas import QuotasScreen
+from tui.store.snapshot import Snapshot, SnapshotFile
+from tui.themes import ThemeError, load_theme, load_themes
+from tui.widgets.clipboard import copy_sequences
+from tui.widgets.notice import Notice
+
+
+class SlowBackend(MemoryBackend):
+    """Never answers `connect`."""
+
+    async def connect(self) -> None:
+        self.connects += 1
+        await asyncio.Event().wait()
+
+
+def notice(app: Any) -> str:
+    return str(app.screen.query_one(Notice).content)
+
+
+# Start
+
+
+async def test_it_opens_at_once_with_nothing_to_talk_to(tmp_path: Path) -> None:
+    backend = SlowBackend()
+    app = console(backend, tmp_path)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: backend.connects, "an attempt")
+        assert "Connecting to test" in notice(app) and "connecting…" in lines(app)
+        await pilot.press("2")
+        assert isinstance(app.screen, ProfilesScreen)
+    assert backend.closed
+
+
+async def test_the_last_snapshot_is_painted_first_with_its_age(tmp_path: Path) -> None:
+    clock = Clock()
+    SnapshotFile(tmp_path, "test").save(fleet(), NOON)
+    clock.on(hours=3)
+    app = console(SlowBackend(), tmp_path, snapshot=SnapshotFile(tmp_path, "test").load(), clock=clock)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(pilot, lambda: "connecting" in lines(app), "the lines")
+        assert len(shown(app)) == 7 and "seen 3h00 ago" in lines(app)
+        await pilot.press("c")
+        assert isinstance(app.screen, JobsScreen) and "Not connected yet" in said(app)
+
+
+@pytest.mark.parametrize("where", ["open", "connect"])
+async def test_a_context_that_can_t_be_reached_says_what_why_and_what_helps(
+    tmp_path: Path, where: str
+) -> None:
+    backend = MemoryBackend(fleet())
+    error = Unauthenticated("no credentials [/] \x1b[2J", fix="gcloud auth application-default login")
+
+    def opener(*_: object) -> MemoryBackend:
+        if where == "open" and backend.error:
+            raise backend.error
+        return backend
+
+    backend.error = error
+    async with opened(backend, tmp_path, opener=opener) as (app, pilot):
+        for part in ("test can't be reached", "no credentials [/]", "gcloud auth", "ctrl+r"):
+            assert part in notice(app)
+        assert "\x1b" not in notice(app) and "not reached" in lines(app)
+        assert "no credentials" in app.journal.events[0].text
+        backend.error = None
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: app.live and len(shown(app)) == 5, "the jobs")
+    assert backend.closed
+
+
+async def test_a_bug_in_a_backend_does_not_end_the_console(tmp_path: Path) -> None:
+    def opener(*_: object) -> MemoryBackend:
+        raise ZeroDivisionError("bug")
+
+    async with opened(MemoryBackend(), tmp_path, opener=opener) as (app, pilot):
+        assert "ZeroDivisionError" in notice(app)
+        await pilot.press("4", "6", "1")
+        assert app.is_running
+
+
+async def test_what_was_seen_is_kept_for_the_next_start(tmp_path: Path) -> None:
+    async with opened(MemoryBackend(fleet()), tmp_path):
+        pass
+    found = SnapshotFile(tmp_path, "test").load()
+    assert isinstance(found, Snapshot) and len(found.jobs) == 5 and found.read_at == NOON
+
+
+async def test_ctrl_q_leaves_without_a_question_even_from_a_dialog(tmp_path: Path) -> None:
+    app = console(MemoryBackend(fleet()), tmp_path)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.live, "the jobs")
+        await pilot.press("c")
+        assert isinstance(app.screen, ConfirmScreen)
+        await pilot.press("ctrl+q")
+        await until(pilot, lambda: not app.is_running, "the end")
+    assert not app.return_code
+
+
+def test_the_screen_loads_neither_google_nor_numpy() -> None:
+    code = (
+        "import sys, tui.app\n"
+        "heavy = 'google.protobuf', 'google.api_core', 'grpc', 'numpy', 'torch', 'textual_plot'\n"
+        "loaded = [m for m in heavy if m in sys.modules]\n"
+        "assert not loaded, loaded"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+# Going places
+
+
+async def test_the_digits_go_to_the_lists_and_come_back_as_they_were(tmp_path: Path) -> None:
+    async with opened(MemoryBackend(fleet()), tmp_path) as (app, pilot):
+        await pilot.press("j", "j", "slash", *"state:active", "enter")
+        before = (table(app).cursor, shown(app))
+        for key, screen in (
+            ("2", ProfilesScreen),
+            ("4", QuotasScreen),
+            ("6", EventsScreen),
+            ("1", JobsScreen),
+        ):
+            await pilot.press(key)
+            assert isinstance(app.screen, screen)
+        assert (table(app).cursor, shown(app)) == before
+        await pilot.press("6", "escape")
+        assert isinstance(app.screen, JobsScreen)
+
+
+async def test_enter_opens_the_job_under_the_cursor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(MemoryBackend(fleet()), tmp_path) as (app, pilot):
+        went: list[str] = []
+        monkeypatch.setattr(app, "open_job", went.append)
+        await pilot.press("j", "enter")
+        await app.frame.action_do("app.job", "llm-7b")  # type: ignore[union-attr]
+        await app.frame.action_do("app.job", "no-such")  # type: ignore[union-attr]
+        assert went == [fleet()[0].name, fleet()[1].name]
+        await until(pilot, lambda: "No job is called no-such" in said(app), "a word")
+
+
+async def test_quotas(tmp_path: Path) -> None:
+    backend = MemoryBackend()
+    metric = "aiplatform.googleapis.com/custom_model_training_nvidia_a100_gpus"
+    backend.quotas = [
+        Quota(metric, "us-central1", 32, 24, used_at=NOON),
+        Quota(metric, "europe-west4", 0, None),
+        Quota(metric, "us-east4", None, 3),
+    ]
+    async with opened(backend, tmp_path) as (app, pilot):
+        await pilot.press("4")
+        await until(pilot, lambda: len(table(app).keys) == 2, "two with a limit or a use")
+        text = "\n".join(table(app).render_line(y).text for y in range(3))
+        assert "nvidia a100 gpus" in text and " 32 " in text and " 24 " in text and " 8 " in text
+        assert "·" in text
+        await pilot.press("a")
+        assert len(table(app).keys) == 3
+        backend.error = Unavailable("away", fix="wait")
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: "Quotas can't be read" in notice(app), "the failure")
+        assert len(table(app).keys) == 3
+
+
+async def test_events_tell_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(MemoryBackend(fleet()), tmp_path) as (app, pilot):
+        went: list[str] = []
+        monkeypatch.setattr(app, "open_job", went.append)
+        await pilot.press("c")
+        await pilot.press("y")
+        await until(pilot, lambda: app.journal.events, "the event")
+        await pilot.press("6")
+        await pilot.pause()
+        assert "Cancelling eval-sweep-12" in "".join(table(app).render_line(y).text for y in range(5))
+        await pilot.press("enter")
+        assert went == [fleet()[2].name]
+        assert app.journal.path.read_text().count('"cancel"') == 2
+
+
+async def test_another_context_without_a_restart(tmp_path: Path) -> None:
+    one, two = Context(name="one"), Context(name="two")
+    backends = {"one": MemoryBackend(fleet()), "two": MemoryBackend([job(500, "there")])}
+    SnapshotFile(tmp_path, "two").save([job(501, "as-it-was")], NOON)
+    async with opened(
+        MemoryBackend(), tmp_path, context=one, contexts=[one, two], opener=lambda c, _: backends[c.name]
+    ) as (app, pilot):
+        await pilot.press("4", "colon", *"context two", "enter")
+        await until(pilot, lambda: app.live and shown(app) == ["there"], "the other")
+        assert "two" in lines(app) and isinstance(app.screen, JobsScreen) and backends["one"].closed
+        await app.frame.action_do("app.context", "three")  # type: ignore[union-attr]
+        await until(pilot, lambda: "No context is called three" in said(app), "a word")
+
+
+# Commands
+
+
+async def test_the_command_line_completes_and_runs(tmp_path: Path) -> None:
+    async with opened(MemoryBackend(fleet()), tmp_path) as (app, pilot):
+        await pilot.press("colon", *"th")
+        line = app.screen
+        assert isinstance(line, CommandLine)
+        await pilot.press("tab", *"vxtui-l", "enter")
+        assert app.theme == "vxtui-light" and isinstance(app.screen, JobsScreen)
+        await pilot.press("colon", *"quotas", "enter")
+        assert isinstance(app.screen, QuotasScreen)
+        await pilot.press("colon", "escape")
+        assert isinstance(app.screen, QuotasScreen)
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("fly", "no command is called 'fly'"),
+        ("launch x y", "x y"),
+        ("theme", "theme needs THEME"),
+        ("jobs now", "takes nothing"),
+        ("zzz [/", "no command"),
+    ],
+)
+async def test_a_wrong_command_is_said_and_stays(tmp_path: Path, typed: str, words: str) -> None:
+    async with opened(MemoryBackend(fleet()), tmp_path) as (app, pilot):
+        await pilot.press("colon")
+        app.screen.query_one("Input").value = typed  # type: ignore[attr-defined]
+        await pilot.press("enter")
+        await pilot.pause()
+        if isinstance(app.screen, CommandLine):
+            assert words in str(app.screen.query_one("#choices").content)  # type: ignore[attr-defined]
+            assert app.screen.query_one("Input").value == typed  # type: ignore[attr-defined]
+        else:
+            assert words in said(app)
+
+
+async def test_cancel_by_name_from_anywhere_asks_too(tmp_path: Path) -> None:
+    backend = MemoryBackend(fleet())
+    async with opened(backend, tmp_path) as (app, pilot):
+        await pilot.press("4", "colon", *"cancel llm-7b-fsdp", "enter")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmScreen), "the question")
+        await pilot.press("y")
+        await until(pilot, lambda: backend.cancelled == [fleet()[1].name], "the cancel")
+
+
+async def test_the_palette_offers_what_can_be_done_now(tmp_path: Path) -> None:
+    async with opened(MemoryBackend(fleet()), tmp_path, read_only=True) as (app, pilot):
+        from tui.screens.commands import commands
+
+        assert app.frame is not None
+        texts = {c.text for c in commands(app, app.frame)}
+        assert "theme vxtui-dark" in texts and "filter" in texts and "job llm-7b-fsdp" in texts
+        assert not any(text.startswith(("cancel", "delete", "launch")) for text in texts)
+        await pilot.press("ctrl+p")
+        await pilot.press(*"theme ansi16")
+        await until(pilot, lambda: app.screen.query("OptionList"), "the hits")
+        await pilot.pause(0.3)
+        await pilot.press("enter")
+        await until(pilot, lambda: app.theme == "ansi16", "the theme")
+
+
+async def test_help_lists_the_keys_for_here(tmp_path: Path) -> None:
+    settings = Settings(keys={"jobs.cancel": "X"})
+    async with opened(MemoryBackend(fleet()), tmp_path, settings=settings) as (app, pilot):
+        await pilot.press("question_mark")
+        assert isinstance(app.screen, HelpScreen)
+        text = str(app.screen.query_one("#keys Static").content)  # type: ignore[attr-defined]
+        assert "  X           Cancel the job" in text and "Previous row" in text
+        assert "Only an ended job can be deleted" in text
+        await pilot.press("escape", "4", "question_mark")
+        assert "Cancel the job" not in str(app.screen.query_one("#keys Static").content)  # type: ignore[attr-defined]
+
+
+async def test_keys_can_be_changed(tmp_path: Path) -> None:
+    settings = Settings(keys={"jobs.cancel": "X", "app.quotas": "f4"})
+    async with opened(MemoryBackend(fleet()), tmp_path, settings=settings) as (app, pilot):
+        assert "X cancel" in footer(app)
+        await pilot.press("c")
+        assert isinstance(app.screen, JobsScreen)
+        await pilot.press("X")
+        assert isinstance(app.screen, ConfirmScreen)
+        await pilot.press("n", "4")
+        assert isinstance(app.screen, JobsScreen)
+        await pilot.press("f4")
+        assert isinstance(app.screen, QuotasScreen)
+
+
+async def test_the_footer_keeps_help_however_narrow(tmp_path: Path) -> None:
+    async with opened(MemoryBackend(fleet()), tmp_path, size=(40, 12)) as (app, _):
+        assert "? help" in footer(app) and len(footer(app).rstrip()) <= 38
+
+
+async def test_a_click_on_the_footer_is_a_key(tmp_path: Path) -> None:
+    async with opened(MemoryBackend(fleet()), tmp_path) as (app, pilot):
+        await pilot.click("KeyFooter", offset=(1 + footer(app).index("cancel"), 0))
+        assert isinstance(app.screen, ConfirmScreen)
+
+
+# Themes and the terminal
+
+
+def test_the_ready_made_themes_are_of_three_kinds() -> None:
+    by_name = {theme.name: theme for theme in THEMES}
+    assert by_name["vxtui-dark"].dark and not by_name["vxtui-light"].dark and by_name["ansi16"].ansi
+
+
+def test_a_bad_theme_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("primary: '#fff'\nbackgruond: '#000'\n")
+    (tmp_path / "b.yaml").write_text("primary: nocolour\n")
+    (tmp_path / "c.yaml").write_text("primary: [")
+    (tmp_path / "d.yaml").write_text("primary: '#123456'\n")
+    themes, problems = load_themes([tmp_path, tmp_path / "none"])
+    assert [t.name for t in themes] == ["d"] and len(problems) == 3
+    assert "backgruond" in problems[0] and "nocolour" in problems[1] and "c.yaml" in problems[2]
+    with pytest.raises(ThemeError):
+        load_theme(tmp_path / "none.yaml")
+
+
+async def test_an_unknown_theme_in_the_settings_is_said(tmp_path: Path) -> None:
+    async with opened(MemoryBackend(), tmp_path, settings=Settings(theme="pink")) as (app, _):
+        assert "No theme is called pink" in said(app) and "vxtui-dark" in said(app)
+
+
+async def test_sixteen_colours_use_no_other(tmp_path: Path) -> None:
+    async with opened(MemoryBackend(fleet()), tmp_path, settings=Settings(theme="ansi16")) as (app, _):
+        found = table(app)
+        cursor = found.render_line(1)
+        assert all(segment.style is not None and segment.style.reverse for segment in cursor if segment.text)
+        for y in range(found.size.height):
+            for segment in found.render_line(y):
+                for colour in (segment.style.color, segment.style.bgcolor) if segment.style else ():
+                    assert colour is None or colour.triplet is None, (y, segment)
+
+
+def test_copying_goes_through_tmux_too() -> None:
+    assert copy_sequences("hé", tmux=False) == "\x1b]52;c;aMOp\x07"
+    assert copy_sequences("hé", tmux=True).endswith("\x1bPtmux;\x1b\x1b]52;c;aMOp\x07\x1b\\")
+    assert copy_sequences("x" * 80_000) == ""
+
+
+def test_while_the_screen_is_up_fd_2_is_a_log(tmp_path: Path) -> None:
+    """In a pty of its own: what native code writes to fd 2 does not reach the terminal."""
+    import pty
+
+    code = (
+        "import os, sys, logging; from pathlib import Path; from tui.console_io import screen_only\n"
+        f"with screen_only(Path({str(tmp_path / 'd' / 'console.log')!r})) as screen:\n"
+        "    os.write(2, b'grpc noise'); logging.getLogger('x').error('logged')\n"
+        "    sys.__stderr__.write('SCREEN'); sys.__stderr__.flush(); assert os.isatty(screen.fileno())\n"
+        "sys.stderr.write('after')\n"
+    )
+    master, slave = pty.openpty()
+    with subprocess.Popen([sys.executable, "-c", code], stdin=slave, stdout=slave, stderr=slave) as process:
+        assert process.wait(60) == 0
+    os.close(slave)
+    assert os.read(master, 1000) == b"SCREENafter"
+    os.close(master)
+    log = (tmp_path / "d" / "console.log").read_text()
+    assert "grpc noise" in log and "logged" in log
+
+
+def test_without_a_terminal_it_says_so() -> None:
+    code = (
+        "from tui.console_io import *\n"
+        "try:\n  screen_only(None).__enter__()\nexcept NoTerminal as e: print(e)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    assert "not a terminal" in done.stdout and not done.stderr
