@@ -1,0 +1,113 @@
+"""Profile files: the user's own and the ready-made ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from tui.config import Context
+from tui.domain.profile import Profile, ProfileInvalid, load
+from tui.places import shipped
+from tui.store.profiles import Parameter, Prepared, ProfileEntry, ProfileError
+
+SUFFIXES = (".yaml", ".yml", ".json")
+LARGEST = 1_000_000
+
+
+class NoProfile(Exception):
+    """No profile has that name; the message says where was looked."""
+
+
+def folders(own: Path) -> tuple[Path, ...]:
+    """Folders in the order of precedence."""
+    return own, shipped("profiles")
+
+
+def read_profile(path: Path) -> Profile:
+    """Read one file.
+
+    Raises:
+        ProfileInvalid: when its content can't be used.
+        OSError: when it can't be read.
+    """
+    if path.stat().st_size > LARGEST:
+        raise OSError(f"{path} has more than {LARGEST:,} bytes; it is no profile")
+    try:
+        text = path.read_text()
+    except UnicodeDecodeError as error:
+        raise OSError(f"{path} is not text in UTF-8") from error
+    return load(text, str(path), path.stem)
+
+
+def find(reference: str, own: Path) -> Path:
+    """The file of a profile: a name (the user's folder first) or a path.
+
+    Raises:
+        NoProfile: naming every place that was looked at.
+    """
+    if "/" not in reference:
+        for folder in folders(own):
+            for suffix in SUFFIXES:
+                if (folder / f"{reference}{suffix}").is_file():
+                    return folder / f"{reference}{suffix}"
+    path = Path(reference).expanduser()
+    if path.is_file():
+        return path
+    looked = ", ".join(str(f) for f in folders(own))
+    raise NoProfile(
+        f"There is no profile {reference}: looked for the file {path} and for that name in {looked}."
+    )
+
+
+def entries(own: Path) -> list[ProfileEntry]:
+    """Every profile, the user's first; one of the user's hides a ready-made one of the same name."""
+    found: dict[str, ProfileEntry] = {}
+    for folder in folders(own):
+        files = sorted(p for p in folder.glob("*") if p.suffix in SUFFIXES) if folder.is_dir() else []
+        for path in files:
+            found.setdefault(path.stem, entry(path, mine=folder == own))
+    return list(found.values())
+
+
+def entry(path: Path, *, mine: bool) -> ProfileEntry:
+    """One file as the screens show it; what is wrong with it is in `problem`."""
+    try:
+        profile = read_profile(path)
+    except (ProfileInvalid, OSError) as error:
+        return ProfileEntry(path.stem, path, mine, problem=str(error))
+    parameters = tuple(
+        Parameter(
+            p.name,
+            ""
+            if p.default is None
+            else str(p.default).lower()
+            if isinstance(p.default, bool)
+            else str(p.default),
+            p.type,
+            p.help,
+            tuple(map(str, p.choices)),
+        )
+        for p in profile.parameters
+    )
+    return ProfileEntry(
+        path.stem, path, mine, profile.description, "", profile.region, shape(profile), parameters,
+        partial(_prepare, profile),
+    )  # fmt: skip
+
+
+def shape(profile: Profile) -> str:
+    """Machines in short: `1 + 3 × a2-highgpu-8g`."""
+    pools = [p for p in profile.job_spec.get("workerPoolSpecs", []) if p]
+    counts = " + ".join(str(p.get("replicaCount", 1)) for p in pools)
+    kinds = list(dict.fromkeys(str((p.get("machineSpec") or {}).get("machineType", "?")) for p in pools))
+    return f"{counts} × {', '.join(kinds)}" if pools else ""
+
+
+def _prepare(profile: Profile, values: Mapping[str, str], context: Context, region: str) -> Prepared:
+    try:
+        request = profile.render(values)
+    except ProfileInvalid as error:
+        raise ProfileError(str(error)) from error
+    place = region or request.region or context.regions[0]
+    return Prepared(place, request.custom_job, pools=(shape(profile),))
