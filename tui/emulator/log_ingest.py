@@ -88,7 +88,7 @@ class LogCollector:
         On a full disk it is kept in memory and stored as soon as there is room.
         """
         now = time.time_ns()
-        timestamp = int(at * 1e9) if at is not None else max(now, self._last_said + 1000)
+        timestamp = round(at * 1e6) * 1000 if at is not None else max(now, self._last_said + 1000)
         if at is None:
             self._last_said = timestamp
             insert_id = f"{timestamp:016x}"

@@ -127,8 +127,6 @@ class _Parser:
         path = self._path()
         if self.kind != "operator":
             return Search(".".join(path), start.position)
-        if start.kind == "number" or (start.kind == "string" and len(path) == 1):
-            raise FilterError(f"{start.text!r} is not a field; fields stand on the left", start.position)
         return self._right_side(path, self.next(), start.position)
 
     def _path(self) -> tuple[str, ...]:
