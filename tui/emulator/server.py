@@ -24,12 +24,11 @@ from typing import Any
 import grpc
 
 from tui import __version__
-from tui.emulator import environment, logging_service
+from tui.emulator import environment, logging_service, monitoring_service, quota_service
 from tui.emulator.admin import Admin
 from tui.emulator.catalog import Catalog
 from tui.emulator.config import ConfigError, EmulatorConfig, load_config
 from tui.emulator.database import Database, DatabaseError
-from tui.emulator.interim import optional
 from tui.emulator.job_run import Parts
 from tui.emulator.job_table import Job, JobTable
 from tui.emulator.jobs import JobServer
@@ -160,18 +159,15 @@ class Emulator:
         stack.push_async_callback(scheduler.close)
         scheduler.adopt()
         admin = Admin(table, scheduler, self.info, self.stopping.set)
-        methods = [
+        return [
             *JobServer(table, scheduler, operations).methods(),
             *operations.methods(),
             *Locations(catalog).methods(),
             *admin.methods(),
             *log_methods,
+            *monitoring_service.methods(state, catalog),
+            *quota_service.methods(catalog),
         ]
-        for name, args in (("monitoring_service", (state, catalog)), ("quota_service", (catalog,))):
-            module = optional(f"tui.emulator.{name}")
-            if module:
-                methods += module.methods(*args)
-        return methods
 
     async def _open_logs(self, catalog: Catalog) -> tuple[LogCollector, list[Method]]:
         store = LogStore(self.state.log_database)
@@ -191,8 +187,10 @@ class Emulator:
         self.state.socket.chmod(0o600)
 
     async def _serve_rest(self, methods: list[Method], host: str, port: int) -> None:
-        rest = optional("tui.emulator.rest")
-        server = await rest.serve_rest(methods, self.state, host, port, self._auth)
+        # Loads a whole HTTP server, which most emulators never need.
+        from tui.emulator.rest import serve_rest  # noqa: PLC0415
+
+        server = await serve_rest(methods, self.state, host, port, self._auth)
         self._stack.push_async_callback(server.close)
         self.rest_url = server.url
 
