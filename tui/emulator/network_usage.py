@@ -1,7 +1,8 @@
 """TCP bytes of local processes, from the kernel's own socket accounting (NETLINK_SOCK_DIAG).
 
-Processes of one machine share its network counters, so a replica's traffic is the sum over the sockets it
-holds. A socket that was opened and closed between two looks is missed.
+Replicas on one machine share its network counters, so a replica's traffic is the sum over the sockets it
+holds. What a socket moved after the last look at it, or between its opening and closing, is missed.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -9,22 +10,32 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
 
 _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY = 20
-_NLM_F_REQUEST_DUMP = 0x301
-_NLMSG_ERROR, _NLMSG_DONE = 2, 3
+_REQUEST_DUMP = 0x301
+_MESSAGE_ERROR, _MESSAGE_DONE = 2, 3
 _INET_DIAG_INFO = 2
+_HEADER, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=HH")
+# Of struct inet_diag_msg (the cookie ends struct inet_diag_sockid) and of struct tcp_info.
+_COOKIE, _INODE, _DIAG_MSG_SIZE = 44, 68, 72
 _BYTES_ACKED, _BYTES_RECEIVED = 120, 128
-"""Offsets in the kernel's struct tcp_info."""
-_DIAG_MSG = 72
-_INODE_OFFSET = 68
 
 
-def sockets() -> dict[int, tuple[int, int]]:
-    """inode → (bytes received, bytes sent and acknowledged) of every TCP socket. Raises OSError."""
-    found: dict[int, tuple[int, int]] = {}
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """One TCP socket: `cookie` tells it from every other of this boot; bytes since it was opened."""
+
+    cookie: int
+    received: int
+    sent: int
+
+
+def sockets() -> dict[int, Counters]:
+    """Every TCP socket of this network namespace by its inode. Raises OSError where that is refused."""
+    found: dict[int, Counters] = {}
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as link:
         link.settimeout(2)
         for family in (socket.AF_INET, socket.AF_INET6):
@@ -32,35 +43,40 @@ def sockets() -> dict[int, tuple[int, int]]:
                 "=BBBBI", family, socket.IPPROTO_TCP, 1 << (_INET_DIAG_INFO - 1), 0, 0xFFFFFFFF
             )
             body += bytes(48)
-            header = struct.pack("=IHHII", 16 + len(body), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST_DUMP, 1, 0)
-            link.send(header + body)
+            size = _HEADER.size + len(body)
+            link.send(_HEADER.pack(size, _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, 1, 0) + body)
             while _take(link.recv(1 << 18), found):
                 pass
     return found
 
 
-def _take(data: bytes, found: dict[int, tuple[int, int]]) -> bool:
+def _take(data: bytes, found: dict[int, Counters]) -> bool:
     """Read one datagram of answers; False when the dump has ended."""
     at = 0
-    while at + 16 <= len(data):
-        length, kind = struct.unpack_from("=IH", data, at)
-        if kind == _NLMSG_DONE:
+    while at + _HEADER.size <= len(data):
+        size, kind, *_ = _HEADER.unpack_from(data, at)
+        if kind == _MESSAGE_DONE or size < _HEADER.size:
             return False
-        if kind == _NLMSG_ERROR:
-            raise OSError(-struct.unpack_from("=i", data, at + 16)[0], "socket diagnostics were refused")
-        message = data[at + 16 : at + length]
-        inode = struct.unpack_from("=I", message, _INODE_OFFSET)[0]
-        where = _DIAG_MSG
-        while where + 4 <= len(message):
-            size, attribute = struct.unpack_from("=HH", message, where)
-            if size < 4:
-                break
-            if attribute == _INET_DIAG_INFO and size >= 4 + _BYTES_RECEIVED + 8:
-                sent, got = struct.unpack_from("=QQ", message, where + 4 + _BYTES_ACKED)
-                found[inode] = (got, sent)
-            where += (size + 3) & ~3
-        at += (length + 3) & ~3
+        if kind == _MESSAGE_ERROR:
+            raise OSError(-struct.unpack_from("=i", data, at + _HEADER.size)[0], "socket diagnostics refused")
+        _socket(data[at + _HEADER.size : at + size], found)
+        at += (size + 3) & ~3
     return True
+
+
+def _socket(message: bytes, found: dict[int, Counters]) -> None:
+    cookie = struct.unpack_from("=Q", message, _COOKIE)[0]
+    inode = struct.unpack_from("=I", message, _INODE)[0]
+    at = _DIAG_MSG_SIZE
+    while at + _ATTRIBUTE.size <= len(message):
+        size, kind = _ATTRIBUTE.unpack_from(message, at)
+        if size < _ATTRIBUTE.size:
+            return
+        # Sockets that listen, or that are only closing, carry no or a shorter tcp_info.
+        if kind == _INET_DIAG_INFO and size >= _ATTRIBUTE.size + _BYTES_RECEIVED + 8:
+            sent, received = struct.unpack_from("=QQ", message, at + _ATTRIBUTE.size + _BYTES_ACKED)
+            found[inode] = Counters(cookie, received, sent)
+        at += (size + 3) & ~3
 
 
 def inodes(pids: Iterable[int]) -> set[int]:
@@ -82,19 +98,19 @@ def inodes(pids: Iterable[int]) -> set[int]:
 
 
 class Meter:
-    """Bytes of one replica since its start: what open sockets say, plus what closed ones last said."""
+    """Bytes of one replica since its start: what each of its sockets, open or closed, said last."""
 
     def __init__(self) -> None:
-        self._open: dict[int, tuple[int, int]] = {}
-        self._closed = (0, 0)
+        self._open: dict[int, Counters] = {}
+        self._received = self._sent = 0
 
-    def update(self, table: dict[int, tuple[int, int]], held: set[int]) -> tuple[int, int]:
+    def update(self, table: Mapping[int, Counters], held: Set[int]) -> tuple[int, int]:
         """(received, sent) in bytes; never falls."""
-        now = {inode: table[inode] for inode in held if inode in table}
-        for inode, (got, sent) in self._open.items():
-            if inode not in now or now[inode][0] < got or now[inode][1] < sent:
-                self._closed = (self._closed[0] + got, self._closed[1] + sent)
+        now = {table[inode].cookie: table[inode] for inode in held if inode in table}
+        for cookie, last in self._open.items():
+            if cookie not in now:
+                self._received += last.received
+                self._sent += last.sent
         self._open = now
-        got = self._closed[0] + sum(g for g, _ in now.values())
-        sent = self._closed[1] + sum(s for _, s in now.values())
-        return got, sent
+        received = self._received + sum(c.received for c in now.values())
+        return received, self._sent + sum(c.sent for c in now.values())

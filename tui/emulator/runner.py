@@ -3,21 +3,22 @@
 It stands for the machines' node agents. It lives in a session of its own, outlives the server, and ends
 when no descendant of any replica is left. Standard library only, so that it stays small.
 
-A replica ends as a container does. SIGTERM goes to its first process alone, as to PID 1, and when that
-process has ended, whatever it left behind is killed. Exit codes (vertex facts 3.8; where the facts only
-say "non-permanent" or "permanent", this is our choice):
-
-- the primary's 0 ends the attempt well, and the others are stopped;
-- 75 (EX_TEMPFAIL) is "non-permanent": the replica starts again in place, `worker_restarts` times at most,
-  or all of them do with `restart_job_on_worker_restart`;
-- every other code ends the attempt; whether the job starts again is the scheduler's to say.
+A replica ends as a container does: when its first process has ended, whatever that left behind is killed.
+SIGTERM goes to every process of a replica, because a shell or a launcher in front of the trainer may not
+pass it on; then all of them have the grace period. What an exit code means stands in `exit_codes`; the
+primary's 0 ends the attempt well and the others are stopped. SIGTERM to the runner itself means that this
+machine goes down, which is a preemption of every replica.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
 import json
 import logging
 import os
+import select
 import signal
 import sys
 import time
@@ -25,40 +26,46 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tui.emulator import process_tree
-from tui.emulator.launch import start_replica
+from tui.emulator import exit_codes, host, process_tree, runner_database
+from tui.emulator.census import ATTEMPT_VARIABLE, REPLICA_VARIABLE, Census
+from tui.emulator.exit_codes import Meaning
+from tui.emulator.launch import CannotStart, forget_temporary, start_replica
 from tui.emulator.paths import AttemptDir
 from tui.emulator.plan import AttemptPlan, ReplicaPlan
-from tui.emulator.recorder import Recorder
+from tui.emulator.process_tree import Proc
+from tui.emulator.recorder import RETRY, Recorder
 from tui.emulator.sampler import Sampler
-
-TEMPORARY = 75
-REPLICA_VARIABLE = "VXTUI_REPLICA"
-"""Set on every replica, so that an orphan can be told whose it was."""
 
 log = logging.getLogger("runner")
 
 
 @dataclass
 class Running:
-    """One replica's present state. `pid` is None before the start and after the end."""
+    """One replica's present state. `process` is its first process until that has been collected."""
 
     plan: ReplicaPlan
-    pid: int | None = None
+    process: Any = None
     start: int = 0
     state: str = "starting"
     exit_code: int | None = None
     restarts: int = 0
     oom: bool = False
+    purging: bool = False
+    """Its first process has ended and what that left behind is being killed."""
+    start_again: bool = False
+
+    @property
+    def pid(self) -> int | None:
+        return self.process.pid if self.process is not None else None
 
 
 @dataclass
 class Ending:
-    """How the attempt is being ended: who goes now, who next, and when patience ends."""
+    """How the attempt is being ended: who goes now, who next, and when patience ends (monotonic s)."""
 
     outcome: str
-    now: list[str]
-    next: list[str] = field(default_factory=list)
+    now: set[str]
+    next: set[str] = field(default_factory=set)
     kill_at: float = 0.0
     failed: str | None = None
     exit_code: int | None = None
@@ -72,225 +79,304 @@ class AttemptRunner:
         self.home = home
         self.plan = AttemptPlan.load(home.plan)
         self.replicas = {r.id: Running(r) for r in self.plan.replicas}
-        self.ending: Ending | None = None
+        self._primary = next((r.id for r in self.plan.replicas if r.primary), self.plan.replicas[0].id)
+        self._ending: Ending | None = None
         self._recorder = Recorder(home, list(self.replicas))
         self._sampler = Sampler({r.id: r for r in self.plan.replicas})
+        self._census = Census(list(self.replicas))
         self._commands_read = 0
         self._next_sample = 0.0
         self._deadline = time.monotonic() + self.plan.timeout if self.plan.timeout else None
-        self._stop_asked = False
+        self._oom_kills = host.oom_kills()
+        self._going_down = False
+        self._wake, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def run(self) -> None:
         """Start every replica and stay until the end."""
         process_tree.become_subreaper()
-        signal.signal(signal.SIGTERM, lambda *_: setattr(self, "_stop_asked", True))
-        self._recorder.replicas(self.replicas.values())
+        self._take_signals()
         for running in self.replicas.values():
-            self._start(running)
-        while not self._finished():
-            self._tick()
-            time.sleep(self.plan.stamp_period)
-        self._kill_everything()
-        assert self.ending is not None
-        self._recorder.stamp()
-        end = self.ending
-        self._recorder.replicas(self.replicas.values())
-        self._recorder.outcome(end.outcome, end.failed, end.exit_code, end.detail)
-        while not self._recorder.flush():
-            time.sleep(1.0)
+            self._record(running)
+        # The server must be able to recognise us before there is anything to clean up after us.
+        self._recorder.flush()
+        for running in self.replicas.values():
+            if self._ending is None:
+                self._start(running)
+        while not self._tick():
+            self._pause()
+        self._conclude()
 
-    def _tick(self) -> None:
+    def _take_signals(self) -> None:
+        # Handlers, not SIG_IGN: what is ignored stays ignored in the replicas.
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, lambda *_: None)
+        signal.signal(signal.SIGTERM, lambda *_: setattr(self, "_going_down", True))
+        signal.pthread_sigmask(signal.SIG_SETMASK, set())
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+
+    def _pause(self) -> None:
+        """Sleep until the next look is due or a child has ended."""
+        ready, _, _ = select.select([self._wake], [], [], self.plan.stamp_period)
+        if ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._wake, 4096)
+
+    def _tick(self) -> bool:
+        """Look at everything once; True when the attempt has ended and no process is left."""
         self._reap()
         self._obey()
-        self._advance()
+        self._check_clock()
+        finished = self._clean_up()
         self._recorder.stamp()
         if time.monotonic() >= self._next_sample:
             self._next_sample = time.monotonic() + self.plan.sample_period
-            self._recorder.samples(self._sampler.sample(self._trees()))
+            self._recorder.samples(self._sampler.sample(self._census.take(self._roots())))
         self._recorder.flush()
+        return finished
+
+    def _conclude(self) -> None:
+        """Write the last stamps and then the outcome, however long a full disk takes."""
+        assert self._ending is not None
+        for running in self.replicas.values():
+            forget_temporary(running.plan)
+        end, told = self._ending, False
+        while self.home.root.exists():
+            if not told and self._recorder.stamp():
+                self._recorder.outcome(end.outcome, end.failed, end.exit_code, end.detail)
+                told = True
+            if told and self._recorder.flush():
+                break
+            time.sleep(RETRY)
+        self._recorder.close()
+
+    # -- replicas
+
+    def _roots(self) -> dict[int, str]:
+        return {r.pid: i for i, r in self.replicas.items() if r.pid is not None}
+
+    def _record(self, r: Running) -> None:
+        self._recorder.replica((r.plan.id, r.pid, r.start, r.state, r.exit_code, r.restarts, int(r.oom)))
 
     def _start(self, running: Running) -> None:
         replica = running.plan
-        env = {**replica.env, REPLICA_VARIABLE: replica.id, "VXTUI_ATTEMPT": str(self.home.root)}
-        pid, code = start_replica(replica, env, self.home)
-        running.state, running.exit_code = "running", None
-        if pid is None:
-            self._ended(running, code)
+        running.start_again, running.exit_code, running.oom = False, None, False
+        env = {**replica.env, REPLICA_VARIABLE: replica.id, ATTEMPT_VARIABLE: str(self.home.root)}
+        try:
+            running.process = start_replica(replica, env, self.home)
+        except CannotStart as refusal:
+            self._recorder.event(replica.id, str(refusal))
+            self._ended(running, refusal.code)
             return
-        running.pid = pid
-        proc = process_tree.read(pid)
+        proc = process_tree.read(running.process.pid)
         running.start = proc.start if proc else 0
-        self._recorder.replicas(self.replicas.values())
+        running.state = "running"
+        self._record(running)
 
     def _reap(self) -> None:
         """Collect every ended child, orphans that fell to us included."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
                 return
-            code = os.waitstatus_to_exitcode(status)
-            for running in self.replicas.values():
-                if running.pid == pid:
-                    self._ended(running, 128 - code if code < 0 else code)
+            owner = self._roots().get(pid) or self._census.owner(pid)
+            self._sampler.collected(owner, usage.ru_utime + usage.ru_stime)
+            running = next((r for r in self.replicas.values() if r.pid == pid), None)
+            if running is not None:
+                # Told, the handle does not wait by itself for a pid that may be someone else's by then.
+                running.process.returncode = status
+                self._ended(running, exit_codes.from_wait_status(status))
 
     def _ended(self, running: Running, code: int) -> None:
-        running.pid, running.state, running.exit_code = None, "exited", code
-        self._kill_leftovers(running.plan.id)
-        self._recorder.replicas(self.replicas.values())
-        if self.ending is None:
+        # The output is stamped before its replica counts as ended.
+        self._recorder.stamp()
+        running.process, running.state, running.exit_code = None, "exited", code
+        if code == 128 + signal.SIGKILL and self._ending is None:
+            kills = host.oom_kills()
+            running.oom, self._oom_kills = kills > self._oom_kills, kills
+        if running.start_again and not (code == 0 and running.plan.id == self._primary):
+            # Killed so that it can start again: this end means nothing.
+            running.state = "starting"
+            self._record(running)
+            return
+        self._record(running)
+        if self._ending is None:
+            running.purging = True
             self._judge(running, code)
+        elif code == 0 and running.plan.id == self._primary and self._ending.outcome == "preempted":
+            # It was done before the machine went.
+            late = self._ending.next
+            running.purging = True
+            self._ending.outcome, self._ending.detail = "succeeded", ""
+            self._ending.now, self._ending.next = set(self.replicas), set()
+            self._notice(late, self.plan.stop_grace)
 
     def _judge(self, running: Running, code: int) -> None:
         """What a replica's end means for the attempt."""
-        replica = running.plan.id
-        if code == 0:
-            if running.plan.primary:
-                self._end(Ending("succeeded", []), self.plan.stop_grace)
+        replica, meaning = running.plan.id, exit_codes.meaning(code)
+        if meaning is Meaning.DONE:
+            if replica == self._primary:
+                self._end(Ending("succeeded", set(self.replicas)), self.plan.stop_grace)
             return
-        if code == TEMPORARY and running.restarts < self.plan.worker_restarts:
-            self._restart(running)
+        if meaning is Meaning.RESTART_WORKER and running.restarts < self.plan.worker_restarts:
+            self._start_again(running, code)
             return
         self._recorder.event(replica, f"command terminated with exit code {code}")
-        self._end(Ending("failed", [], failed=replica, exit_code=code), self.plan.stop_grace)
+        ending = Ending("failed", set(self.replicas), failed=replica, exit_code=code)
+        self._end(ending, self.plan.stop_grace)
 
-    def _restart(self, running: Running) -> None:
-        self._recorder.event(running.plan.id, "exited with 75 and is started again on the same machine")
+    def _start_again(self, running: Running, code: int) -> None:
+        """On the same machine, at once, as soon as nothing of the last run is left (vertex facts 3.8)."""
         running.restarts += 1
+        count = f"{running.restarts} of {self.plan.worker_restarts}"
+        self._recorder.event(
+            running.plan.id,
+            f"exited with a non-zero status of {code} and is started again on the same machine ({count})",
+        )
+        again = [running]
         if self.plan.restart_job_on_worker_restart:
-            for other in self.replicas.values():
-                if other.pid is not None:
-                    self._signal(other, signal.SIGKILL)
-                    os.waitpid(other.pid, 0)
-                    self._kill_leftovers(other.plan.id)
-                    self._start(other)
-        self._start(running)
+            self._recorder.event("service", "restart_job_on_worker_restart: every replica is started again")
+            again = list(self.replicas.values())
+        for each in again:
+            each.purging = each.start_again = True
+            each.state = "starting"
+            self._record(each)
+
+    # -- the end
 
     def _end(self, ending: Ending, grace: float) -> None:
-        """Begin the end; with no `now` given it is everyone who still runs."""
-        ending.now = ending.now or [i for i, r in self.replicas.items() if r.pid is not None]
-        self.ending = ending
+        self._ending = ending
+        for running in self.replicas.values():
+            running.start_again = False
         self._notice(ending.now, grace)
 
-    def _notice(self, replicas: list[str], grace: float) -> None:
-        assert self.ending is not None
-        self.ending.kill_at = time.monotonic() + grace
-        for replica in replicas:
-            self._signal(self.replicas[replica], signal.SIGTERM)
+    def _notice(self, replicas: set[str], grace: float) -> None:
+        """SIGTERM to every process of these replicas; SIGKILL is due after `grace` seconds."""
+        assert self._ending is not None
+        self._ending.kill_at = time.monotonic() + grace
+        families = self._census.take(self._roots())
+        process_tree.send([p for i in replicas for p in families[i]], signal.SIGTERM)
 
-    def _advance(self) -> None:
-        """Time-driven changes: the timeout, the end of a grace period, the next ones to go."""
-        now = time.monotonic()
-        if self.ending is None:
-            if self._deadline is not None and now >= self._deadline:
-                self._end(Ending("timeout", []), self.plan.grace)
-            elif self._stop_asked:
-                self._end(Ending("stopped", [], detail="the runner was told to end"), self.plan.stop_grace)
-            elif all(r.pid is None for r in self.replicas.values()):
-                self._end(
-                    Ending("failed", [], detail="every replica has ended, the primary without success"), 0
-                )
-            return
-        waiting = [i for i in self.ending.now if self.replicas[i].pid is not None]
-        if waiting and now >= self.ending.kill_at:
-            for replica in waiting:
-                self._signal(self.replicas[replica], signal.SIGKILL)
-        if not waiting and self.ending.next:
-            self.ending.now, self.ending.next = self.ending.next, []
-            self._notice(self.ending.now, self.plan.stop_grace)
+    def _check_clock(self) -> None:
+        if self._going_down and self._ending is None:
+            self._preempt([], "this machine goes down")
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            if self._ending is None:
+                self._end(Ending("timeout", set(self.replicas)), self.plan.grace)
+            self._deadline = None
 
-    def _finished(self) -> bool:
-        done = self.ending is not None and not self.ending.next
-        return done and all(r.pid is None for r in self.replicas.values())
+    def _clean_up(self) -> bool:
+        """Kill what must go, start what may start again; True when an ended attempt has nothing left."""
+        if self._ending is None and not any(r.purging for r in self.replicas.values()):
+            return False
+        families = self._census.take(self._roots())
+        living = {i: [p for p in family if not p.ended] for i, family in families.items()}
+        for replica, running in self.replicas.items():
+            if not running.purging:
+                continue
+            process_tree.send(living[replica], signal.SIGKILL)
+            if not families[replica]:
+                running.purging = False
+                if running.start_again:
+                    self._start(running)
+        return self._ending is not None and self._press(self._ending, living)
+
+    def _press(self, ending: Ending, living: dict[str, list[Proc]]) -> bool:
+        everyone = [p for family in living.values() for p in family]
+        here = [p for i in ending.now for p in living[i]]
+        if ending.next:
+            if not here:
+                ending.now, ending.next = ending.now | ending.next, set()
+                self._notice(ending.now, self.plan.stop_grace)
+                return False
+        else:
+            # Processes of nobody in particular end with the last ones.
+            here = everyone
+        if time.monotonic() >= ending.kill_at:
+            process_tree.send(here, signal.SIGKILL)
+        return not everyone and not ending.next and not self._roots()
+
+    # -- commands
 
     def _obey(self) -> None:
         """Commands that the server appended since the last look."""
         try:
-            data = self.home.commands.read_bytes()
+            if os.stat(self.home.commands).st_size == self._commands_read:  # noqa: PTH116 - 20 times a second
+                return
+            with self.home.commands.open("rb") as file:
+                file.seek(self._commands_read)
+                fresh = file.read()
         except OSError:
             return
-        end = data.rfind(b"\n") + 1
-        fresh, self._commands_read = data[self._commands_read : end], max(end, self._commands_read)
+        fresh = fresh[: fresh.rfind(b"\n") + 1]
+        self._commands_read += len(fresh)
         for line in fresh.splitlines():
             try:
-                self._command(json.loads(line))
-            except ValueError:
+                command = json.loads(line)
+                do, reason = command.get("do"), command.get("reason")
+                replicas = [str(name) for name in command.get("replicas") or ()]
+            except (ValueError, AttributeError, TypeError):
                 log.warning("not a command: %r", line)
+                continue
+            if do == "stop":
+                self._stop("timeout" if reason == "timeout" else "stopped")
+            elif do == "preempt":
+                self._preempt(replicas, "the machine is reclaimed")
+            else:
+                log.warning("unknown command: %r", line)
 
-    def _command(self, command: dict[str, Any]) -> None:
-        if command.get("do") == "stop":
-            outcome = "timeout" if command.get("reason") == "timeout" else "stopped"
-            if self.ending is None or self.ending.outcome == "preempted":
-                self._end(Ending(outcome, []), self.plan.stop_grace)
-        elif command.get("do") == "preempt" and self.ending is None:
-            wanted = command.get("replicas") or list(self.replicas)
-            hit = [i for i in wanted if i in self.replicas and self.replicas[i].pid is not None]
-            if hit:
-                rest = [i for i, r in self.replicas.items() if i not in hit and r.pid is not None]
-                for replica in hit:
-                    self._recorder.event(replica, "the machine is being reclaimed: SIGTERM sent")
-                detail = f"Reclaimed: {', '.join(hit)}"
-                self._end(Ending("preempted", hit, rest, detail=detail), self.plan.grace)
+    def _stop(self, outcome: str) -> None:
+        grace = self.plan.grace if outcome == "timeout" else self.plan.stop_grace
+        if self._ending is None:
+            self._end(Ending(outcome, set(self.replicas)), grace)
+        elif self._ending.outcome in {"preempted", "timeout"}:
+            # A cancel does not wait for the longer grace of a preemption.
+            ending, late = self._ending, self._ending.next
+            ending.outcome, ending.detail = outcome, ""
+            ending.now, ending.next = set(self.replicas), set()
+            patience = min(ending.kill_at, time.monotonic() + grace)
+            self._notice(late, grace)
+            ending.kill_at = patience
 
-    def _signal(self, running: Running, number: signal.Signals) -> None:
-        if running.pid is None:
+    def _preempt(self, replicas: list[str], why: str) -> None:
+        """Take the machines of these replicas away, all of them when none is named."""
+        if self._ending is not None:
             return
-        proc = process_tree.read(running.pid)
-        if proc is not None and (not running.start or proc.start == running.start):
-            process_tree.send([proc], number)
-
-    def _trees(self) -> dict[str, list[process_tree.Proc]]:
-        table = process_tree.scan()
-        return {
-            i: process_tree.descendants(table, [r.pid]) for i, r in self.replicas.items() if r.pid is not None
-        }
-
-    def _descendants(self) -> list[process_tree.Proc]:
-        found = process_tree.descendants(process_tree.scan(), [os.getpid()])
-        return [p for p in found if p.pid != os.getpid()]
-
-    def _kill_leftovers(self, replica: str) -> None:
-        """Kill what an ended replica left behind, as the end of PID 1 does in a container."""
-        for _ in range(50):
-            left = [p for p in self._descendants() if _belongs(p.pid, replica)]
-            if not left:
-                return
-            process_tree.send(left, signal.SIGKILL)
-            time.sleep(0.01)
-            self._reap_orphans()
-
-    def _reap_orphans(self) -> None:
-        """Collect killed orphans without touching the replicas' own first processes."""
-        own = {r.pid for r in self.replicas.values()}
-        for proc in process_tree.scan().values():
-            if proc.ppid == os.getpid() and proc.state == "Z" and proc.pid not in own:
-                try:
-                    os.waitpid(proc.pid, os.WNOHANG)
-                except ChildProcessError:
-                    continue
-
-    def _kill_everything(self) -> None:
-        while left := self._descendants():
-            process_tree.send(left, signal.SIGKILL)
-            time.sleep(0.02)
-            self._reap()
+        hit = {i for i in replicas if i in self.replicas} if replicas else set(self.replicas)
+        if not hit:
+            log.warning("nobody to preempt among %s", ", ".join(replicas))
+            return
+        for replica in sorted(hit):
+            self._recorder.event(replica, f"{why}: SIGTERM sent, SIGKILL follows in {self.plan.grace:g} s")
+        detail = f"Reclaimed: {', '.join(sorted(hit))}"
+        self._end(Ending("preempted", hit, set(self.replicas) - hit, detail=detail), self.plan.grace)
 
 
-def _belongs(pid: int, replica: str) -> bool:
+def claim(home: AttemptDir) -> int | None:
+    """A lock that no second runner of this directory can have while we live; None when there was one."""
+    file = os.open(home.plan, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        environment = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return False
-    return f"{REPLICA_VARIABLE}={replica}".encode() in environment.split(b"\0")
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(file)
+        if error.errno in {errno.EAGAIN, errno.EACCES}:
+            return None
+        raise
+    return None if runner_database.read_identity(home.database) else file
 
 
 def main() -> int:
     """Run the attempt whose directory is the one argument."""
     home = AttemptDir(Path(sys.argv[1]))
+    # A full disk must not make logging itself fail.
+    logging.raiseExceptions = False
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     try:
+        if claim(home) is None:
+            log.error("%s has a runner already, or has had one", home.root)
+            return 1
         AttemptRunner(home).run()
     except Exception:
         log.exception("the runner failed")

@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from tui.emulator.paths import AttemptDir
 from tui.emulator.plan import AttemptStatus, ReplicaStatus
@@ -28,6 +29,8 @@ CREATE INDEX IF NOT EXISTS samples_by_time ON samples (time_ns);
 
 Sample = tuple[int, str, str, str, float]
 """(time in ns since the epoch, replica, metric as in `tui.domain.metric`, accelerator or "", value)."""
+ReplicaRow = tuple[str, int | None, int, str, int | None, int, int]
+"""(id, pid, start in ticks, state, exit code, restarts, killed for memory), as in table `replicas`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +43,68 @@ class Identity:
 
 
 def create(path: Path) -> sqlite3.Connection:
-    """Open for writing, with the schema in place."""
+    """Open for writing, with the schema in place. Raises sqlite3.Error."""
     db = sqlite3.connect(path, isolation_level=None, timeout=10)
-    db.execute("PRAGMA journal_mode=WAL")
-    db.execute("PRAGMA synchronous=NORMAL")
-    db.executescript(_SCHEMA)
+    try:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=NORMAL")
+        db.executescript(_SCHEMA)
+    except sqlite3.Error:
+        db.close()
+        raise
     return db
 
 
 @contextlib.contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """All of it or nothing."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield db
+        db.execute("COMMIT")
+    except BaseException:
+        # SQLite has rolled back by itself after some errors, a full disk among them.
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def put_runner(db: sqlite3.Connection, pid: int, start: int, boot: str) -> None:
+    """Say who writes this record; only the first time counts."""
+    db.execute(
+        "INSERT INTO runner (one, pid, start, boot) VALUES (1, ?, ?, ?) ON CONFLICT (one) DO NOTHING",
+        (pid, start, boot),
+    )
+
+
+def put_replicas(db: sqlite3.Connection, rows: Iterable[ReplicaRow]) -> None:
+    db.executemany(
+        "INSERT INTO replicas VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE"
+        " SET pid=excluded.pid, start=excluded.start, state=excluded.state,"
+        " exit_code=excluded.exit_code, restarts=excluded.restarts, oom=excluded.oom",
+        list(rows),
+    )
+
+
+def put_outcome(db: sqlite3.Connection, outcome: tuple[str, str | None, int | None, str]) -> None:
+    """(outcome, failed replica, exit code, detail) of `AttemptStatus`."""
+    db.execute("UPDATE runner SET outcome=?, failed_replica=?, exit_code=?, detail=?", outcome)
+
+
+@contextlib.contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection | None]:
-    """A read-only connection, or None while there is no record."""
+    """A read-only connection, or None while there is no record.
+
+    A record that is only just being made, or that was cut off in the middle of its making, reads as
+    empty: the caller's look ends there.
+    """
     if not path.exists():
         yield None
         return
-    db = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)
+    db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=10)
     try:
-        yield db
+        made = db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'samples_by_time'").fetchone()[0]
+        yield db if made else None
     finally:
         db.close()
 
@@ -64,12 +112,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection | None]:
 def read_identity(path: Path) -> Identity | None:
     """The runner that wrote this record."""
     with reading(path) as db:
-        if db is None:
-            return None
-        try:
-            row = db.execute("SELECT pid, start, boot FROM runner").fetchone()
-        except sqlite3.OperationalError:
-            return None
+        row = db.execute("SELECT pid, start, boot FROM runner").fetchone() if db else None
     return Identity(*row) if row else None
 
 
@@ -78,29 +121,26 @@ def read_processes(path: Path) -> list[tuple[int, int]]:
     with reading(path) as db:
         if db is None:
             return []
-        return [(p, s) for p, s in db.execute("SELECT pid, start FROM replicas WHERE pid IS NOT NULL")]
+        return list(db.execute("SELECT pid, start FROM replicas WHERE pid IS NOT NULL"))
 
 
 def read_status(path: Path) -> AttemptStatus | None:
-    """What is recorded, or None while nothing is."""
+    """What is recorded, or None while nothing is. Raises sqlite3.Error when it can't be read."""
     with reading(path) as db:
         if db is None:
             return None
-        try:
-            row = db.execute("SELECT outcome, failed_replica, exit_code, detail FROM runner").fetchone()
-            if row is None:
-                return None
-            replicas = tuple(
-                ReplicaStatus(i, pid, state, code, restarts, bool(oom))
-                for i, pid, state, code, restarts, oom in db.execute(
-                    "SELECT id, pid, state, exit_code, restarts, oom FROM replicas ORDER BY rowid"
-                )
-            )
-            events = tuple(
-                (a, w, t) for a, w, t in db.execute("SELECT at, who, text FROM events ORDER BY rowid")
-            )
-        except sqlite3.OperationalError:
+        # One transaction: an outcome is never seen beside replicas from before it.
+        db.execute("BEGIN")
+        row = db.execute("SELECT outcome, failed_replica, exit_code, detail FROM runner").fetchone()
+        if row is None:
             return None
+        replicas = tuple(
+            ReplicaStatus(i, pid, state, code, restarts, bool(oom))
+            for i, pid, state, code, restarts, oom in db.execute(
+                "SELECT id, pid, state, exit_code, restarts, oom FROM replicas ORDER BY rowid"
+            )
+        )
+        events = tuple(db.execute("SELECT at, who, text FROM events ORDER BY rowid"))
     return AttemptStatus(row[0], replicas, row[1], row[2], row[3], events)
 
 
@@ -109,24 +149,10 @@ def read_samples(attempt: AttemptDir, since_ns: int = 0) -> list[Sample]:
     with reading(attempt.database) as db:
         if db is None:
             return []
-        try:
-            return list(
-                db.execute(
-                    "SELECT time_ns, replica, metric, accelerator, value FROM samples"
-                    " WHERE time_ns > ? ORDER BY time_ns, rowid",
-                    (since_ns,),
-                )
+        return list(
+            db.execute(
+                "SELECT time_ns, replica, metric, accelerator, value FROM samples"
+                " WHERE time_ns > ? ORDER BY time_ns, rowid",
+                (since_ns,),
             )
-        except sqlite3.OperationalError:
-            return []
-
-
-def write_samples(db: sqlite3.Connection, samples: Iterable[Sample]) -> None:
-    """Append in one transaction."""
-    db.execute("BEGIN")
-    try:
-        db.executemany("INSERT INTO samples VALUES (?, ?, ?, ?, ?)", samples)
-        db.execute("COMMIT")
-    except sqlite3.Error:
-        db.execute("ROLLBACK")
-        raise
+        )

@@ -1,0 +1,43 @@
+"""What this machine has: CPUs, memory, and how often memory ran out. Standard library only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def cpus() -> int:
+    """CPUs that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def memory_bytes() -> int:
+    """Physical memory, or the control group's limit where that is lower."""
+    total = os.sysconf("SC_PHYS_PAGES") * _PAGE
+    with contextlib.suppress(OSError, ValueError):
+        return min(total, int((_cgroup() / "memory.max").read_text()))
+    return total
+
+
+def oom_kills() -> int:
+    """Processes that the kernel has killed for want of memory, in our control group or on the machine.
+
+    Only a rise means something; 0 where neither can be read.
+    """
+    for path in (_cgroup() / "memory.events", Path("/proc/vmstat")):
+        with contextlib.suppress(OSError, ValueError):
+            for line in path.read_text().splitlines():
+                if line.startswith("oom_kill "):
+                    return int(line.split()[1])
+    return 0
+
+
+def _cgroup() -> Path:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            if line.startswith("0::"):
+                return Path("/sys/fs/cgroup") / line[3:].lstrip("/")
+    return Path("/sys/fs/cgroup")
