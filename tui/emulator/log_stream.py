@@ -166,7 +166,7 @@ def line_times(bounds: Sequence[int], owns: Sequence[int | None], last: int) -> 
     within a day is kept as it is; between own times, and after `last`, the other lines keep their order.
     """
     times = list(bounds)
-    if any(owns):
+    if any(own is not None for own in owns):
         # Lines before one with a time of its own were written before that time, whatever their stamp says.
         limit = times[-1]
         for index in range(len(times) - 1, -1, -1):

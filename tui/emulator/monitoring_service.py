@@ -7,7 +7,9 @@ their series hold one point, the present value.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
+import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -26,11 +28,13 @@ from tui.emulator.metric_descriptors import METRICS, QUOTA_LIMIT, TRAINING_RESOU
 from tui.emulator.monitoring_query import FULL, MAX_PAGE, Question, SeriesFields, Target
 from tui.emulator.page_token import read_token, write_token
 from tui.emulator.paging import query_digest
-from tui.emulator.paths import StateDir
+from tui.emulator.paths import AttemptDir, StateDir
 from tui.emulator.quota_service import quota_id
-from tui.emulator.runner_database import read_samples
+from tui.emulator.runner_database import Sample, read_samples
 from tui.emulator.series import Kind, Point, TimeSeries, ValueType, differences, gauge
 from tui.emulator.wire import Method, invalid, not_found
+
+log = logging.getLogger(__name__)
 
 SERVICE = "google.monitoring.v3.MetricService"
 LOOK_BACK = 120 * 10**9
@@ -89,7 +93,7 @@ class MonitoringService:
         points: dict[tuple[str, str], list[Point]] = {}
         for attempt in self._state.attempts(job.id):
             samples: dict[tuple[str, str], list[tuple[int, float]]] = {}
-            for at, replica, name, accelerator, value in read_samples(attempt, since):
+            for at, replica, name, accelerator, value in _samples(attempt, since):
                 if name == metric.training:
                     samples.setdefault((replica, accelerator), []).append((at, value))
             # A counter starts again with every attempt.
@@ -149,6 +153,15 @@ def _project(name: str) -> str:
     if match is None:
         raise invalid(("name", f"{name!r}: write projects/PROJECT_ID"))
     return match[1]
+
+
+def _samples(attempt: AttemptDir, since: int) -> list[Sample]:
+    try:
+        return read_samples(attempt, since)
+    except sqlite3.Error as error:
+        # A record that is only just being made, or was torn: nothing can be said, which is not zero.
+        log.info("samples of %s: %s", attempt.root, error)
+        return []
 
 
 def _job_labels(job: JobRecord) -> dict[str, str]:
