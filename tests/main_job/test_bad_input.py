@@ -52,7 +52,7 @@ def test_a_missing_profile_says_where_it_looked(place: Home) -> None:
 def test_a_command_that_does_not_exist_fails_with_127(place: Home) -> None:
     path = profile(place, "pass", replicas=1, name="nocommand")
     path.write_text(path.read_text().replace("python3", "no-such-program"))
-    job = place.json("launch", str(path), "--yes", "--wait", code=1)["job"]
+    job = place.json("launch", str(path), "--yes", "--wait", code=1)
     assert job["state"] == "FAILED" and job["replicas"][0]["exit_code"] == 127
     assert "workerpool0-0" in job["error"]["message"]
     assert "no-such-program" in place.run("logs", job["id"]).stdout
@@ -60,7 +60,7 @@ def test_a_command_that_does_not_exist_fails_with_127(place: Home) -> None:
 
 def test_hostile_log_lines_are_shown_harmless(place: Home) -> None:
     code = r"print('\x1b]0;owned\x07\x1b[2J[/] red [bold]\x9b31m end')"
-    job = place.json("launch", str(profile(place, code, replicas=1, name="evil")), "--yes", "--wait")["job"]
+    job = place.json("launch", str(profile(place, code, replicas=1, name="evil")), "--yes", "--wait")
     line = wait_for(
         lambda: next((x for x in place.run("logs", job["id"]).stdout.splitlines() if "[/]" in x), None), "it"
     )

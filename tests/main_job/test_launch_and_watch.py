@@ -44,7 +44,6 @@ def test_two_nodes_train_and_everything_of_them_is_seen(place: Home) -> None:
     out, err = launch.communicate(timeout=280)
     assert launch.returncode == 0, err
     job = json.loads(out)
-    job = job.get("job", job)
     assert job["state"] == "SUCCEEDED" and job["name"].endswith(f"/customJobs/{job_id}")
     assert [r["id"] for r in job["replicas"]] == ["workerpool0-0", "workerpool1-0"]
     loss = job["progress"]["loss"]
@@ -71,5 +70,5 @@ def test_two_nodes_train_and_everything_of_them_is_seen(place: Home) -> None:
 
 def test_the_job_is_found_by_name_id_and_display_name(place: Home) -> None:
     job = place.jobs()[0]
-    by = [place.json("describe", job[key])["job"]["id"] for key in ("id", "name", "display_name")]
+    by = [place.json("describe", job[key])["id"] for key in ("id", "name", "display_name")]
     assert by == [job["id"]] * 3

@@ -1,0 +1,91 @@
+"""`vxtui doctor`."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import platform
+import sys
+
+import click
+
+from tui.backends.base import Reach
+from tui.config import choose_context, config_file, profile_folder
+from tui.emulator import launcher
+from tui.emulator.paths import default_state_dir
+from tui.store.library import entries
+from tui.verbs.output import out, print_json
+from tui.verbs.run import Run, verb
+
+
+@click.command()
+@verb
+async def doctor(run: Run) -> int:
+    """Try everything a launch needs. Exit code 0 when all of it works, 5 when something does not."""
+    context = choose_context(run.settings, run.context_name)
+    found = [_python(), _terminal(), _settings(), *_profiles(run), _trainer()]
+    if context.kind == "local":
+        found.append(await asyncio.to_thread(_emulator))
+    async with _opened(run) as backend:
+        found += await backend.check()
+    if run.json:
+        lines = [{"what": r.what, "ok": r.ok, "detail": r.detail, "fix": r.fix} for r in found]
+        print_json({"context": context.name, "checks": lines})
+    else:
+        width = max(len(r.what) for r in found)
+        for r in found:
+            out(f"{'✓' if r.ok else '✗'} {r.what:<{width}}  {r.detail}")
+            if r.fix and not r.ok:
+                out(f"  {'':<{width}}  → {r.fix}")
+    return 0 if all(r.ok for r in found) else 5
+
+
+def _opened(run: Run):  # type: ignore[no-untyped-def]
+    """The backend, not connected: what can't be reached is a finding here, not an error."""
+    from contextlib import aclosing
+
+    from tui.backends.factory import open_backend
+
+    return aclosing(open_backend(choose_context(run.settings, run.context_name), run.settings))
+
+
+def _python() -> Reach:
+    ok = sys.version_info >= (3, 11)
+    return Reach("python", ok, platform.python_version(), "Install Python 3.11 or newer.")
+
+
+def _terminal() -> Reach:
+    term = os.environ.get("TERM", "")
+    if not sys.stdout.isatty():
+        return Reach("terminal", True, "output is not a terminal; verbs work, the screen needs one")
+    ok = bool(term) and term != "dumb"
+    colours = os.environ.get("COLORTERM") or "256 colours or fewer"
+    return Reach("terminal", ok, f"{term or 'unknown'}, {colours}", "Set TERM, e.g. to xterm-256color.")
+
+
+def _settings() -> Reach:
+    path = config_file()
+    return Reach("settings", True, str(path) if path.exists() else f"all defaults ({path} does not exist)")
+
+
+def _profiles(run: Run) -> list[Reach]:
+    found = entries(profile_folder(run.settings))
+    bad = [e for e in found if e.problem]
+    summary = Reach("profiles", not bad, f"{len(found) - len(bad)} of {len(found)} can be used")
+    return [summary, *(Reach(f"profile {e.name}", False, e.problem, f"Edit {e.path}.") for e in bad)]
+
+
+def _trainer() -> Reach:
+    there = importlib.util.find_spec("torch") is not None
+    detail = (
+        "torch is installed: local jobs can train" if there else "torch is missing: local jobs can't train"
+    )
+    return Reach("trainer", there, detail, "pip install 'vxtui[trainer]'")
+
+
+def _emulator() -> Reach:
+    state = default_state_dir()
+    info = launcher.status(state)
+    detail = f"runs, pid {info['pid']}" if info else "not running; it starts when it is needed"
+    return Reach("emulator", True, detail)

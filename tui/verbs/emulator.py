@@ -1,0 +1,133 @@
+"""`vxtui emulator …`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+import click
+
+from tui.emulator import launcher
+from tui.emulator.paths import default_state_dir
+from tui.verbs.output import note, out, print_json
+from tui.verbs.run import Failure, Run, verb
+
+
+@click.group()
+def emulator() -> None:
+    """The Vertex AI that runs on this machine. Jobs go on when it stops, and are taken up when it starts."""
+
+
+@emulator.command()
+@click.option(
+    "--rest", metavar="HOST:PORT", help="Serve REST too, on a loopback address; port 0 takes a free one."
+)
+@click.option("--no-auth", is_flag=True, help="Let REST clients in without the token.")
+@click.option("--foreground", is_flag=True, help="Stay in this terminal until ctrl+c.")
+@verb
+async def start(run: Run, rest: str | None, no_auth: bool, foreground: bool) -> None:
+    """Start the emulator."""
+    state = default_state_dir()
+    if foreground:
+        argv = [sys.executable, "-m", "tui.emulator.server", "--state-dir", str(state.root)]
+        argv += ["--rest", rest] if rest else []
+        argv += ["--no-auth"] if no_auth else []
+        os.execv(sys.executable, argv)
+    try:
+        info = await asyncio.to_thread(launcher.start, state, rest=rest, no_auth=no_auth)
+    except launcher.LauncherError as error:
+        raise Failure(str(error), code="UNAVAILABLE", exit_code=5) from error
+    if run.json:
+        print_json(info)
+    else:
+        out(f"running, pid {info['pid']}, {info['socket']}")
+        if info.get("rest"):
+            out(f"REST on {info['rest']}" + ("" if no_auth else f", token in {state.token}"))
+
+
+@emulator.command()
+@verb
+async def stop(run: Run) -> None:
+    """Stop the emulator. Its jobs go on."""
+    try:
+        was_running = await asyncio.to_thread(launcher.stop, default_state_dir())
+    except launcher.LauncherError as error:
+        raise Failure(str(error), code="UNAVAILABLE", exit_code=5) from error
+    if run.json:
+        print_json({"stopped": was_running})
+    else:
+        out("stopped; its jobs go on" if was_running else "it was not running")
+
+
+@emulator.command()
+@verb
+async def status(run: Run) -> int:
+    """Say whether it runs, where, and with how many jobs. Exit code 5 when it does not run."""
+    from tui.emulator.admin_client import AdminError, admin_call
+
+    state = default_state_dir()
+    info = await asyncio.to_thread(launcher.status, state)
+    if info is None:
+        raise Failure(
+            f"no emulator runs on {state.root}", fix="vxtui emulator start", code="UNAVAILABLE", exit_code=5
+        )
+    try:
+        info = await asyncio.to_thread(admin_call, state, {"do": "status"})
+    except AdminError as error:
+        raise Failure(str(error), code="UNAVAILABLE", exit_code=5) from error
+    if run.json:
+        print_json(info)
+        return 0
+    jobs = ", ".join(f"{n} {s.removeprefix('JOB_STATE_').lower()}" for s, n in info["jobs"].items() if n)
+    out(f"running, pid {info['pid']}, {jobs or 'no jobs'}")
+    out(f"  socket {info['socket']}")
+    out(f"  REST   {info['rest'] or 'off'}")
+    return 0
+
+
+@emulator.command()
+@click.option("--lines", "-n", default=50, show_default=True, help="How many of the last lines.")
+@verb
+async def logs(run: Run, lines: int) -> None:
+    """Print the emulator's own log."""
+    path = default_state_dir().log
+    try:
+        text = await asyncio.to_thread(path.read_text, errors="replace")
+    except FileNotFoundError as error:
+        raise Failure(f"there is no log at {path} yet", code="NOT_FOUND", exit_code=3) from error
+    found = text.splitlines()[-lines:]
+    if run.json:
+        print_json({"lines": found})
+    else:
+        for line in found:
+            out(line)
+
+
+@emulator.group()
+def fault() -> None:
+    """Do to a job what the cloud may do to it."""
+
+
+@fault.command()
+@click.argument("job")
+@click.option("--replica", metavar="R", help="Only this machine, e.g. workerpool1-0; all without it.")
+@verb
+async def preempt(run: Run, job: str, replica: str | None) -> None:
+    """Take JOB's machines away as Spot does: SIGTERM, SIGKILL after the grace, and the job starts again."""
+    from tui.emulator.admin_client import AdminError, admin_call
+
+    run.must_be_writable("job.cancel")
+    request = {"do": "preempt", "job": job}
+    if replica:
+        request["replica"] = replica
+    try:
+        answer = await asyncio.to_thread(admin_call, default_state_dir(), request)
+    except AdminError as error:
+        exit_code = {"NOT_FOUND": 3, "UNAVAILABLE": 5}.get(error.code, 2)
+        raise Failure(str(error), code=error.code, exit_code=exit_code) from error
+    if run.json:
+        print_json(answer)
+    else:
+        note("SIGTERM sent; SIGKILL follows after the grace period")
+        out(f"{answer['job']}: {', '.join(answer['replicas'])}")

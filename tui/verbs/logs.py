@@ -1,0 +1,119 @@
+"""`vxtui logs`."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from tui.backends.base import Backend, LogBatch, LogQuery
+from tui.domain.entry import LogEntry, Severity
+from tui.domain.text import plain
+from tui.verbs.output import SCHEMA, note, out, when
+from tui.verbs.run import Failure, Run, find_job, verb
+
+_SPAN = re.compile(r"(?P<count>\d+(?:\.\d+)?)(?P<unit>[smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_MARKS = {Severity.WARNING: "!", Severity.ERROR: "▲", Severity.CRITICAL: "▲", Severity.ALERT: "▲"}
+
+
+@click.command()
+@click.argument("job")
+@click.option(
+    "--replica", "-r", "replicas", multiple=True, metavar="R", help="Only this one, e.g. workerpool1-0."
+)
+@click.option("--follow", "-f", is_flag=True, help="Go on until the job has ended.")
+@click.option("--since", metavar="T", help="10m, 2h, 3d, or a time such as 2026-11-21T09:00:00Z.")
+@click.option(
+    "--severity", metavar="S", default="default", help="At least this: debug, info, warning, error …"
+)
+@click.option("--grep", metavar="RE", help="Only lines that match this regular expression.")
+@verb
+async def logs(  # noqa: PLR0917 - one for each option
+    run: Run,
+    job: str,
+    replicas: tuple[str, ...],
+    follow: bool,
+    since: str | None,
+    severity: str,
+    grep: str | None,
+) -> None:
+    """Print the log of JOB, all replicas merged in time order."""
+    wanted = _pattern(grep)
+    try:
+        least = Severity.parse(severity)
+    except ValueError as error:
+        raise Failure(f"--severity: {error}.") from error
+    begin = parse_since(since, datetime.now(UTC)) if since else None
+    async with run.backend() as backend:
+        found = await find_job(backend, job)
+        known = [r.id for r in found.replicas]
+        for replica in replicas:
+            if replica not in known and replica != "service":
+                raise Failure(f"{found.display_name} has no replica {replica}; it has {', '.join(known)}.")
+        query = LogQuery(found.name, tuple(replicas), since=begin or found.create_time, severity=least)
+        async for batch in _batches(backend, query, follow):
+            for gap in batch.gaps:
+                note(f"┄┄ {gap.count} entries were not delivered: {gap.reason} ┄┄")
+            for entry in batch.entries:
+                if wanted is None or wanted.search(entry.message):
+                    out(_json(entry) if run.json else _line(entry))
+            sys.stdout.flush()
+
+
+async def _batches(backend: Backend, query: LogQuery, follow: bool) -> AsyncIterator[LogBatch]:
+    source = backend.tail_logs(query) if follow else backend.read_logs(query)
+    async for batch in source:
+        yield batch
+
+
+def _pattern(text: str | None) -> re.Pattern[str] | None:
+    try:
+        return re.compile(text) if text is not None else None
+    except re.error as error:
+        raise Failure(f"--grep {text}: not a regular expression: {error}.") from error
+
+
+def parse_since(text: str, now: datetime) -> datetime:
+    """A span before `now`, or a point in time; without a zone it is this machine's.
+
+    Raises:
+        Failure: when it is neither.
+    """
+    span = _SPAN.fullmatch(text.strip())
+    if span:
+        try:
+            return now - timedelta(seconds=float(span["count"]) * _SECONDS[span["unit"]])
+        except OverflowError as error:
+            raise Failure(f"--since {text}: that is before time began.") from error
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise Failure(f"--since {text}: write 10m, 2h, 3d or a time such as 2026-11-21T09:00:00Z.") from error
+    return moment.astimezone(UTC)
+
+
+def _json(entry: LogEntry) -> str:
+    """One object a line, as documented in docs/JSON.md."""
+    return json.dumps(
+        {
+            "schema": SCHEMA,
+            "timestamp": when(entry.timestamp),
+            "replica": entry.replica,
+            "severity": entry.severity.name,
+            "message": entry.message,
+            "json": entry.json,
+            "insert_id": entry.insert_id,
+        },
+        ensure_ascii=True,
+    )
+
+
+def _line(entry: LogEntry) -> str:
+    clock = entry.timestamp.astimezone().strftime("%H:%M:%S.%f")[:-3]
+    short = entry.replica.removeprefix("workerpool")
+    return f"{clock} {short:<7} {_MARKS.get(entry.severity, ' ')} {plain(entry.message)}"

@@ -1,0 +1,54 @@
+"""`vxtui metrics`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import click
+
+from tui.domain import figures
+from tui.domain.metric import Series
+from tui.verbs.output import note, print_json, table, when
+from tui.verbs.run import Run, find_job, verb
+
+
+@click.command()
+@click.argument("job")
+@verb
+async def metrics(run: Run, job: str) -> None:
+    """Show what each replica of JOB uses; what was not measured is said."""
+    async with run.backend() as backend:
+        found = await find_job(backend, job)
+        reading = await backend.read_metrics(found.name)
+    if run.json:
+        print_json(
+            {
+                "series": [
+                    {
+                        "metric": s.metric,
+                        "replica": s.replica,
+                        "accelerator": s.accelerator,
+                        "unit": s.unit,
+                        "points": [[when(t), v] for t, v in s.points],
+                    }
+                    for s in reading.series
+                ],
+                "not_measured": [{"metric": m.metric, "reason": m.reason} for m in reading.not_measured],
+            }
+        )
+        return
+    now = datetime.now(UTC)
+    rows = [
+        [s.replica, s.metric, s.accelerator, _latest(s), figures.age(now - s.latest[0]) if s.latest else "·"]
+        for s in sorted(reading.series, key=lambda s: (s.replica, s.metric, s.accelerator))
+    ]
+    table(("REPLICA", "METRIC", "GPU", "LATEST", "AGE"), rows, right=(3, 4))
+    for missing in reading.not_measured:
+        note(f"· {missing.metric} was not measured: {missing.reason}")
+
+
+def _latest(series: Series) -> str:
+    if series.latest is None:
+        return figures.NOT_MEASURED
+    value = series.latest[1]
+    return f"{value:.0%}" if series.unit == "1" else f"{figures.figure(value)}B/s"

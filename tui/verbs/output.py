@@ -1,0 +1,116 @@
+"""What verbs print: tables for people, documented shapes for programs, one sentence for a failure."""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from tui.domain.job import Job
+from tui.domain.progress import Progress
+from tui.domain.text import plain
+from tui.places import state_dir
+
+SCHEMA = 1
+
+
+def out(text: str = "") -> None:
+    """One line on stdout, with nothing a terminal would obey."""
+    sys.stdout.write(text + "\n")
+
+
+def note(text: str) -> None:
+    """One line for people, on stderr."""
+    sys.stderr.write(plain(text) + "\n")
+    sys.stderr.flush()
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """A document with its schema's number."""
+    out(json.dumps({"schema": SCHEMA, **value}, indent=2, ensure_ascii=False, default=str))
+
+
+def print_error(code: str, message: str, fix: str, exit_code: int, *, as_json: bool) -> int:
+    """The exit code, after saying what happened and what to do."""
+    if as_json:
+        print_json({"error": {"code": code, "message": message, "fix": fix}})
+    else:
+        for line in message.splitlines():
+            note(line)
+        if fix:
+            note(f"→ {fix}")
+    return exit_code
+
+
+def crash(error: BaseException) -> int:
+    """A defect of ours: the traceback goes to a file, one sentence to the user."""
+    text = "".join(traceback.format_exception(error))
+    path = state_dir() / "crash.log"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        where = f"the details are in {path}"
+    except OSError as failure:
+        where = f"the details could not be written to {path} ({failure.strerror})"
+    said = f"vxtui failed unexpectedly ({type(error).__name__}: {plain(str(error))[:200]}); {where}."
+    return print_error("INTERNAL", said, "Please report it with that file.", 5, as_json="--json" in sys.argv)
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
+    """Aligned columns; those whose index is in `right` are figures."""
+    clean = [[plain(cell) for cell in row] for row in rows]
+    widths = [max(len(r[i]) for r in [list(headers), *clean]) for i in range(len(headers))]
+    for row in [list(headers), *clean]:
+        cells = [
+            c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
+        ]
+        out("  ".join(cells).rstrip())
+
+
+def when(moment: datetime | None) -> str | None:
+    """RFC 3339 in UTC, or null."""
+    return (
+        None
+        if moment is None
+        else moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    )
+
+
+def job_json(job: Job, progress: Progress | None = None) -> dict[str, Any]:
+    """A job in the documented shape (docs/JSON.md)."""
+    progress = progress or job.progress
+    error = {"code": job.error.code, "message": job.error.message} if job.error else None
+    return {
+        "name": job.name,
+        "id": job.id,
+        "display_name": job.display_name,
+        "state": job.state.value,
+        "native_state": job.native_state,
+        "context": job.context,
+        "region": job.region,
+        "create_time": when(job.create_time),
+        "start_time": when(job.start_time),
+        "end_time": when(job.end_time),
+        "labels": dict(job.labels),
+        "error": error,
+        "replicas": [
+            {
+                "id": r.id,
+                "pool": r.pool,
+                "index": r.index,
+                "role": r.role,
+                "state": r.state.value,
+                "exit_code": r.exit_code,
+            }
+            for r in job.replicas
+        ],
+        "progress": {
+            "step": progress.step,
+            "total_steps": progress.total_steps,
+            "loss": {"first": progress.first_loss, "last": progress.last_loss},
+            "tokens_per_second": progress.tokens_per_second,
+        },
+    }

@@ -1,0 +1,18 @@
+"""`vxtui` without a verb: the screen."""
+
+from __future__ import annotations
+
+from tui.config import SettingsError, choose_context, load_settings
+from tui.verbs.output import print_error
+
+
+def screen(context_name: str, *, read_only: bool) -> int:
+    """Open the console and stay until it is left; the exit code."""
+    try:
+        settings = load_settings()
+        context = choose_context(settings, context_name)
+    except SettingsError as error:
+        return print_error("INVALID_SETTINGS", str(error), "", 2, as_json=False)
+    from tui.app import run_console
+
+    return run_console(settings, context.name, read_only=read_only)
