@@ -1,0 +1,331 @@
+"""Everything about one job, kept up to date while `run` runs: the job, its log, its figures, its steps."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import Flag, auto
+
+from tui.backends.base import BackendError, Capability, LogBatch, LogQuery, NotFound
+from tui.domain.entry import LogEntry, LogGap
+from tui.domain.job import Job
+from tui.domain.progress import Progress, StepSample, advance, step_sample
+from tui.session import Session
+from tui.store.job_events import JobEvents
+from tui.store.log_buffer import LogBuffer
+from tui.store.series_store import SeriesStore
+
+TICK = 0.1
+RECENT = 20_000
+"""Newest lines read before the tail starts; older ones are read when they are asked for."""
+OLDER = 5_000
+OVERLAP = timedelta(seconds=60)
+"""How far before the newest line the tail starts: entries may have arrived late."""
+METRICS_OVERLAP = timedelta(minutes=6)
+"""Samples of the cloud are up to five minutes late (vertex facts 6.3)."""
+LOCAL_OVERLAP = timedelta(seconds=10)
+MOST_BACK_OFF = 30.0
+MOST_WAITING = 50_000
+"""Lines that may wait for a tick before the tail is held back."""
+MOST_STEPS = 20_000
+
+
+class Changed(Flag):
+    """What is new since the last call."""
+
+    JOB = auto()
+    LOGS = auto()
+    METRICS = auto()
+    STEPS = auto()
+    EVENTS = auto()
+    SOURCES = auto()
+
+
+@dataclass(slots=True)
+class Source:
+    """One stream of facts: when it was last read, and why it can't be read now."""
+
+    name: str
+    read_at: datetime | None = None
+    error: BackendError | None = None
+    failing_since: datetime | None = None
+    done: bool = False
+    """Nothing more can come, e.g. the log of an ended job."""
+    failures: int = 0
+
+
+class JobFeed:
+    """See the module. `on_change` runs on the event loop; `run` ends when it is cancelled."""
+
+    def __init__(
+        self,
+        session: Session,
+        job_name: str,
+        on_change: Callable[[Changed], None] = lambda _: None,
+        *,
+        known: Job | None = None,
+    ) -> None:
+        self.session = session
+        self.job_name = job_name
+        self.job = known
+        self.gone = False
+        """The job does not exist, or not any more."""
+        self.buffer = LogBuffer()
+        self.events = JobEvents()
+        self.series = SeriesStore()
+        self.steps: dict[tuple[datetime, int], StepSample] = {}
+        self.progress = Progress()
+        self.older_left = False
+        """The service may hold lines older than the first one here."""
+        self.sources = {name: Source(name) for name in ("job", "logs", "metrics", "steps")}
+        self._on_change = on_change
+        self._waiting: list[LogBatch] = []
+        self._waiting_lines = 0
+        self._arrived = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._drained = asyncio.Event()
+        self._drained.set()
+        self._known = asyncio.Event()
+        if known is not None:
+            self._known.set()
+        self._kick = {name: asyncio.Event() for name in self.sources}
+
+    # What a screen asks
+
+    @property
+    def local(self) -> bool:
+        """The service runs on this machine: reading is cheap."""
+        return self.session.backend.info.local
+
+    @property
+    def trouble(self) -> Source | None:
+        """The most telling source that can't be read now."""
+        return next((s for s in self.sources.values() if s.error is not None), None)
+
+    def samples(self) -> list[StepSample]:
+        """Reported steps, the oldest first."""
+        return [self.steps[key] for key in sorted(self.steps)]
+
+    def kick(self) -> None:
+        """Read everything now."""
+        for source in self.sources.values():
+            source.failures = 0
+        for event in self._kick.values():
+            event.set()
+
+    # Running
+
+    async def run(self) -> None:
+        """Read until cancelled; failures of the service are kept and tried again, never raised."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._drain())
+            group.create_task(self._repeat("job", self._read_job, 1.0 if self.local else 10.0))
+            # What comes next depends on the job.
+            await self._known.wait()
+            if self.gone:
+                return
+            can = self.session.backend.capabilities
+            if can & Capability.LOGS:
+                group.create_task(self._repeat("logs", self._read_logs, 1.0))
+                group.create_task(self._repeat("steps", self._read_steps, 1.0))
+            if can & Capability.METRICS:
+                every = 2.0 if self.local else 60.0
+                group.create_task(self._repeat("metrics", self._read_metrics, every))
+
+    async def _repeat(self, name: str, read: Callable[[], Awaitable[None]], every: float) -> None:
+        """Call `read` until its source is done, later and later while it fails."""
+        source, kick = self.sources[name], self._kick[name]
+        while not source.done:
+            kick.clear()
+            try:
+                await read()
+            except NotFound as error:
+                self._failed(source, error)
+                self._lost(source)
+                return
+            except BackendError as error:
+                self._failed(source, error)
+            else:
+                self._fine(source)
+            if source.done:
+                return
+            pause = every
+            if source.failures:
+                later = max(1.0, every) * 2 ** min(source.failures - 1, 6)
+                pause = max(every, min(MOST_BACK_OFF, later)) * random.uniform(0.8, 1.2)
+            try:
+                await asyncio.wait_for(kick.wait(), pause)
+            except TimeoutError:
+                continue
+
+    def _failed(self, source: Source, error: BackendError) -> None:
+        source.failures += 1
+        source.failing_since = source.failing_since or self.session.clock()
+        source.error = error
+        self._on_change(Changed.SOURCES)
+
+    def _fine(self, source: Source) -> None:
+        source.read_at = self.session.clock()
+        if source.error is not None or source.done:
+            source.error, source.failing_since, source.failures = None, None, 0
+            self._on_change(Changed.SOURCES)
+
+    def _lost(self, source: Source) -> None:
+        source.done = True
+        if source.name == "job":
+            self.gone = True
+            self._known.set()
+            self._on_change(Changed.JOB)
+
+    # The job
+
+    async def _read_job(self) -> None:
+        job = await self.session.backend.get_job(self.job_name)
+        changed = Changed(0)
+        if self.events.see(job, self.session.clock()):
+            changed |= Changed.EVENTS
+        if job != self.job:
+            changed |= Changed.JOB | Changed.EVENTS
+        self.job = job
+        self._known.set()
+        if changed:
+            self._on_change(changed)
+        # Nothing but its deletion can change an ended job.
+        self.sources["job"].done = job.state.terminal and job.end_time is not None and _settled(job)
+
+    # The log
+
+    async def _read_logs(self) -> None:
+        backend, source = self.session.backend, self.sources["logs"]
+        if self.buffer.newest is None:
+            await self._read_recent()
+        await self._drained.wait()
+        newest = self.buffer.newest
+        since = newest - OVERLAP if newest else None
+        async for batch in backend.tail_logs(LogQuery(self.job_name, since=since)):
+            source.read_at = self.session.clock()
+            if source.error is not None:
+                self._fine(source)
+            await self._take(batch)
+        await self._drained.wait()
+        # The tail ends by itself only when the job has ended and all was delivered.
+        source.done = bool(self.job and self.job.state.terminal)
+        if source.done:
+            self._on_change(Changed.LOGS)
+
+    async def _read_recent(self) -> None:
+        count = 0
+        query = LogQuery(self.job_name)
+        async for batch in self.session.backend.read_logs(query, newest_first=True, limit=RECENT):
+            count += len(batch.entries)
+            await self._take(batch)
+        self.older_left = count >= RECENT
+
+    async def read_older(self) -> int:
+        """Read lines before the first one; how many there were. Raises BackendError."""
+        oldest = self.buffer.oldest
+        room = self.buffer.limit - len(self.buffer)
+        if oldest is None or not self.older_left or room <= 0:
+            return 0
+        query = LogQuery(self.job_name, until=oldest)
+        before = len(self.buffer)
+        async for batch in self.session.backend.read_logs(query, newest_first=True, limit=min(OLDER, room)):
+            self._apply(batch.entries, batch.gaps)
+        added = len(self.buffer) - before
+        self.older_left = added > 0
+        self._on_change(Changed.LOGS)
+        return added
+
+    async def _take(self, batch: LogBatch) -> None:
+        await self._room.wait()
+        self._waiting.append(batch)
+        self._waiting_lines += len(batch.entries)
+        if self._waiting_lines > MOST_WAITING:
+            self._room.clear()
+        self._drained.clear()
+        self._arrived.set()
+
+    async def _drain(self) -> None:
+        """Put what has arrived into the buffer, once a tick, and only when something has."""
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            waiting, self._waiting = self._waiting, []
+            self._waiting_lines = 0
+            self._room.set()
+            entries = [entry for batch in waiting for entry in batch.entries]
+            self._apply(entries, [gap for batch in waiting for gap in batch.gaps])
+            if not self._waiting:
+                self._drained.set()
+            await asyncio.sleep(TICK)
+
+    def _apply(self, entries: Sequence[LogEntry], gaps: Sequence[LogGap]) -> None:
+        if not self.buffer.append(entries, gaps):
+            return
+        changed = Changed.LOGS
+        if self.events.add(entries, gaps):
+            changed |= Changed.EVENTS
+        structured = [e for e in entries if e.json is not None and "vxtui" in e.json]
+        if structured and self._learn(structured):
+            changed |= Changed.STEPS
+        self._on_change(changed)
+
+    # Training progress
+
+    def _learn(self, entries: list[LogEntry]) -> bool:
+        before = (self.progress, len(self.steps))
+        structured = sorted(entries, key=lambda e: e.timestamp)
+        seen = self.progress.updated_at
+        for entry in structured:
+            if seen is None or entry.timestamp > seen:
+                self.progress = advance(self.progress, entry.timestamp, entry.json)
+            sample = step_sample(entry.timestamp, entry.json)
+            if sample is not None:
+                self.steps[sample.timestamp, sample.step] = sample
+        self._thin()
+        return before != (self.progress, len(self.steps))
+
+    def _thin(self) -> None:
+        if len(self.steps) > MOST_STEPS:
+            keys = sorted(self.steps)
+            # The recent half stays whole; of the rest every second one does.
+            for key in keys[1 : len(keys) // 2 : 2]:
+                del self.steps[key]
+
+    async def _read_steps(self) -> None:
+        """History that is older than the lines here; once."""
+        backend = self.session.backend
+        for sample in await backend.read_steps(self.job_name):
+            self.steps.setdefault((sample.timestamp, sample.step), sample)
+        if self.job is not None:
+            found = (await backend.read_progress([self.job])).get(self.job_name)
+            mine = self.progress.updated_at
+            if found is not None and (mine is None or (found.updated_at and found.updated_at >= mine)):
+                self.progress = found
+            elif found is not None and found.first_loss is not None:
+                self.progress = replace(self.progress, first_loss=found.first_loss)
+        self.sources["steps"].done = True
+        self._on_change(Changed.STEPS)
+
+    # Figures
+
+    async def _read_metrics(self) -> None:
+        newest = self.series.newest
+        overlap = LOCAL_OVERLAP if self.local else METRICS_OVERLAP
+        since = newest - overlap if newest else None
+        reading = await self.session.backend.read_metrics(self.job_name, since=since)
+        self.series.add(reading)
+        self._on_change(Changed.METRICS)
+        job, now = self.job, self.session.clock()
+        if job is not None and job.state.terminal:
+            ended = job.end_time or now
+            self.sources["metrics"].done = now - ended > overlap
+
+
+def _settled(job: Job) -> bool:
+    # The error of a failed job is filled in about a minute after its end (vertex facts 1.2).
+    return job.error is not None or job.state.value != "FAILED"
