@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -139,8 +140,8 @@ async def confirmed(question: str, *, yes: bool) -> None:
     """
     if yes:
         return
-    if not click.get_text_stream("stdin").isatty():
+    if not sys.stdin.isatty():
         raise Failure("There is no terminal to ask on.", fix="Add --yes.", code="USAGE")
-    ask = functools.partial(click.confirm, question, default=False, err=True)
+    ask: Callable[[], bool] = functools.partial(click.confirm, question, default=False, err=True)
     if not await asyncio.to_thread(ask):
         raise click.Abort
