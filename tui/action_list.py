@@ -184,6 +184,7 @@ _PROFILES = (
 
 _LAUNCH = (
     Action("launch.go", "enter", "launch", "Launch it, once", "launch", "go", mutates=True, needs=C.LAUNCH),
+    Action("launch.next", "tab", "change a value", "Type into the next value", "launch", "next"),
     Action("launch.preview", "v", "view request", "The exact request", "launch", "preview"),
     Action("launch.back", "escape", "back", "Back without launching", "launch", "back"),
 )

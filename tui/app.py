@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,12 +18,14 @@ from textual.signal import Signal
 from textual.theme import Theme
 from textual.worker import Worker, WorkerState
 
-from tui.backends.base import BackendError
-from tui.config import Context, Settings
+from tui.backends.base import Backend, BackendError
+from tui.config import Context, Settings, all_contexts, profile_folder
+from tui.console_io import NoTerminal, screen_only
 from tui.domain.figures import age
 from tui.domain.job import Job
 from tui.domain.states import JobState
 from tui.domain.text import plain
+from tui.places import config_dir, shipped, state_dir
 from tui.screens.ask import ask_cancel, ask_delete
 from tui.screens.commands import Command, CommandLine, RegistryProvider, commands, run_command
 from tui.screens.events import EventsScreen
@@ -38,9 +42,11 @@ from tui.store.connection import Connection, Opener
 from tui.store.deeds import Deeds, Outcome
 from tui.store.jobs import JobChange, JobStore
 from tui.store.journal import Journal
+from tui.store.library import entries
 from tui.store.link import Link, LinkState, broken
 from tui.store.profiles import ProfileEntry
-from tui.store.snapshot import Snapshot
+from tui.store.snapshot import Snapshot, SnapshotFile
+from tui.themes import load_themes
 from tui.widgets.clipboard import copy_sequences
 
 LOG = logging.getLogger("vxtui")
@@ -124,7 +130,9 @@ class VxtuiApp(App[int]):
 
     async def on_unmount(self) -> None:
         """Keep what is known for the next start."""
+        self.workers.cancel_group(self, "connection")
         await self.connection.save()
+        await self.connection.closed()
 
     def connect(self) -> None:
         """Open the context in the background; an attempt under way is given up."""
@@ -391,3 +399,46 @@ class VxtuiApp(App[int]):
         # Textual has no public way to write a control sequence.
         if wrapped and self._driver is not None:
             self._driver.write(wrapped)
+
+
+def _open(context: Context, settings: Settings) -> Backend:
+    # Google's clients stay unloaded until the first paint.
+    from tui.backends.factory import open_backend  # noqa: PLC0415
+
+    return open_backend(context, settings)
+
+
+def run_console(settings: Settings, context_name: str, *, read_only: bool = False) -> int:
+    """Show the console until it is left; the exit code is 0, 1 for an error of its own, 2 without a terminal.
+
+    Raises:
+        KeyError: for a context that is not there.
+    """
+    contexts = {context.name: context for context in all_contexts(settings)}
+    context = contexts[context_name]
+    where = state_dir()
+    themes, problems = load_themes([shipped("themes"), config_dir() / "themes"])
+    log = where / "console.log"
+    try:
+        with screen_only(log):
+            app = VxtuiApp(
+                settings,
+                context,
+                opener=_open,
+                contexts=list(contexts.values()),
+                state_dir=where,
+                read_profiles=partial(entries, profile_folder(settings)),
+                profile_folder=profile_folder(settings),
+                themes=themes,
+                read_only=read_only or settings.read_only,
+                snapshot=SnapshotFile(where, context.name).load(),
+            )
+            for problem in problems:
+                app.journal.add("error", problem)
+            app.run()
+    except NoTerminal as error:
+        sys.stderr.write(f"vxtui: {error}. The verbs work without one: vxtui jobs, vxtui --help.\n")
+        return 2
+    if app.return_code:
+        sys.stderr.write(f"vxtui ended by an error of its own; what happened is in {log}\n")
+    return app.return_code or 0

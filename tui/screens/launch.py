@@ -20,7 +20,7 @@ from tui.domain.text import plain
 from tui.screens.frame import FrameScreen
 from tui.screens.preview import PreviewScreen
 from tui.screens.work import background
-from tui.store.profiles import Parameter, Prepared, ProfileEntry, ProfileError
+from tui.store.profiles import Parameter, Prepared, ProfileEntry, ProfileError, pool_lines
 from tui.widgets.header_lines import Line
 from tui.widgets.state import glyphs
 
@@ -61,7 +61,7 @@ class LaunchScreen(FrameScreen):
 
     SCOPE = "launch"
     CSS_PATH = "launch.tcss"
-    AUTO_FOCUS = None
+    AUTO_FOCUS = ""
     BINDINGS = bindings("launch")
 
     def __init__(self, entry: ProfileEntry) -> None:
@@ -82,7 +82,7 @@ class LaunchScreen(FrameScreen):
         with VerticalScroll(id="form", can_focus=False):
             yield Field(
                 REGION,
-                self._entry.region or self.console.connection.regions[0],
+                self._region(),
                 "where it runs",
                 self.console.connection.regions,
             )
@@ -91,6 +91,11 @@ class LaunchScreen(FrameScreen):
             yield Static("", id="shape", markup=False)
             yield Static("", id="problems", markup=False)
             yield Static("", id="answer", markup=False)
+
+    def _region(self) -> str:
+        """Where it goes unless the user says otherwise; empty where a parameter of the profile decides."""
+        own = self._entry.region
+        return "" if "${" in own else own or self.console.connection.regions[0]
 
     def on_mount(self) -> None:
         self._prepare()
@@ -118,7 +123,7 @@ class LaunchScreen(FrameScreen):
     def _shape(self) -> Content:
         if self._prepared is None:
             return Content("")
-        lines = [Content(plain(line)) for line in self._prepared.pools]
+        lines = [Content(plain(line)) for line in pool_lines(self._prepared.custom_job)]
         return Content("\n").join(lines)
 
     def top_line(self) -> Line:
@@ -180,6 +185,10 @@ class LaunchScreen(FrameScreen):
         self.query_one("#answer", Static).update(Content("\n").join(lines))
         self.refresh_frame()
 
+    def action_next(self) -> None:
+        """Type into the next value."""
+        self.focus_next(Input)
+
     def action_preview(self) -> None:
         """The exact request with these values."""
         if self._prepared is not None:
@@ -198,4 +207,4 @@ class LaunchScreen(FrameScreen):
 
 def _words(parameter: Parameter) -> str:
     choices = " | ".join(parameter.choices)
-    return "  ".join(part for part in (choices or parameter.kind, parameter.description) if part)
+    return "  ".join(part for part in (parameter.description, choices or parameter.kind) if part)

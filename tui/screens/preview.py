@@ -28,6 +28,7 @@ class PreviewScreen(FrameScreen):
     """Scrolls; `j` turns between YAML and JSON, `y` copies."""
 
     SCOPE = "preview"
+    CSS_PATH = "preview.tcss"
     BINDINGS = bindings("preview")
 
     def __init__(self, title: str, path: str, request: Mapping[str, Any]) -> None:

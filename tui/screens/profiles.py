@@ -75,7 +75,7 @@ class ProfilesScreen(ListScreen):
         table.show([e.key for e in found], {e.key: self._cells(e) for e in found})
         table.display = bool(found)
         if found:
-            notice.hide()
+            self._say_problem()
         elif self._entries:
             notice.tell("No profile matches this filter.", "", "esc clears it")
         elif self._loaded:
@@ -84,9 +84,18 @@ class ProfilesScreen(ListScreen):
             notice.tell("Reading profiles…")
         self.refresh_frame()
 
+    @on(Table.Moved)
+    def _say_problem(self) -> None:
+        """The whole problem of the profile under the cursor, which a cell has no room for."""
+        entry, notice = self.current, self.query_one(Notice)
+        if entry is not None and entry.problem and self.table.keys:
+            notice.tell(f"{entry.name} is not valid", entry.problem, "e edits it", bad=True, alone=False)
+        elif self.table.keys:
+            notice.hide()
+
     def _cells(self, entry: ProfileEntry) -> Cells:
         text = (
-            Content.styled(plain(entry.problem), "$text-error")
+            Content.styled(plain(entry.problem.replace(f"{entry.path}:", "line ")), "$text-error")
             if entry.problem
             else Content.styled(plain(entry.description), "$text-muted")
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -55,6 +56,9 @@ class Connection:
         self._on_jobs = on_jobs
         self._on_link = on_link
         self._snapshot_at: datetime | None = None
+        self._running = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     # What is known
 
@@ -94,6 +98,8 @@ class Connection:
 
     async def run(self) -> None:
         """Connect and read until cancelled; ends after saying why where there is no connection."""
+        self._running += 1
+        self._idle.clear()
         self._tell(Link(LinkState.CONNECTING, self.clock()))
         backend: Backend | None = None
         try:
@@ -109,9 +115,19 @@ class Connection:
                 LOG.error("the connection to %s failed", self.context.name, exc_info=error)
             self._tell(Link(LinkState.FAILED, self.clock(), broken(error)))
         finally:
-            self.session, self.poller = None, None
+            # A later run may be under way already, with a session of its own.
+            if self.session is not None and self.session.backend is backend:
+                self.session, self.poller = None, None
             if backend is not None:
                 await backend.aclose()
+            self._running -= 1
+            if not self._running:
+                self._idle.set()
+
+    async def closed(self, seconds: float = 3.0) -> None:
+        """Wait until what was opened is closed, at most so long; `run` has been cancelled before."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), seconds)
 
     def again(self) -> bool:
         """Read now; False where there is no connection and `run` has to start anew."""

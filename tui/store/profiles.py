@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tui.config import Context
+from tui.domain.catalog import ACCELERATOR_SHORT
 
 
 class ProfileError(Exception):
@@ -78,3 +79,27 @@ class ProfileEntry:
         with target.open("xb") as file:
             file.write(self.path.read_bytes())
         return target
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    kind = str(machine.get("acceleratorType", ""))
+    count = int(machine.get("acceleratorCount", 0) or 0)
+    return f"{count} {ACCELERATOR_SHORT.get(kind, kind)}" if count else str(machine.get("machineType", ""))
+
+
+def pool_lines(custom_job: Mapping[str, Any]) -> tuple[str, ...]:
+    """A request's worker pools and scheduling in words, one line each."""
+    lines = []
+    for position, pool in enumerate(custom_job.get("jobSpec", {}).get("workerPoolSpecs", [])):
+        if not pool or not pool.get("replicaCount"):
+            continue
+        machine = pool.get("machineSpec", {})
+        what = pool.get("containerSpec", {}).get("imageUri") or "Python package"
+        gpus = f"  {_machine(machine)}" if machine.get("acceleratorCount") else ""
+        lines.append(
+            f"pool {position}  {pool['replicaCount']} × {machine.get('machineType', '')}{gpus}  {what}"
+        )
+    scheduling = custom_job.get("jobSpec", {}).get("scheduling", {})
+    if scheduling:
+        lines.append("scheduling  " + "  ".join(f"{key} {value}" for key, value in scheduling.items()))
+    return tuple(lines)

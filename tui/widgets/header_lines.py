@@ -12,7 +12,11 @@ Line = tuple[Content, Content]
 
 
 def spread(left: Content, right: Content, width: int) -> Content:
-    """`left` at the left edge, `right` at the right one; the left gives way where both don't fit."""
+    """`left` at the left edge, `right` at the right one.
+
+    Where both don't fit, a right part of more than a third gives way first, then the left one.
+    """
+    right = right.truncate(max(width // 3, width - left.cell_length - 1), ellipsis=True)
     room = width - right.cell_length - (1 if right else 0)
     if room < 8:
         return left.truncate(width, ellipsis=True, pad=True)

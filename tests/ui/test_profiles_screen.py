@@ -1,0 +1,270 @@
+"""Profiles by keys: list, preview, launch exactly once, duplicate, edit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from textual.pilot import Pilot
+from textual.widgets import Input, Static
+
+from tests.ui.double import MemoryBackend
+from tests.ui.test_jobs_screen import footer, lines, opened, said, table, until
+from tui.app import VxtuiApp
+from tui.backends.base import InvalidRequest, LaunchRequest, Unavailable
+from tui.domain.job import Job
+from tui.screens.jobs import JobsScreen
+from tui.screens.launch import LaunchScreen
+from tui.screens.preview import PreviewScreen
+from tui.screens.profiles import ProfilesScreen
+from tui.screens.prompt import PromptScreen
+from tui.store.library import entries
+from tui.widgets.notice import Notice
+
+
+@asynccontextmanager
+async def profiles(
+    backend: MemoryBackend, where: Path, monkeypatch: pytest.MonkeyPatch, **more: Any
+) -> AsyncIterator[tuple[VxtuiApp, Pilot[Any], list[str]]]:
+    """The profiles screen, and the jobs that are opened from it."""
+    reader = partial(entries, where / "profiles")
+    async with opened(backend, where, read_profiles=reader, **more) as (app, pilot):
+        went: list[str] = []
+        monkeypatch.setattr(app, "open_job", went.append)
+        await pilot.press("2")
+        await until(pilot, lambda: table(app).keys, "the profiles")
+        yield app, pilot, went
+
+
+async def choose(app: VxtuiApp, pilot: Pilot[Any], name: str) -> None:
+    entry = next(e for e in app.profiles if e.name == name)
+    table(app).move_to(entry.key)
+    await pilot.pause()
+
+
+def text(app: VxtuiApp, selector: str) -> str:
+    return str(app.screen.query_one(selector, Static).content)
+
+
+async def test_ready_made_profiles_are_listed_and_valid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with profiles(MemoryBackend(), tmp_path, monkeypatch) as (app, _, _):
+        names = {e.name for e in app.profiles}
+        assert {"local-1node", "local-2node", "l4-1node", "a100-4node-spot"} <= names
+        assert not [e.problem for e in app.profiles if e.problem]
+        rows = "\n".join(table(app).render_line(y).text for y in range(8))
+        assert "local-2node" in rows and "vxtui" in rows
+
+
+async def test_an_invalid_profile_says_why_and_cant_be_launched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "profiles"
+    folder.mkdir()
+    (folder / "bad.yaml").write_text("displayName: x\njobSpec: {workerPoolSpcs: []}\n")
+    (folder / "worse.yaml").write_text("a: [\x1b[2J")
+    async with profiles(MemoryBackend(), tmp_path, monkeypatch) as (app, pilot, _):
+        await choose(app, pilot, "bad")
+        assert "2 not valid" in lines(app) and "launch" not in footer(app)
+        assert "workerPoolSpcs" in str(app.screen.query_one(Notice).content)
+        await pilot.press("l")
+        await pilot.press("enter")
+        assert isinstance(app.screen, ProfilesScreen) and "bad is not valid" in said(app)
+        await choose(app, pilot, "worse")
+        assert "\x1b" not in str(app.screen.query_one(Notice).content)
+        await choose(app, pilot, "local-2node")
+        assert not app.screen.query_one(Notice).display
+
+
+async def test_preview_shows_the_exact_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with profiles(MemoryBackend(), tmp_path, monkeypatch) as (app, pilot, _):
+        await choose(app, pilot, "local-2node")
+        await pilot.press("v")
+        screen = app.screen
+        assert isinstance(screen, PreviewScreen)
+        assert "/v1/projects/p/locations/us-central1/customJobs" in lines(app)
+        request = yaml.safe_load(screen.text)
+        assert request["displayName"] == "local-2node"
+        assert len(request["jobSpec"]["workerPoolSpecs"]) == 2 and "${" not in screen.text
+        await pilot.press("j")
+        assert yaml.safe_load(screen.text) == request and screen.text.startswith("{")
+        await pilot.press("y")
+        assert app.clipboard == screen.text
+        await pilot.press("escape")
+        assert isinstance(app.screen, ProfilesScreen)
+
+
+async def test_launch_sends_what_was_typed_and_opens_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = MemoryBackend(regions=("us-central1", "europe-west4"))
+    async with profiles(backend, tmp_path, monkeypatch) as (app, pilot, went):
+        await choose(app, pilot, "local-2node")
+        await pilot.press("l")
+        assert isinstance(app.screen, LaunchScreen) and "Launch local-2node" in lines(app)
+        assert "price     not known yet" in text(app, "#problems") and "pool 1" in text(app, "#shape")
+        await pilot.press("tab")
+        app.screen.query(Input).first().value = "europe-west4"
+        await pilot.press("tab", *"77", "enter")
+        await until(pilot, lambda: went, "the job's screen")
+        (request,) = backend.created
+        assert request.region == "europe-west4"
+        assert "--steps=77" in str(request.custom_job) and "${" not in str(request.custom_job)
+        assert went == [next(iter(backend.jobs))] and isinstance(app.screen, JobsScreen)
+        assert "Launched" in app.journal.events[-1].text
+
+
+class SlowCreate(MemoryBackend):
+    """Answers a create only when told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = asyncio.Event()
+        self.asked = 0
+
+    async def create_job(self, request: LaunchRequest) -> Job:
+        self.asked += 1
+        await self.go.wait()
+        return await super().create_job(request)
+
+
+async def test_a_held_key_launches_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = SlowCreate()
+    async with profiles(backend, tmp_path, monkeypatch) as (app, pilot, went):
+        await choose(app, pilot, "local-2node")
+        await pilot.press("l")
+        await pilot.press(*["enter"] * 12)
+        await until(pilot, lambda: backend.asked, "the create")
+        await pilot.press("escape", "enter")
+        assert isinstance(app.screen, LaunchScreen) and "Launching" in text(app, "#answer")
+        backend.go.set()
+        await pilot.press("enter", "enter")
+        await until(pilot, lambda: went, "the job's screen")
+        await pilot.press("enter")
+        assert backend.asked == 1 and len(backend.created) == 1
+
+
+async def test_a_held_key_does_not_repeat_a_launch_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = MemoryBackend()
+    async with profiles(backend, tmp_path, monkeypatch) as (app, pilot, went):
+        tries: list[Mapping[str, Any]] = []
+
+        async def refuse(request: LaunchRequest) -> Job:
+            tries.append(request.custom_job)
+            raise Unavailable("no answer; [/] whether it was created is not known", fix="look at the jobs")
+
+        monkeypatch.setattr(backend, "create_job", refuse)
+        await choose(app, pilot, "local-2node")
+        await pilot.press("l", "enter")
+        await until(pilot, lambda: "not known" in text(app, "#answer"), "the answer")
+        await pilot.press(*["enter"] * 6)
+        assert len(tries) == 1 and "look at the jobs" in text(app, "#answer") and not went
+        await pilot.pause(1.1)
+        await pilot.press("enter")
+        await until(pilot, lambda: len(tries) == 2, "a second try, asked for anew")
+
+
+async def test_what_the_service_refuses_is_shown_by_field(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = MemoryBackend()
+    async with profiles(backend, tmp_path, monkeypatch) as (app, pilot, _):
+        await choose(app, pilot, "local-2node")
+        await pilot.press("l")
+        backend.error = InvalidRequest("not valid", fields={"job_spec.scheduling": "too long"})
+        await pilot.press("enter")
+        await until(pilot, lambda: "job_spec.scheduling: too long" in text(app, "#answer"), "the field")
+
+
+async def test_a_wrong_value_is_said_at_once_and_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = MemoryBackend()
+    async with profiles(backend, tmp_path, monkeypatch) as (app, pilot, _):
+        await choose(app, pilot, "local-2node")
+        await pilot.press("l", "tab", "tab", *"many")
+        assert "whole number" in text(app, "#problems")
+        await pilot.press("enter")
+        assert not backend.created and "Can't be launched" in said(app)
+        await pilot.press("escape")
+        assert isinstance(app.screen, LaunchScreen) and app.screen.focused is None
+        await pilot.press("escape")
+        assert isinstance(app.screen, ProfilesScreen)
+
+
+async def test_read_only_launches_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = MemoryBackend()
+    async with profiles(backend, tmp_path, monkeypatch, read_only=True) as (app, pilot, _):
+        await choose(app, pilot, "local-2node")
+        await pilot.press("l")
+        assert isinstance(app.screen, ProfilesScreen) and "Read-only" in said(app)
+        await pilot.press("colon", *"launch local-2node", "enter")
+        assert not backend.created and not isinstance(app.screen, LaunchScreen)
+
+
+async def test_launch_by_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with profiles(MemoryBackend(), tmp_path, monkeypatch) as (app, pilot, _):
+        await pilot.press("1", "colon", *"launch local-1", "enter")
+        await until(pilot, lambda: isinstance(app.screen, LaunchScreen), "the launch screen")
+        assert "Launch local-1node" in lines(app)
+
+
+async def test_duplicate_asks_the_name_and_writes_over_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with profiles(MemoryBackend(), tmp_path, monkeypatch) as (app, pilot, _):
+        await choose(app, pilot, "local-1node")
+        await pilot.press("d")
+        assert isinstance(app.screen, PromptScreen)
+        line = app.screen.query_one(Input)
+        line.value = "../evil"
+        await pilot.press("enter")
+        assert isinstance(app.screen, PromptScreen) and "letters" in text(app, "#problem")
+        line.value = "mine"
+        await pilot.press("enter")
+        copy = tmp_path / "profiles" / "mine.yaml"
+        await until(pilot, copy.exists, "the copy")
+        await until(pilot, lambda: table(app).cursor == str(copy), "the cursor on it")
+        before = copy.read_text()
+        await pilot.press("d")
+        app.screen.query_one(Input).value = "mine"
+        await pilot.press("enter")
+        assert isinstance(app.screen, PromptScreen) and "already" in text(app, "#problem")
+        assert copy.read_text() == before
+
+
+async def test_edit_opens_the_users_own_file_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "profiles"
+    folder.mkdir()
+    async with profiles(MemoryBackend(), tmp_path, monkeypatch) as (app, pilot, _):
+        await choose(app, pilot, "local-1node")
+        await pilot.press("e")
+        assert "d makes a copy" in said(app)
+        own = folder / "own.yaml"
+        own.write_text(app.profiles[0].path.read_text())
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: str(own) in table(app).keys, "the new file")
+        await choose(app, pilot, "own")
+        started: list[list[str]] = []
+        monkeypatch.setenv("EDITOR", "my-editor -w")
+        monkeypatch.delenv("VISUAL", raising=False)
+        monkeypatch.setattr("subprocess.run", lambda argv, **_: started.append(argv))
+        # The pilot's terminal can't be suspended; the real one is driven in the test of the main job.
+        monkeypatch.setattr(app, "suspend", _nothing)
+        await pilot.press("e")
+        assert started == [["my-editor", "-w", str(own)]]
+
+
+class _nothing:
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
