@@ -1,104 +1,193 @@
-"""Plain protobuf of the services to domain objects."""
+"""Plain protobuf of Vertex AI and Logging into domain objects, and back for a create.
+
+Reads `Type.pb(message)`: 8 to 20 times cheaper than the clients' own wrappers (client facts, 'Throughput').
+"""
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from google.cloud.aiplatform_v1.types import accelerator_type, job_state
-from google.cloud.aiplatform_v1.types.custom_job import Scheduling
-from google.protobuf import json_format
+from google.cloud.aiplatform_v1.types.accelerator_type import AcceleratorType
+from google.cloud.aiplatform_v1.types.custom_job import CustomJob, Scheduling
+from google.cloud.aiplatform_v1.types.job_state import JobState as NativeState
+from google.cloud.logging_v2.types.log_entry import LogEntry as LogEntryMessage
+from google.protobuf import json_format, struct_pb2, timestamp_pb2
 
-from tui.domain import catalog
+from tui.backends.base import InvalidRequest
+from tui.domain.catalog import REDUCTION_SERVER
 from tui.domain.entry import LogEntry, Severity
 from tui.domain.job import Job, JobError, WorkerPool, infer_replicas
 from tui.domain.states import from_vertex
 
+CustomJobPb = CustomJob.pb()
+LogEntryPb = LogEntryMessage.pb()
+LIST_FIELDS = (
+    "name",
+    "display_name",
+    "state",
+    "create_time",
+    "start_time",
+    "end_time",
+    "update_time",
+    "labels",
+    "error",
+    "job_spec",
+)
+"""What a list has to say of a job. Pools need the whole spec: whether a nested path would be accepted is
+not known (vertex facts 15.11)."""
 
-def moment(stamp: Any) -> datetime:
-    """A Timestamp in UTC, to the microsecond."""
-    return datetime.fromtimestamp(stamp.seconds, UTC) + timedelta(microseconds=stamp.nanos // 1000)
+
+def _names(enum: Any) -> dict[int, str]:
+    return {member.value: member.name for member in enum}
 
 
-def _when(pb: Any, field: str) -> datetime | None:
-    return moment(getattr(pb, field)) if pb.HasField(field) else None
+_STATES = _names(NativeState)
+_ACCELERATORS = {number: name for number, name in _names(AcceleratorType).items() if number}
+_STRATEGIES = {**_names(Scheduling.Strategy), 0: "STANDARD"}
+_SEVERITIES = {severity.value: severity for severity in Severity}
+_EXACT = 2**53
 
 
-def pool(position: int, pb: Any) -> WorkerPool:
-    """One worker pool; an empty message is a skipped position."""
-    machine = pb.machine_spec
-    container = pb.HasField("container_spec")
-    image = pb.container_spec.image_uri if container else pb.python_package_spec.executor_image_uri
-    kind = machine.accelerator_type
-    return WorkerPool(
-        position,
-        int(pb.replica_count),
-        machine.machine_type,
-        accelerator_type.AcceleratorType(kind).name if kind else "",
-        machine.accelerator_count,
-        image,
-        catalog.REDUCTION_SERVER in image,
-    )
+def moment(message: Any, field: str) -> datetime | None:
+    """A Timestamp field as an aware datetime; `None` where it is not set or out of range."""
+    if not message.HasField(field):
+        return None
+    return _datetime(getattr(message, field))
+
+
+def _datetime(value: timestamp_pb2.Timestamp) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(value.seconds, UTC).replace(microsecond=value.nanos // 1000)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def region_of(name: str) -> str:
+    """The location in a full resource name, or an empty text."""
+    parts = name.split("/")
+    return parts[3] if len(parts) > 3 and parts[2] == "locations" else ""
 
 
 def job(pb: Any, context: str) -> Job:
-    """A CustomJob; the region is the one in its name."""
-    native = _enum(job_state.JobState, pb.state)
+    """A CustomJob message as a domain job."""
+    native = _STATES.get(pb.state, str(pb.state))
     state = from_vertex(native)
-    error = JobError(pb.error.code, pb.error.message) if pb.HasField("error") else None
-    pools = tuple(pool(i, p) for i, p in enumerate(pb.job_spec.worker_pool_specs))
+    pools = tuple(_pool(position, spec) for position, spec in enumerate(pb.job_spec.worker_pool_specs))
+    error = None
+    if pb.HasField("error") and (pb.error.code or pb.error.message):
+        error = JobError(pb.error.code, pb.error.message)
     scheduling = pb.job_spec.scheduling
-    strategy = _enum(Scheduling.Strategy, scheduling.strategy)
-    parts = pb.name.split("/")
+    timeout = None
+    if scheduling.HasField("timeout"):
+        timeout = timedelta(seconds=scheduling.timeout.seconds, microseconds=scheduling.timeout.nanos // 1000)
     return Job(
         name=pb.name,
-        id=parts[-1],
+        id=pb.name.rsplit("/", 1)[-1],
         display_name=pb.display_name,
         state=state,
         native_state=native,
         context=context,
-        region=parts[3] if len(parts) > 3 else "",
-        create_time=_when(pb, "create_time"),
-        start_time=_when(pb, "start_time"),
-        end_time=_when(pb, "end_time"),
-        update_time=_when(pb, "update_time"),
+        region=region_of(pb.name),
+        create_time=moment(pb, "create_time"),
+        start_time=moment(pb, "start_time"),
+        end_time=moment(pb, "end_time"),
+        update_time=moment(pb, "update_time"),
         labels=dict(pb.labels),
         error=error,
         pools=pools,
-        strategy="STANDARD" if strategy == "STRATEGY_UNSPECIFIED" else strategy,
-        timeout=timedelta(seconds=scheduling.timeout.seconds) if scheduling.HasField("timeout") else None,
+        strategy=_STRATEGIES.get(scheduling.strategy, str(scheduling.strategy)),
+        timeout=timeout,
         replicas=infer_replicas(pools, state, error),
         web_access_uris=dict(pb.web_access_uris),
     )
 
 
-def _enum(kind: Any, value: int) -> str:
-    """The name of an enum value; a number from the future stays a number."""
+def _pool(position: int, spec: Any) -> WorkerPool:
+    machine = spec.machine_spec
+    kind = machine.accelerator_type
+    image = spec.container_spec.image_uri or spec.python_package_spec.executor_image_uri
+    return WorkerPool(
+        position,
+        max(0, spec.replica_count),
+        machine.machine_type,
+        _ACCELERATORS.get(kind, str(kind) if kind else ""),
+        machine.accelerator_count,
+        image,
+        REDUCTION_SERVER in image,
+    )
+
+
+def job_dict(pb: Any) -> dict[str, Any]:
+    """The resource in REST form: camelCase, enums by name, int64 as strings (vertex facts 1.11)."""
+    found: dict[str, Any] = json_format.MessageToDict(pb, use_integers_for_enums=False)
+    return found
+
+
+def job_message(resource: Mapping[str, Any]) -> Any:
+    """A CustomJob message from its REST form.
+
+    Raises:
+        InvalidRequest: naming the field that does not fit.
+    """
+    message = CustomJobPb()
     try:
-        return str(kind(value).name)
-    except ValueError:
-        return str(value)
+        json_format.ParseDict(dict(resource), message)
+    except json_format.ParseError as error:
+        raise InvalidRequest(
+            f"The job does not have the form of a Vertex AI custom job: {error}",
+            fix="Correct the profile's jobSpec; `gcloud ai custom-jobs create --config` takes the same form.",
+        ) from error
+    return message
 
 
 def entry(pb: Any) -> LogEntry:
-    """A LogEntry of an ml_job. The message of a JSON line is its `message`, else the line itself."""
+    """A LogEntry message as a domain entry.
+
+    `message` is the text payload, the `message` of a structured one, or that one whole as JSON.
+    """
+    at = moment(pb, "timestamp") or moment(pb, "receive_timestamp") or datetime.fromtimestamp(0, UTC)
     labels = pb.resource.labels
-    payload = None
-    if pb.HasField("json_payload"):
-        payload = json_format.MessageToDict(pb.json_payload)
-        message = str(payload.get("message", "")) or json_format.MessageToJson(pb.json_payload, indent=None)
-    else:
-        message = pb.text_payload
-    try:
-        severity = Severity(pb.severity)
-    except ValueError:
-        severity = Severity.DEFAULT
+    payload: dict[str, Any] | None = None
+    kind = pb.WhichOneof("payload")
+    text = ""
+    if kind == "text_payload":
+        text = pb.text_payload
+    elif kind == "json_payload":
+        payload = plain_struct(pb.json_payload)
+        said = payload.get("message")
+        text = said if isinstance(said, str) else json.dumps(payload, ensure_ascii=False)
+    elif kind == "proto_payload":
+        text = f"({pb.proto_payload.type_url.rsplit('/', 1)[-1]})"
     return LogEntry(
-        moment(pb.timestamp),
+        at,
         pb.insert_id,
-        labels.get("task_name", "") or "unknown",
-        severity,
-        message,
+        labels.get("task_name", ""),
+        _SEVERITIES.get(pb.severity, Severity.DEFAULT),
+        text,
         payload,
         labels.get("job_id", ""),
     )
+
+
+def plain_struct(struct: struct_pb2.Struct) -> dict[str, Any]:
+    """A Struct as Python values. Whole numbers become `int` again: on the wire all are doubles."""
+    return {name: _plain_value(value) for name, value in struct.fields.items()}
+
+
+def _plain_value(value: struct_pb2.Value) -> Any:
+    kind = value.WhichOneof("kind")
+    if kind == "number_value":
+        number = value.number_value
+        whole = math.isfinite(number) and number.is_integer() and abs(number) < _EXACT
+        return int(number) if whole else number
+    if kind == "struct_value":
+        return plain_struct(value.struct_value)
+    if kind == "list_value":
+        return [_plain_value(item) for item in value.list_value.values]
+    if kind in {None, "null_value"}:
+        return None
+    return getattr(value, kind)

@@ -1,211 +1,320 @@
-"""Custom jobs: list, find, create exactly once, cancel, delete."""
+"""Custom jobs: list, find, read, create exactly once, cancel, delete."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 from google.cloud.aiplatform_v1.types import custom_job, job_service
-from google.protobuf import field_mask_pb2, json_format
+from google.longrunning import operations_pb2
 
-from tui.backends import base
+from tui.backends.base import (
+    BackendError,
+    ContextInfo,
+    FailedPrecondition,
+    InvalidRequest,
+    JobPage,
+    LaunchRequest,
+    NotFound,
+    Unavailable,
+)
 from tui.backends.vertex import convert
-from tui.backends.vertex.calls import TIMEOUT, once, read
-from tui.backends.vertex.clients import Clients
-from tui.backends.vertex.log_filter import quote
+from tui.backends.vertex.channels import Clients
+from tui.backends.vertex.errors import from_status
+from tui.backends.vertex.filters import quote
 from tui.domain.job import Job
+from tui.domain.states import JobState
 
-LAUNCH_LABEL = "vxtui-launch"
 PAGE = 100
-PARALLEL = 8
-MASK = (
-    "name", "display_name", "state", "create_time", "start_time", "end_time", "update_time", "labels",
-    "error", "job_spec",
-)  # fmt: skip
-"""Top-level fields only: whether the service takes nested paths is not known (vertex facts 2.2)."""
-_CREATE_TIMEOUT = 60.0
-_ANYWHERE = "-"
+"""Jobs a page: larger ones are not documented for this API (vertex facts 2.2)."""
+AT_ONCE = 8
+"""Regions read at the same time."""
+LAUNCH_LABEL = "vxtui-launch"
+CREATE_TIMEOUT = 60.0
+LOOK_AGAIN = (0.5, 1.0, 2.0, 4.0)
+"""Seconds between the looks for a job whose create got no reply."""
+DELETE_SECONDS = 120.0
+
+_NAME = re.compile(r"projects/[^/]+/locations/([^/]+)/customJobs/[^/]+")
 
 
 class Jobs:
-    """JobService of one project over its regions."""
+    """JobService of one context's project and regions."""
 
-    def __init__(self, clients: Clients, project: str, regions: tuple[str, ...], context: str) -> None:
+    def __init__(self, info: ContextInfo, clients: Clients) -> None:
+        self._info = info
         self._clients = clients
-        self._project = project
-        self._regions = regions
-        self._context = context
+        self._call = clients.caller
+        self._regions_seen: set[str] = set(info.regions)
 
-    def _client(self, region: str) -> Any:
-        """The client of a region; an endpoint for all regions serves any."""
-        client = self._clients.jobs.get(region) or self._clients.jobs.get(_ANYWHERE)
-        if client is None:
-            known = ", ".join(self._clients.jobs)
-            raise base.NotFound(
-                f"The context has no region {region}; it has {known}.",
-                fix="Add the region to the context in the configuration.",
-            )
-        return client
+    # Read
 
-    def _client_of(self, name: str) -> Any:
-        parts = name.split("/")
-        if len(parts) != 6 or parts[4] != "customJobs":
-            raise base.NotFound(f"{name} is not the name of a custom job.")
-        return self._client(parts[3])
+    async def pages(self, filter: str = "") -> AsyncGenerator[JobPage, None]:
+        """Pages of all regions as they arrive; a region that fails is a page with its error."""
+        if self._clients.endpoint.all_regions:
+            async for page in self._list_everywhere(filter):
+                yield page
+            return
+        pages: asyncio.Queue[JobPage | None] = asyncio.Queue(maxsize=AT_ONCE * 2)
+        gate = asyncio.Semaphore(AT_ONCE)
 
-    async def pages(self, filter_: str) -> AsyncIterator[base.JobPage]:
-        """Pages of all regions as they come."""
-        queue: asyncio.Queue[base.JobPage | None] = asyncio.Queue()
-        gate = asyncio.Semaphore(PARALLEL)
+        async def read(region: str) -> None:
+            async with gate:
+                try:
+                    async for jobs in self._region_pages(region, filter):
+                        await pages.put(JobPage(region, jobs, read_at=datetime.now(UTC)))
+                except BackendError as error:
+                    await pages.put(JobPage(region, error=error))
+            await pages.put(None)
 
-        async def one(region: str) -> None:
-            try:
-                async with gate:
-                    async for page in self._region_pages(region, filter_):
-                        await queue.put(page)
-            except base.BackendError as error:
-                await queue.put(base.JobPage(region, error=error, read_at=datetime.now(UTC)))
-            finally:
-                await queue.put(None)
-
-        tasks = [asyncio.create_task(one(r), name=f"list jobs of {r}") for r in self._regions]
+        tasks = [asyncio.create_task(read(region)) for region in self._info.regions]
         try:
-            left = len(tasks)
-            while left:
-                page = await queue.get()
-                if page is None:
-                    left -= 1
+            waiting = len(tasks)
+            while waiting:
+                found = await pages.get()
+                if found is None:
+                    waiting -= 1
                 else:
-                    yield page
+                    yield found
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _region_pages(self, region: str, filter_: str) -> AsyncIterator[base.JobPage]:
-        client, token = self._client(region), ""
-        what = f"list the jobs of {'this machine' if region == _ANYWHERE else region}"
+    async def _list_everywhere(self, filter: str) -> AsyncGenerator[JobPage, None]:
+        """One listing over all locations, told as if it were one for each region."""
+        try:
+            async for jobs in self._region_pages("-", filter):
+                by_region: dict[str, list[Job]] = {}
+                for job in jobs:
+                    by_region.setdefault(job.region, []).append(job)
+                self._regions_seen.update(by_region)
+                for region, found in by_region.items():
+                    yield JobPage(region, tuple(found), read_at=datetime.now(UTC))
+        except BackendError as error:
+            for region in self._info.regions:
+                yield JobPage(region, error=error)
+            return
+        # Without jobs a region gives no page above; it has been read all the same.
+        for region in sorted(self._regions_seen):
+            yield JobPage(region, read_at=datetime.now(UTC))
+
+    async def _region_pages(self, region: str, filter: str) -> AsyncIterator[tuple[Job, ...]]:
+        token = ""
         while True:
-            request = job_service.ListCustomJobsRequest(
-                parent=f"projects/{self._project}/locations/{region}",
-                filter=filter_,
-                page_size=PAGE,
-                page_token=token,
-                read_mask=field_mask_pb2.FieldMask(paths=MASK),
-            )
-            pager = await read(
-                what, partial(client.list_custom_jobs, request=request, retry=None, timeout=TIMEOUT)
-            )
-            response = job_service.ListCustomJobsResponse.pb(next(iter([p async for p in _first(pager)])))
-            found = tuple(convert.job(pb, self._context) for pb in response.custom_jobs)
-            yield base.JobPage(region, found, read_at=datetime.now(UTC))
-            token = response.next_page_token
+            reply = await self._page(region, filter, token)
+            yield tuple(convert.job(pb, self._info.name) for pb in reply.custom_jobs)
+            token = reply.next_page_token
             if not token:
                 return
 
-    async def get(self, name: str) -> Any:
-        """The plain CustomJob message."""
-        client = self._client_of(name)
-        answer = await read(
-            f"read the job {name.rsplit('/', maxsplit=1)[-1]}",
-            lambda: client.get_custom_job(name=name, retry=None, timeout=TIMEOUT),
+    async def _page(self, region: str, filter: str, token: str) -> Any:
+        request = job_service.ListCustomJobsRequest(
+            parent=self._parent(region),
+            filter=filter,
+            page_size=PAGE,
+            page_token=token,
+            read_mask={"paths": list(convert.LIST_FIELDS)},
         )
-        return custom_job.CustomJob.pb(answer)
+
+        async def send(seconds: float) -> Any:
+            pager = await self._clients.jobs(region).list_custom_jobs(request, retry=None, timeout=seconds)
+            # The first page only: each further one is a call of its own, with its own retries.
+            async for page in pager.pages:
+                return job_service.ListCustomJobsResponse.pb(page)
+            return job_service.ListCustomJobsResponse.pb()()
+
+        where = "every region" if region == "-" else region
+        return await self._call.read(f"list the jobs of {where}", send)
+
+    async def get(self, name: str) -> Job:
+        return convert.job(await self._get(name), self._info.name)
+
+    async def spec(self, name: str) -> dict[str, Any]:
+        return convert.job_dict(await self._get(name))
+
+    async def _get(self, name: str) -> Any:
+        region = region_of(name)
+
+        async def send(seconds: float) -> Any:
+            found = await self._clients.jobs(region).get_custom_job(name=name, retry=None, timeout=seconds)
+            return custom_job.CustomJob.pb(found)
+
+        return await self._call.read(f"read the job {name}", send)
 
     async def find(self, reference: str) -> list[Job]:
-        """By full name, id or display name, over all regions."""
-        if reference.startswith("projects/"):
-            try:
-                return [convert.job(await self.get(reference), self._context)]
-            except base.NotFound:
-                return []
-        found: list[Job] = []
-        errors: list[base.BackendError] = []
-        # An id is not a filter field, so a number is looked up by name in each region.
-        if reference.isdigit():
+        """By full name, by id, else by display name; over all regions."""
+        if _NAME.fullmatch(reference):
+            return await self._get_all([reference])
+        if reference.isascii() and reference.isdigit():
             found = await self._by_id(reference)
-        if not found:
-            async for page in self.pages(f"display_name={quote(reference)}"):
-                found += page.jobs
-                errors += [page.error] if page.error else []
-        if not found and errors:
+            if found:
+                return found
+        return await self._matching(f"display_name={quote(reference)}")
+
+    async def _by_id(self, job_id: str) -> list[Job]:
+        names = [f"{self._parent(region)}/customJobs/{job_id}" for region in self._info.regions]
+        found = await self._get_all(names)
+        if found or not self._clients.endpoint.all_regions:
+            return found
+        # In another region, then; the id is not a field of the list's filter.
+        return [job for job in await self._matching("") if job.id == job_id]
+
+    async def _get_all(self, names: Sequence[str]) -> list[Job]:
+        """Those that exist. Where none was found, a region's failure counts more than its silence."""
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def one(name: str) -> Job | BackendError | None:
+            async with gate:
+                try:
+                    return await self.get(name)
+                except NotFound:
+                    return None
+                except BackendError as error:
+                    return error
+
+        answers = await asyncio.gather(*(one(name) for name in names))
+        found = [answer for answer in answers if isinstance(answer, Job)]
+        errors = [answer for answer in answers if isinstance(answer, BackendError)]
+        if errors and not found:
             raise errors[0]
         return found
 
-    async def _by_id(self, job_id: str) -> list[Job]:
-        if _ANYWHERE in self._regions:
-            return [j async for page in self.pages("") for j in page.jobs if j.id == job_id]
-        names = [f"projects/{self._project}/locations/{r}/customJobs/{job_id}" for r in self._regions]
-        answers = await asyncio.gather(*(self.get(n) for n in names), return_exceptions=True)
-        bad = [a for a in answers if isinstance(a, base.BackendError) and not isinstance(a, base.NotFound)]
-        found = [convert.job(a, self._context) for a in answers if not isinstance(a, BaseException)]
-        if bad and not found:
-            raise bad[0]
+    async def _matching(self, filter: str) -> list[Job]:
+        found: list[Job] = []
+        failed: BackendError | None = None
+        async for page in self.pages(filter):
+            found.extend(page.jobs)
+            failed = failed or page.error
+        if failed is not None and not found:
+            raise failed
         return found
 
-    async def create(self, request: base.LaunchRequest) -> Job:
-        """One job, however the reply is lost: the label tells whether it exists."""
+    # Change
+
+    async def create(self, request: LaunchRequest) -> Job:
+        """One create, ever. After a lost reply the job is looked for by its label."""
+        message = convert.job_message(request.custom_job)
         mark = secrets.token_hex(8)
-        body: Mapping[str, Any] = {
-            **request.custom_job,
-            "labels": {**request.custom_job.get("labels", {}), LAUNCH_LABEL: mark},
-        }
-        try:
-            resource = json_format.ParseDict(body, custom_job.CustomJob.pb()())
-        except json_format.ParseError as error:
-            raise base.InvalidRequest(f"The request is not a custom job: {error}") from error
-        message = custom_job.CustomJob.wrap(resource)
-        client = self._client(request.region)
-        parent = f"projects/{self._project}/locations/{request.region}"
-        try:
-            made = await once(
-                f"create the job {resource.display_name}",
-                lambda: client.create_custom_job(
-                    parent=parent, custom_job=message, retry=None, timeout=_CREATE_TIMEOUT
-                ),
-            )
-        except base.Unavailable as error:
-            found = await self._look_for(mark, request.region)
-            if found is not None:
-                return found
-            raise base.Unavailable(
-                f"{error.message} No job with this launch's label ({LAUNCH_LABEL}={mark}) was found, but the "
-                "service may still be creating it.",
-                fix="Look at the list of jobs before you launch again.",
-            ) from error
-        return convert.job(custom_job.CustomJob.pb(made), self._context)
-
-    async def _look_for(self, mark: str, region: str) -> Job | None:
-        for pause in (0.5, 1.0, 2.0):
-            await asyncio.sleep(pause)
-            try:
-                async for page in self._region_pages(region, f"labels.{LAUNCH_LABEL}={quote(mark)}"):
-                    if page.jobs:
-                        return page.jobs[0]
-            except base.BackendError:
-                continue
-        return None
-
-    async def cancel(self, name: str) -> None:
-        client = self._client_of(name)
-        await once(
-            f"cancel the job {name.rsplit('/', maxsplit=1)[-1]}",
-            lambda: client.cancel_custom_job(name=name, retry=None, timeout=TIMEOUT),
+        message.labels[LAUNCH_LABEL] = mark
+        region = request.region or self._info.regions[0]
+        create = job_service.CreateCustomJobRequest(
+            parent=self._parent(region), custom_job=custom_job.CustomJob.wrap(message)
         )
 
+        async def send(seconds: float) -> Any:
+            made = await self._clients.jobs(region).create_custom_job(create, retry=None, timeout=seconds)
+            return custom_job.CustomJob.pb(made)
+
+        what = f"create the job {message.display_name!r} in {region}"
+        try:
+            made = await self._call.once(what, send, within=CREATE_TIMEOUT)
+        except BackendError as error:
+            # These two leave open whether the service acted; every other one says that it refused.
+            if type(error) not in (Unavailable, BackendError):
+                raise
+            return await self._created(region, mark, what, error)
+        return convert.job(made, self._info.name)
+
+    async def _created(self, region: str, mark: str, what: str, lost: BackendError) -> Job:
+        """The job that a create without a reply made. Raises Unavailable saying what is known."""
+        filter = f"labels.{LAUNCH_LABEL}={quote(mark)}"
+        seen = False
+        for seconds in (0.0, *LOOK_AGAIN):
+            await asyncio.sleep(seconds)
+            try:
+                reply = await self._page(region, filter, "")
+            except BackendError:
+                continue
+            seen = True
+            if reply.custom_jobs:
+                return convert.job(reply.custom_jobs[0], self._info.name)
+        if seen:
+            raise Unavailable(
+                f"{lost.message} No job with the label {LAUNCH_LABEL}={mark} is there: "
+                "most likely nothing was created.",
+                fix=f"Look at the jobs of {region} once more, then launch again.",
+            ) from lost
+        raise Unavailable(
+            f"{lost.message} Whether the job exists is not known: the service can't be asked now.",
+            fix=f"Look for the label {LAUNCH_LABEL}={mark} in {region} before you launch again.",
+        ) from lost
+
+    async def cancel(self, name: str) -> None:
+        """Repeated after a lost reply: a second cancel asks for nothing more than the first."""
+        region = region_of(name)
+        sent = 0
+
+        async def send(seconds: float) -> None:
+            nonlocal sent
+            sent += 1
+            await self._clients.jobs(region).cancel_custom_job(name=name, retry=None, timeout=seconds)
+
+        try:
+            await self._call.read(f"cancel the job {name}", send)
+        except FailedPrecondition:
+            # The first try may have been heard, its reply lost.
+            if sent < 2 or (await self.get(name)).state not in {JobState.CANCELLING, JobState.CANCELLED}:
+                raise
+
     async def delete(self, name: str) -> None:
-        client = self._client_of(name)
-        what = f"delete the job {name.rsplit('/', maxsplit=1)[-1]}"
-        operation = await once(what, lambda: client.delete_custom_job(name=name, retry=None, timeout=TIMEOUT))
-        await once(what, lambda: operation.result(timeout=TIMEOUT))
+        """Delete and wait for the operation's end."""
+        region = region_of(name)
+        what = f"delete the job {name}"
+        sent = 0
+
+        async def send(seconds: float) -> Any:
+            nonlocal sent
+            sent += 1
+            return await self._clients.jobs(region).delete_custom_job(name=name, retry=None, timeout=seconds)
+
+        try:
+            future = await self._call.read(what, send)
+        except NotFound:
+            if sent < 2:
+                raise
+            return
+        await self._finished(region, future.operation, what)
+
+    async def _finished(self, region: str, operation: Any, what: str) -> None:
+        pause, end = 0.1, asyncio.get_running_loop().time() + DELETE_SECONDS
+        while not operation.done:
+            if asyncio.get_running_loop().time() > end:
+                raise Unavailable(
+                    f"Can't {what}: not done after {DELETE_SECONDS:.0f} s.",
+                    fix="It goes on by itself; look at the jobs again in a while.",
+                )
+            await asyncio.sleep(pause)
+            pause = min(2.0, pause * 1.7)
+            operation = await self._call.read(what, self._poll_operation(region, operation.name))
+        if operation.HasField("error"):
+            raise from_status(operation.error, what)
+
+    def _poll_operation(self, region: str, name: str) -> Callable[[float], Awaitable[Any]]:
+        async def send(seconds: float) -> Any:
+            request = operations_pb2.GetOperationRequest(name=name)
+            return await self._clients.jobs(region).get_operation(request, retry=None, timeout=seconds)
+
+        return send
+
+    def _parent(self, region: str) -> str:
+        return f"projects/{self._info.project}/locations/{region}"
 
 
-async def _first(pager: Any) -> AsyncIterator[Any]:
-    """Only the page that has come: the pager's own follow-up calls would have no timeout of ours."""
-    async for page in pager.pages:
-        yield page
-        return
+def region_of(name: str) -> str:
+    """Region of a job's full resource name.
+
+    Raises:
+        InvalidRequest: when it is not one.
+    """
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise InvalidRequest(
+            f"{name!r} is not the full name of a job.",
+            fix="Write projects/PROJECT/locations/REGION/customJobs/NUMBER.",
+        )
+    return match[1]

@@ -1,18 +1,21 @@
-"""Utilization series of a job from Cloud Monitoring."""
+"""Time series of one job's replicas (vertex facts 6)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from google.cloud.monitoring_v3.types import ListTimeSeriesRequest, common, metric_service
+from google.cloud.monitoring_v3.types import common, metric_service
+from google.protobuf import duration_pb2, timestamp_pb2
 
-from tui.backends.vertex.calls import TIMEOUT, read
-from tui.backends.vertex.clients import Clients
-from tui.backends.vertex.convert import moment
-from tui.backends.vertex.log_filter import quote
+from tui.backends.base import BackendError, ContextInfo
+from tui.backends.vertex import convert
+from tui.backends.vertex.channels import Clients
+from tui.backends.vertex.filters import job_id, quote
+from tui.backends.vertex.jobs import Jobs
 from tui.domain.job import Job
 from tui.domain.metric import (
     GPU,
@@ -25,91 +28,183 @@ from tui.domain.metric import (
     MetricsReading,
     NotMeasured,
     Series,
-)  # fmt: skip
+)
 
-WINDOW = timedelta(hours=6)
-_COUNTERS = frozenset({NET_IN, NET_OUT})
-_REPLICA_LABELS = ("replica_id", "replica", "task_name")
-_ACCELERATOR_LABELS = ("accelerator_id", "accelerator", "gpu_id")
+COUNTERS = frozenset({NET_IN, NET_OUT})
+BEFORE = timedelta(seconds=300)
+AFTER = timedelta(seconds=600)
+"""Series start late and lag: the window is wider than the job (vertex facts 6.1)."""
+MOST_POINTS = 2000
+"""Of one series: a rate is taken over longer periods rather than give more."""
+PAGE = 100_000
 
-
-async def read_metrics(
-    clients: Clients, project: str, job: Job, *, local: bool, since: datetime | None, metrics: Sequence[str]
-) -> MetricsReading:
-    """All series of `metrics` (empty: every training metric), and why the others have none."""
-    wanted = tuple(metrics) or TRAINING_METRICS
-    now = datetime.now(UTC)
-    begin = since or max(job.create_time or now - WINDOW, now - WINDOW)
-    found = await asyncio.gather(
-        *(_series(clients, project, job.id, m, begin=begin, end=now, local=local) for m in wanted)
-    )
-    series = tuple(s for group in found for s in group)
-    missing = tuple(
-        NotMeasured(metric, _why(metric, job, local=local))
-        for metric, group in zip(wanted, found, strict=True)
-        if not group
-    )
-    return MetricsReading(series, missing, now)
+_ACCELERATOR_LABELS = ("accelerator_id", "accelerator_index", "gpu_id", "accelerator")
+_REPLICA_LABELS = ("replica_id", "task_name", "replica", "replica_name", "task_id")
+_AGGREGATE = metric_service.ListTimeSeriesRequest.TimeSeriesView.FULL
 
 
-async def _series(
-    clients: Clients, project: str, job_id: str, metric: str, *, begin: datetime, end: datetime, local: bool
-) -> list[Series]:
-    request = ListTimeSeriesRequest(
-        name=f"projects/{project}",
-        filter=f'metric.type="{TRAINING_PREFIX}{metric}" AND resource.type="cloudml_job" '
-        f"AND resource.labels.job_id={quote(job_id)}",
-        interval=common.TimeInterval(start_time=begin, end_time=end),
-        view=ListTimeSeriesRequest.TimeSeriesView.FULL,
-    )
-    if metric in _COUNTERS:
-        # Counters are shown as rates; the cloud samples once a minute, the emulator every few seconds.
-        request.aggregation = common.Aggregation(
-            alignment_period={"seconds": 5 if local else 60},
-            per_series_aligner=common.Aggregation.Aligner.ALIGN_RATE,
+class Metrics:
+    """Monitoring of one context's project."""
+
+    def __init__(self, info: ContextInfo, clients: Clients, jobs: Jobs) -> None:
+        self._info = info
+        self._clients = clients
+        self._jobs = jobs
+        self._periods: dict[str, float] = {}
+
+    async def read(
+        self, name: str, *, since: datetime | None = None, metrics: Sequence[str] = ()
+    ) -> MetricsReading:
+        """All series of a job at once, one call a metric."""
+        asked = tuple(dict.fromkeys(metrics or TRAINING_METRICS))
+        now = datetime.now(UTC)
+        job = await self._jobs.get(name)
+        window = _window(job, since, now)
+        found = await asyncio.gather(*(self._series(job, metric, window) for metric in asked))
+        series = tuple(one for many in found for one in many)
+        measured = {one.metric for one in series}
+        missing = [
+            NotMeasured(metric, _reason(job, metric, now)) for metric in asked if metric not in measured
+        ]
+        return MetricsReading(series, tuple(missing), now)
+
+    async def _series(self, job: Job, metric: str, window: tuple[datetime, datetime]) -> list[Series]:
+        aggregation = None
+        if metric in COUNTERS:
+            aggregation = await self._rate(metric, window)
+        text = (
+            f'metric.type={quote(TRAINING_PREFIX + metric)} AND resource.type="cloudml_job"'
+            f" AND resource.labels.job_id={quote(job_id(job.name))}"
         )
-    pager = await read(
-        f"read {metric}",
-        lambda: clients.monitoring.list_time_series(request=request, retry=None, timeout=TIMEOUT),
-    )
+        messages = await list_series(
+            self._clients,
+            self._info.project,
+            text,
+            window,
+            what=f"read {metric} of {job.name}",
+            aggregation=aggregation,
+        )
+        return [series for pb in messages if (series := _series(metric, pb)).points]
+
+    async def _rate(self, metric: str, window: tuple[datetime, datetime]) -> dict[str, Any]:
+        """Bytes a second, over the period of the samples."""
+        sampled = await self._sample_period(metric)
+        span = (window[1] - window[0]).total_seconds()
+        period = max(math.ceil(sampled), 1, math.ceil(span / MOST_POINTS))
+        return {
+            "alignment_period": duration_pb2.Duration(seconds=period),
+            "per_series_aligner": common.Aggregation.Aligner.ALIGN_RATE,
+        }
+
+    async def _sample_period(self, metric: str) -> float:
+        """Seconds between two samples, by the metric's descriptor; asked once."""
+        if metric not in self._periods:
+            name = f"projects/{self._info.project}/metricDescriptors/{TRAINING_PREFIX}{metric}"
+
+            async def send(seconds: float) -> Any:
+                return await self._clients.monitoring().get_metric_descriptor(
+                    name=name, retry=None, timeout=seconds
+                )
+
+            usual = self._clients.endpoint.pace.sample_period
+            try:
+                descriptor = await self._clients.caller.read(f"read the descriptor of {metric}", send)
+                said = descriptor.metadata.sample_period
+                self._periods[metric] = (said.seconds + said.nanos / 1e9) or usual
+            except BackendError:
+                # The descriptor is a nicety; the series themselves say what is wrong.
+                return usual
+        return self._periods[metric]
+
+
+async def list_series(
+    clients: Clients,
+    project: str,
+    text: str,
+    window: tuple[datetime, datetime],
+    *,
+    what: str,
+    aggregation: Mapping[str, Any] | None = None,
+) -> list[Any]:
+    """Every page of a ListTimeSeries as plain protobuf."""
+    found: list[Any] = []
+    token = ""
+    while True:
+        request = metric_service.ListTimeSeriesRequest(
+            name=f"projects/{project}",
+            filter=text,
+            interval={"start_time": _timestamp(window[0]), "end_time": _timestamp(window[1])},
+            aggregation=dict(aggregation) if aggregation else None,
+            view=_AGGREGATE,
+            page_size=PAGE,
+            page_token=token,
+        )
+
+        async def send(seconds: float, request: Any = request) -> Any:
+            pager = await clients.monitoring().list_time_series(request, retry=None, timeout=seconds)
+            async for page in pager.pages:
+                return metric_service.ListTimeSeriesResponse.pb(page)
+            return metric_service.ListTimeSeriesResponse.pb()()
+
+        reply = await clients.caller.read(what, send)
+        found.extend(reply.time_series)
+        token = reply.next_page_token
+        if not token:
+            return found
+
+
+def points(pb: Any) -> list[tuple[datetime, float]]:
+    """Points of a TimeSeries message, oldest first; on the wire they are newest first."""
     found = []
-    async for page in pager.pages:
-        for pb in metric_service.ListTimeSeriesResponse.pb(page).time_series:
-            found.append(_one(metric, pb))
-    return sorted(found, key=lambda s: (s.replica, s.accelerator))
+    for point in reversed(pb.points):
+        at = convert.moment(point.interval, "end_time")
+        kind = point.value.WhichOneof("value")
+        if at is not None and kind in {"double_value", "int64_value", "bool_value"}:
+            found.append((at, float(getattr(point.value, kind))))
+    return found
 
 
-def _one(metric: str, pb: Any) -> Series:
-    labels = dict(pb.metric.labels)
-    points = tuple(
-        (moment(p.interval.end_time), _value(p.value))
-        for p in reversed(pb.points)
-    )  # fmt: skip
+def _series(metric: str, pb: Any) -> Series:
+    labels = {**pb.metric.labels, **pb.metadata.user_labels}
+    accelerator = _label(labels, _ACCELERATOR_LABELS)
     return Series(
         metric,
-        _label(labels, _REPLICA_LABELS),
-        _label(labels, _ACCELERATOR_LABELS),
-        UNITS.get(metric, pb.unit),
-        points,
+        _label(labels, _REPLICA_LABELS) or _replica_like(labels),
+        accelerator,
+        UNITS.get(metric, pb.unit or "1"),
+        tuple(points(pb)),
         tuple(sorted(labels.items())),
     )
 
 
-def _value(value: Any) -> float:
-    return float(value.double_value if value.HasField("double_value") else value.int64_value)
+def _label(labels: Mapping[str, str], names: Sequence[str]) -> str:
+    return next((labels[name] for name in names if labels.get(name)), "")
 
 
-def _label(labels: dict[str, str], names: Sequence[str]) -> str:
-    """The first of `names` that the series has; label names are not documented (vertex facts 6.2)."""
-    return next((labels[n] for n in names if n in labels), "")
+def _replica_like(labels: Mapping[str, str]) -> str:
+    """The label names are not documented (vertex facts 6.2): take the value that looks like a replica."""
+    return next((value for value in labels.values() if value.startswith("workerpool")), "")
 
 
-def _why(metric: str, job: Job, *, local: bool) -> str:
-    if metric in {GPU, GPU_MEMORY}:
-        if not job.accelerators:
-            return "no accelerator in this job"
-        if local:
-            return "no GPU answers on this machine"
+def _window(job: Job, since: datetime | None, now: datetime) -> tuple[datetime, datetime]:
+    began = job.start_time or job.create_time or now
+    start = began - BEFORE if since is None else since
+    end = now if job.end_time is None else min(now, job.end_time + AFTER)
+    # An interval has to have a length.
+    return min(start, end - timedelta(seconds=1)), end
+
+
+def _reason(job: Job, metric: str, now: datetime) -> str:
+    if metric in {GPU, GPU_MEMORY} and not job.accelerators:
+        return "no accelerator in this job"
     if job.start_time is None:
         return "the job has not run yet"
-    return "no sample yet" if local else "no sample yet; Cloud Monitoring is up to 5 minutes late"
+    if now - job.start_time < BEFORE:
+        return "no samples yet; Cloud Monitoring shows them up to 5 min late"
+    return "no samples in this time; Cloud Monitoring shows them up to 5 min late"
+
+
+def _timestamp(moment: datetime) -> timestamp_pb2.Timestamp:
+    found = timestamp_pb2.Timestamp()
+    found.FromDatetime(moment)
+    return found

@@ -1,4 +1,4 @@
-"""Training quotas: limits from Cloud Quotas, usage from Cloud Monitoring."""
+"""Training quotas: limits from Cloud Quotas, usage from Monitoring (vertex facts 7.4)."""
 
 from __future__ import annotations
 
@@ -7,108 +7,136 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from google.cloud.cloudquotas_v1.types import ListQuotaInfosRequest, resources
-from google.cloud.monitoring_v3.types import ListTimeSeriesRequest, common, metric_service
+from google.cloud.cloudquotas_v1.types import cloudquotas
 
-from tui.backends import base
-from tui.backends.vertex.calls import TIMEOUT, read
-from tui.backends.vertex.clients import Clients
-from tui.backends.vertex.convert import moment
-from tui.domain.quota import Quota
+from tui.backends.base import ContextInfo, InvalidRequest, NotFound
+from tui.backends.vertex.channels import Clients
+from tui.backends.vertex.metrics import list_series, points
+from tui.domain.catalog import SERVICE
+from tui.domain.quota import UNLIMITED, Quota
 
-SERVICE = "aiplatform.googleapis.com"
-_TRAINING = ("custom_model_training_", "restricted_image_training_")
-_WINDOW = timedelta(days=7)
-"""Allocation usage is written on change, at worst daily (vertex facts 7.4)."""
-_USAGE = (
+LIMITS_AGE = timedelta(minutes=10)
+"""How long limits that were read stand; they change about daily, and say when they were read."""
+USAGE_WINDOW = timedelta(days=7)
+"""Usage is written on change: the newest point may be days old."""
+USAGE_METRICS = (
     "serviceruntime.googleapis.com/quota/allocation/usage",
+    # Large GPUs are called concurrent in the quota page; their usage may be here (vertex facts 7.4).
     "serviceruntime.googleapis.com/quota/concurrent/usage",
 )
+_TRAINING = ("custom_model_training", "restricted_image_training")
+_PAGE = 1000
 
 Usage = dict[tuple[str, str], tuple[int, datetime]]
+"""(metric without the service's prefix, region) → amount and when."""
 
 
-async def read_quotas(clients: Clients, project: str, regions: Sequence[str]) -> list[Quota]:
-    """Quotas of `regions` (empty or "-": every region that has a limit), with usage where there is any."""
-    limits, usage = await asyncio.gather(_limits(clients, project), _usage(clients, project))
-    every = "-" in regions or not regions
-    found = []
-    for (metric, region), (limit, info, read_at) in sorted(limits.items()):
-        used = usage.get((metric, region))
-        if every and not limit and used is None:
-            continue
-        if not every and region not in regions:
-            continue
-        found.append(
-            Quota(
-                metric,
-                region,
-                limit,
-                used[0] if used else None,
-                info.quota_display_name or info.metric_display_name,
-                info.quota_id,
-                info.metric_unit,
-                "_preemptible_" in metric,
-                read_at,
-                used[1] if used else None,
+class Quotas:
+    """Quotas of one context's project."""
+
+    def __init__(self, info: ContextInfo, clients: Clients) -> None:
+        self._info = info
+        self._clients = clients
+        self._infos: list[Any] = []
+        self._read_at: datetime | None = None
+
+    async def read(self, regions: Sequence[str]) -> list[Quota]:
+        """Every training quota of `regions`, by region and metric."""
+        infos, usage = await asyncio.gather(self._limits(), self._usage())
+        found = []
+        for region in regions or self._info.regions:
+            for pb in infos:
+                metric = pb.metric.removeprefix(f"{SERVICE}/")
+                used = usage.get((metric, region))
+                quota = Quota(
+                    metric=metric,
+                    region=region,
+                    limit=limit_of(pb, region),
+                    used=None if used is None else used[0],
+                    display_name=pb.quota_display_name or pb.metric_display_name,
+                    quota_id=pb.quota_id,
+                    unit=pb.metric_unit,
+                    preemptible="_preemptible_" in metric,
+                    limit_read_at=self._read_at,
+                    used_at=None if used is None else used[1],
+                )
+                found.append(quota)
+        return sorted(found, key=lambda quota: (quota.region, quota.metric))
+
+    async def _limits(self) -> list[Any]:
+        now = datetime.now(UTC)
+        # Here a limit is a line in the emulator's settings; asking again costs nothing.
+        fresh = timedelta(0) if self._info.local else LIMITS_AGE
+        if self._read_at is not None and now - self._read_at < fresh:
+            return self._infos
+        found: list[Any] = []
+        token = ""
+        while True:
+            reply = await self._page(token)
+            found.extend(pb for pb in reply.quota_infos if any(word in pb.metric for word in _TRAINING))
+            token = reply.next_page_token
+            if not token:
+                break
+        self._infos, self._read_at = found, now
+        return found
+
+    async def _page(self, token: str) -> Any:
+        request = cloudquotas.ListQuotaInfosRequest(
+            parent=f"projects/{self._info.project}/locations/global/services/{SERVICE}",
+            page_size=_PAGE,
+            page_token=token,
+        )
+
+        async def send(seconds: float) -> Any:
+            pager = await self._clients.quotas().list_quota_infos(request, retry=None, timeout=seconds)
+            async for page in pager.pages:
+                return cloudquotas.ListQuotaInfosResponse.pb(page)
+            return cloudquotas.ListQuotaInfosResponse.pb()()
+
+        return await self._clients.caller.read(f"read the quota limits of {self._info.project}", send)
+
+    async def _usage(self) -> Usage:
+        groups = await asyncio.gather(*(self._usage_of(metric) for metric in USAGE_METRICS))
+        found: Usage = {}
+        for group in groups:
+            found.update(group)
+        return found
+
+    async def _usage_of(self, metric: str) -> Usage:
+        now = datetime.now(UTC)
+        text = (
+            f'metric.type="{metric}" AND resource.type="consumer_quota"'
+            f' AND resource.labels.service="{SERVICE}"'
+        )
+        try:
+            series = await list_series(
+                self._clients,
+                self._info.project,
+                text,
+                (now - USAGE_WINDOW, now),
+                what=f"read the quota usage of {self._info.project}",
             )
-        )
-    return found
+        except (NotFound, InvalidRequest):
+            # A project that never wrote this metric does not know its type.
+            return {}
+        found: Usage = {}
+        for pb in series:
+            seen = points(pb)
+            name = pb.metric.labels.get("quota_metric", "").removeprefix(f"{SERVICE}/")
+            region = pb.resource.labels.get("location", "")
+            if seen and any(word in name for word in _TRAINING):
+                found[name, region] = (int(seen[-1][1]), seen[-1][0])
+        return found
 
 
-async def _limits(clients: Clients, project: str) -> dict[tuple[str, str], tuple[int, Any, datetime]]:
-    request = ListQuotaInfosRequest(
-        parent=f"projects/{project}/locations/global/services/{SERVICE}", page_size=1000
-    )
-    pager = await read(
-        "read the quota limits",
-        lambda: clients.quotas.list_quota_infos(request=request, retry=None, timeout=TIMEOUT),
-    )
-    found: dict[tuple[str, str], tuple[int, Any, datetime]] = {}
-    now = datetime.now(UTC)
-    async for info in pager:
-        pb = resources.QuotaInfo.pb(info)
-        metric = pb.metric.removeprefix(f"{SERVICE}/")
-        if not metric.startswith(_TRAINING):
-            continue
-        # Ordered from specific to general: the first that names a region is its limit.
-        for dimensions in pb.dimensions_infos:
-            for region in dimensions.applicable_locations:
-                found.setdefault((metric, region), (dimensions.details.value, pb, now))
-    return found
+def limit_of(pb: Any, region: str) -> int:
+    """Limit of a QuotaInfo in `region`; entries go from specific to general (vertex facts 7.4).
 
-
-async def _usage(clients: Clients, project: str) -> Usage:
-    groups = await asyncio.gather(*(_usage_of(clients, project, m) for m in _USAGE))
-    found: Usage = {}
-    for group in groups:
-        found |= group
-    return found
-
-
-async def _usage_of(clients: Clients, project: str, metric: str) -> Usage:
-    now = datetime.now(UTC)
-    request = ListTimeSeriesRequest(
-        name=f"projects/{project}",
-        filter=f'metric.type="{metric}" AND resource.type="consumer_quota" '
-        f'AND resource.labels.service="{SERVICE}"',
-        interval=common.TimeInterval(start_time=now - _WINDOW, end_time=now),
-        view=ListTimeSeriesRequest.TimeSeriesView.FULL,
-    )
-    found: Usage = {}
-    try:
-        pager = await read(
-            "read the quota usage",
-            lambda: clients.monitoring.list_time_series(request=request, retry=None, timeout=TIMEOUT),
-        )
-        async for page in pager.pages:
-            for pb in metric_service.ListTimeSeriesResponse.pb(page).time_series:
-                name = pb.metric.labels.get("quota_metric", "").removeprefix(f"{SERVICE}/")
-                region = pb.resource.labels.get("location", "")
-                if pb.points and name.startswith(_TRAINING):
-                    newest = pb.points[0]
-                    found[name, region] = (int(newest.value.int64_value), moment(newest.interval.end_time))
-    except (base.NotFound, base.InvalidRequest):
-        # A project in which this metric was never written does not know its type.
-        return {}
-    return found
+    No entry at all means unlimited, a region that none names has nothing.
+    """
+    if not pb.dimensions_infos:
+        return UNLIMITED
+    for dimensions in pb.dimensions_infos:
+        if region in dimensions.applicable_locations:
+            return int(dimensions.details.value)
+    return 0

@@ -1,0 +1,200 @@
+"""Where the service is: Google's regional endpoints, or the emulator's socket.
+
+The backend takes an `Endpoint` and does not know which one it has. Imports nothing of Google's, so that a
+backend can be made before the first paint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from tui.backends.base import Unauthenticated, Unavailable
+from tui.emulator import launcher
+from tui.emulator.paths import StateDir
+
+T = TypeVar("T")
+LOGIN = "Run `gcloud auth application-default login`, then try again."
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+REFRESH_BEFORE = 120
+"""Seconds before their end at which credentials are renewed."""
+
+
+class Service(StrEnum):
+    """The services that a context needs, by the first label of their host name."""
+
+    JOBS = "aiplatform"
+    LOGGING = "logging"
+    MONITORING = "monitoring"
+    QUOTAS = "cloudquotas"
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a service may be asked, and how late what it says may come. Times are in seconds."""
+
+    log_reads_per_minute: int
+    buffer_window: float
+    """Of a tail: the service sorts what came within it."""
+    hold: float
+    """How long an entry waits for an older one of another replica."""
+    overlap: float
+    """How far a back-fill goes back behind the newest entry known."""
+    poll: float
+    """Between two reads of a log that can't be tailed."""
+    state_poll: float
+    """Between two looks at the state of a job whose log is quiet."""
+    drain: float
+    """How long after a job's end its last entries may still come."""
+    reconnect: float
+    """Longest wait before the next try to connect."""
+    sample_period: float
+    """Of the time series, where their descriptor does not say it."""
+
+
+# 60 log reads a minute are for the whole project, other users' tools too (vertex facts 5.3); entries come
+# seconds to tens of seconds late (5.1); series are sampled once a minute (6.1).
+CLOUD_PACE = Pace(54, 1.0, 1.0, 10.0, 5.0, 2.0, 10.0, 5.0, 60.0)
+LOCAL_PACE = Pace(3000, 0.3, 0.3, 2.0, 0.5, 0.5, 0.0, 1.0, 2.0)
+
+
+class Endpoint(ABC):
+    """Makes channels' addresses and credentials."""
+
+    pace: Pace
+    all_regions: bool = False
+    """One listing of the location `-` covers every region (AIP-159)."""
+    credentials: Any = None
+    """google-auth credentials, or `None` for a channel without TLS."""
+
+    @abstractmethod
+    def target(self, service: Service, region: str) -> str:
+        """gRPC target of a service; `region` counts only for regional ones."""
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Make sure that something can be called. Idempotent; raises BackendError."""
+
+    async def ready(self) -> None:  # noqa: B027 - most endpoints have nothing to renew
+        """Called before every RPC; renews what is about to end. Raises BackendError."""
+
+
+class LocalEndpoint(Endpoint):
+    """The emulator of one state directory, started on demand; it outlives the console."""
+
+    pace = LOCAL_PACE
+    all_regions = True
+
+    def __init__(self, state: StateDir) -> None:
+        self.state = state
+
+    def target(self, service: Service, region: str) -> str:
+        return self.state.target
+
+    async def open(self) -> None:
+        given_up = threading.Event()
+        try:
+            await in_thread(lambda: launcher.ensure_running(self.state, given_up=given_up.is_set))
+        except launcher.LauncherError as error:
+            raise Unavailable(
+                f"The local emulator can't be started: {error}",
+                fix="`vxtui emulator logs` has its log, `vxtui doctor` looks further.",
+            ) from error
+        finally:
+            given_up.set()
+
+
+class CloudEndpoint(Endpoint):
+    """Google Vertex AI with the application-default credentials (vertex facts 2.3)."""
+
+    pace = CLOUD_PACE
+
+    def __init__(self) -> None:
+        self._refreshing: asyncio.Task[None] | None = None
+
+    def target(self, service: Service, region: str) -> str:
+        host = f"{service.value}.googleapis.com"
+        return f"{region}-{host}" if service is Service.JOBS else host
+
+    async def open(self) -> None:
+        if self.credentials is None:
+            self.credentials = await _auth(_default_credentials)
+        await self.ready()
+
+    async def ready(self) -> None:
+        # Over gRPC an expired credential surfaces as a 503 that looks like an outage (client facts,
+        # 'Faults'); renewed here it says what it is.
+        if self.credentials is None or not _expiring(self.credentials):
+            return
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(_auth(lambda: _refresh(self.credentials)))
+        await asyncio.shield(self._refreshing)
+
+
+def _default_credentials() -> Any:
+    import google.auth
+
+    credentials, _project = google.auth.default(scopes=[SCOPE])
+    return credentials
+
+
+def _refresh(credentials: Any) -> None:
+    from google.auth.transport.requests import Request
+
+    credentials.refresh(Request())
+
+
+def _expiring(credentials: Any) -> bool:
+    if not credentials.valid:
+        return True
+    # google-auth keeps the end as a naive time in UTC; some credentials have none.
+    if credentials.expiry is None:
+        return False
+    left: float = (credentials.expiry.replace(tzinfo=UTC) - datetime.now(UTC)).total_seconds()
+    return left < REFRESH_BEFORE
+
+
+async def _auth(work: Callable[[], T]) -> T:
+    from google.auth import exceptions
+
+    try:
+        return await in_thread(work)
+    except exceptions.TransportError as error:
+        raise Unavailable(
+            f"Google's token service can't be reached: {error}", fix="Check the network, or the proxy."
+        ) from error
+    except exceptions.GoogleAuthError as error:
+        raise Unauthenticated(f"There are no usable Google credentials: {error}", fix=LOGIN) from error
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """`work` in a daemon thread: unlike an executor's, it never holds up the end of the program."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)  # type: ignore[arg-type]
+
+    def run() -> None:
+        result: T | None = None
+        failure: BaseException | None = None
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - it is raised again where it is awaited
+            failure = error
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, result, failure)
+
+    threading.Thread(target=run, daemon=True, name="vxtui-connect").start()
+    return await future

@@ -1,0 +1,123 @@
+"""Our own retries and rate limits; the clients' are off (client facts, 'Faults')."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from tui.backends.base import BackendError, QuotaExceeded, Unavailable
+from tui.backends.vertex.connect import Endpoint
+from tui.backends.vertex.errors import translate
+
+T = TypeVar("T")
+Send = Callable[[float], Awaitable[T]]
+"""Sends one RPC with the timeout it is given, in seconds."""
+
+FIRST_DELAY = 0.25
+MOST_DELAY = 8.0
+TIMEOUT = 15.0
+"""Of one attempt."""
+DEADLINE = 45.0
+"""Of a read with all its retries."""
+
+
+def delay(attempt: int, error: BackendError, most: float = MOST_DELAY) -> float:
+    """Seconds before attempt 1, 2, …: exponential with full jitter, never less than the service asked for.
+
+    Full jitter keeps clients that failed together from coming back together.
+    """
+    backoff = random.uniform(0, min(most, FIRST_DELAY * 2 ** min(attempt, 16)))
+    asked = error.retry_after if isinstance(error, QuotaExceeded) else None
+    return backoff if asked is None else asked + backoff
+
+
+class RateLimiter:
+    """At most `calls` in any `period` seconds, first come first served.
+
+    One object a project: the limit counts all calls of a project, whoever makes them.
+    """
+
+    def __init__(self, calls: int, period: float = 60.0) -> None:
+        self._calls = calls
+        self._period = period
+        self._granted: deque[float] = deque()
+
+    def reserve(self, now: float) -> float:
+        """Seconds until the slot that this takes."""
+        at = now
+        if len(self._granted) >= self._calls:
+            at = max(now, self._granted.popleft() + self._period)
+        self._granted.append(at)
+        return at - now
+
+    async def wait(self) -> None:
+        """Return when a call may be made."""
+        seconds = self.reserve(time.monotonic())
+        if seconds > 0:
+            await asyncio.sleep(seconds)
+
+
+_limiters: dict[tuple[str, int], RateLimiter] = {}
+
+
+def log_reads(scope: str, per_minute: int) -> RateLimiter:
+    """The limiter of log reads that everyone in this process shares for one project."""
+    return _limiters.setdefault((scope, per_minute), RateLimiter(per_minute))
+
+
+class Caller:
+    """Every RPC goes through here: credentials, time limits, retries, errors in our words."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self.closed = False
+
+    async def once(self, what: str, send: Send[T], *, within: float = TIMEOUT) -> T:
+        """One attempt of `within` seconds. `what` completes "Can't …". Raises BackendError."""
+        if self.closed:
+            raise Unavailable(f"Can't {what}: the connection is closed.")
+        try:
+            await self._endpoint.ready()
+            # The client's own timeout does not cover a wait for credentials or for a connection.
+            return await asyncio.wait_for(send(within), within + 1)
+        except asyncio.CancelledError:
+            # gRPC cancels the calls of a channel that is closed; that is not a cancel of this task.
+            task = asyncio.current_task()
+            if self.closed and not (task is not None and task.cancelling()):
+                raise Unavailable(f"Can't {what}: the connection was closed.") from None
+            raise
+        except Exception as error:
+            raise translate(error, what) from error
+
+    async def read(
+        self,
+        what: str,
+        send: Send[T],
+        *,
+        within: float = TIMEOUT,
+        deadline: float = DEADLINE,
+        limiter: RateLimiter | None = None,
+    ) -> T:
+        """An RPC that changes nothing: attempts of `within` seconds while that helps.
+
+        `deadline` is the time for all of them. Raises BackendError.
+        """
+        attempt, end = 0, 0.0
+        while True:
+            if limiter is not None:
+                await limiter.wait()
+            # A wait for our own limiter is no fault of the service.
+            end = end or time.monotonic() + deadline
+            left = end - time.monotonic()
+            try:
+                return await self.once(what, send, within=max(0.5, min(within, left)))
+            except (Unavailable, QuotaExceeded) as error:
+                wait = delay(attempt, error, self._endpoint.pace.reconnect)
+                if self.closed or time.monotonic() + wait >= end:
+                    raise
+                attempt += 1
+            await asyncio.sleep(wait)

@@ -1,0 +1,50 @@
+"""What a connected backend is made of. Imports the clients: load it late, in a thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tui.backends.base import ContextInfo, LogQuery
+from tui.backends.vertex.channels import Clients
+from tui.backends.vertex.connect import Endpoint
+from tui.backends.vertex.jobs import Jobs
+from tui.backends.vertex.logs import Logs
+from tui.backends.vertex.metrics import Metrics
+from tui.backends.vertex.progress import ProgressReader
+from tui.backends.vertex.quotas import Quotas
+from tui.backends.vertex.reach import Doctor
+from tui.backends.vertex.tail import Tail
+
+
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    """One object for each service, over the same channels."""
+
+    info: ContextInfo
+    clients: Clients
+    jobs: Jobs
+    logs: Logs
+    metrics: Metrics
+    progress: ProgressReader
+    quotas: Quotas
+    doctor: Doctor
+
+    def tail(self, query: LogQuery) -> Tail:
+        return Tail(self.clients, self.info.project, self.jobs, self.logs, query)
+
+
+def furnish(info: ContextInfo, endpoint: Endpoint) -> Rooms:
+    """Clients and readers of one context; call it in the event loop that will use them."""
+    clients = Clients(endpoint)
+    jobs = Jobs(info, clients)
+    logs = Logs(info, clients, jobs)
+    return Rooms(
+        info,
+        clients,
+        jobs,
+        logs,
+        Metrics(info, clients, jobs),
+        ProgressReader(logs, endpoint.pace.overlap),
+        Quotas(info, clients),
+        Doctor(info, clients),
+    )

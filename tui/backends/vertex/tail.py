@@ -1,0 +1,302 @@
+"""A log that is followed: history, then what comes, each entry once, until its job has ended.
+
+The stream is opened first and history read after it, so that nothing falls between; what both bring is
+dropped by its key. A stream has no resume token: after a cut, and once after every opening (the service
+does not say from when on it listens), a list fills in from a little before the newest entry known. Where
+no stream is to be had (10 a project, vertex facts 5.3) the log is polled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from google.cloud.logging_v2.types import logging as logging_types
+from google.protobuf import duration_pb2
+
+from tui.backends.base import BackendError, LogBatch, LogQuery, NotFound, QuotaExceeded, Unavailable
+from tui.backends.vertex import convert
+from tui.backends.vertex.channels import Clients
+from tui.backends.vertex.filters import log_filter
+from tui.backends.vertex.jobs import Jobs
+from tui.backends.vertex.logs import Logs
+from tui.backends.vertex.merge import LogMerger
+from tui.backends.vertex.retry import delay
+from tui.domain.entry import LogEntry, LogGap
+
+STREAM_SECONDS = 3600.0
+"""A stream's own end, as the client's default has it (client facts, 'Faults')."""
+WAITING = 64
+"""Messages of a stream that wait for the reader; then the service has to."""
+STREAM_AGAIN = 60.0
+"""Before the next try to get a stream where all were taken."""
+GIVE_UP = 180.0
+"""Of a service that can't be reached; then the tail ends with that error."""
+SETTLE = 1.0
+"""After opening, before the list that makes sure of the seam."""
+
+_REASONS = logging_types.TailLogEntriesResponse.SuppressionInfo.Reason
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """What a stream said: entries, entries that were left out, or that it ended and why."""
+
+    entries: tuple[LogEntry, ...] = ()
+    suppressed: tuple[tuple[str, int], ...] = ()
+    cut: BackendError | None = None
+
+
+class Stream:
+    """One TailLogEntries call that feeds a queue, as a task."""
+
+    def __init__(self, clients: Clients, project: str, text: str) -> None:
+        self._clients = clients
+        self._project = project
+        self._text = text
+        self.events: asyncio.Queue[_Event] = asyncio.Queue(maxsize=WAITING)
+        self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        """End the call; prompt."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        try:
+            await self._clients.caller.once(
+                "follow the log", lambda _timeout: self._listen(), within=STREAM_SECONDS
+            )
+            cut: BackendError = Unavailable("The service ended the log stream.")
+        except BackendError as error:
+            cut = error
+        await self.events.put(_Event(cut=cut))
+
+    async def _listen(self) -> None:
+        window = self._clients.endpoint.pace.buffer_window
+        request = logging_types.TailLogEntriesRequest(
+            resource_names=[f"projects/{self._project}"],
+            filter=self._text,
+            buffer_window=duration_pb2.Duration(nanos=int(window * 1e9)),
+        )
+        done = asyncio.Event()
+
+        async def requests() -> AsyncIterator[Any]:
+            yield request
+            # The service ends a stream whose sending side is closed.
+            await done.wait()
+
+        call: Any = await self._clients.logging().tail_log_entries(
+            requests(), retry=None, timeout=STREAM_SECONDS
+        )
+        try:
+            async for message in call:
+                pb = logging_types.TailLogEntriesResponse.pb(message)
+                left_out = tuple(
+                    (_reason(info.reason), info.suppressed_count) for info in pb.suppression_info
+                )
+                await self.events.put(_Event(tuple(map(convert.entry, pb.entries)), left_out))
+        finally:
+            done.set()
+            call.cancel()
+
+
+def _reason(number: int) -> str:
+    try:
+        name = str(_REASONS(number).name)
+    except ValueError:
+        name = str(number)
+    return {"RATE_LIMIT": "rate limit of the log stream", "NOT_CONSUMED": "read too slowly"}.get(name, name)
+
+
+class Tail:
+    """One followed log. `follow` may be run once."""
+
+    def __init__(self, clients: Clients, project: str, jobs: Jobs, logs: Logs, query: LogQuery) -> None:
+        self._clients = clients
+        self._project = project
+        self._jobs = jobs
+        self._logs = logs
+        self._query = query
+        self._pace = clients.endpoint.pace
+        self._merger = LogMerger(self._pace.hold)
+        self._loop = asyncio.get_running_loop()
+        self._stream: Stream | None = None
+        self._text = log_filter(replace(query, since=None))
+        self._lower: datetime | None = None
+        self._gaps: list[LogGap] = []
+        self._failures = 0
+        self._failing_since: float | None = None
+        now = self._loop.time()
+        self._opened_at = now
+        self._open_at: float | None = None
+        self._fill_at: float | None = None
+        self._look_at = now + self._pace.state_poll
+        self._ended_at: float | None = None
+
+    async def follow(self) -> AsyncGenerator[LogBatch, None]:
+        """Batches until the job has ended and the last list brought nothing new."""
+        job = await self._jobs.get(self._query.job_name)
+        self._lower = await self._logs.lower_bound(self._query) or self._query.since
+        try:
+            if not job.state.terminal:
+                self._open()
+            else:
+                self._ended_at = self._loop.time()
+                self._fill_at = self._ended_at
+            async for batch in self._logs.read(self._query):
+                fresh = self._merger.fresh(batch.entries)
+                if fresh:
+                    yield LogBatch(tuple(fresh))
+            while not await self._step():
+                batch = self._batch(self._merger.ready(self._loop.time()))
+                if batch.entries or batch.gaps:
+                    yield batch
+            last = self._batch(self._merger.rest())
+            if last.entries or last.gaps:
+                yield last
+        finally:
+            if self._stream is not None:
+                await self._stream.close()
+
+    def _batch(self, entries: list[LogEntry]) -> LogBatch:
+        gaps, self._gaps = tuple(self._gaps), []
+        return LogBatch(tuple(entries), gaps)
+
+    async def _step(self) -> bool:
+        """Wait for the next thing and do it; True when all has been delivered."""
+        now = self._loop.time()
+        # First what is due: a busy stream always has an event.
+        if self._open_at is not None and now >= self._open_at:
+            self._open()
+        elif self._fill_at is not None and now >= self._fill_at:
+            return await self._fill(now)
+        elif now >= self._look_at:
+            await self._look(now)
+        else:
+            event = await self._next_event()
+            if event is not None:
+                await self._take(event, self._loop.time())
+        return False
+
+    async def _next_event(self) -> _Event | None:
+        """An event of the stream, or `None` when something is due before one came."""
+        times = [self._merger.due, self._open_at, self._fill_at, self._look_at]
+        left = max(0.0, min(t for t in times if t is not None) - self._loop.time())
+        if self._stream is None:
+            await asyncio.sleep(left)
+            return None
+        with contextlib.suppress(asyncio.QueueEmpty):
+            return self._stream.events.get_nowait()
+        with contextlib.suppress(TimeoutError):
+            return await asyncio.wait_for(self._stream.events.get(), left)
+        return None
+
+    def _open(self) -> None:
+        now = self._loop.time()
+        self._stream = Stream(self._clients, self._project, self._text)
+        self._opened_at, self._open_at = now, None
+        self._fill_at = now + SETTLE
+
+    async def _take(self, event: _Event, now: float) -> None:
+        if event.cut is not None:
+            await self._cut(event.cut, now)
+            return
+        self._recovered()
+        self._merger.add(event.entries, now)
+        # A log that moves belongs to a job that runs.
+        self._look_at = now + self._pace.state_poll
+        lost = sum(count for _reason, count in event.suppressed)
+        if lost:
+            found = 0
+            with contextlib.suppress(Unavailable, QuotaExceeded):
+                found = await self._list_new()
+            if found < lost:
+                reason = ", ".join(dict.fromkeys(reason for reason, _count in event.suppressed))
+                self._gaps.append(LogGap(datetime.now(UTC), lost - found, reason))
+
+    async def _cut(self, error: BackendError, now: float) -> None:
+        """Plan the next opening, or raise what no patience mends."""
+        assert self._stream is not None
+        await self._stream.close()
+        self._stream = None
+        if self._ended_at is not None:
+            # Lists bring the rest.
+            return
+        if isinstance(error, QuotaExceeded):
+            self._open_at = now + max(STREAM_AGAIN, error.retry_after or 0)
+            self._fill_at = now + self._pace.poll
+            return
+        if not isinstance(error, Unavailable):
+            raise error
+        if now - self._opened_at > STREAM_AGAIN:
+            # It had lived: an hour is a stream's usual age, and says nothing about the next one.
+            self._recovered()
+        self._open_at = now + self._failed(error, now)
+
+    def _failed(self, error: BackendError, now: float) -> float:
+        """Seconds to wait after one more failure; raises it when that has gone on for too long."""
+        self._failing_since = self._failing_since if self._failing_since is not None else now
+        if now - self._failing_since > GIVE_UP or self._clients.caller.closed:
+            raise error
+        self._failures += 1
+        return delay(self._failures, error, self._pace.reconnect)
+
+    def _recovered(self) -> None:
+        self._failures, self._failing_since = 0, None
+
+    async def _fill(self, now: float) -> bool:
+        """List what the stream may have missed; True when that was the last thing to do."""
+        self._fill_at = None
+        try:
+            found = await self._list_new()
+        except (Unavailable, QuotaExceeded) as error:
+            self._fill_at = self._loop.time() + max(0.2, self._failed(error, now))
+            return False
+        self._recovered()
+        now = self._loop.time()
+        if self._ended_at is None:
+            if self._stream is None:
+                self._fill_at = now + self._pace.poll
+            return False
+        if found == 0 and now >= self._ended_at + self._pace.drain:
+            return True
+        self._fill_at = now + (self._pace.poll if self._pace.drain else 0.0)
+        return False
+
+    async def _list_new(self) -> int:
+        """Read from a little before the newest entry on; the number of new ones."""
+        lower = self._lower
+        if self._merger.newest is not None:
+            behind = self._merger.newest - timedelta(seconds=self._pace.overlap)
+            lower = behind if lower is None else max(lower, behind)
+        text = log_filter(self._query, since=lower)
+        token, found = "", 0
+        while True:
+            reply = await self._logs.page(text, token=token, deadline=15.0)
+            found += self._merger.add(map(convert.entry, reply.entries), self._loop.time())
+            token = reply.next_page_token
+            if not token:
+                return found
+
+    async def _look(self, now: float) -> None:
+        """Whether the job has ended: then the rest is read by lists."""
+        self._look_at = now + self._pace.state_poll
+        if self._ended_at is not None:
+            return
+        until = self._query.until
+        ended = until is not None and datetime.now(UTC) > until + timedelta(seconds=self._pace.overlap)
+        with contextlib.suppress(Unavailable, QuotaExceeded):
+            ended = ended or await self._ended()
+        if ended:
+            self._ended_at = self._fill_at = self._loop.time()
+
+    async def _ended(self) -> bool:
+        try:
+            return (await self._jobs.get(self._query.job_name)).state.terminal
+        except NotFound:
+            return True
