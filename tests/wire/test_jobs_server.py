@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import resource
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -168,3 +172,40 @@ def test_the_help_names_every_option() -> None:
 
 def test_paths_too_long_for_a_socket_are_refused(tmp_path: Path) -> None:
     assert "too long" in refused(StateDir(tmp_path / ("x" * 90)))
+
+
+def fetch(url: str, token: str = "") -> tuple[int, Any]:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read())
+
+
+@pytest.mark.parametrize("auth", [True, False])
+async def test_rest_serves_the_same_jobs(state: StateDir, auth: bool) -> None:
+    state.prepare()
+    state.config.write_text(json.dumps(NEVER))
+    with start_server(state, "--rest", "127.0.0.1:0", *([] if auth else ["--no-auth"])) as process:
+        url = (await until(lambda: info(state), "emulator.json"))["rest"]
+        async with connect(state.target) as clients:
+            job = await clients.create(python("pass"), name="seen twice")
+            assert (await clients.admin(do="status"))["rest"] == url
+        token = state.token.read_text().strip() if auth else ""
+        status, found = await asyncio.to_thread(fetch, f"{url}/v1/{job.name}", token)
+        assert status == 200 and found["displayName"] == "seen twice"
+        status, found = await asyncio.to_thread(fetch, f"{url}/v1/{job.name}")
+        assert status == (401 if auth else 200)
+        process.terminate()
+        assert process.wait(timeout=60) == 0
+        assert process.communicate() == ("", "")
+
+
+async def test_a_rest_port_that_is_taken(state: StateDir) -> None:
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        address = f"127.0.0.1:{busy.getsockname()[1]}"
+        assert address in await asyncio.to_thread(refused, state, "--rest", address)
+    assert not state.info.exists() and not state.socket.exists()
