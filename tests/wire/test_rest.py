@@ -1,0 +1,314 @@
+"""REST: the same handlers for curl, for bare HTTP and for the high-level SDK."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.wire.control import NEVER, QUICK, Clients, connect, state_dir, until
+from tui.emulator.config import EmulatorConfig
+from tui.emulator.paths import StateDirError
+from tui.emulator.rest import BODY_LIMIT, read_token, serve_rest
+from tui.emulator.server import Emulator
+
+JOBS = "/v1/projects/my-project/locations/us-central1/customJobs"
+# The shape of the request body in the seeds' REST section, with its optional parts.
+BODY: dict[str, Any] = {
+    "displayName": "from-http",
+    "jobSpec": {
+        "workerPoolSpecs": [
+            {
+                "machineSpec": {
+                    "machineType": "n1-standard-4",
+                    "acceleratorType": "NVIDIA_TESLA_T4",
+                    "acceleratorCount": 1,
+                },
+                "replicaCount": 1,
+                "diskSpec": {"bootDiskType": "pd-ssd", "bootDiskSizeGb": 100},
+                "containerSpec": {"imageUri": "us-docker.pkg.dev/p/r/x", "command": ["echo"], "args": ["hi"]},
+            }
+        ],
+        "scheduling": {"timeout": "3600s"},
+    },
+    "labels": {"team": "nlp", "stage": "test"},
+}
+
+
+class Place:
+    """An emulator with REST, an HTTP client that has its token, and one on the socket."""
+
+    def __init__(self, emulator: Emulator, http: httpx.AsyncClient, clients: Clients) -> None:
+        self.emulator, self.http, self.clients = emulator, http, clients
+        self.url = str(emulator.rest_url)
+
+
+async def started(auth: bool = True, **config: Any) -> AsyncIterator[Place]:
+    with state_dir() as state:
+        settings = EmulatorConfig.model_validate({**QUICK, **config})
+        async with (
+            Emulator(state, settings, rest="127.0.0.1:0", auth=auth) as emulator,
+            connect(emulator.target) as clients,
+        ):
+            headers = {"Authorization": f"Bearer {read_token(state)}"} if auth else {}
+            async with httpx.AsyncClient(
+                base_url=str(emulator.rest_url), headers=headers, timeout=60, trust_env=False
+            ) as http:
+                yield Place(emulator, http, clients)
+
+
+@pytest.fixture
+async def place() -> AsyncIterator[Place]:
+    async for found in started():
+        yield found
+
+
+@pytest.fixture
+async def idle() -> AsyncIterator[Place]:
+    """Jobs stay QUEUED."""
+    async for found in started(**NEVER):
+        yield found
+
+
+async def test_a_job_from_creation_to_its_log_and_its_deletion(place: Place) -> None:
+    made = await place.http.post(JOBS, json=BODY)
+    assert made.status_code == 200 and made.headers["content-type"].startswith("application/json")
+    job = made.json()
+    assert job["labels"] == BODY["labels"] and job["jobSpec"]["scheduling"] == {"timeout": "3600s"}
+    # 64-bit integers are strings, enums are names.
+    pool = job["jobSpec"]["workerPoolSpecs"][0]
+    assert pool["replicaCount"] == "1" and pool["machineSpec"]["acceleratorType"] == "NVIDIA_TESLA_T4"
+
+    async def ended() -> bool:
+        state = (await place.http.get(f"/v1/{job['name']}")).json()["state"]
+        return bool(state == "JOB_STATE_SUCCEEDED")
+
+    await until(ended, "the job to end")
+    listed = (await place.http.get(JOBS, params={"filter": 'displayName="from-http"', "pageSize": 5})).json()
+    assert [found["name"] for found in listed["customJobs"]] == [job["name"]]
+    number = job["name"].rsplit("/", 1)[1]
+    body = {
+        "resourceNames": ["projects/my-project"],
+        "filter": f'resource.labels.job_id="{number}" AND resource.labels.task_name="workerpool0-0"',
+    }
+    entries = (await place.http.post("/v2/entries:list", json=body)).json()["entries"]
+    assert [entry["textPayload"] for entry in entries] == ["hi"]
+    operation = (await place.http.delete(f"/v1/{job['name']}")).json()
+    waited = (await place.http.post(f"/v1/{operation['name']}:wait", params={"timeout": "20s"})).json()
+    assert waited["done"] is True
+    gone = await place.http.get(f"/v1/{job['name']}")
+    assert gone.status_code == 404 and gone.json()["error"]["status"] == "NOT_FOUND"
+
+
+async def test_masks_pages_enums_and_the_beta_prefix(idle: Place) -> None:
+    for _ in range(3):
+        assert (await idle.http.post(JOBS.replace("v1", "v1beta1"), json=BODY)).status_code == 200
+    page = (await idle.http.get(JOBS, params={"page_size": "2", "readMask": "name,display_name"})).json()
+    assert len(page["customJobs"]) == 2 and set(page["customJobs"][0]) == {"name", "displayName"}
+    rest = (await idle.http.get(JOBS, params={"pageToken": page["nextPageToken"]})).json()
+    assert len(rest["customJobs"]) == 1 and "nextPageToken" not in rest
+    numbers = (await idle.http.get(JOBS, params={"$alt": "json;enum-encoding=int"})).json()
+    assert {job["state"] for job in numbers["customJobs"]} == {1}
+
+
+async def test_series_and_descriptors(place: Place) -> None:
+    described = await place.http.get(
+        "/v3/projects/p/metricDescriptors/ml.googleapis.com/training/cpu/utilization"
+    )
+    assert described.json()["type"] == "ml.googleapis.com/training/cpu/utilization"
+    params = {
+        "filter": 'metric.type="ml.googleapis.com/training/cpu/utilization" AND resource.type="cloudml_job"',
+        "interval.startTime": "2026-01-01T00:00:00Z",
+        "interval.endTime": "2026-01-02T00:00:00Z",
+        "aggregation.alignmentPeriod": "60s",
+        "aggregation.perSeriesAligner": "ALIGN_MEAN",
+        "view": "FULL",
+    }
+    series = await place.http.get("/v3/projects/p/timeSeries", params=params)
+    assert series.status_code == 200 and series.json().get("timeSeries", []) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({**BODY, "jobSpec": {**BODY["jobSpec"], "netwrok": "x"}}, "custom_job.job_spec.netwrok"),
+        ({**BODY, "display": 1}, "custom_job.display"),
+        ({**BODY, "labels": "x"}, "custom_job.labels"),
+        ({"displayName": "x"}, "custom_job.job_spec"),
+    ],
+    ids=["unknown field", "unknown field at the top", "wrong type", "refused by the handler"],
+)
+async def test_a_bad_body_is_refused_by_name(idle: Place, body: dict[str, Any], field: str) -> None:
+    answer = await idle.http.post(JOBS, json=body)
+    error = answer.json()["error"]
+    assert answer.status_code == error["code"] == 400 and error["status"] == "INVALID_ARGUMENT"
+    detail = error["details"][0]
+    assert detail["@type"] == "type.googleapis.com/google.rpc.BadRequest"
+    assert any(v["field"].startswith(field) for v in detail["fieldViolations"]), detail
+    assert (await idle.http.get(JOBS)).json() == {}
+
+
+@pytest.mark.parametrize(
+    "content", [b"{", b"[]", b"\xff\xfe", b'"x"', b"[" * 100_000, b'{"jobSpec":' * 200 + b"1" + b"}" * 200]
+)
+async def test_broken_json_is_refused(idle: Place, content: bytes) -> None:
+    answer = await idle.http.post(JOBS, content=content)
+    assert answer.status_code == 400 and "nvalid" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [({"pageSiz": "1"}, "pageSiz"), ({"pageSize": "many"}, "page_size"), ({"filter.x": "1"}, "filter.x")],
+)
+async def test_a_bad_query_is_refused_by_name(idle: Place, params: dict[str, str], words: str) -> None:
+    answer = await idle.http.get(JOBS, params=params)
+    assert answer.status_code == 400 and words in json.dumps(answer.json())
+
+
+async def test_unknown_paths_and_verbs(idle: Place) -> None:
+    assert (await idle.http.get("/v1/nothing")).status_code == 404
+    refused = await idle.http.put(JOBS, json=BODY)
+    assert refused.status_code == 405 and "GET, POST" in refused.json()["error"]["message"]
+
+
+async def test_the_token_is_asked_for(idle: Place) -> None:
+    for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {'x' * 43}"}):
+        async with httpx.AsyncClient(base_url=idle.url, headers=headers, trust_env=False) as stranger:
+            answer = await stranger.post(JOBS, json=BODY)
+        assert answer.status_code == 401 and answer.json()["error"]["status"] == "UNAUTHENTICATED"
+        assert answer.headers["www-authenticate"] == "Bearer"
+    assert (await idle.http.get(JOBS)).json() == {}
+    token = idle.emulator.state.token
+    assert token.stat().st_mode & 0o777 == 0o600 and token.read_text().strip() not in json.dumps(
+        answer.json()
+    )
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Host": "evil.example"}, {"Host": "10.0.0.1:80"}, {"Origin": "http://evil.example"}]
+)
+async def test_web_pages_are_kept_out(idle: Place, headers: dict[str, str]) -> None:
+    answer = await idle.http.get(JOBS, headers=headers)
+    assert answer.status_code == 403 and answer.json()["error"]["status"] == "PERMISSION_DENIED"
+
+
+async def test_large_bodies_are_refused(idle: Place) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(BODY_LIMIT // (1 << 20) + 2):
+            yield b" " * (1 << 20)
+
+    for content in (b" " * (BODY_LIMIT + 1), endless()):
+        try:
+            answer = await idle.http.post(JOBS, content=content)
+        except httpx.TransportError:
+            continue  # It is allowed to hang up on what it will not read.
+        assert answer.status_code == 413
+    assert (await idle.http.get(JOBS)).status_code == 200
+
+
+async def test_other_addresses_are_not_served() -> None:
+    with state_dir() as state:
+        state.prepare()
+        for host in ("0.0.0.0", "192.168.1.1", "example.com"):
+            with pytest.raises(StateDirError, match="loopback"):
+                await serve_rest([], state, host, 0)
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            with pytest.raises(OSError, match="can't listen"):
+                await serve_rest([], state, "127.0.0.1", other.getsockname()[1])
+
+
+async def test_a_token_is_kept_and_an_empty_one_refused() -> None:
+    with state_dir() as state:
+        state.prepare()
+        first = read_token(state)
+        assert len(first) >= 32 and read_token(state) == first
+        state.token.write_text("\n")
+        with pytest.raises(StateDirError, match="empty"):
+            read_token(state)
+
+
+async def test_curl_creates_a_job(place: Place) -> None:
+    curl = shutil.which("curl")
+    assert curl is not None
+    body = place.emulator.state.root / "request.json"
+    body.write_text(json.dumps(BODY))
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [curl, "-sS", "-X", "POST", "-H", f"Authorization: Bearer {read_token(place.emulator.state)}",
+         "-H", "Content-Type: application/json; charset=utf-8", "-d", f"@{body}", place.url + JOBS],
+        capture_output=True, text=True, timeout=60, check=True, env={"PATH": os.environ["PATH"]},
+    )  # fmt: skip
+    await place.clients.reach(json.loads(done.stdout)["name"], "SUCCEEDED")
+
+
+SDK = """
+import sys
+import google.auth.credentials
+from google.cloud import aiplatform
+
+class Token(google.auth.credentials.Credentials):
+    def refresh(self, request): self.token = sys.argv[2]
+
+credentials = Token() if sys.argv[2] else google.auth.credentials.AnonymousCredentials()
+aiplatform.init(project="sdk-project", location="us-central1", api_transport="rest",
+                api_endpoint=sys.argv[1], credentials=credentials, staging_bucket="gs://staging")
+pool = {"machine_spec": {"machine_type": "n1-standard-4"}, "replica_count": 1,
+        "container_spec": {"image_uri": "python", "command": ["python3", "-c", "print('hello')"], "args": []}}
+job = aiplatform.CustomJob(display_name="from-sdk", worker_pool_specs=[pool])
+job.run(sync=True)
+assert [j.display_name for j in aiplatform.CustomJob.list(filter='display_name="from-sdk"')] == ["from-sdk"]
+state = job.state.name
+job.delete()
+print(state)
+"""
+
+
+@pytest.mark.parametrize("auth", [True, False], ids=["token", "no-auth"])
+async def test_the_high_level_sdk_runs_a_job(auth: bool) -> None:
+    async for place in started(auth):
+        token = read_token(place.emulator.state) if auth else ""
+        sdk = await asyncio.create_subprocess_exec(
+            sys.executable, "-W", "ignore", "-c", SDK, place.url, token,
+            env={"PATH": os.environ["PATH"], "HOME": str(place.emulator.state.root)},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        out, err = await asyncio.wait_for(sdk.communicate(), 200)
+        assert sdk.returncode == 0, err.decode()[-3000:]
+        assert out.split()[-1] == b"JOB_STATE_SUCCEEDED"
+        assert await place.clients.listed() == []
+
+
+LOGGING = """
+import sys
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import logging
+
+client = logging.Client(project="p", credentials=AnonymousCredentials(), _use_grpc=False,
+                        client_options={"api_endpoint": sys.argv[1]})
+client.logger("mine").log_text("over HTTP", severity="WARNING")
+for entry in client.list_entries(filter_='logName="projects/p/logs/mine" AND severity=WARNING'):
+    print(entry.payload, entry.severity)
+"""
+
+
+async def test_the_logging_client_writes_and_lists_over_http() -> None:
+    async for place in started(auth=False):
+        client = await asyncio.create_subprocess_exec(
+            sys.executable, "-W", "ignore", "-c", LOGGING, place.url,
+            env={"PATH": os.environ["PATH"], "HOME": str(place.emulator.state.root)},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        out, err = await asyncio.wait_for(client.communicate(), 120)
+        assert client.returncode == 0, err.decode()[-3000:]
+        assert out.decode() == "over HTTP WARNING\n"
