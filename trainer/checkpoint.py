@@ -1,8 +1,12 @@
-"""Checkpoints: `step-N/` with the shared state, one file of random state a rank, and the manifest last.
+"""Checkpoints: `step-N/` with the state, one file of random state a rank, and the manifest last.
 
-With DDP every rank holds the same model and optimizer, so rank 0 writes them once with `torch.save`: one
-file that loads at any world size. Strategies that shard will bring torch.distributed.checkpoint with them.
-A directory without a manifest, or one whose files do not match it, is not a checkpoint.
+With DDP every rank holds the same model and optimizer, so one writer a folder saves them with `torch.save`:
+one file that loads at any world size. Strategies that shard will bring torch.distributed.checkpoint along.
+
+The folder may be one that all nodes see (Cloud Storage, NFS) or each node's own disk; which of the two is
+found out at the start. On disks of their own every node keeps a whole checkpoint, and a resume takes the
+newest step that all of them have. A directory without a manifest, or one whose files do not match it, is
+not a checkpoint.
 """
 
 from __future__ import annotations
@@ -16,13 +20,27 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
 STATE = "state.pt"
 MANIFEST = "manifest.json"
+
+
+class Group(Protocol):
+    """The ranks that save and load together."""
+
+    rank: int
+    local_rank: int
+    world: int
+
+    def barrier(self) -> None: ...
+
+    def gather(self, value: Any) -> list[Any]:
+        """Every rank's value, in the order of ranks."""
+        ...
 
 
 class CheckpointError(Exception):
@@ -73,39 +91,55 @@ def _checksum(path: Path) -> int:
 
 
 class Checkpoints:
-    """The checkpoints below one folder. `barrier` makes every rank wait for all."""
+    """The checkpoints below one folder, saved and loaded by all ranks together."""
 
-    def __init__(
-        self, folder: Path, *, keep: int, rank: int, world: int, barrier: Callable[[], None]
-    ) -> None:
-        self._folder, self._keep = folder, keep
-        self._rank, self._world, self._barrier = rank, world, barrier
+    def __init__(self, folder: Path, *, keep: int, group: Group) -> None:
+        """Raises CheckpointError when the folder can't be written."""
+        self._folder, self._keep, self._group = folder, keep, group
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._shared = self._is_shared()
+        except OSError as error:
+            raise CheckpointError(f"can't write to {folder}: {error.strerror or error}") from error
+        self._writes = group.rank == 0 if self._shared else group.local_rank == 0
+
+    def _is_shared(self) -> bool:
+        """Whether every rank sees what rank 0 writes."""
+        group = self._group
+        token = self._folder / f".seen-by-all-{group.gather(os.getpid())[0]}"
+        if group.rank == 0:
+            token.touch()
+        group.barrier()
+        seen = all(group.gather(token.exists()))
+        if group.rank == 0:
+            token.unlink(missing_ok=True)
+        return seen
 
     def save(self, step: int, state: dict[str, Any], about: dict[str, Any]) -> Saved:
-        """Every rank calls it with the same `step`; `state` is written by rank 0. Raises CheckpointError."""
-        began = time.monotonic()
+        """Every rank calls it with the same `step`. Raises CheckpointError."""
+        began, group = time.monotonic(), self._group
         final, partial = self._folder / f"step-{step}", self._folder / f"step-{step}.partial"
         try:
-            if self._rank == 0:
+            if self._writes:
                 shutil.rmtree(partial, ignore_errors=True)
                 partial.mkdir(parents=True)
                 _write(partial / STATE, state)
-            self._barrier()
-            _write(partial / f"rank-{self._rank}.rng", rng_state())
-            self._barrier()
-            if self._rank == 0:
+            group.barrier()
+            _write(partial / f"rank-{group.rank}.rng", rng_state())
+            group.barrier()
+            if self._writes:
                 self._seal(partial, final, step, about)
-            self._barrier()
+            group.barrier()
+            size = sum(p.stat().st_size for p in final.iterdir())
         except OSError as error:
             raise CheckpointError(f"can't write {final}: {error.strerror or error}") from error
-        size = sum(p.stat().st_size for p in final.iterdir())
         return Saved(final, step, size, time.monotonic() - began)
 
     def _seal(self, partial: Path, final: Path, step: int, about: dict[str, Any]) -> None:
         files = {
             p.name: {"bytes": p.stat().st_size, "crc32": _checksum(p)} for p in sorted(partial.iterdir())
         }
-        manifest = {"step": step, "world_size": self._world, "files": files, **about}
+        manifest = {"step": step, "world_size": self._group.world, "files": files, **about}
         with (partial / MANIFEST).open("w") as file:
             json.dump(manifest, file, indent=1)
             file.flush()
@@ -121,18 +155,21 @@ class Checkpoints:
         return sorted(found, key=lambda p: int(p.name[5:]), reverse=True)
 
     def newest(self, report: Callable[[str], None]) -> Path | None:
-        """The newest good checkpoint; each damaged one above it is reported and passed over."""
+        """The newest good checkpoint that every rank has; a damaged one is reported and passed over."""
+        good = []
         for path in self._numbered():
             problem = damage(path)
             if problem is None:
-                return path
-            report(f"checkpoint {path} is passed over: {problem}")
-        return None
+                good.append(int(path.name[5:]))
+            else:
+                report(f"checkpoint {path} is passed over: {problem}")
+        common = set(good).intersection(*self._group.gather(good))
+        return self._folder / f"step-{max(common)}" if common else None
 
     def load(self, path: Path, device: torch.device) -> dict[str, Any]:
-        """The state that rank 0 saved; this rank's random state is restored where it has one."""
+        """The saved state; this rank's random state is restored where the checkpoint has it."""
         state: dict[str, Any] = torch.load(path / STATE, map_location=device, weights_only=False)
-        own = path / f"rank-{self._rank}.rng"
+        own = path / f"rank-{self._group.rank}.rng"
         if own.exists():
             set_rng_state(torch.load(own, map_location="cpu", weights_only=False))
         return state

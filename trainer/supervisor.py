@@ -104,7 +104,10 @@ class Supervisor:
         try:
             elastic_launch(config, sys.executable)("-u", "-m", "trainer.task", *self._argv)
         except ChildFailedError as error:
-            return _exit_code(error)
+            code = _exit_code(error)
+            if code not in FINAL:
+                self._say("failed", f"a process of this node ended with exit code {code}", attempt, "ERROR")
+            return code
         except SignalException:
             return PREEMPTED
         except (TimeoutError, RuntimeError, ConnectionError) as error:

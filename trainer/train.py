@@ -7,7 +7,9 @@ import os
 import random
 import signal
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ import torch.distributed as dist
 from trainer.checkpoint import Checkpoints
 from trainer.config import PRESETS, Config, UsageError
 from trainer.data import Batches, local_path, read_bytes
+from trainer.group import ProcessGroup
 from trainer.lines import emit
 from trainer.model import GPT
 from trainer.strategy.base import Strategy
@@ -31,10 +34,12 @@ class Trainer:
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.rank, self.world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+        self.group = ProcessGroup()
+        self.rank, self.world = self.group.rank, self.group.world
         self.device = pick_device(config.device)
         self.signal = 0
         self.step = 0
+        self._saved_at = -1
         self.first_loss: float | None = None
         self.last_loss = math.nan
         self.spent = {"init": 0.0, "data": 0.0, "step": 0.0, "checkpoint": 0.0}
@@ -47,7 +52,7 @@ class Trainer:
 
     def run(self) -> int:
         """Train to the end, or to a preemption."""
-        self._join()
+        self.group.join(self.device)
         try:
             self._prepare()
             self._resume()
@@ -61,12 +66,7 @@ class Trainer:
                     self._save()
             return self._finish()
         finally:
-            if dist.is_initialized():
-                dist.destroy_process_group()
-
-    def _join(self) -> None:
-        if self.world > 1:
-            dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo")
+            self.group.leave()
 
     def _prepare(self) -> None:
         config, preset = self.config, PRESETS[self.config.preset]
@@ -85,10 +85,8 @@ class Trainer:
         ]
         self.optimizer = torch.optim.AdamW(groups, lr=config.learning_rate, betas=(0.9, 0.95), fused=True)
         self.batches = Batches(read_bytes(config.data), config.context, config.seed)
-        where = config.checkpoint_dir or os.environ.get("AIP_CHECKPOINT_DIR") or "checkpoints"
-        self.checkpoints = Checkpoints(
-            local_path(where), keep=config.keep, rank=self.rank, world=self.world, barrier=self._barrier
-        )
+        folder = checkpoint_folder(config.checkpoint_dir, os.environ)
+        self.checkpoints = Checkpoints(folder, keep=config.keep, group=self.group)
         self._phase("starting", **self.strategy.describe(), device=str(self.device))
 
     def _resume(self) -> None:
@@ -181,6 +179,7 @@ class Trainer:
         saved = self.checkpoints.save(
             self.step, state, {"strategy": self.strategy.name, "config": asdict(self.config)}
         )
+        self._saved_at = self.step
         self.spent["checkpoint"] += saved.seconds
         if self.rank == 0:
             emit(
@@ -200,7 +199,8 @@ class Trainer:
         return PREEMPTED
 
     def _finish(self) -> int:
-        self._save()
+        if self._saved_at != self.step:
+            self._save()
         seconds = time.monotonic() - self._began
         if self.rank == 0:
             losses = f"{self.first_loss:.3f} → {self.last_loss:.3f}"
@@ -226,9 +226,18 @@ class Trainer:
         if self.rank == 0:
             emit("phase", text, severity="WARNING", phase="resuming")
 
-    def _barrier(self) -> None:
-        if self.world > 1:
-            dist.barrier()
+
+def checkpoint_folder(given: str, env: Mapping[str, str]) -> Path:
+    """Where this run's checkpoints are.
+
+    Below $AIP_CHECKPOINT_DIR each job has a folder of its own, by its id: a restart of the job finds its
+    checkpoints there, and another job with the same output directory does not take them for its own.
+    """
+    if given:
+        return local_path(given)
+    if env.get("AIP_CHECKPOINT_DIR"):
+        return local_path(env["AIP_CHECKPOINT_DIR"]) / env.get("CLOUD_ML_JOB_ID", "run")
+    return Path("checkpoints")
 
 
 def pick_device(wanted: str) -> torch.device:
