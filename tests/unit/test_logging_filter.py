@@ -157,7 +157,7 @@ PAYLOAD = st.one_of(
     st.fixed_dictionaries(
         {},
         optional={
-            "message": st.sampled_from(["NCCL", "ok", ""]),
+            "message": st.sampled_from(["NCCL", "ok", "", "Café\nnccl", 'say "5"']),
             "step": st.sampled_from([1, 5, 2.5, "5"]),
             "flag": st.sampled_from([True, False, None]),
             "deep": st.sampled_from([{"k": ["Nccl", {"z": 1}]}, [], {}, ["ok", 5]]),
@@ -200,14 +200,14 @@ CONDITIONS: st.SearchStrategy[Node] = st.one_of(
     compare("resource.labels.nosuch", "= !=", "1"),
     compare("logName", "= : =~", "projects/p/logs/app", "worker", "app$"),
     compare("textPayload", "= != : =~ !~", "", "nccl", "loss 2.5", "NCCL"),
-    compare("jsonPayload.message", "= != : < >=", "nccl", "ok", ""),
+    compare("jsonPayload.message", "= != : < >=", "nccl", "ok", "", "CAFÉ", 'y "5', "é\nn"),
     compare("jsonPayload.step", "= != < >= :", "5", "2.5", "x"),
     compare("jsonPayload.flag", "= !=", "true", "FALSE"),
     compare("jsonPayload.deep", ": =", "nccl", "ok", "k", "5"),
     st.sampled_from(["jsonPayload", "jsonPayload.flag", "textPayload", "resource.labels.job_id"]).map(
         lambda path: Comparison(tuple(path.split(".")), ":", Value("*", False))
     ),
-    st.sampled_from(["nccl", "5", "workerpool", "zzz"]).map(Search),
+    st.sampled_from(["nccl", "5", "5.0", "workerpool", "zzz", "CAFÉ", '"5"']).map(Search),
     st.sampled_from(["app", "service"]).map(lambda name: Call("log_id", (name,))),
 )
 

@@ -223,6 +223,40 @@ async def test_a_deleted_job_is_watched_no_more_and_keeps_its_log() -> None:
         assert await here.texts() == ["kept"]
 
 
+async def test_output_that_nobody_asks_for_again_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    with state_dir() as state:
+        store = LogStore(state.log_database)
+        out = Output(state.attempt(JOB.id, 1))
+        out.write("seen\n")
+        async with collecting(state, store) as collector:
+            collector.watch(JOB, state.attempt(JOB.id, 1), [REPLICA])
+            await until(lambda: store.sources() and stored(store), "the first line")
+        out.write("left over", stamp=False)
+        monkeypatch.setattr("tui.emulator.log_ingest.ORPHAN", 0.2)
+        async with collecting(state, store) as collector:
+            await until(lambda: len(stored(store)) == 2, "the rest")
+            await until(lambda: not collector._streams, "the end of watching")
+        assert [r.text for r in stored(store)] == ["seen", "left over"]
+        store.close()
+
+
+async def test_a_busy_replica_does_not_silence_the_others() -> None:
+    with state_dir() as state:
+        store = LogStore(state.log_database)
+        attempt = state.attempt(JOB.id, 1)
+        loud, quiet = Output(attempt, "workerpool0-0"), Output(attempt, "workerpool1-0")
+        loud.write("x" * 60 + "\n" + ("y" * 60 + "\n") * 200_000)
+        quiet.write("here I am\n")
+        async with collecting(state, store) as collector:
+            collector.watch(JOB, attempt, ["workerpool0-0", "workerpool1-0"])
+            await collector.drain(JOB)
+        found = stored(store)
+        assert len(found) == 200_002
+        arrived = next(r.row[6] for r in found if r.text == "here I am")
+        assert arrived < max(r.row[6] for r in found)
+        store.close()
+
+
 async def test_a_full_disk_loses_nothing() -> None:
     lines = [f"line {i} " + "x" * 200 for i in range(3000)]
     with state_dir() as state:

@@ -6,12 +6,13 @@ insert ids and times, where they would match by accident.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tui.domain.entry import Severity
-from tui.emulator.log_record import LogEntryPb, Record, Source
+from tui.emulator.log_record import JSON, LogEntryPb, Record, Source
 from tui.emulator.log_store import FIRST, LAST, Window
 from tui.emulator.logging_filter import (
     MISSING,
@@ -24,6 +25,7 @@ from tui.emulator.logging_filter import (
     Not,
     Or,
     Value,
+    as_number,
     compiled,
     time_value,
 )
@@ -32,6 +34,8 @@ _CAMEL = {
     name: field.json_name for field in LogEntryPb.DESCRIPTOR.fields for name in (field.name, field.json_name)
 }
 _OF_SOURCE = frozenset({"resource", "logName"})
+_NEVER_ESCAPED = re.compile(r"[a-z0-9 _.,:;=@#%()\[\]-]*")
+"""Text that JSON writes as it is, unless all of it is written as \\u escapes."""
 _TIME, _SEVERITY = ("timestamp",), ("severity",)
 
 
@@ -108,7 +112,7 @@ class EntryFields:
                 raise KeyError(f"{path[0]} has no part {path[1]!r}")
             return simple
         if path[0] == "jsonPayload":
-            return Field(lambda record: _json(record, path[1:]))
+            return Field(lambda record: _json(record, path[1:]), screen=_may_contain)
         if path[0] == "labels":
             label = (".".join(path[1:]),) if len(path) > 1 else ()
             return Field(lambda record: _walk(record.extra.get("labels", MISSING), label))
@@ -118,9 +122,13 @@ class EntryFields:
     def search(self, text: str) -> Condition[Record]:
         folded = text.casefold()
         in_source = _in_source(folded)
+        # A number may be written in many ways.
+        screen = _may_contain if as_number(text) is None else _anything
 
         def judge(record: Record) -> bool:
-            if folded in record.text.casefold() or _contains(record.json, folded):
+            if folded in record.text.casefold():
+                return True
+            if screen(record, folded) and _contains(record.json, folded):
                 return True
             extra = record.extra
             return bool(extra and _contains(extra.get("labels"), folded)) or bool(in_source(record.source))
@@ -164,6 +172,18 @@ _SIMPLE: dict[str, Field[Record]] = {
 def _json(record: Record, path: Sequence[str]) -> Any:
     found = record.json
     return MISSING if found is None else _walk(found, path)
+
+
+def _may_contain(record: Record, folded: str) -> bool:
+    """Whether a JSON line can hold this text. Looking at the line is far cheaper than parsing it."""
+    if record.row[4] != JSON or not _NEVER_ESCAPED.fullmatch(folded):
+        return True
+    line = str(record.row[5]).casefold()
+    return folded in line or "\\u" in line
+
+
+def _anything(record: Record, folded: str) -> bool:
+    return True
 
 
 def _contains(value: Any, folded: str) -> bool:

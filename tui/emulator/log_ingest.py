@@ -11,7 +11,7 @@ import asyncio
 import logging
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2s
 
 from tui.domain.entry import SERVICE
@@ -60,6 +60,7 @@ class LogCollector:
         self._task: asyncio.Task[None] | None = None
         self._pause = 0.0
         self._last_said = 0
+        self._turn = 0
 
     async def start(self) -> None:
         """Take up what was being watched when the last server ended, and begin.
@@ -182,14 +183,17 @@ class LogCollector:
 
     # In the writer's thread.
 
-    def _round(self, streams: Iterable[Stream]) -> bool:
+    def _round(self, streams: Sequence[Stream]) -> bool:
         """Read each stream on; whether there is more to read at once."""
         self._say()
         until = time.monotonic() + ROUND
         more = False
         failure: OSError | None = None
-        for stream in streams:
+        # The next round goes on where this one stops, so that no stream keeps the others waiting.
+        turn = self._turn % max(1, len(streams))
+        for number, stream in enumerate((*streams[turn:], *streams[:turn])):
             if time.monotonic() > until:
+                self._turn = turn + number
                 return True
             if stream.done:
                 continue

@@ -89,7 +89,13 @@ class Record:
         if self._extra is None:
             self._extra = {}
             if self.row[4] == MESSAGE:
-                self._extra = json_format.MessageToDict(LogEntryPb.FromString(self.row[5]))
+                entry = LogEntryPb.FromString(self.row[5])
+                try:
+                    self._extra = json_format.MessageToDict(entry)
+                except TypeError:
+                    # A protoPayload of a type that is not known here can be passed on, not looked into.
+                    entry.ClearField("proto_payload")
+                    self._extra = json_format.MessageToDict(entry)
         return self._extra
 
     def message(self) -> Pb:

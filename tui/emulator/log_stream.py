@@ -22,9 +22,9 @@ from tui.emulator.log_parse import DAY, DEFAULT_SEVERITY, MAX_ENTRY, NotAnObject
 from tui.emulator.log_record import JSON, MESSAGE, TEXT, LogEntryPb, Row
 from tui.emulator.paths import AttemptDir
 
-CHUNK = 1024 * 1024
-"""Bytes read at a time."""
-MAX_LINE = 4 * CHUNK
+CHUNK = 256 * 1024
+"""Bytes read, and stored in one transaction, at a time."""
+MAX_LINE = 4 * 1024 * 1024
 """A line longer than this is cut, so that output without any newline needs no endless memory."""
 STALE = 2.0
 """Seconds after which output that no stamp covers is taken at the file's own time: its runner is gone."""

@@ -86,7 +86,7 @@ def _window(request: Pb) -> float:
 
 
 class Session:
-    """What one client waits for. `hear` is called in the writer's thread, all else in the loop's."""
+    """What one client waits for. `hear` is called in the writer's thread."""
 
     def __init__(self, owners: frozenset[str], plan: Plan, window: float) -> None:
         self._owners = owners
@@ -136,14 +136,14 @@ class Session:
     async def next(self) -> Pb:
         """The next response; it waits until there is something to say."""
         while True:
-            if not self._ready:
-                self._release()
-            if self._ready:
-                return await asyncio.to_thread(self._message, self._take(), self._count_suppressed())
+            # Sorting and building messages takes longer than the loop may be held up.
+            response = await asyncio.to_thread(self._respond)
+            if response is not None:
+                return response
             await self._wait()
 
     async def _wait(self) -> None:
-        """Until the oldest entry has waited for the window, or the first one comes."""
+        """Until the oldest entry has waited for the window, or a little after the first one comes."""
         self._changed.clear()
         with self._lock:
             oldest = self._arrived[0][0] if self._arrived else None
@@ -151,7 +151,14 @@ class Session:
             await self._changed.wait()
             await asyncio.sleep(IDLE)
         else:
-            await asyncio.sleep(max(0.001, oldest + self._window - time.monotonic()))
+            await asyncio.sleep(max(IDLE, oldest + self._window - time.monotonic()))
+
+    # In a thread, one call at a time.
+
+    def _respond(self) -> Pb | None:
+        if not self._ready:
+            self._release()
+        return self._message(self._take(), self._count_suppressed()) if self._ready else None
 
     def _release(self) -> None:
         """Make ready, in order, what has waited for the window."""

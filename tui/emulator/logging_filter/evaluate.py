@@ -60,6 +60,8 @@ class Field(Generic[T]):
     read_value: Callable[[str], Any] | None = None
     known: bool = True
     """Whether `get` can be asked at all; comparisons with a field that is not known stay open."""
+    screen: Callable[[T, str], bool] | None = None
+    """A cheap look before `get`: False when no text in the field can contain this one (case folded)."""
 
 
 class Fields(Protocol[T]):
@@ -149,7 +151,22 @@ def _comparison(node: Comparison, found: Field[T]) -> Condition[T]:
         value = get(record)
         return False if value is MISSING else test(value)
 
-    return judge
+    text = _needed_text(node)
+    screen = found.screen
+    if screen is None or text is None:
+        return judge
+    look = screen
+    return lambda record: look(record, text) and judge(record)
+
+
+def _needed_text(node: Comparison) -> str | None:
+    """Text that a field must contain to meet the comparison, folded; `None` where that can't be said."""
+    value = node.value
+    if node.operator not in {"=", ":"} or node.presence or isinstance(value, Call):
+        return None
+    if as_number(value.text) is not None or value == Value("NULL_VALUE", False):
+        return None
+    return value.text.casefold()
 
 
 def _presence(found: Field[Any]) -> Test:
