@@ -142,9 +142,7 @@ _JOBS = (
         "link",
         footer=False,
     ),
-    Action(
-        "jobs.why", "w", "why", "What could not be read, why, and what helps", "jobs", "why", footer=False
-    ),
+    Action("jobs.why", "w", "why", "What could not be read, why, and what helps", "jobs", "why"),
     Action("jobs.back", "escape", "clear", "Clear the filter, then the marks", "jobs", "back", footer=False),
 )
 

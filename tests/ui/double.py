@@ -235,7 +235,7 @@ def console(
         contexts=more.pop("contexts", [context]),
         state_dir=state_dir,
         read_profiles=more.pop("read_profiles", list),
-        profile_folder=state_dir / "profiles",
+        profile_folder=more.pop("profile_folder", state_dir / "profiles"),
         themes=more.pop("themes", THEMES),
         clock=more.pop("clock", Clock()),
         **more,

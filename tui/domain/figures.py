@@ -82,5 +82,5 @@ def short_error(job: Job) -> str:
     if dead is None:
         return job.error.message
     if "out of memory" in job.error.message:
-        return f"OOM on {dead.id}"
-    return f"{dead.id} exited with {dead.exit_code}"
+        return f"OOM {dead.id}"
+    return f"exit {dead.exit_code} {dead.id}"

@@ -22,6 +22,7 @@ from tui.widgets.notice import Notice
 from tui.widgets.table import Cells, Table
 
 FIRST_RUN = "No jobs here yet."
+READ_ONLY_FIX = "This console is read-only; start it without --read-only to launch one."
 FIRST_RUN_FIX = "l launches one; local-2node trains on this machine in two minutes."
 
 
@@ -127,7 +128,7 @@ class JobsScreen(ListScreen):
         elif console.store.jobs:
             notice.tell("No job matches this filter.", plain(self.query_one(FilterBar).text), "esc clears it")
         elif console.live:
-            notice.tell(FIRST_RUN, "", FIRST_RUN_FIX)
+            notice.tell(FIRST_RUN, "", READ_ONLY_FIX if self.read_only else FIRST_RUN_FIX)
         else:
             notice.tell(f"Connecting to {plain(console.context_name)}…", "", "2 shows the profiles meanwhile")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, cast
 
 from textual import on
@@ -149,7 +150,8 @@ class ListScreen(FrameScreen):
         if error is None:
             return False
         since = console.connection.link.since
-        when = f" for {age(console.clock() - since)}" if since else ""
+        lasts = console.clock() - since if since else timedelta(0)
+        when = f" for {age(lasts)}" if lasts > timedelta(seconds=5) else ""
         what = f"{console.context_name} can't be reached{when}"
         fix = (error.fix + "\n" if error.fix else "") + "ctrl+r tries again   :context goes elsewhere"
         notice.tell(what, error.message, fix, bad=True, alone=not shown)

@@ -21,8 +21,8 @@ from tui.widgets.table import Cells, Column, Table
 
 COLUMNS = (
     Column("region", "REGION", 12, most=20),
-    Column("name", "QUOTA", 24, most=70, flex=True),
-    Column("kind", "KIND", 8, most=8, rank=4),
+    Column("name", "QUOTA", 18, most=70, flex=True),
+    Column("kind", "KIND", 8, most=8),
     Column("limit", "LIMIT", 6, most=10, right=True),
     Column("used", "USED", 6, most=10, right=True),
     Column("free", "FREE", 6, most=10, right=True),

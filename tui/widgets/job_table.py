@@ -15,12 +15,12 @@ from tui.widgets.table import Cells, Column, Table
 
 COLUMNS = (
     Column("state", "STATE", 12, most=13),
-    Column("name", "NAME", 18, most=44),
+    Column("name", "NAME", 17, most=44),
     Column("region", "REGION", 12, most=28, rank=6),
     Column("replicas", "REPL", 7, most=12, rank=3, right=True),
     Column("accelerators", "ACCEL", 7, most=18, rank=4, right=True),
     Column("strategy", "TYPE", 4, most=6, rank=7),
-    Column("progress", "PROGRESS", 20, rank=1, flex=True),
+    Column("progress", "PROGRESS", 17, most=60, rank=1, flex=True),
     Column("step", "STEP", 9, most=20, rank=9, right=True),
     Column("loss", "LOSS", 6, most=8, rank=5, right=True),
     Column("age", "AGE", 5, most=6, rank=2, right=True),
@@ -66,7 +66,7 @@ def progress_content(job: Job, now: datetime) -> Content:
     if job.state is JobState.FAILED and job.error is not None:
         return Content.styled(plain(short_error(job)), "$text-error")
     if job.state in {JobState.QUEUED, JobState.PENDING} and job.create_time is not None:
-        words = "waits for quota" if job.state is JobState.QUEUED else "gets machines"
+        words = "no quota yet" if job.state is JobState.QUEUED else "gets machines"
         return Content.styled(f"{words}, {age(job.age(now))}", "$text-muted")
     fraction = progress.fraction
     if fraction is not None:

@@ -211,7 +211,7 @@ class Table(ScrollView, can_focus=True):
 
     def _choose_columns(self) -> None:
         """Choose the columns and their widths for the width there is."""
-        room = self.size.width
+        room = self.size.width - 1
         shown = list(self.columns)
         while shown and sum(max(c.width, len(c.title)) + GAP for c in shown) > room:
             out = max(shown, key=lambda c: c.rank)

@@ -1,0 +1,151 @@
+"""How the screens look: a few sizes, dark, light and sixteen colours. Time stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from tests.ui.double import NOON, MemoryBackend, console, fleet
+from tests.ui.test_jobs_screen import table, until
+from tui.app import VxtuiApp
+from tui.backends.base import PermissionDenied, Unavailable
+from tui.config import Settings
+from tui.domain.quota import Quota
+from tui.store.library import entry
+from tui.store.link import LinkState
+
+PROFILE = """
+displayName: arr-coc-${size}
+description: Four nodes of eight A100 on Spot, thirteen reducers.
+region: us-central1
+parameters:
+  size: {default: large, choices: [small, large], help: Of the model}
+  steps: {default: 100000, help: Optimizer steps in all}
+jobSpec:
+  workerPoolSpecs:
+    - machineSpec: {machineType: a2-highgpu-8g, acceleratorType: NVIDIA_TESLA_A100, acceleratorCount: 8}
+      replicaCount: 1
+      containerSpec: {imageUri: "us-docker.pkg.dev/p/r/arr-coc:1.4.2", args: ["--steps=${steps}"]}
+    - machineSpec: {machineType: a2-highgpu-8g, acceleratorType: NVIDIA_TESLA_A100, acceleratorCount: 8}
+      replicaCount: 3
+      containerSpec: {imageUri: "us-docker.pkg.dev/p/r/arr-coc:1.4.2"}
+  scheduling: {strategy: SPOT, timeout: 172800s}
+"""
+SMALL, USUAL, LARGE = (80, 24), (120, 40), (200, 60)
+Step = Callable[[Pilot[Any]], Awaitable[None]]
+
+
+@pytest.fixture
+def look(tmp_path: Path, snap_compare: Any) -> Callable[..., None]:
+    """Compare the console after `keys`, on `backend`, with its picture."""
+    files = {"arr-coc": PROFILE, "broken": PROFILE.replace("replicaCount", "replicaCuont")}
+    for name, text in files.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+
+    def profiles() -> list[Any]:
+        return [entry(tmp_path / f"{name}.yaml", mine=True) for name in files]
+
+    def compare(
+        size: tuple[int, int], theme: str, *keys: str, backend: MemoryBackend | None = None, **more: Any
+    ) -> None:
+        used = backend or MemoryBackend(fleet(), regions=("us-central1", "europe-west4"))
+        app = console(
+            used,
+            tmp_path,
+            settings=Settings(theme=theme),
+            read_profiles=profiles,
+            profile_folder=Path("/home/ana/profiles"),
+            **more,
+        )
+        assert snap_compare(app, terminal_size=size, run_before=partial(_ready, app=app, keys=keys))
+
+    return compare
+
+
+async def _ready(pilot: Pilot[Any], *, app: VxtuiApp, keys: tuple[str, ...]) -> None:
+    await until(pilot, lambda: app.connection.link.state in {LinkState.LIVE, LinkState.FAILED}, "an answer")
+    await pilot.pause()
+    for key in keys:
+        await pilot.press(key)
+        await pilot.pause()
+    if "2" in keys:
+        await until(pilot, lambda: app.profiles, "the profiles")
+    await pilot.pause()
+    await pilot.wait_for_scheduled_animations()
+
+
+@pytest.mark.parametrize(
+    ("size", "theme"),
+    [
+        (SMALL, "vxtui-dark"), (USUAL, "vxtui-dark"), (USUAL, "vxtui-light"), (LARGE, "vxtui-dark"),
+        (SMALL, "ansi16"),
+    ],
+    ids=["80-dark", "120-dark", "120-light", "200-dark", "80-ansi"],
+)  # fmt: skip
+def test_jobs(look: Callable[..., None], size: tuple[int, int], theme: str) -> None:
+    look(size, theme, "j", "j", "space")
+
+
+def test_jobs_filtered_with_a_broken_region(look: Callable[..., None]) -> None:
+    backend = MemoryBackend(fleet(), regions=("us-central1", "europe-west4"))
+    backend.broken["europe-west4"] = PermissionDenied("permission aiplatform.customJobs.list is missing")
+    look(USUAL, "vxtui-dark", "slash", *"gpu:a100", backend=backend)
+
+
+def test_cancel_dialog(look: Callable[..., None]) -> None:
+    look(USUAL, "vxtui-light", "j", "j", "c")
+
+
+def test_nothing_can_be_reached(look: Callable[..., None]) -> None:
+    backend = MemoryBackend()
+    backend.error = Unavailable("the emulator does not answer on its socket", fix="vxtui emulator start")
+    look(SMALL, "vxtui-dark", backend=backend)
+
+
+def test_first_run(look: Callable[..., None]) -> None:
+    look(SMALL, "vxtui-light", backend=MemoryBackend(), read_only=True)
+
+
+def test_help(look: Callable[..., None]) -> None:
+    look(USUAL, "vxtui-dark", "question_mark")
+
+
+def test_command_line(look: Callable[..., None]) -> None:
+    look(SMALL, "vxtui-dark", "colon", *"th")
+
+
+def test_profiles(look: Callable[..., None]) -> None:
+    look(USUAL, "vxtui-light", "2")
+
+
+def test_quotas(look: Callable[..., None]) -> None:
+    stem = "aiplatform.googleapis.com/custom_model_training_"
+    backend = MemoryBackend(fleet())
+    backend.quotas = [
+        Quota(f"{stem}nvidia_a100_gpus", "us-central1", 32, 24, used_at=NOON),
+        Quota(f"{stem}preemptible_nvidia_a100_gpus", "us-central1", 40, 40, preemptible=True, used_at=NOON),
+        Quota(f"{stem}cpus", "us-central1", -1, 810, used_at=NOON),
+        Quota(f"{stem}nvidia_l4_gpus", "us-central1", 8, None, limit_read_at=NOON),
+    ]
+    look(SMALL, "vxtui-dark", "4", backend=backend)
+
+
+async def test_launch_screen_is_usable_at_80_columns(tmp_path: Path) -> None:
+    """The launch screen as text, since its focus and its answer change what is drawn."""
+    (tmp_path / "arr-coc.yaml").write_text(PROFILE)
+    app = console(
+        MemoryBackend(fleet()), tmp_path, read_profiles=lambda: [entry(tmp_path / "arr-coc.yaml", mine=True)]
+    )
+    async with app.run_test(size=SMALL) as pilot:
+        await _ready(pilot, app=app, keys=("2",))
+        await until(pilot, lambda: table(app).keys, "the profile")
+        await pilot.press("l")
+        await pilot.pause()
+        picture = app.export_screenshot().replace("&#160;", " ")
+        for words in ("region", "us-central1", "size", "steps", "100000", "pool 1", "8 A100", "SPOT"):
+            assert words in picture
