@@ -1,0 +1,161 @@
+"""Messages into domain objects."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from google.cloud.aiplatform_v1.types import CustomJob
+from google.cloud.cloudquotas_v1.types import resources
+from google.cloud.logging_v2.types import LogEntry
+from google.protobuf import json_format
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tui.backends.base import InvalidRequest
+from tui.backends.vertex import convert
+from tui.backends.vertex.quotas import limit_of
+from tui.domain.entry import Severity
+from tui.domain.job import JobError
+from tui.domain.quota import UNLIMITED
+from tui.domain.states import JobState
+
+NAME = "projects/123/locations/europe-west4/customJobs/42"
+JOB = {
+    "name": NAME,
+    "displayName": "big",
+    "state": "JOB_STATE_FAILED",
+    "createTime": "2026-11-21T10:00:00.250Z",
+    "startTime": "2026-11-21T10:05:00Z",
+    "endTime": "2026-11-21T10:06:00Z",
+    "labels": {"team": "nlp"},
+    "error": {"code": 9, "message": "The replica workerpool1-0 exited with a non-zero status of 137."},
+    "jobSpec": {
+        "workerPoolSpecs": [
+            {
+                "machineSpec": {
+                    "machineType": "g2-standard-12", "acceleratorType": "NVIDIA_L4", "acceleratorCount": 1,
+                },
+                "replicaCount": "1",
+                "containerSpec": {"imageUri": "eu-docker.pkg.dev/p/r/i:1"},
+            },
+            {"replicaCount": "2", "pythonPackageSpec": {"executorImageUri": "prebuilt"}},
+            {
+                "replicaCount": "1",
+                "containerSpec": {
+                    "imageUri": "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
+                },
+            },
+            {},
+        ],
+        "scheduling": {"timeout": "86400s", "strategy": "SPOT"},
+    },
+}  # fmt: skip
+
+
+def test_a_job_keeps_all_that_the_service_says() -> None:
+    job = convert.job(convert.job_message(JOB), "prod")
+    assert (job.name, job.id, job.region, job.context) == (NAME, "42", "europe-west4", "prod")
+    assert (job.state, job.native_state) == (JobState.FAILED, "JOB_STATE_FAILED")
+    assert job.create_time == datetime(2026, 11, 21, 10, 0, 0, 250_000, tzinfo=UTC)
+    assert job.error == JobError(9, "The replica workerpool1-0 exited with a non-zero status of 137.")
+    assert [pool.replicas for pool in job.pools] == [1, 2, 1, 0]
+    assert [pool.image for pool in job.pools[:2]] == ["eu-docker.pkg.dev/p/r/i:1", "prebuilt"]
+    assert [pool.reduction_server for pool in job.pools] == [False, False, True, False]
+    assert job.accelerators == {"NVIDIA_L4": 1}
+    assert (job.strategy, job.timeout, job.labels) == ("SPOT", timedelta(days=1), {"team": "nlp"})
+    dead = next(replica for replica in job.replicas if replica.id == "workerpool1-0")
+    assert (dead.state, dead.exit_code) == (JobState.FAILED, 137)
+
+
+def test_what_is_not_said_is_none() -> None:
+    job = convert.job(CustomJob.pb()(), "c")
+    assert (job.create_time, job.start_time, job.end_time, job.error, job.timeout) == (None,) * 5
+    assert (job.state, job.strategy, job.pools) == (JobState.UNKNOWN, "STANDARD", ())
+
+
+def test_values_from_the_future_are_kept_as_numbers() -> None:
+    pb = convert.job_message(JOB)
+    pb.state = 99
+    pb.job_spec.worker_pool_specs[0].machine_spec.accelerator_type = 77
+    job = convert.job(pb, "c")
+    assert (job.state, job.native_state) == (JobState.UNKNOWN, "99")
+    assert job.pools[0].accelerator_type == "77"
+
+
+def test_the_rest_form_survives_both_ways() -> None:
+    assert convert.job_dict(convert.job_message(JOB)) == JOB
+
+
+def test_a_field_that_does_not_exist_is_refused_by_name() -> None:
+    with pytest.raises(InvalidRequest, match="replicaCounts"):
+        convert.job_message({"jobSpec": {"workerPoolSpecs": [{"replicaCounts": 1}]}})
+
+
+def entry(**fields: object) -> LogEntry:
+    base = {
+        "insertId": "a",
+        "timestamp": "2026-11-21T10:00:00.123456789Z",
+        "resource": {"type": "ml_job", "labels": {"job_id": "42", "task_name": "workerpool0-0"}},
+    }
+    return json_format.ParseDict({**base, **fields}, LogEntry.pb()())  # type: ignore[no-any-return]
+
+
+def test_a_text_line() -> None:
+    found = convert.entry(entry(textPayload="\x1b[31mred", severity="ERROR"))
+    assert (found.message, found.severity, found.json) == ("\x1b[31mred", Severity.ERROR, None)
+    assert (found.replica, found.job_id, found.insert_id) == ("workerpool0-0", "42", "a")
+    assert found.timestamp == datetime(2026, 11, 21, 10, 0, 0, 123456, tzinfo=UTC)
+
+
+def test_a_structured_line_shows_its_message_and_keeps_the_rest() -> None:
+    found = convert.entry(entry(jsonPayload={"message": "hi", "vxtui": {"step": 3, "loss": 2.5}}))
+    assert found.message == "hi"
+    assert found.json == {"message": "hi", "vxtui": {"step": 3, "loss": 2.5}}
+    assert isinstance(found.json["vxtui"]["step"], int)
+
+
+def test_a_structured_line_without_a_message_is_shown_whole() -> None:
+    assert convert.entry(entry(jsonPayload={"step": 3})).message == '{"step": 3}'
+
+
+def test_an_entry_without_time_or_labels_is_still_an_entry() -> None:
+    found = convert.entry(LogEntry.pb()(text_payload="x", severity=350))
+    assert (found.message, found.replica, found.severity) == ("x", "", Severity.DEFAULT)
+    assert found.timestamp.tzinfo is UTC
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**52), 2**52) | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), JSON, max_size=5))
+def test_json_survives_the_wire(payload: dict[str, object]) -> None:
+    pb = LogEntry.pb()()
+    pb.json_payload.SetInParent()
+    pb.json_payload.update(payload)
+    assert convert.entry(pb).json == payload
+
+
+def test_numbers_that_json_does_not_know_are_no_error() -> None:
+    pb = LogEntry.pb()()
+    pb.json_payload.update({"loss": math.nan, "norm": math.inf})
+    found = convert.entry(pb)
+    assert found.json is not None
+    assert math.isnan(found.json["loss"])
+    assert found.message
+
+
+def test_the_limit_of_a_region() -> None:
+    pb = resources.QuotaInfo.pb()()
+    assert limit_of(pb, "us-central1") == UNLIMITED
+    special = pb.dimensions_infos.add(applicable_locations=["us-central1"])
+    special.details.value = 8
+    general = pb.dimensions_infos.add(applicable_locations=["us-central1", "us-east1"])
+    general.details.value = 2
+    assert [limit_of(pb, region) for region in ("us-central1", "us-east1", "asia-east1")] == [8, 2, 0]
