@@ -49,13 +49,12 @@ class HelpScreen(ModalScreen[None]):
                 key = key_text(found, self._frame.keymap) or f":{found.word}"
                 reason = None if found.direct else self._frame.why_not(found)
                 style = "$text-muted" if reason else ""
+                keys = (f"  {key:<12}", "bold $text-muted" if reason else "bold")
                 lines.append(
-                    Content.assemble(
-                        (f"  {key:<12}", "bold $text-muted" if reason else "bold"),
-                        (found.help, style),
-                        (f"   {reason}" if reason else "", "$text-muted italic"),
-                    )
+                    Content.assemble(keys, (f"{found.help:<58}", style), (f"  {found.id}", "$text-muted"))
                 )
+                if reason:
+                    lines.append(Content.styled(f"{'':<14}{reason}", "$text-muted italic"))
         return Content("\n").join(lines[1:])
 
     def action_scroll(self, way: str) -> None:

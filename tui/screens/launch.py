@@ -163,7 +163,8 @@ class LaunchScreen(FrameScreen):
             return
         self._under_way = True
         self.query_one("#answer", Static).update(Content.styled("Launching…", "$text-warning"))
-        background(self, partial(self._launch, self._prepared), "launch", exclusive=False)
+        # The app's work, not the screen's: it goes on when the job's screen takes this one's place.
+        background(self.console, partial(self._launch, self._prepared), "launch", exclusive=False)
 
     async def _launch(self, prepared: Prepared) -> None:
         deeds = self.console.deeds()
@@ -178,6 +179,9 @@ class LaunchScreen(FrameScreen):
         if outcome.ok and outcome.job is not None:
             self._under_way = True
             await self.console.launched(outcome.job)
+            return
+        if not self.is_attached:
+            self.console.tell(outcome)
             return
         lines = [Content.styled(outcome.text, "bold $text-error")]
         lines += [Content(plain(f"{path}: {text}")) for path, text in outcome.fields.items()]
