@@ -252,11 +252,13 @@ class JobRun:
         told = False
         while True:
             status = self._parts.runner.status(self.attempt)
-            await self._forward(status)
             up = bool(status.replicas) and all(r.state != "starting" for r in status.replicas)
             if (up or status.outcome) and self.job.pb.state == State.JOB_STATE_PENDING:
                 await self._store(_to_running)
-                await self._say(_RUNNING)
+                # A replica may have died before we looked; it was running all the same, and that came first.
+                first = min((at for at, _, _ in status.events), default=time.time())
+                await self._say(_RUNNING, at=min(first - 1e-6, time.time()))
+            await self._forward(status)
             if status.outcome is not None:
                 return status
             if self.job.cancelled.is_set():
