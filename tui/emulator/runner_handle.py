@@ -90,13 +90,9 @@ class LocalRunner:
         child = self._children.get(attempt.root)
         if child is not None and child.poll() is None:
             return True
-        if child is not None and attempt.database.exists():
+        if child is not None and self._identity(attempt) is not None:
             del self._children[attempt.root]
-        try:
-            who = runner_database.read_identity(attempt.database)
-        except sqlite3.Error as error:
-            log.warning("%s can't be read: %s", attempt.database, error)
-            return False
+        who = self._identity(attempt)
         return (
             who is not None
             and who.boot == process_tree.boot_id()
@@ -106,6 +102,13 @@ class LocalRunner:
     def _read(self, attempt: AttemptDir) -> AttemptStatus | None:
         try:
             return runner_database.read_status(attempt.database)
+        except sqlite3.Error as error:
+            log.warning("%s can't be read: %s", attempt.database, error)
+            return None
+
+    def _identity(self, attempt: AttemptDir) -> runner_database.Identity | None:
+        try:
+            return runner_database.read_identity(attempt.database)
         except sqlite3.Error as error:
             log.warning("%s can't be read: %s", attempt.database, error)
             return None
@@ -120,7 +123,7 @@ class LocalRunner:
 
     def _being_born(self, attempt: AttemptDir) -> bool:
         """Started by an earlier server a moment ago and not yet able to say so."""
-        if attempt.root in self._children or attempt.database.exists():
+        if attempt.root in self._children or self._identity(attempt) is not None:
             return False
         try:
             return time.time() - attempt.plan.stat().st_mtime < BIRTH
@@ -129,13 +132,13 @@ class LocalRunner:
 
     def _kill_left(self, attempt: AttemptDir) -> None:
         """End every process that a dead runner left: its replicas', and all that carry the attempt's mark."""
-        try:
-            who = runner_database.read_identity(attempt.database)
-            recorded = runner_database.read_processes(attempt.database)
-        except sqlite3.Error:
-            who, recorded = None, []
+        who = self._identity(attempt)
         if who is not None and who.boot != process_tree.boot_id():
             return
+        try:
+            recorded = runner_database.read_processes(attempt.database)
+        except sqlite3.Error:
+            recorded = []
         deadline = time.monotonic() + CLEARING
         while time.monotonic() < deadline:
             left = _left_by(attempt, recorded)
