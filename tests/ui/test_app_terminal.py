@@ -1,0 +1,72 @@
+"""The console in a real pty, with nothing to reach: it paints, says so, and leaves a clean terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.main_job.test_keys import nothing_but_the_screen
+from tests.shell import VXTUI, Home, home
+from tests.terminal import Terminal
+
+CONFIG = """
+context: cloud
+contexts:
+  - {name: cloud, project: no-such-project, regions: [us-central1, europe-west4]}
+"""
+
+
+@pytest.fixture
+def place() -> Iterator[Home]:
+    with home() as found:
+        folder = found.root / "c" / "vxtui"
+        folder.mkdir(parents=True)
+        (folder / "config.yaml").write_text(CONFIG)
+        yield found
+
+
+def leave(screen: Terminal) -> None:
+    screen.press("ctrl+q")
+    assert screen.wait_exit() == 0
+    assert nothing_but_the_screen(bytes(screen.raw))
+
+
+def test_a_cloud_without_credentials_is_said_and_everything_else_works(place: Home) -> None:
+    # No metadata server and no proxy may be asked: the answer must come from this machine alone.
+    env = place.env | {"NO_GCE_CHECK": "true", "GCE_METADATA_HOST": "127.0.0.1:1"}
+    screen = Terminal([VXTUI, "--read-only"], env, columns=100, rows=30)
+    try:
+        screen.wait("vxtui   cloud")
+        screen.wait(lambda t: "can't be reached" in t and "read-only" in t)
+        assert "Traceback" not in screen.text
+        screen.press("2")
+        screen.wait("local-2node")
+        screen.press("l")
+        screen.wait("Read-only")
+        screen.press("?")
+        screen.wait("Keys that work here")
+        screen.press("esc")
+        leave(screen)
+    finally:
+        screen.close()
+
+
+def test_a_state_directory_that_cant_be_used_does_not_keep_it_shut(place: Home) -> None:
+    (place.root / "s").write_text("a file where a folder should be")
+    screen = Terminal([VXTUI, "--context", "local"], place.env, columns=100, rows=30)
+    try:
+        screen.wait("vxtui   local")
+        screen.wait("can't be reached")
+        assert "Traceback" not in screen.text
+        leave(screen)
+    finally:
+        screen.close()
+    assert (place.root / "s").read_text().startswith("a file")
+
+
+def test_without_a_terminal_it_says_what_works(place: Home) -> None:
+    done = place.run("--context", "local")
+    assert done.returncode == 2 and "not a terminal" in done.stderr and "vxtui jobs" in done.stderr
+    assert "Traceback" not in done.stderr and not (place.root / "s" / "snapshots").exists()
+    assert [path.name for path in (place.root / "c").iterdir()] == ["vxtui"]
