@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import struct
 import subprocess
@@ -320,7 +321,6 @@ def test_a_full_disk_costs_no_process_and_no_exit_code(one: Attempt) -> None:
     one.run("import time; print('up', flush=True); time.sleep(3); raise SystemExit(6)")
     one.said("up")
     keeper = one.keeper()
-    resource = __import__("resource")
     keeper.rlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
     time.sleep(4)
     assert keeper.is_running() and one.status().outcome is None

@@ -114,7 +114,8 @@ class Sampler:
 def memory_used(procs: list[Proc]) -> int:
     """Bytes held by a family of processes: what each has for itself, and shared pages once.
 
-    Summing resident sets would count a library, or a shared tensor, once for each process.
+    Summing resident sets would count a library, or a shared tensor, once for each process. Pages that a
+    fork shares until they are written count for each: telling them apart takes a walk over every page.
     """
     own, shared = 0, 0
     for proc in procs:
