@@ -51,10 +51,10 @@ async def test_the_wait_that_the_service_asks_for_is_kept() -> None:
     assert send.calls[1] - send.calls[0] >= 0.4
 
 
-async def test_a_wait_beyond_the_deadline_is_not_begun() -> None:
+async def test_a_wait_beyond_all_patience_is_not_begun() -> None:
     send = Flaky(QuotaExceeded("busy", retry_after=3600))
     with pytest.raises(QuotaExceeded) as refused:
-        await Caller(Nowhere()).read("look", send, deadline=5)
+        await Caller(Nowhere()).read("look", send, patience=5)
     assert refused.value.retry_after == 3600
     assert len(send.calls) == 1
 
@@ -67,11 +67,11 @@ async def test_what_a_repetition_can_not_mend_is_raised_at_once() -> None:
         assert len(send.calls) == 1
 
 
-async def test_a_service_that_stays_away_is_given_up_at_the_deadline() -> None:
+async def test_a_service_that_stays_away_is_given_up_in_the_end() -> None:
     send = Flaky(*[Unavailable("down")] * 1000)
     began = time.monotonic()
     with pytest.raises(Unavailable):
-        await Caller(Nowhere()).read("look", send, deadline=1.0)
+        await Caller(Nowhere()).read("look", send, patience=1.0)
     assert time.monotonic() - began < 10
     assert len(send.calls) > 1
 

@@ -56,12 +56,36 @@ class Pace:
     """Longest wait before the next try to connect."""
     sample_period: float
     """Of the time series, where their descriptor does not say it."""
+    patience: float
+    """How long a read that fails is tried again."""
 
 
 # 60 log reads a minute are for the whole project, other users' tools too (vertex facts 5.3); entries come
 # seconds to tens of seconds late (5.1); series are sampled once a minute (6.1).
-CLOUD_PACE = Pace(54, 1.0, 1.0, 10.0, 5.0, 2.0, 10.0, 5.0, 60.0)
-LOCAL_PACE = Pace(3000, 0.3, 0.3, 2.0, 0.5, 0.5, 0.0, 1.0, 2.0)
+CLOUD_PACE = Pace(
+    log_reads_per_minute=54,
+    buffer_window=1.0,
+    hold=1.0,
+    overlap=10.0,
+    poll=5.0,
+    state_poll=2.0,
+    drain=10.0,
+    reconnect=5.0,
+    sample_period=60.0,
+    patience=30.0,
+)
+LOCAL_PACE = Pace(
+    log_reads_per_minute=3000,
+    buffer_window=0.3,
+    hold=0.3,
+    overlap=2.0,
+    poll=0.5,
+    state_poll=0.5,
+    drain=0.0,
+    reconnect=1.0,
+    sample_period=2.0,
+    patience=3.0,
+)
 
 
 class Endpoint(ABC):

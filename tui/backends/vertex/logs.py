@@ -14,7 +14,7 @@ from tui.backends.vertex.channels import Clients
 from tui.backends.vertex.connect import Service
 from tui.backends.vertex.filters import log_filter
 from tui.backends.vertex.jobs import Jobs
-from tui.backends.vertex.retry import DEADLINE, log_reads
+from tui.backends.vertex.retry import log_reads
 
 PAGE = 1000
 """Most entries a page (vertex facts 5.3)."""
@@ -60,7 +60,7 @@ class Logs:
         newest_first: bool = False,
         size: int = PAGE,
         token: str = "",
-        deadline: float = DEADLINE,
+        patience: float | None = None,
     ) -> Any:
         """One ListLogEntries response as plain protobuf."""
         request = logging_types.ListLogEntriesRequest(
@@ -79,7 +79,7 @@ class Logs:
             return logging_types.ListLogEntriesResponse.pb()()
 
         return await self._clients.caller.read(
-            f"read the logs of {self._info.project}", send, deadline=deadline, limiter=self._limiter
+            f"read the logs of {self._info.project}", send, patience=patience, limiter=self._limiter
         )
 
     async def lower_bound(self, query: LogQuery) -> datetime | None:

@@ -21,8 +21,6 @@ FIRST_DELAY = 0.25
 MOST_DELAY = 8.0
 TIMEOUT = 15.0
 """Of one attempt."""
-DEADLINE = 45.0
-"""Of a read with all its retries."""
 
 
 def delay(attempt: int, error: BackendError, most: float = MOST_DELAY) -> float:
@@ -99,22 +97,23 @@ class Caller:
         send: Send[T],
         *,
         within: float = TIMEOUT,
-        deadline: float = DEADLINE,
+        patience: float | None = None,
         limiter: RateLimiter | None = None,
     ) -> T:
-        """An RPC that changes nothing: attempts of `within` seconds while that helps.
+        """An RPC that changes nothing: attempts of `within` seconds each while that may help.
 
-        `deadline` is the time for all of them. Raises BackendError.
+        No attempt begins after `patience` seconds (the endpoint's own by default). Raises BackendError.
         """
         attempt, end = 0, 0.0
         while True:
             if limiter is not None:
                 await limiter.wait()
-            # A wait for our own limiter is no fault of the service.
-            end = end or time.monotonic() + deadline
-            left = end - time.monotonic()
+            if not end:
+                # A wait for our own limiter is no fault of the service.
+                pace = self._endpoint.pace
+                end = time.monotonic() + (pace.patience if patience is None else patience)
             try:
-                return await self.once(what, send, within=max(0.5, min(within, left)))
+                return await self.once(what, send, within=within)
             except (Unavailable, QuotaExceeded) as error:
                 wait = delay(attempt, error, self._endpoint.pace.reconnect)
                 if self.closed or time.monotonic() + wait >= end:

@@ -277,7 +277,7 @@ class Tail:
         text = log_filter(self._query, since=lower)
         token, found = "", 0
         while True:
-            reply = await self._logs.page(text, token=token, deadline=15.0)
+            reply = await self._logs.page(text, token=token, patience=2.0)
             found += self._merger.add(map(convert.entry, reply.entries), self._loop.time())
             token = reply.next_page_token
             if not token:
