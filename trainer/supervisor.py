@@ -1,18 +1,18 @@
 """One supervisor a node: it meets the others, starts one process a device, and starts again when it must.
 
-Each attempt is a fresh static rendezvous of all nodes at node 0's address; max_restarts is 0 inside it, so
-that ranks never mix restart counts. The supervisor is safe as PID 1: it forwards SIGTERM and reaps its
-own children only through the agent.
+Each attempt is a fresh static rendezvous of all nodes, agreed on in `trainer.meeting`; max_restarts is 0
+inside it, so that ranks never mix restart counts. The supervisor is safe as PID 1: it forwards SIGTERM and
+reaps its own children only through the agent.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import random
 import signal
-import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -21,19 +21,20 @@ from typing import Any
 
 from trainer.config import Config
 from trainer.lines import emit
+from trainer.meeting import Meeting, NodesMissing, ToldToLeave
 from trainer.topology import Topology
 
 PREEMPTED = 75
 JOIN_FAILED = 76
 """Exit code when the other nodes never came."""
+LOST = 77
+"""Exit code of an attempt that broke before its processes ran."""
+MEET = 60.0
+"""Seconds for the agents to meet once all nodes have said that they are there."""
 
 
 FINAL = frozenset({0, 2, PREEMPTED})
 """Codes after which another attempt would be pointless: done, wrong usage, told to leave."""
-
-
-class NodesMissing(Exception):
-    """The rendezvous did not come about in time; the message says who waits for whom."""
 
 
 class Supervisor:
@@ -42,15 +43,19 @@ class Supervisor:
     def __init__(self, config: Config, topology: Topology, argv: Sequence[str]) -> None:
         self._config, self._topology, self._argv = config, topology, list(argv)
         self._told = 0
+        self._meeting = Meeting(topology, config.join_timeout, lambda: bool(self._told))
 
     def run(self) -> int:
         """The exit code for the container."""
-        signal.signal(signal.SIGTERM, self._note)
         attempt = 0
         while True:
+            # Again for each attempt: the agent puts handlers of its own in place while it runs.
+            signal.signal(signal.SIGTERM, self._note)
             began = time.monotonic()
             try:
                 code = self._attempt(attempt)
+            except ToldToLeave:
+                return PREEMPTED
             except NodesMissing as error:
                 emit("phase", str(error), severity="ERROR", phase="rendezvous", attempt=attempt)
                 return JOIN_FAILED
@@ -82,20 +87,20 @@ class Supervisor:
         from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
         from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+        # The agent writes its own account to standard error, which the cloud would show as errors.
+        logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL + 1)
         top = self._topology
-        self._say(
-            "rendezvous", f"node {top.node_rank} of {top.nodes} meets at {top.address}:{top.port}", attempt
-        )
-        self._wait_for_first_node()
+        self._say("rendezvous", f"node {top.node_rank} of {top.nodes} waits for the others", attempt)
+        address, port = self._meeting.next()
         config = LaunchConfig(
             min_nodes=top.nodes,
             max_nodes=top.nodes,
             nproc_per_node=self._processes(),
             run_id=f"{os.environ.get('CLOUD_ML_JOB_ID', 'local')}",
             rdzv_backend="static",
-            rdzv_endpoint=f"{top.address}:{top.port}",
-            rdzv_configs={"rank": top.node_rank, "timeout": self._config.join_timeout},
-            rdzv_timeout=int(self._config.join_timeout),
+            rdzv_endpoint=f"{address}:{port}",
+            rdzv_configs={"rank": top.node_rank, "timeout": MEET},
+            rdzv_timeout=int(MEET),
             max_restarts=0,
             monitor_interval=0.1,
             start_method="spawn",
@@ -111,30 +116,9 @@ class Supervisor:
         except SignalException:
             return PREEMPTED
         except (TimeoutError, RuntimeError, ConnectionError) as error:
-            if "imeout" in str(error) or "connect" in str(error).lower():
-                raise NodesMissing(self._missing(error)) from error
-            raise
+            self._say("failed", f"the nodes lost one another while they met: {error}", attempt, "ERROR")
+            return LOST
         return 0
-
-    def _wait_for_first_node(self) -> None:
-        """Node 0 may start later than we do: knock until it answers."""
-        top = self._topology
-        if top.node_rank == 0:
-            return
-        deadline = time.monotonic() + self._config.join_timeout
-        while time.monotonic() < deadline and not self._told:
-            with contextlib.suppress(OSError), socket.create_connection((top.address, top.port), timeout=5):
-                return
-            time.sleep(0.2)
-        if not self._told:
-            raise NodesMissing(self._missing(None))
-
-    def _missing(self, error: BaseException | None) -> str:
-        top, wait = self._topology, self._config.join_timeout
-        if top.node_rank == 0:
-            return f"not all {top.nodes} nodes came to {top.address}:{top.port} within {wait:.0f} s: {error}"
-        where = f"{top.address}:{top.port}"
-        return f"node 0 was not reached at {where} within {wait:.0f} s (this is node {top.node_rank})"
 
     def _processes(self) -> int:
         if self._config.nproc:

@@ -1,0 +1,158 @@
+"""Two nodes as two supervisors: they meet, lose one another, leave on a signal and go on bit for bit."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.shell import wait_for
+
+STEPS = 40
+FLAGS = (
+    "--preset=tiny", f"--steps={STEPS}", "--log-every=1", "--checkpoint-every=10", "--dropout=0.1",
+    "--device=cpu", "--join-timeout=60", "--batch=4",
+)  # fmt: skip
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@dataclass
+class Node:
+    """One supervisor in a folder of its own."""
+
+    process: subprocess.Popen[bytes]
+    out: Path
+
+    def lines(self, kind: str) -> list[dict[str, Any]]:
+        found = [json.loads(line) for line in self.out.read_text().splitlines() if line.startswith("{")]
+        return [line["vxtui"] for line in found if line["vxtui"]["kind"] == kind]
+
+    def worker(self) -> psutil.Process | None:
+        """The process that trains."""
+        children = psutil.Process(self.process.pid).children(recursive=True)
+        return next((c for c in children if "trainer.task" in " ".join(c.cmdline())), None)
+
+
+class Cluster:
+    """Starts nodes and ends, by id, whatever of them is left."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.port = root, free_port()
+        self.nodes: list[Node] = []
+
+    def start(self, rank: int, nodes: int = 2, *flags: str, name: str = "") -> Node:
+        home = self.root / f"{name or 'node'}-{rank}-{len(self.nodes)}"
+        home.mkdir()
+        pool, index = ("workerpool0", 0) if rank == 0 else ("workerpool1", rank - 1)
+        spec = {
+            "cluster": {
+                "workerpool0": [f"127.0.0.1:{self.port}"],
+                "workerpool1": ["127.0.0.1:1"] * (nodes - 1),
+            },
+            "environment": "cloud",
+            "task": {"type": pool, "index": index},
+        }
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("RANK", "WORLD", "MASTER", "LOCAL"))}
+        env |= {"CLUSTER_SPEC": json.dumps(spec), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+        env["PYTHONPATH"] = str(Path(__file__).parents[2])
+        command = [sys.executable, "-m", "trainer.task", *FLAGS, f"--checkpoint-dir={self.root}/ck", *flags]
+        with (home / "out").open("wb") as out, (home / "err").open("wb") as err:
+            process = subprocess.Popen(
+                command, cwd=home, env=env, stdout=out, stderr=err, start_new_session=True
+            )
+        self.nodes.append(Node(process, home / "out"))
+        return self.nodes[-1]
+
+    def end(self) -> None:
+        for node in self.nodes:
+            if node.process.poll() is None:
+                for child in psutil.Process(node.process.pid).children(recursive=True):
+                    child.kill()
+                node.process.kill()
+                node.process.wait()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    found = Cluster(tmp_path)
+    yield found
+    found.end()
+
+
+def losses(*nodes: Node) -> dict[int, float]:
+    """Loss by step; a later run's word on a step counts."""
+    return {line["step"]: line["loss"] for node in nodes for line in node.lines("step")}
+
+
+def wait_step(node: Node, step: int) -> None:
+    wait_for(lambda: any(line["step"] >= step for line in node.lines("step")), f"step {step}")
+
+
+def test_a_signal_to_one_node_costs_no_step_and_the_resume_is_exact(cluster: Cluster) -> None:
+    whole = [cluster.start(r, 2, f"--checkpoint-dir={cluster.root}/whole") for r in (0, 1)]
+    assert [n.process.wait(120) for n in whole] == [0, 0]
+
+    first = [cluster.start(r) for r in (0, 1)]
+    wait_step(first[0], 13)
+    first[1].process.send_signal(signal.SIGTERM)
+    assert [n.process.wait(60) for n in first] == [75, 75]
+    left = first[0].lines("preempted")[0]
+    assert left["signal"] == "SIGTERM"
+
+    second = [cluster.start(r) for r in (0, 1)]
+    assert [n.process.wait(120) for n in second] == [0, 0]
+    assert second[0].lines("resumed")[0]["step"] == left["step"]
+    assert min(losses(second[0])) == left["step"] + 1, "no step is lost, none is done twice"
+    assert losses(first[0], second[0]) == losses(whole[0]), "bit for bit"
+
+
+def test_a_killed_process_is_replaced_and_training_ends_well(cluster: Cluster) -> None:
+    # A node of its own disk each: both must come back to a step that both have.
+    nodes = [cluster.start(r, 2, "--checkpoint-dir=own") for r in (0, 1)]
+    wait_step(nodes[0], 12)
+    worker = nodes[1].worker()
+    assert worker is not None
+    worker.kill()
+    assert [n.process.wait(150) for n in nodes] == [0, 0]
+    assert nodes[0].lines("resumed")[-1]["step"] >= 10
+    assert max(losses(nodes[0])) == STEPS
+
+
+def test_nobody_trains_on_when_a_supervisor_is_killed(cluster: Cluster) -> None:
+    node = cluster.start(0, 1, "--steps=100000", "--checkpoint-every=0")
+    wait_step(node, 2)
+    worker = node.worker()
+    assert worker is not None
+    node.process.kill()
+    node.process.wait()
+    wait_for(
+        lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE, "its end", seconds=20
+    )
+
+
+def test_a_node_that_never_comes_is_named(cluster: Cluster) -> None:
+    began = time.monotonic()
+    node = cluster.start(1, 2, "--join-timeout=3")
+    assert node.process.wait(60) == 76
+    assert time.monotonic() - began < 55
+    last = node.out.read_text().splitlines()[-1]
+    assert "node 0 was not reached at 127.0.0.1" in last
+    first = cluster.start(0, 3, "--join-timeout=6")
+    cluster.start(2, 3, "--join-timeout=60")
+    assert first.process.wait(60) == 76
+    assert "node 1 did not come" in first.out.read_text()
