@@ -17,7 +17,7 @@ from tui.action_list_job import ACTIONS as _JOB
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
-__all__ = ["NOTHING", "Action", "action", "actions", "bindings", "key_text"]
+__all__ = ["NOTHING", "Action", "action", "actions", "bindings", "key_problems", "key_text"]
 
 _ACTIONS: tuple[Action, ...] = (*_LISTS, *_JOB)
 _BY_ID = {a.id: a for a in _ACTIONS}
@@ -68,6 +68,20 @@ def bindings(*scopes: str) -> list[BindingType]:
         for a in actions(scope)
         if a.key
     ]
+
+
+def key_problems(keymap: Mapping[str, str]) -> list[str]:
+    """What is wrong with a user's key map: ids that no action has, and keys that two actions want."""
+    unknown = sorted(set(keymap) - set(_BY_ID))
+    found = [f"The key map names no action: {', '.join(unknown)}. ? lists the ids."] if unknown else []
+    for scope in dict.fromkeys(a.scope for a in _ACTIONS):
+        taken: dict[str, str] = {}
+        for each in (*actions("app"), *actions(scope)) if scope != "app" else actions("app"):
+            for key in (keymap.get(each.id) or each.key).split(","):
+                other = taken.setdefault(key.strip(), each.id)
+                if key.strip() and other != each.id and (each.id in keymap or other in keymap):
+                    found.append(f"The key map gives {key.strip()} to both {other} and {each.id}.")
+    return list(dict.fromkeys(found))
 
 
 def key_text(found: Action, keymap: Mapping[str, str]) -> str:

@@ -18,6 +18,7 @@ from textual.signal import Signal
 from textual.theme import Theme
 from textual.worker import Worker, WorkerState
 
+from tui.actions import key_problems
 from tui.backends.base import Backend, BackendError
 from tui.config import Context, Settings, all_contexts, profile_folder
 from tui.console_io import NoTerminal, screen_only
@@ -33,7 +34,6 @@ from tui.screens.frame import FrameScreen
 from tui.screens.help import HelpScreen
 from tui.screens.jobs import JobsScreen
 from tui.screens.launch import LaunchScreen
-from tui.screens.message import MessageScreen
 from tui.screens.profiles import ProfilesScreen
 from tui.screens.quotas import QuotasScreen
 from tui.screens.work import background
@@ -124,9 +124,13 @@ class VxtuiApp(App[int]):
             self.theme = wanted
         else:
             self.action_theme(wanted)
-        if self.settings.keys:
-            self.set_keymap(self.settings.keys)
+        self._take_keys(self.settings.keys)
         self.call_after_refresh(self.connect)
+
+    def _take_keys(self, keys: dict[str, str]) -> None:
+        for problem in key_problems(keys):
+            self.notify(problem, severity="warning", markup=False)
+        self.set_keymap(keys)
 
     async def on_unmount(self) -> None:
         """Keep what is known for the next start."""
@@ -312,13 +316,13 @@ class VxtuiApp(App[int]):
         else:
             self.push_screen(LaunchScreen(found))
 
-    def ask_cancel(self, jobs: Sequence[Job]) -> None:
-        """Cancel after a question."""
-        ask_cancel(self, jobs)
+    def ask_cancel(self, jobs: Sequence[Job], *, then: Callable[[], None] | None = None) -> None:
+        """Cancel after a question; `then` runs after a yes."""
+        ask_cancel(self, jobs, then)
 
-    def ask_delete(self, jobs: Sequence[Job]) -> None:
-        """Delete after a question."""
-        ask_delete(self, jobs)
+    def ask_delete(self, jobs: Sequence[Job], *, then: Callable[[], None] | None = None) -> None:
+        """Delete after a question; `then` runs after a yes."""
+        ask_delete(self, jobs, then)
 
     def action_theme(self, name: str) -> None:
         """Change the colours."""
@@ -365,24 +369,6 @@ class VxtuiApp(App[int]):
             self.connect()
         if self.frame is not None:
             self.frame.refresh_here()
-
-    def show_trouble(self) -> None:
-        """Say in full what can't be read and what helps."""
-        blocks = []
-        for what, error in self.connection.failing():
-            blocks.append("\n".join(part for part in (f"{what}: {error.message}", error.fix) if part))
-        self.push_screen(MessageScreen("What could not be read", "\n\n".join(blocks)))
-
-    def show_link(self, job: Job) -> None:
-        """Show and copy the address of the job's page in the cloud console."""
-        session = self.session
-        if session is None or session.backend.info.local:
-            self.notify("A job on this machine has no page in the cloud console.", markup=False)
-            return
-        where = f"locations/{job.region}/training/{job.id}?project={session.backend.info.project}"
-        link = f"https://console.cloud.google.com/vertex-ai/{where}"
-        self.send_copy(link, "the link")
-        self.push_screen(MessageScreen(f"Page of {job.display_name}", link))
 
     def send_copy(self, text: str, what: str) -> None:
         """Copy, and say that it was sent: whether it arrived, no program can know."""

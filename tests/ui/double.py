@@ -227,7 +227,7 @@ def console(
     backend: MemoryBackend, state_dir: Path, *, settings: Settings | None = None, **more: Any
 ) -> VxtuiApp:
     """The console on a backend in memory."""
-    context = more.pop("context", Context(name="test", regions=list(backend.info.regions)))
+    context = more.pop("context", Context(name="test", project="p", regions=list(backend.info.regions)))
     return VxtuiApp(
         settings or Settings(),
         context,

@@ -199,7 +199,7 @@ async def test_events_tell_what_was_done(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 async def test_another_context_without_a_restart(tmp_path: Path) -> None:
-    one, two = Context(name="one"), Context(name="two")
+    one, two = Context(name="one", project="p"), Context(name="two", project="p")
     backends = {"one": MemoryBackend(fleet()), "two": MemoryBackend([job(500, "there")])}
     SnapshotFile(tmp_path, "two").save([job(501, "as-it-was")], NOON)
     async with opened(
@@ -300,6 +300,15 @@ async def test_keys_can_be_changed(tmp_path: Path) -> None:
         assert isinstance(app.screen, JobsScreen)
         await pilot.press("f4")
         assert isinstance(app.screen, QuotasScreen)
+
+
+async def test_a_key_map_that_cant_be_right_is_said(tmp_path: Path) -> None:
+    settings = Settings(keys={"jobs.fly": "x", "jobs.cancel": "s"})
+    async with opened(MemoryBackend(fleet()), tmp_path, settings=settings) as (app, pilot):
+        assert "names no action: jobs.fly" in said(app)
+        assert "gives s to both jobs.cancel and jobs.sort" in said(app)
+        await pilot.press("s")
+        assert isinstance(app.screen, ConfirmScreen)
 
 
 async def test_the_footer_keeps_help_however_narrow(tmp_path: Path) -> None:

@@ -256,7 +256,6 @@ async def test_marks_follow_the_jobs_and_cancel_takes_them_all(tmp_path: Path) -
         assert "Cancel 2 jobs?" in str(app.screen.query_one("#question").content)  # type: ignore[attr-defined]
         await pilot.press("y")
         await until(pilot, lambda: set(backend.cancelled) == marked, "both")
-        await pilot.press("escape")
         assert not table(app).marks
         await pilot.press("asterisk")
         assert len(table(app).marks) == 5
@@ -386,7 +385,7 @@ async def test_hostile_names_are_harmless(tmp_path: Path) -> None:
 
 
 async def test_several_contexts_show_which(tmp_path: Path) -> None:
-    here = Context(name="test", regions=["us-central1"])
-    settings = Settings(contexts=[here, Context(name="other")])
+    here = Context(name="test", project="p", regions=["us-central1"])
+    settings = Settings(contexts=[here, Context(name="other", project="p")])
     async with opened(MemoryBackend(fleet()), tmp_path, settings=settings, context=here) as (app, _):
         assert "test/us-central1" in "".join(painted(app))

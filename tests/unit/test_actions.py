@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tui.actions import action, actions, bindings, key_text
+from tui.actions import action, actions, bindings, key_problems, key_text
 
 FORBIDDEN = {"ctrl+a", "ctrl+b", "ctrl+d", "ctrl+k"}
 SCOPES = list(dict.fromkeys(a.scope for a in actions()))
@@ -49,6 +49,14 @@ def test_key_text_follows_the_users_keys() -> None:
     assert key_text(action("table.down"), {}) == "j ↓"
     assert key_text(action("jobs.cancel"), {"jobs.cancel": "x"}) == "x"
     assert key_text(action("app.theme"), {}) == ""
+
+
+def test_a_key_map_is_checked() -> None:
+    assert key_problems({}) == []
+    assert key_problems({"jobs.cancel": "X", "app.help": "f1"}) == []
+    assert key_problems({"jobs.cancel": "c,s"}) == ["The key map gives s to both jobs.cancel and jobs.sort."]
+    assert key_problems({"app.help": "y"})[0].endswith("app.help and jobs.copy.")
+    assert "nothing.here" in key_problems({"nothing.here": "y"})[0]
 
 
 def test_an_unknown_id_is_a_key_error() -> None:

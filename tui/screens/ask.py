@@ -15,23 +15,29 @@ from tui.store.deeds import Outcome
 if TYPE_CHECKING:
     from tui.app import VxtuiApp
 
+Then = Callable[[], None] | None
 
-def ask_cancel(console: VxtuiApp, jobs: Sequence[Job]) -> None:
+
+def ask_cancel(console: VxtuiApp, jobs: Sequence[Job], then: Then = None) -> None:
     """Cancel these running or waiting jobs after a yes."""
     deeds = console.deeds()
     if deeds is not None and jobs:
-        _ask(console, "Cancel", jobs, deeds.cancel)
+        _ask(console, "Cancel", jobs, deeds.cancel, then)
 
 
-def ask_delete(console: VxtuiApp, jobs: Sequence[Job]) -> None:
+def ask_delete(console: VxtuiApp, jobs: Sequence[Job], then: Then = None) -> None:
     """Delete these ended jobs after a yes."""
     deeds = console.deeds()
     if deeds is not None and jobs:
-        _ask(console, "Delete", jobs, deeds.delete)
+        _ask(console, "Delete", jobs, deeds.delete, then)
 
 
 def _ask(
-    console: VxtuiApp, verb: str, jobs: Sequence[Job], deed: Callable[[Job], Awaitable[Outcome]]
+    console: VxtuiApp,
+    verb: str,
+    jobs: Sequence[Job],
+    deed: Callable[[Job], Awaitable[Outcome]],
+    then: Then,
 ) -> None:
     now = console.clock()
     if len(jobs) == 1:
@@ -47,6 +53,8 @@ def _ask(
 
     def answered(yes: bool | None) -> None:
         if yes:
+            if then is not None:
+                then()
             background(console, do, f"{verb} {jobs[0].name}", exclusive=False)
 
     console.push_screen(ConfirmScreen(question, details), answered)

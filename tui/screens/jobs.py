@@ -15,6 +15,7 @@ from tui.domain.job import Job
 from tui.domain.job_query import JobQuery, QueryError, parse
 from tui.domain.text import plain
 from tui.screens.lists import ListScreen
+from tui.screens.message import show_link, show_trouble
 from tui.store.jobs import JobChange
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.job_table import SORTABLE, JobTable, job_cells, sort_key
@@ -213,11 +214,16 @@ class JobsScreen(ListScreen):
 
     async def action_cancel(self) -> None:
         """Cancel what is selected, after a question."""
-        self.console.ask_cancel([job for job in self.selected() if job.state.active])
+        self.console.ask_cancel([job for job in self.selected() if job.state.active], then=self._unmark)
+
+    def _unmark(self) -> None:
+        """What was marked has been dealt with: the next key is about the row under the cursor again."""
+        self.table.mark(list(self.table.marks), False)
+        self.refresh_frame()
 
     async def action_delete(self) -> None:
         """Delete what is selected, after a question."""
-        self.console.ask_delete([job for job in self.selected() if job.state.terminal])
+        self.console.ask_delete([job for job in self.selected() if job.state.terminal], then=self._unmark)
 
     def action_sort(self) -> None:
         """Sort by the next column."""
@@ -242,11 +248,11 @@ class JobsScreen(ListScreen):
     def action_link(self) -> None:
         """Show and copy the address of the job's page."""
         if self.current is not None:
-            self.console.show_link(self.current)
+            show_link(self.console, self.current)
 
     def action_why(self) -> None:
         """Say what could not be read, in full."""
-        self.console.show_trouble()
+        show_trouble(self.console)
 
     def action_back(self) -> None:
         """Clear the filter, then the marks."""

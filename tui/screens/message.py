@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -11,7 +11,11 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from tui.domain.job import Job
 from tui.domain.text import plain
+
+if TYPE_CHECKING:
+    from tui.app import VxtuiApp
 
 
 class MessageScreen(ModalScreen[None]):
@@ -31,3 +35,23 @@ class MessageScreen(ModalScreen[None]):
             with VerticalScroll(id="text"):
                 yield Static(Content("\n").join([Content(plain(line)) for line in self._text.splitlines()]))
             yield Static(Content.styled("esc back", "$text-muted"))
+
+
+def show_trouble(console: VxtuiApp) -> None:
+    """Say in full what can't be read and what helps."""
+    blocks = []
+    for what, error in console.connection.failing():
+        blocks.append("\n".join(part for part in (f"{what}: {error.message}", error.fix) if part))
+    console.push_screen(MessageScreen("What could not be read", "\n\n".join(blocks)))
+
+
+def show_link(console: VxtuiApp, job: Job) -> None:
+    """Show and copy the address of the job's page in the cloud console."""
+    session = console.session
+    if session is None or session.backend.info.local:
+        console.notify("A job on this machine has no page in the cloud console.", markup=False)
+        return
+    where = f"locations/{job.region}/training/{job.id}?project={session.backend.info.project}"
+    link = f"https://console.cloud.google.com/vertex-ai/{where}"
+    console.send_copy(link, "the link")
+    console.push_screen(MessageScreen(f"Page of {job.display_name}", link))
