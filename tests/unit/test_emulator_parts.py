@@ -49,7 +49,7 @@ def test_a_replica_that_fails_ends_its_job_with_the_documented_sentence() -> Non
     assert "workerpool1-0 ran out of memory and exited" in ended(failed(137, oom=True)).message
 
 
-@pytest.mark.parametrize("code", [6, 134, 11, 139])
+@pytest.mark.parametrize("code", [6, 134, 11, 139, 75, 143])
 def test_a_transient_exit_restarts_the_job_three_times(code: int) -> None:
     control = Control()
     for spent in range(1, 4):

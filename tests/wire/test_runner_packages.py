@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -56,3 +57,19 @@ def run_package(one: Attempt, uri: str) -> None:
     config = EmulatorConfig.model_validate({})
     record = JobRecord("p", "us-central1", "1")
     one.runner.start(one.home, build_plan(job, record, 1, one.home, one.state, config, (20000, 20001)))
+
+
+def test_the_reduction_server_s_stand_in_says_that_it_reduces_nothing() -> None:
+    with attempt() as one:
+        # The primary goes on until the stand-in has spoken.
+        spoke = str(one.home.output("workerpool1-0", "stdout"))
+        primary = (
+            f"import pathlib, time\nsaid = pathlib.Path({spoke!r})\n"
+            "while not (said.exists() and said.stat().st_size): time.sleep(0.02)"
+        )
+        one.run(primary, [sys.executable, "-m", "tui.emulator.reduction_placeholder"])
+        assert one.ended().outcome == "succeeded"
+        (line,) = one.output("workerpool1-0").splitlines()
+        said = json.loads(line)
+        assert said["severity"] == "WARNING" and "reduces nothing" in said["message"]
+        assert one.codes()["workerpool1-0"] == 0

@@ -8,13 +8,14 @@ import sys
 
 
 def main() -> None:
+    """Say so once, then wait to be stopped."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     line = {
         "severity": "WARNING",
         "message": "This is a placeholder for Reduction Server: it reduces nothing. "
         "On this machine the workers all-reduce among themselves.",
     }
     print(json.dumps(line), flush=True)  # noqa: T201 - a replica speaks through its stdout
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     while True:
         signal.pause()
 

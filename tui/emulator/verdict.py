@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from google.rpc import code_pb2
 
 from tui.emulator.database import Control
+from tui.emulator.exit_codes import Meaning, meaning
 from tui.emulator.job_table import State
 from tui.emulator.plan import AttemptStatus
 
@@ -90,7 +91,9 @@ def _failed(status: AttemptStatus, about: Circumstances) -> End | Restart:
     if status.failed_replica is None or status.exit_code is None:
         return _fail(code_pb2.INTERNAL, f"Internal error: the job could not be run.{_detail(status)}")
     text = exit_text(status)
-    if status.exit_code in TRANSIENT and not about.disable_retries:
+    # The runner gives a worker up only after its restarts in place; then it is the job's turn.
+    worn_out = meaning(status.exit_code) is Meaning.RESTART_WORKER
+    if (worn_out or status.exit_code in TRANSIENT) and not about.disable_retries:
         if control.crashes < MAX_CRASHES:
             return Restart(text, control.preemptions, control.crashes + 1)
         text += f" The job had been restarted {MAX_CRASHES} times, which is the limit."
