@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Flag, auto
+from typing import Any
 
 from tui.backends.base import BackendError, Capability, LogBatch, LogQuery, NotFound
 from tui.domain.entry import LogEntry, LogGap
@@ -57,6 +58,22 @@ class Source:
     failures: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Older:
+    """How many older lines were read, and why there were not more."""
+
+    count: int
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SpecAnswer:
+    """The job's whole resource in REST form, or why it could not be read."""
+
+    spec: dict[str, Any]
+    problem: BackendError | None = None
+
+
 class JobFeed:
     """See the module. `on_change` runs on the event loop; `run` ends when it is cancelled."""
 
@@ -65,12 +82,10 @@ class JobFeed:
         session: Session,
         job_name: str,
         on_change: Callable[[Changed], None] = lambda _: None,
-        *,
-        known: Job | None = None,
     ) -> None:
         self.session = session
         self.job_name = job_name
-        self.job = known
+        self.job: Job | None = None
         self.gone = False
         """The job does not exist, or not any more."""
         self.buffer = LogBuffer()
@@ -90,9 +105,13 @@ class JobFeed:
         self._drained = asyncio.Event()
         self._drained.set()
         self._known = asyncio.Event()
-        if known is not None:
-            self._known.set()
         self._kick = {name: asyncio.Event() for name in self.sources}
+
+    def know(self, job: Job | None) -> None:
+        """Show this until the service has answered; where it can't, the rest is tried all the same."""
+        if self.job is None and job is not None:
+            self.job = job
+            self._known.set()
 
     # What a screen asks
 
@@ -197,6 +216,13 @@ class JobFeed:
         # Nothing but its deletion can change an ended job.
         self.sources["job"].done = job.state.terminal and job.end_time is not None and _settled(job)
 
+    async def read_spec(self) -> SpecAnswer:
+        """The specification as the service has it."""
+        try:
+            return SpecAnswer(await self.session.backend.job_spec(self.job_name))
+        except BackendError as error:
+            return SpecAnswer({}, error)
+
     # The log
 
     async def _read_logs(self) -> None:
@@ -225,20 +251,24 @@ class JobFeed:
             await self._take(batch)
         self.older_left = count >= RECENT
 
-    async def read_older(self) -> int:
-        """Read lines before the first one; how many there were. Raises BackendError."""
+    async def read_older(self) -> Older:
+        """Read lines before the first one."""
         oldest = self.buffer.oldest
         room = self.buffer.limit - len(self.buffer)
         if oldest is None or not self.older_left or room <= 0:
-            return 0
+            return Older(0)
         query = LogQuery(self.job_name, until=oldest)
         before = len(self.buffer)
-        async for batch in self.session.backend.read_logs(query, newest_first=True, limit=min(OLDER, room)):
-            self._apply(batch.entries, batch.gaps)
+        pages = self.session.backend.read_logs(query, newest_first=True, limit=min(OLDER, room))
+        try:
+            async for batch in pages:
+                self._apply(batch.entries, batch.gaps)
+        except BackendError as error:
+            return Older(len(self.buffer) - before, error.message)
         added = len(self.buffer) - before
         self.older_left = added > 0
         self._on_change(Changed.LOGS)
-        return added
+        return Older(added)
 
     async def _take(self, batch: LogBatch) -> None:
         await self._room.wait()

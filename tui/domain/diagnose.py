@@ -1,0 +1,153 @@
+"""Why a job ended as it did, and what helps, from the texts that the platform and the programs write.
+
+The patterns of the platform's own texts are documented ones (vertex facts 13.1); the exit codes are those
+of the kernel and of the trainer (vertex facts 13.2). The first rule that fits wins.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+_EXIT = re.compile(
+    r"(?:replica (?P<replica>\S+) )?(?:ran out of memory and )?"
+    r"exited with a non-zero status of (?P<code>\d+)",
+    re.I,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What happened in plain words, and what to do next."""
+
+    meaning: str
+    fix: str
+    guess: bool = False
+    """Read from the log rather than from the platform's own words."""
+
+
+def _rule(pattern: str, meaning: str, fix: str) -> tuple[re.Pattern[str], Diagnosis]:
+    return re.compile(pattern, re.IGNORECASE | re.DOTALL), Diagnosis(meaning, fix)
+
+
+_ERROR_RULES = (
+    _rule(
+        r"ran out of memory",
+        "The machine's own memory was used up (not the GPU's).",
+        "Take a larger or highmem machine, fewer data loader workers, or smaller batches on the host.",
+    ),
+    _rule(
+        r"resources are insufficient in region|\bSTOCKOUT\b",
+        "There was no free capacity for these machines; this is not a quota.",
+        "Try another region or GPU, FLEX_START with a maximum wait, or a reservation.",
+    ),
+    _rule(
+        r"exceed quota limits|_training_\w+.{0,40}quota|quota.{0,80}_training_",
+        "The training quota of this region does not do for the job.",
+        "4 shows the quotas; ask for more there, or launch where it fits. Spot has quotas of its own.",
+    ),
+    _rule(
+        r"machine type \"?[\w-]+\"? is not supported",
+        "This machine type is not offered for training, or not in this region.",
+        "Choose another machine type or region in the profile.",
+    ),
+    _rule(
+        r"permission to act as service[ _]?account",
+        "The one who launches may not act as the job's service account, or it does not exist.",
+        "Grant roles/iam.serviceAccountUser on that account to the one who launches.",
+    ),
+    _rule(
+        r"does not have permission to access artifact registry"
+        r"|vertex-ai-restricted.{0,200}(?:denied|permission)",
+        "The platform may not pull the image.",
+        "Grant roles/artifactregistry.reader on the repository to the Vertex service agents named above.",
+    ),
+    _rule(
+        r"image\b.{0,200}?does not exist|ImagePullBackOff|ErrImagePull|manifest unknown|failed to pull image",
+        "The image or its tag was not found.",
+        "Check the image's address, tag, region and platform.",
+    ),
+    _rule(
+        r"internal error",
+        "The platform failed; a wrong image address has been seen to look like this too.",
+        "Check the image's address first, then launch again.",
+    ),
+)
+_LOG_RULES = (
+    _rule(
+        r"CUDA out of memory|torch\.(?:cuda\.)?OutOfMemoryError",
+        "A GPU's memory was used up.",
+        "Smaller batches with accumulation, activation checkpointing, sharding, or a larger GPU.",
+    ),
+    _rule(
+        r"ModuleNotFoundError: No module named",
+        "A Python package is missing in the image.",
+        "Build it into the image.",
+    ),
+    _rule(
+        r"does not have storage\.\w+\.\w+ access",
+        "The job's account may not use the bucket.",
+        "Grant the account a storage role on the bucket.",
+    ),
+    _rule(
+        r"insufficient shared memory|bus error",
+        "/dev/shm was too small for the data loader.",
+        "Use num_workers=0 or the file_system sharing strategy.",
+    ),
+    _rule(
+        r"CUDA driver version is insufficient|no kernel image is available",
+        "The image's CUDA does not fit the GPU or its driver.",
+        "Build on another CUDA base image.",
+    ),
+    _rule(r"exec format error", "The image was built for another processor.", "Build it for linux/amd64."),
+    _rule(
+        r"watchdog caught collective operation timeout|NCCL.{0,80}time(?:d )?out",
+        "A collective hung: one replica was not there any more, or was too slow.",
+        "Look at the first replica that failed; e and E go through the errors of the log.",
+    ),
+    _rule(
+        r"RendezvousTimeoutError|RendezvousConnectionError|DistNetworkError|not all \d+ nodes came",
+        "The replicas did not find each other in time.",
+        "Look whether each replica started, and at the first error of each.",
+    ),
+    _rule(
+        r"No space left on device",
+        "A disk was full.",
+        "Give the pool a larger boot disk, or write to the bucket.",
+    ),
+)
+
+
+def explain_exit(code: int) -> str:
+    """What an exit code says: a signal's name, or a code with a meaning of its own."""
+    known = {1: "an error of the program", 2: "wrong usage", 75: "left after a checkpoint, to go on later"}
+    known |= {126: "the command can't be run", 127: "the command was not found"}
+    if code in known:
+        return known[code]
+    if code > 128:
+        try:
+            name = signal.Signals(code - 128).name
+        except ValueError:
+            return "an error of the program"
+        return f"ended by {name}" + (", often for want of memory" if name == "SIGKILL" else "")
+    return "an error of the program"
+
+
+def diagnose(message: str, lines: Iterable[str] = ()) -> Diagnosis:
+    """What `message`, the platform's error, means; `lines` are the last ones of the replica that failed."""
+    for pattern, found in _ERROR_RULES:
+        if pattern.search(message):
+            return found
+    text = "\n".join(lines)
+    for pattern, found in _LOG_RULES:
+        if pattern.search(text):
+            return replace(found, guess=True)
+    exit_ = _EXIT.search(message)
+    if exit_:
+        who = exit_["replica"] or "A replica"
+        code = int(exit_["code"])
+        fix = "Its last lines are below; enter on it in Replicas shows its whole log."
+        return Diagnosis(f"{who} ended with code {code}: {explain_exit(code)}.", fix)
+    return Diagnosis("", "The log may say more; e and E go through its errors.")

@@ -1,0 +1,376 @@
+"""The log of a job: all replicas merged, or some of them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from textual import on
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from tui.actions import Action
+from tui.domain.entry import SERVICE, LogEntry, Severity
+from tui.domain.figures import age, pieces
+from tui.domain.text import plain
+from tui.screens.job_pane import JobPane
+from tui.screens.message import MessageScreen
+from tui.screens.pick import PickScreen
+from tui.screens.prompt import PromptScreen
+from tui.screens.work import background
+from tui.store.job_feed import Changed, JobFeed
+from tui.store.log_buffer import Line
+from tui.widgets.filter_bar import FilterBar
+from tui.widgets.log_render import entry_details, short_replica
+from tui.widgets.log_view import LogView
+from tui.widgets.notice import Notice
+from tui.widgets.state import glyphs
+
+LEVELS = (Severity.DEFAULT, Severity.INFO, Severity.WARNING, Severity.ERROR)
+SEP = "   "
+
+
+class LogsPane(JobPane):
+    """See the module."""
+
+    SCOPE = "logs"
+    EXTRA = ("logview",)
+    TITLE = "Logs"
+    NEEDS = Changed.LOGS | Changed.SOURCES | Changed.JOB
+    DEFAULT_CSS = """
+    LogsPane {
+        #log-status { height: 1; padding: 0 1; color: $text-muted; }
+    }
+    """
+
+    def __init__(self, feed: JobFeed) -> None:
+        super().__init__(feed)
+        self.log_view = LogView(feed.buffer)
+        self._status = Content("")
+
+    def compose(self) -> Iterable[Widget]:
+        yield Static("", id="log-status", markup=False)
+        yield self.log_view
+        yield Notice()
+        yield FilterBar("regular expression; capitals matter only when there are some")
+
+    def rest(self) -> Widget:
+        return self.log_view
+
+    # What is shown
+
+    def show(self, changed: Changed) -> None:
+        job = self.feed.job
+        if job is not None:
+            self.log_view.replicas_seen = [SERVICE[:3], *(r.id for r in job.replicas)]
+            self.log_view.paint.start = job.start_time or job.create_time
+        self.log_view.tick()
+        self._say()
+
+    def tick(self) -> None:
+        self._say()
+
+    @on(LogView.Moved)
+    def _moved(self) -> None:
+        self._say()
+
+    def _say(self) -> None:
+        self._notice()
+        width = self.size.width - 2
+        right = self._place()
+        left = self._shown()
+        room = max(0, width - right.cell_length - 1)
+        line = Content.assemble(left.truncate(room, ellipsis=True, pad=True), " ", right)
+        if line != self._status:
+            self._status = line
+            self.query_one("#log-status", Static).update(glyphs(line, self), layout=False)
+
+    def _notice(self) -> None:
+        notice, view, source = self.query_one(Notice), self.log_view, self.feed.sources["logs"]
+        empty = not len(view.view)
+        view.display = not empty
+        if source.error is not None:
+            since = age(self.feed.session.clock() - (source.failing_since or self.feed.session.clock()))
+            words = f"The log can't be read for {since}; trying again"
+            notice.tell(words, source.error.message, source.error.fix, bad=True, alone=empty)
+        elif not empty:
+            notice.hide()
+        elif len(self.feed.buffer):
+            notice.tell("No line passes.", self._shown().plain, "esc shows all lines")
+        elif source.done:
+            notice.tell("This job has written nothing.", "", "")
+        elif source.read_at is None:
+            notice.tell("Reading the log…", "", "")
+        else:
+            notice.tell("No lines yet.", "They appear here as the replicas write them.", "")
+
+    def _shown(self) -> Content:
+        """Whose lines, from which severity on, and what is searched."""
+        view = self.log_view
+        chosen = view.views.filter.replicas
+        names = ", ".join(short_replica(name) for name in sorted(chosen)) if chosen else "all replicas"
+        parts: list[Content | str | tuple[str, str]] = [(names, "bold" if chosen else "")]
+        if view.views.filter.severity:
+            parts += [SEP, (f"≥ {view.views.filter.severity.name.lower()}", "bold $text-warning")]
+        if view.views.pattern is not None:
+            parts += [SEP, ("/ ", "bold $accent"), (plain(view.views.pattern.pattern), "$accent")]
+            which, total = view.views.found(None if view.following else view.cursor) or (0, 0)
+            more = "…" if view.views.searching else ""
+            count = pieces(total, "match", "matches") if view.following else f"{which:,} of {total:,}"
+            parts.append((f"  {count}{more}", "$text-muted" if total else "bold $text-warning"))
+        if view.views.only_matches:
+            parts.append(("  only matches", "bold"))
+        if view.marked:
+            parts += [SEP, (pieces(len(view.picked()), "line") + " marked", "bold $accent")]
+        return Content.assemble(*parts)
+
+    def _place(self) -> Content:
+        """Following or held, and how many lines there are."""
+        view, feed = self.log_view, self.feed
+        total = len(view.view)
+        parts: list[Content | str | tuple[str, str]] = []
+        if feed.buffer.dropped:
+            parts += [(f"{feed.buffer.dropped:,} oldest dropped", "$text-warning"), SEP]
+        elif feed.older_left:
+            parts += [("u reads older", "$text-muted"), SEP]
+        if view.paused:
+            parts.append(("paused", "bold $text-warning"))
+        elif view.following:
+            ended = feed.sources["logs"].done
+            parts.append(("ended", "$text-primary") if ended else ("following", "$text-success"))
+        else:
+            below = view.below
+            parts.append((f"held, {below:,} below" if below else "held", "bold $text-warning"))
+        parts += [SEP, pieces(total, "line")]
+        return Content.assemble(*parts)
+
+    # Actions
+
+    def why_not(self, found: Action) -> str | None:
+        if found.id in {"logs.next", "logs.previous", "logs.only"} and self.log_view.views.pattern is None:
+            return "Nothing is searched; / starts."
+        if found.id in {"logs.whole", "logs.mark", "logs.copy", "logs.save"} and not len(self.log_view.view):
+            return "No line is shown."
+        if found.id == "logs.older" and not self.feed.older_left:
+            return "There are no older lines."
+        return None
+
+    def back(self) -> bool:
+        view = self.log_view
+        if view.marked:
+            view.toggle_mark()
+        elif view.views.only_matches:
+            view.show_only_matches(False)
+        elif view.views.pattern is not None:
+            self.query_one(FilterBar).clear()
+            view.set_pattern(None)
+        elif view.views.filter.replicas or view.views.filter.severity:
+            view.set_filter(replicas=(), severity=Severity.DEFAULT)
+        else:
+            return False
+        self._say()
+        return True
+
+    def pause(self, on: bool) -> None:
+        self.log_view.pause(on)
+
+    def action_follow(self) -> None:
+        """Follow, or hold."""
+        view = self.log_view
+        if view.following:
+            view.hold()
+        else:
+            view.follow()
+        self._say()
+
+    def action_replica(self) -> None:
+        """Choose whose lines are shown."""
+        job = self.feed.job
+        names = [r.id for r in job.replicas] if job else []
+        options = [("", Content("all replicas"))]
+        options += [(name, Content.assemble((name, "bold"), f"  {_role(self.feed, name)}")) for name in names]
+        options.append((SERVICE, Content.assemble((SERVICE, "bold"), "  the platform's own words")))
+        chosen = next(iter(self.log_view.views.filter.replicas), "")
+
+        def picked(name: str | None) -> None:
+            if name is not None:
+                self.select_replica(name)
+
+        self.app.push_screen(PickScreen("Show the lines of", options, chosen), picked)
+
+    def select_replica(self, name: str) -> None:
+        """Show one replica's lines; an empty name shows all."""
+        self.log_view.set_filter(replicas=[name] if name else [])
+        self._say()
+
+    def go_to(self, line: Line) -> None:
+        """Show the log around a line, or around its moment."""
+        view = self.log_view
+        view.tick()
+        view.move_to(view.view.position(self.feed.buffer.find(line)))
+
+    def action_severity(self) -> None:
+        """The next threshold."""
+        now = self.log_view.views.filter.severity
+        at = LEVELS.index(now) if now in LEVELS else 0
+        self.log_view.set_filter(severity=LEVELS[(at + 1) % len(LEVELS)])
+        self._say()
+
+    def action_search(self) -> None:
+        """Type what to search."""
+        self.query_one(FilterBar).open()
+
+    @on(FilterBar.Changed)
+    def _typed(self, event: FilterBar.Changed) -> None:
+        event.stop()
+        bar, text = self.query_one(FilterBar), event.text
+        try:
+            pattern = compile_search(text)
+        except re.error as error:
+            bar.say(f"not a pattern: {error}")
+            return
+        bar.say("")
+        self.log_view.set_pattern(pattern)
+        self._say()
+
+    @on(FilterBar.Closed)
+    def _search_left(self, event: FilterBar.Closed) -> None:
+        event.stop()
+        self.log_view.focus()
+        if event.text and self.log_view.views.pattern is not None:
+            self.log_view.next_match(-1)
+        self._say()
+
+    def action_next(self) -> None:
+        """Next match."""
+        self._went(self.log_view.next_match(1), "No match below.")
+
+    def action_previous(self) -> None:
+        """Previous match."""
+        self._went(self.log_view.next_match(-1), "No match above.")
+
+    def action_next_error(self) -> None:
+        """Next error; while following, the last one."""
+        way = -1 if self.log_view.following else 1
+        self._went(self.log_view.next_error(way), "No error here." if way < 0 else "No error below.")
+
+    def action_previous_error(self) -> None:
+        """Previous error."""
+        self._went(self.log_view.next_error(-1), "No error above.")
+
+    def _went(self, went: bool, otherwise: str) -> None:
+        if not went:
+            self.notify(otherwise, timeout=2, markup=False)
+        self._say()
+
+    def action_only(self) -> None:
+        """Only what matches, or all."""
+        self.log_view.show_only_matches(not self.log_view.views.only_matches)
+        self._say()
+
+    def action_wrap(self) -> None:
+        """Break long lines, or cut them."""
+        self.log_view.toggle_wrap()
+
+    def action_raw(self) -> None:
+        """JSON as written, or what it says."""
+        self.log_view.toggle_raw()
+
+    def action_times(self) -> None:
+        """Another time column."""
+        self.log_view.next_times()
+
+    def action_fold(self) -> None:
+        """Fold the replica column."""
+        self.log_view.toggle_replica()
+
+    def action_mark(self) -> None:
+        """Start a range."""
+        self.log_view.toggle_mark()
+
+    def action_whole(self) -> None:
+        """The whole line."""
+        line = self.log_view.cursor
+        if isinstance(line, LogEntry):
+            self.app.push_screen(MessageScreen(f"{line.replica}  {line.severity.name}", entry_details(line)))
+
+    def action_copy(self) -> None:
+        """Copy the line or the range."""
+        lines = self.log_view.picked()
+        self.console.send_copy(self.log_view.text_of(lines), pieces(len(lines), "line"))
+        if self.log_view.marked:
+            self.log_view.toggle_mark()
+
+    def action_older(self) -> None:
+        """Read older lines."""
+
+        async def read() -> None:
+            older = await self.feed.read_older()
+            if older.problem:
+                words = plain(f"Older lines can't be read: {older.problem}")
+                self.notify(words, severity="error", markup=False)
+            else:
+                words = (
+                    f"{pieces(older.count, 'older line')} read" if older.count else "There is nothing older."
+                )
+                self.notify(words, markup=False)
+
+        background(self, read, "older lines")
+
+    def action_save(self) -> None:
+        """Save what is shown to a file."""
+        view = self.log_view
+        lines = list(view.view)
+        job = self.feed.job
+        stem = re.sub(r"[^\w.-]+", "-", job.display_name if job else "job").strip("-") or "job"
+        chosen = "-".join(sorted(view.views.filter.replicas))
+        name = f"{stem}{'-' + chosen if chosen else ''}.log"
+
+        def named(path: str | None) -> None:
+            if path:
+                background(
+                    self, lambda: self._save(Path(path).expanduser(), view.text_of(lines), len(lines)), "save"
+                )
+
+        question = f"Save {pieces(len(lines), 'line')} to"
+        self.app.push_screen(PromptScreen(question, str(Path.cwd() / name), check=_unwritable), named)
+
+    async def _save(self, path: Path, text: str, count: int) -> None:
+        try:
+            await asyncio.to_thread(_write_new, path, text + "\n")
+        except OSError as error:
+            self.notify(plain(f"{path} was not written: {error.strerror}"), severity="error", markup=False)
+        else:
+            self.notify(plain(f"{pieces(count, 'line')} saved to {path}"), markup=False)
+
+
+def compile_search(text: str) -> re.Pattern[str] | None:
+    """The pattern of a search; capitals matter when there are some. Raises re.error."""
+    if not text:
+        return None
+    return re.compile(text, 0 if text != text.lower() else re.IGNORECASE)
+
+
+def _role(feed: JobFeed, name: str) -> str:
+    job = feed.job
+    return next((r.role for r in job.replicas if r.id == name), "") if job else ""
+
+
+def _unwritable(text: str) -> str:
+    path = Path(text).expanduser()
+    if not text:
+        return "a path is needed"
+    if path.exists():
+        return f"{path} exists already; choose another name"
+    if not path.parent.is_dir():
+        return f"there is no folder {path.parent}"
+    return ""
+
+
+def _write_new(path: Path, text: str) -> None:
+    # "x": a file that came into being meanwhile is not overwritten.
+    with path.open("x", encoding="utf-8") as file:
+        file.write(text)

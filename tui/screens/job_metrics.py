@@ -1,0 +1,274 @@
+"""Plots of a job: what the trainer says and what its machines do, over steps or over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from statistics import fmean
+
+from textual.containers import Grid
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from tui.actions import Action
+from tui.domain.figures import age, figure
+from tui.domain.metric import CPU, GPU, GPU_MEMORY, MEMORY, NET_IN, NET_OUT, TRAINING_METRICS
+from tui.domain.progress import StepSample
+from tui.domain.text import plain
+from tui.screens.job_pane import JobPane, Scroll
+from tui.screens.pick import PickScreen
+from tui.store.job_feed import Changed, JobFeed
+from tui.store.series_store import replica_order
+from tui.widgets.log_render import short_replica
+from tui.widgets.notice import Notice
+from tui.widgets.plot import Chart, Course, Look
+
+TITLES = {
+    CPU: "CPU",
+    MEMORY: "Memory",
+    GPU: "GPU",
+    GPU_MEMORY: "GPU memory",
+    NET_IN: "Network in",
+    NET_OUT: "Network out",
+}
+SHARES = frozenset({CPU, MEMORY, GPU, GPU_MEMORY})
+MOST_LINES = 6
+"""With more replicas, the least, the mean and the greatest are drawn instead."""
+SPANS = (None, timedelta(hours=1), timedelta(minutes=10))
+TWO_COLUMNS, THREE_COLUMNS = 100, 180
+_DARK = ("#79c0ff", "#d2a8ff", "#7fdbca", "#f0a6ca", "#a8b5ff", "#c9b38c")
+_LIGHT = ("#0a5fb0", "#7a3fb0", "#0b7a75", "#b03a7a", "#4a55c0", "#7d6430")
+_ANSI = ("cyan", "magenta", "bright_cyan", "bright_magenta", "cyan", "magenta")
+
+
+def percent(value: float) -> str:
+    """`61 %` of a share."""
+    return f"{value * 100:.0f}%"
+
+
+def loss_text(value: float) -> str:
+    """A loss with as many digits as tell its course."""
+    return f"{value:.4g}"
+
+
+class MetricsPane(JobPane):
+    """See the module."""
+
+    SCOPE = "metrics"
+    EXTRA = ("pane",)
+    TITLE = "Metrics"
+    NEEDS = Changed.METRICS | Changed.STEPS | Changed.SOURCES
+    DEFAULT_CSS = """
+    MetricsPane {
+        #charts {
+            height: auto;
+            grid-size: 1;
+            grid-rows: 13;
+            grid-gutter: 0 1;
+        }
+        #charts.-two { grid-size: 2; }
+        #charts.-three { grid-size: 3; }
+        #not-measured { height: auto; padding: 0 1; color: $text-muted; }
+    }
+    """
+
+    def __init__(self, feed: JobFeed) -> None:
+        super().__init__(feed)
+        self.by_step = True
+        self.span: timedelta | None = None
+        self.replica = ""
+        self._charts: dict[str, Chart] = {}
+        self._paused = False
+
+    def compose(self) -> Iterable[Widget]:
+        yield Notice()
+        with Scroll():
+            yield Grid(id="charts")
+            yield Static("", id="not-measured", markup=False)
+
+    def rest(self) -> Widget:
+        return self.query_one(Scroll)
+
+    def on_resize(self) -> None:
+        grid = self.query_one("#charts", Grid)
+        grid.set_class(TWO_COLUMNS <= self.size.width < THREE_COLUMNS, "-two")
+        grid.set_class(self.size.width >= THREE_COLUMNS, "-three")
+
+    def pause(self, on: bool) -> None:
+        self._paused = on
+
+    def note(self) -> Content:
+        parts = ["by step" if self.by_step else "over time"]
+        parts.append("all of it" if self.span is None else f"last {age(self.span)}")
+        parts.append(short_replica(self.replica) if self.replica else "all replicas")
+        return Content.styled("   ".join(parts), "$text-muted")
+
+    # What is drawn
+
+    def show(self, changed: Changed) -> None:
+        if self._paused:
+            return
+        wanted = self._wanted()
+        grid = self.query_one("#charts", Grid)
+        for key in [key for key in self._charts if key not in wanted]:
+            self._charts.pop(key).remove()
+        for key, (look, courses) in wanted.items():
+            if key not in self._charts:
+                self._charts[key] = Chart(look)
+                later = [
+                    other for other in list(wanted)[list(wanted).index(key) + 1 :] if other in self._charts
+                ]
+                grid.mount(self._charts[key], before=self._charts[later[0]] if later else None)
+            self._charts[key].draw(courses, look)
+        grid.display = bool(wanted)
+        self._say(bool(wanted))
+
+    def _wanted(self) -> dict[str, tuple[Look, list[Course]]]:
+        found = {}
+        samples = [s for s in self.feed.samples() if self._within(s.timestamp)]
+        for key, title, unit, text, value in (
+            ("loss", "Loss", "", loss_text, _loss),
+            ("speed", "Throughput", "tok/s", figure, _speed),
+        ):
+            course = self._step_course(samples, value)
+            if course.x:
+                low = None if key == "loss" else 0.0
+                look = Look(title, unit, self._step_text, text, x_time=not self.by_step, low=low)
+                found[key] = (look, [course])
+        for metric in TRAINING_METRICS:
+            courses = self._metric_courses(metric)
+            if courses:
+                share = metric in SHARES
+                text = percent if share else figure
+                high = 1.0 if share else None
+                unit = "" if share else "B/s"
+                look = Look(TITLES[metric], unit, self._time_text, text, x_time=True, low=0.0, high=high)
+                found[metric] = (look, courses)
+        return found
+
+    def _within(self, moment: datetime) -> bool:
+        return self.span is None or self._end() - moment <= self.span
+
+    def _end(self) -> datetime:
+        job, now = self.feed.job, self.feed.session.clock()
+        return (job.end_time if job else None) or now
+
+    def _start(self) -> datetime:
+        job = self.feed.job
+        start = (job.start_time or job.create_time) if job else None
+        return start or self._end()
+
+    def _step_text(self, x: float) -> str:
+        return f"{x:,.0f}" if self.by_step else self._time_text(x)
+
+    def _time_text(self, x: float) -> str:
+        return "0" if x == 0 else ("-" if x < 0 else "") + age(timedelta(seconds=abs(x)))
+
+    def _step_course(self, samples: list[StepSample], value: Callable[[StepSample], float | None]) -> Course:
+        known = [(s, y) for s in samples if (y := value(s)) is not None]
+        if self.by_step:
+            # After a restart steps come again: the newest run of a step is the one that counts.
+            latest = {s.step: y for s, y in known}
+            xs = sorted(latest)
+            return Course("", tuple(map(float, xs)), tuple(latest[x] for x in xs), self._colour(0))
+        start = self._start()
+        xs_ = tuple((s.timestamp - start).total_seconds() for s, _ in known)
+        return Course("", xs_, tuple(y for _, y in known), self._colour(0))
+
+    def _metric_courses(self, metric: str) -> list[Course]:
+        start = self._start()
+        courses = []
+        for series in self.feed.series.of(metric, self.replica):
+            points = [(t, v) for t, v in series.points if self._within(t)]
+            name = short_replica(series.replica) + (
+                f":{plain(series.accelerator)}" if series.accelerator else ""
+            )
+            xs = tuple((t - start).total_seconds() for t, _ in points)
+            courses.append(Course(name, xs, tuple(v for _, v in points), ""))
+        courses = [c for c in courses if c.x]
+        if len(courses) > MOST_LINES:
+            return self._summary(courses)
+        return [Course(c.name, c.x, c.y, self._colour(at)) for at, c in enumerate(courses)]
+
+    def _summary(self, courses: list[Course]) -> list[Course]:
+        """Least, mean and greatest over all, in stretches of time."""
+        first, last = min(c.x[0] for c in courses), max(c.x[-1] for c in courses)
+        width = max(1e-9, (last - first) / 120)
+        stretches: dict[int, list[float]] = {}
+        for course in courses:
+            for x, y in zip(course.x, course.y, strict=True):
+                stretches.setdefault(int((x - first) / width), []).append(y)
+        xs = tuple(first + (at + 0.5) * width for at in sorted(stretches))
+        groups = [stretches[at] for at in sorted(stretches)]
+        return [
+            Course(f"mean of {len(courses)}", xs, tuple(map(fmean, groups)), self._colour(0)),
+            Course("least", xs, tuple(map(min, groups)), self._colour(1)),
+            Course("greatest", xs, tuple(map(max, groups)), self._colour(2)),
+        ]
+
+    def _colour(self, at: int) -> str:
+        palette = _DARK if self.app.current_theme.dark else _LIGHT
+        if self.app.native_ansi_color:
+            palette = _ANSI
+        return palette[at % len(palette)]
+
+    # Words
+
+    def _say(self, any_chart: bool) -> None:
+        feed, notice = self.feed, self.query_one(Notice)
+        source = feed.sources["metrics"]
+        if source.error is not None:
+            since = age(feed.session.clock() - (source.failing_since or feed.session.clock()))
+            what = f"The figures can't be read for {since}; trying again"
+            notice.tell(what, source.error.message, source.error.fix, bad=True, alone=not any_chart)
+        elif not any_chart and source.read_at is None:
+            notice.tell("Reading the figures…", "", "")
+        else:
+            notice.hide()
+        lines = [
+            f"{TITLES.get(m.metric, m.metric)}: not measured — {m.reason}" for m in feed.series.not_measured()
+        ]
+        if not feed.steps and source.read_at is not None:
+            lines.append("Loss and throughput: not reported — the log has no step lines (yet)")
+        text = "\n".join(plain(line) for line in lines)
+        self.query_one("#not-measured", Static).update(Content(text))
+
+    # Actions
+
+    def why_not(self, found: Action) -> str | None:
+        if found.id == "metrics.axis" and not self.feed.steps:
+            return "No training step has been reported."
+        return None
+
+    def action_axis(self) -> None:
+        """Over steps, or over time."""
+        self.by_step = not self.by_step
+        self.show(Changed.STEPS)
+
+    def action_span(self) -> None:
+        """How far back."""
+        self.span = SPANS[(SPANS.index(self.span) + 1) % len(SPANS)]
+        self.show(Changed.METRICS)
+
+    def action_replica(self) -> None:
+        """Whose figures."""
+        names = sorted(
+            {s.replica for m in TRAINING_METRICS for s in self.feed.series.of(m)}, key=replica_order
+        )
+        options = [("", Content("all replicas")), *((name, Content(plain(name))) for name in names)]
+
+        def picked(name: str | None) -> None:
+            if name is not None:
+                self.replica = name
+                self.show(Changed.METRICS)
+
+        self.app.push_screen(PickScreen("Show the figures of", options, self.replica), picked)
+
+
+def _loss(sample: StepSample) -> float | None:
+    return sample.loss
+
+
+def _speed(sample: StepSample) -> float | None:
+    return sample.tokens_per_second

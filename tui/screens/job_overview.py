@@ -1,0 +1,245 @@
+"""The facts of a job at a glance: where it stands, what it runs on, why it failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from tui.domain.catalog import ACCELERATOR_SHORT
+from tui.domain.diagnose import diagnose, explain_exit
+from tui.domain.entry import LogEntry, Severity
+from tui.domain.figures import age, figure, pieces
+from tui.domain.job import Job, Replica
+from tui.domain.progress import StepSample
+from tui.domain.states import JobState
+from tui.domain.text import plain
+from tui.screens.job_pane import JobPane, Scroll
+from tui.store.job_feed import Changed
+from tui.widgets.log_render import line_text, short_replica
+from tui.widgets.notice import Notice
+from tui.widgets.state import bar, glyphs, state_content, wants_ascii
+
+LABEL = 14
+LAST_LINES = 12
+RECENT_STEPS = 40
+"""Steps whose pace tells how long the rest will take."""
+Row = tuple[str, Content]
+
+
+class OverviewPane(JobPane):
+    """See the module."""
+
+    EXTRA = ("pane",)
+    TITLE = "Overview"
+    NEEDS = Changed.JOB | Changed.STEPS | Changed.LOGS | Changed.SOURCES
+    DEFAULT_CSS = """
+    OverviewPane #facts { height: auto; padding: 1 2 0 2; }
+    """
+
+    def __init__(self, feed: object) -> None:
+        super().__init__(feed)  # type: ignore[arg-type]
+        self._paused = False
+        self._shown: Content | None = None
+
+    def compose(self) -> Iterable[Widget]:
+        with Scroll():
+            yield Static("", id="facts", markup=False)
+        yield Notice()
+
+    def rest(self) -> Widget:
+        return self.query_one(Scroll)
+
+    def pause(self, on: bool) -> None:
+        self._paused = on
+
+    def tick(self) -> None:
+        self.show(Changed.JOB)
+
+    def on_resize(self) -> None:
+        self.show(Changed.JOB)
+
+    def show(self, changed: Changed) -> None:
+        job, notice = self.feed.job, self.query_one(Notice)
+        if self._paused:
+            return
+        self.query_one(Scroll).display = job is not None
+        if job is None:
+            self._say_missing(notice)
+            return
+        notice.hide()
+        blocks = [
+            self._state(job),
+            self._error(job),
+            self._training(job),
+            self._machines(job),
+            self._facts(job),
+        ]
+        text = Content("\n\n").join([block for block in blocks if block])
+        if self._shown is None or text != self._shown:
+            self._shown = text
+            self.query_one("#facts", Static).update(glyphs(text, self))
+
+    def _say_missing(self, notice: Notice) -> None:
+        source = self.feed.sources["job"]
+        if self.feed.gone:
+            notice.tell("This job does not exist any more.", self.feed.job_name, "esc goes back", bad=True)
+        elif source.error is not None:
+            notice.tell("The job can't be read", source.error.message, source.error.fix, bad=True)
+        else:
+            notice.tell("Reading the job…")
+
+    # Blocks
+
+    def _state(self, job: Job) -> Content:
+        now = self.feed.session.clock()
+        words = state_content(job.state)
+        native = Content.styled(f"   {plain(job.native_state)}", "$text-muted")
+        rows: list[Row] = [("state", Content.assemble(words, native))]
+        if job.create_time is not None:
+            rows.append(("created", _moment(job.create_time, now)))
+        if job.start_time is not None:
+            waited = f"   waited {age(job.start_time - job.create_time)}" if job.create_time else ""
+            rows.append(("started", _moment(job.start_time, now) + Content.styled(waited, "$text-muted")))
+        if job.end_time is not None:
+            took = f"   ran {age(job.duration(now))}" if job.start_time else "   never ran"
+            rows.append(("ended", _moment(job.end_time, now) + Content.styled(took, "$text-muted")))
+        elif job.start_time is None:
+            rows.append(("waiting", Content(f"{age(job.age(now))} {_waits_for(job)}")))
+        else:
+            rows.append(("running", Content(age(job.duration(now)))))
+        if job.timeout is not None and not job.state.terminal:
+            rows.append(("time limit", Content(age(job.timeout))))
+        return table(rows)
+
+    def _error(self, job: Job) -> Content | None:
+        if job.error is None:
+            return None
+        failed = next((r for r in job.replicas if r.state is JobState.FAILED), None)
+        last = self._last_lines(failed)
+        found = diagnose(job.error.message, [line_text(entry) for entry in last])
+        rows: list[Row] = [("error", Content.styled(plain(job.error.message), "$text-error"))]
+        if found.meaning:
+            rows.append(("likely" if found.guess else "that means", Content(plain(found.meaning))))
+        rows.append(("what helps", Content.styled(plain(found.fix), "$text-success")))
+        if failed is not None and failed.exit_code is not None:
+            words = f"{failed.exit_code}: {explain_exit(failed.exit_code)}"
+            rows.append(("exit code", Content(words)))
+        text = table(rows)
+        if failed is not None and last:
+            head = Content.styled(f"last lines of {plain(failed.id)}", "$text-muted")
+            text = Content("\n").join([text, Content(""), head, *self._lines(last)])
+        return text
+
+    def _last_lines(self, replica: Replica | None) -> list[LogEntry]:
+        if replica is None:
+            return []
+        found: list[LogEntry] = []
+        buffer = self.feed.buffer
+        for line in reversed(buffer.slice(buffer.first, buffer.end)):
+            if isinstance(line, LogEntry) and line.replica == replica.id:
+                found.append(line)
+                if len(found) == LAST_LINES:
+                    break
+        return found[::-1]
+
+    def _lines(self, entries: Sequence[LogEntry]) -> list[Content]:
+        width = max(20, self.size.width - 8)
+        lines = []
+        for entry in entries:
+            style = "$text-error" if entry.severity >= Severity.ERROR else ""
+            lines.append(Content.styled("  " + line_text(entry), style).truncate(width, ellipsis=True))
+        return lines
+
+    def _training(self, job: Job) -> Content | None:
+        progress, now = self.feed.progress, self.feed.session.clock()
+        rows: list[Row] = []
+        fraction = progress.fraction
+        if progress.step is not None:
+            total = f"/{progress.total_steps:,}" if progress.total_steps else ""
+            rows.append(("step", Content(f"{progress.step:,}{total}")))
+        if fraction is not None:
+            width = max(10, min(50, self.size.width - 40))
+            drawn = bar(fraction, width, ascii_only=wants_ascii(self))
+            colour = "$text-success" if job.state is JobState.RUNNING else "$text-muted"
+            left = remaining(self.feed.samples(), progress.total_steps) if job.state.active else None
+            words = f"  {fraction:.0%}" + (f"   about {age(left)} left" if left is not None else "")
+            rows.append(("progress", Content.assemble((drawn, colour), words)))
+        if progress.last_loss is not None:
+            first = f"   from {progress.first_loss:.4g}" if progress.first_loss is not None else ""
+            rows.append(("loss", Content.assemble(f"{progress.last_loss:.4g}", (first, "$text-muted"))))
+        if progress.tokens_per_second is not None:
+            rows.append(("throughput", Content(f"{figure(progress.tokens_per_second)} tok/s")))
+        if progress.last_checkpoint_at is not None:
+            ago = age(now - progress.last_checkpoint_at)
+            step = (
+                f"step {progress.last_checkpoint_step:,}, "
+                if progress.last_checkpoint_step is not None
+                else ""
+            )
+            rows.append(("checkpoint", Content(f"{step}{ago} ago")))
+        elif progress.step:
+            rows.append(("checkpoint", Content.styled("none yet", "$text-muted")))
+        if progress.resumed_from is not None:
+            rows.append(("resumed", Content(f"from step {progress.resumed_from:,}")))
+        if progress.phase and job.state.active:
+            rows.append(("phase", Content(plain(progress.phase))))
+        return table(rows) if rows else None
+
+    def _machines(self, job: Job) -> Content | None:
+        rows: list[Row] = []
+        for pool in job.pools:
+            if not pool.replicas:
+                continue
+            short = ACCELERATOR_SHORT.get(pool.accelerator_type, pool.accelerator_type)
+            gpus = f" + {pool.accelerator_count} {short}" if pool.accelerator_count else ""
+            what = f"{pool.replicas} × {pool.machine_type or '?'}{gpus}   {pool.role}"
+            rows.append((f"pool {pool.position}", Content(plain(what))))
+            if pool.image:
+                rows.append(("", Content.styled(plain(pool.image), "$text-muted")))
+        rows.append(("strategy", Content(plain(job.strategy.lower()))))
+        return table(rows)
+
+    def _facts(self, job: Job) -> Content:
+        rows: list[Row] = [
+            ("region", Content(plain(job.region))),
+            ("id", Content(plain(job.id))),
+            ("name", Content.styled(plain(job.name), "$text-muted")),
+        ]
+        if job.labels:
+            labels = "  ".join(f"{key}={value}" for key, value in sorted(job.labels.items()))
+            rows.append(("labels", Content(plain(labels))))
+        for replica, uri in sorted(job.web_access_uris.items()):
+            rows.append((f"shell {short_replica(replica)}", Content(plain(uri))))
+        return table(rows)
+
+
+def table(rows: Sequence[Row]) -> Content:
+    """Words at the left, facts at the right; an empty word continues the row above."""
+    lines = [Content.assemble((f"{plain(word):<{LABEL}}", "$text-muted"), fact) for word, fact in rows]
+    return Content("\n").join(lines)
+
+
+def remaining(samples: Sequence[StepSample], total: int | None) -> timedelta | None:
+    """How long the rest takes at the pace of the last steps, pauses for checkpoints included."""
+    recent = samples[-RECENT_STEPS:]
+    if not total or len(recent) < 2:
+        return None
+    steps, seconds = recent[-1].step - recent[0].step, recent[-1].timestamp - recent[0].timestamp
+    if steps <= 0 or seconds <= timedelta(0):
+        return None
+    return seconds / steps * max(0, total - recent[-1].step)
+
+
+def _moment(moment: datetime, now: datetime) -> Content:
+    local = moment.astimezone()
+    return Content.assemble(f"{local:%Y-%m-%d %H:%M:%S}", (f"   {age(now - moment)} ago", "$text-muted"))
+
+
+def _waits_for(job: Job) -> str:
+    if job.state is JobState.QUEUED:
+        return "in the queue; where the training quota is used up, it stays there"
+    return f"for {pieces(job.replica_count, 'machine')}"

@@ -1,0 +1,134 @@
+"""Pools and replicas of a job, with what their machines do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from textual import on
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+
+from tui.actions import Action
+from tui.domain.figures import NOT_MEASURED, pieces
+from tui.domain.metric import GPU
+from tui.domain.text import plain
+from tui.screens.job_pane import JobPane
+from tui.store.job_feed import Changed, JobFeed
+from tui.widgets.notice import Notice
+from tui.widgets.replica_tree import Figures, ReplicaTree
+from tui.widgets.state import wants_ascii
+from tui.widgets.table import Table
+
+WIDE = 110
+
+
+class ReplicasPane(JobPane):
+    """See the module."""
+
+    SCOPE = "replicas"
+    EXTRA = ("table",)
+    TITLE = "Replicas"
+    NEEDS = Changed.JOB | Changed.METRICS | Changed.SOURCES
+
+    class LogAsked(Message):
+        """The log of a replica is wanted."""
+
+        def __init__(self, replica: str) -> None:
+            super().__init__()
+            self.replica = replica
+
+    def __init__(self, feed: JobFeed) -> None:
+        super().__init__(feed)
+        self.tree_view = ReplicaTree()
+        self._paused = False
+
+    def compose(self) -> Iterable[Widget]:
+        yield self.tree_view
+        yield Notice()
+
+    def rest(self) -> Widget:
+        return self.tree_view
+
+    def title(self) -> str:
+        job = self.feed.job
+        return f"{self.TITLE} {job.replica_count}" if job else self.TITLE
+
+    def note(self) -> Content:
+        missing = next((m for m in self.feed.series.not_measured() if m.metric == GPU), None)
+        words = f"{NOT_MEASURED} not measured" + (f"; GPU: {plain(missing.reason)}" if missing else "")
+        return Content.styled(words, "$text-muted")
+
+    def pause(self, on: bool) -> None:
+        self._paused = on
+
+    def on_resize(self) -> None:
+        self.show(Changed.METRICS)
+
+    def tick(self) -> None:
+        self.show(Changed.METRICS)
+
+    def show(self, changed: Changed) -> None:
+        job, notice = self.feed.job, self.query_one(Notice)
+        if self._paused:
+            return
+        if job is None or not job.replicas:
+            notice.tell("No replicas are known.", "The service has not said what this job consists of.")
+            return
+        source = self.feed.sources["metrics"]
+        if source.error is not None:
+            notice.tell("Figures are old", source.error.message, source.error.fix, bad=True, alone=False)
+        else:
+            notice.hide()
+        bars = 16 if self.size.width >= WIDE + 30 else 8
+        now = job.end_time or self.feed.session.clock()
+        self.tree_view.display_job(job, Figures(self.feed.series, now, bars, wants_ascii(self)))
+
+    # Actions
+
+    @property
+    def replica(self) -> str:
+        """The replica under the cursor, or nothing on a pool."""
+        key = self.tree_view.cursor or ""
+        return "" if key.startswith("pool ") else key
+
+    @property
+    def pool(self) -> int | None:
+        """The pool that the cursor is on or in."""
+        key = self.tree_view.cursor or ""
+        if key.startswith("pool "):
+            return int(key.removeprefix("pool "))
+        job = self.feed.job
+        return next((r.pool for r in job.replicas if r.id == key), None) if job else None
+
+    def why_not(self, found: Action) -> str | None:
+        if self.tree_view.cursor is None:
+            return "No replica is selected."
+        if found.id == "replicas.copy" and not self.replica:
+            return "This is a pool, not a replica."
+        return None
+
+    def action_open(self) -> None:
+        """The replica's log; a pool is folded or unfolded."""
+        if self.replica:
+            self.post_message(self.LogAsked(self.replica))
+        else:
+            self.action_fold()
+
+    @on(Table.Chosen)
+    def _opened(self, event: Table.Chosen) -> None:
+        event.stop()
+        self.action_open()
+
+    def action_fold(self) -> None:
+        """Fold the pool, or unfold it."""
+        pool = self.pool
+        if pool is None:
+            return
+        self.tree_view.fold(pool)
+        self.tree_view.move_to(f"pool {pool}")
+        self.show(Changed.JOB)
+
+    def action_copy(self) -> None:
+        """Copy the replica's name."""
+        self.console.send_copy(self.replica, pieces(1, "name"))

@@ -1,0 +1,76 @@
+"""One of several: a list to choose from by cursor or by typing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalGroup
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from tui.domain.text import plain
+
+
+class PickScreen(ModalScreen[str]):
+    """Answers the key of the chosen option, or nothing on esc. Typing leaves out what does not match."""
+
+    CSS_PATH = "pick.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "app.pop_screen", "Back"),
+        Binding("down", "move(1)", "Down", priority=True),
+        Binding("up", "move(-1)", "Up", priority=True),
+    ]
+
+    def __init__(self, title: str, options: Sequence[tuple[str, Content]], current: str = "") -> None:
+        super().__init__()
+        self._title = plain(title)
+        self._options = list(options)
+        self._current = current
+        self._shown: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        with VerticalGroup(id="dialog"):
+            yield Static(Content.styled(self._title, "bold"))
+            line = Input(placeholder="type to narrow", compact=True)
+            line.cursor_blink = False
+            yield line
+            yield OptionList(id="options", compact=True)
+            yield Static(Content.styled("enter chooses   esc back", "$text-muted"))
+
+    def on_mount(self) -> None:
+        self.query_one(OptionList).can_focus = False
+        self._fill("")
+
+    def _fill(self, text: str) -> None:
+        found = [(key, label) for key, label in self._options if text.lower() in label.plain.lower()]
+        self._shown = [key for key, _ in found]
+        options = self.query_one(OptionList)
+        options.clear_options()
+        options.add_options([Option(label) for _, label in found])
+        if found:
+            options.highlighted = self._shown.index(self._current) if self._current in self._shown else 0
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        self._fill(event.value.strip())
+
+    @on(Input.Submitted)
+    def _entered(self) -> None:
+        at = self.query_one(OptionList).highlighted
+        if at is not None and at < len(self._shown):
+            self.dismiss(self._shown[at])
+
+    @on(OptionList.OptionSelected)
+    def _selected(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(self._shown[event.option_index])
+
+    def action_move(self, way: int) -> None:
+        """Move the highlight."""
+        options = self.query_one(OptionList)
+        (options.action_cursor_down if way > 0 else options.action_cursor_up)()

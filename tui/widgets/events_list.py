@@ -1,0 +1,63 @@
+"""What happened to a job, line by line, with the time since its start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from textual.content import Content
+
+from tui.domain.entry import Severity
+from tui.domain.text import plain
+from tui.store.job_events import JobEvent
+from tui.widgets.log_render import offset_text, short_replica
+from tui.widgets.table import Column, Table
+
+COLUMNS = (
+    Column("time", "TIME", 8, most=8, rank=2),
+    Column("offset", "FROM START", 10, most=12, rank=1, right=True),
+    Column("kind", "KIND", 10, most=11),
+    Column("where", "WHERE", 7, most=12, rank=3),
+    Column("text", "WHAT", 30, flex=True),
+)
+_STYLES = {
+    "state": "bold",
+    "service": "$text-muted",
+    "checkpoint": "$text-primary",
+    "done": "$text-primary",
+    "preempted": "$text-warning",
+    "resumed": "$text-warning",
+    "gap": "$text-warning",
+}
+
+
+class EventsList(Table):
+    """Rows are keyed by the events' keys, the oldest first."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(COLUMNS, id=id)
+
+    def display_events(self, events: Sequence[JobEvent], start: datetime | None) -> None:
+        """Show these events; a cursor on the last one stays on the last one."""
+        at_end = not self.keys or self.cursor == self.keys[-1]
+        rows = {event.key: event_cells(event, start) for event in events}
+        self.show(list(rows), rows)
+        if at_end and rows:
+            self.move_to(events[-1].key)
+
+
+def event_cells(event: JobEvent, start: datetime | None) -> dict[str, Content]:
+    """One event's row."""
+    style = _STYLES.get(event.kind, "")
+    if event.severity >= Severity.ERROR:
+        style = "$text-error"
+    elif event.severity >= Severity.WARNING:
+        style = "$text-warning"
+    offset = offset_text(event.timestamp - start) if start else "·"
+    return {
+        "time": Content.styled(f"{event.timestamp.astimezone():%H:%M:%S}", "$text-muted"),
+        "offset": Content.styled(offset, "$text-muted"),
+        "kind": Content.styled(plain(event.kind), style),
+        "where": Content.styled(short_replica(event.where), "$text-muted"),
+        "text": Content.styled(plain(event.text), style if style != "$text-muted" else ""),
+    }

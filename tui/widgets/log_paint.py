@@ -1,0 +1,169 @@
+"""Draws the lines of a log as strips, and remembers what it has drawn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+
+from rich.cells import cell_len, chop_cells
+from rich.segment import Segment
+from rich.style import Style
+from textual.selection import Selection
+from textual.strip import Strip
+
+from tui.domain.entry import LogEntry, LogGap, Severity
+from tui.store.log_buffer import Line
+from tui.widgets.log_render import (
+    HUES,
+    LOOKS,
+    Part,
+    TimeColumn,
+    cut,
+    gap_text,
+    message_parts,
+    replica_look,
+    severity_mark,
+    short_replica,
+    spans_of,
+    time_text,
+)
+
+_ASCII = str.maketrans({"▲": "!", "✗": "x", "‼": "X", "┄": "-"})
+REMEMBERED = 500
+COMPONENTS = {
+    f"log--{look}" for look in (*LOOKS, *(f"hue{n}" for n in range(HUES)), "match", "cursor", "marked")
+}
+CSS = """
+LogView {
+    height: 1fr;
+    padding: 0 0 0 1;
+    overflow-x: hidden;
+    overflow-y: scroll;
+    scrollbar-size-vertical: 1;
+    .log--time, .log--dim, .log--service { color: $text-muted; }
+    .log--strong { text-style: bold; }
+    .log--warning { color: $text-warning; }
+    .log--error { color: $text-error; }
+    .log--gap { color: $text-warning; }
+    .log--match { background: $accent; color: $background; }
+    .log--cursor { background: $block-cursor-background; }
+    .log--marked { background: $panel; }
+    .log--hue0 { color: #79c0ff; } .log--hue1 { color: #d2a8ff; }
+    .log--hue2 { color: #7fdbca; } .log--hue3 { color: #f0a6ca; }
+    .log--hue4 { color: #a8b5ff; } .log--hue5 { color: #c9b38c; }
+    .log--hue6 { color: #9ecbd8; } .log--hue7 { color: #c8a2c8; }
+    &:light .log--hue0 { color: #0a5fb0; } &:light .log--hue1 { color: #7a3fb0; }
+    &:light .log--hue2 { color: #0b7a75; } &:light .log--hue3 { color: #b03a7a; }
+    &:light .log--hue4 { color: #4a55c0; } &:light .log--hue5 { color: #7d6430; }
+    &:light .log--hue6 { color: #2f6f8a; } &:light .log--hue7 { color: #7f4f7f; }
+    &:ansi .log--hue0, &:ansi .log--hue4 { color: ansi_cyan; }
+    &:ansi .log--hue1, &:ansi .log--hue5 { color: ansi_magenta; }
+    &:ansi .log--hue2, &:ansi .log--hue6 { color: ansi_bright_cyan; }
+    &:ansi .log--hue3, &:ansi .log--hue7 { color: ansi_bright_magenta; }
+    &:ansi .log--cursor, &:ansi .log--match { background: ansi_default; text-style: reverse; }
+    &:ansi .log--marked { background: ansi_default; text-style: underline; }
+}
+"""
+
+
+class LinePainter:
+    """How lines look: which columns, wrapped or not. Change an attribute, then call `forget`."""
+
+    def __init__(self, look: Callable[[str], Style]) -> None:
+        self.look = look
+        self.width = 80
+        self.times = TimeColumn.CLOCK
+        self.show_replica = True
+        self.replica_width = 3
+        self.wrapped = False
+        self.raw = False
+        self.ascii_only = False
+        self.left = 0
+        """Cells of the message that are scrolled out at the left."""
+        self.start: datetime | None = None
+        """What the time column counts from when it shows offsets."""
+        self.pattern: re.Pattern[str] | None = None
+        self._painted: dict[int, tuple[Line, Strip, Strip]] = {}
+
+    def forget(self) -> None:
+        """Draw everything anew."""
+        self._painted.clear()
+
+    @property
+    def prefix(self) -> int:
+        """Cells before the message: time, replica, severity mark."""
+        return self.times.width + (self.replica_width + 1 if self.show_replica else 0) + 1
+
+    @property
+    def room(self) -> int:
+        """Cells for the message."""
+        return max(8, self.width - self.prefix)
+
+    def parts(self, line: LogEntry) -> list[Part]:
+        """The message in parts; a bare error line is an error in colour too."""
+        parts = message_parts(line, raw=self.raw)
+        if line.json is None and line.severity >= Severity.ERROR:
+            return [(text, look or "error") for text, look in parts]
+        return parts
+
+    def text(self, line: Line) -> str:
+        """The message as it is drawn."""
+        if isinstance(line, LogGap):
+            return gap_text(line, self.room)
+        return "".join(text for text, _ in self.parts(line))
+
+    def chunks(self, line: Line) -> list[str]:
+        """The message cut into the rows it takes."""
+        text = self.text(line)
+        return (chop_cells(text, self.room) or [""]) if self.wrapped else [text]
+
+    def row(self, line: Line, number: int, row: int, selection: Selection | None, selected: Style) -> Strip:
+        """Row `row` of the line of this number, without a background of its own."""
+        held = self._painted.get(number)
+        if held is None or held[0] is not line:
+            if len(self._painted) > REMEMBERED:
+                self._painted.clear()
+            span = selection.get_span(number) if selection is not None else None
+            held = (line, self._prefix(line), self._message(line, span, selected))
+            self._painted[number] = held
+        _, prefix, message = held
+        if self.wrapped:
+            chunks = self.chunks(line)
+            left = sum(cell_len(chunk) for chunk in chunks[:row])
+            start = sum(len(chunk) for chunk in chunks[:row])
+            part = message.crop(left, left + cell_len(chunks[row]))
+        else:
+            start = len(chop_cells(self.text(line), self.left)[0]) if self.left and message.cell_length else 0
+            part = message.crop(self.left, self.left + self.room)
+        first = prefix if row == 0 else Strip.blank(self.prefix)
+        return Strip.join([first, part.apply_offsets(start, number)]).adjust_cell_length(self.width)
+
+    def _prefix(self, line: Line) -> Strip:
+        segments = []
+        if self.times is not TimeColumn.NONE:
+            segments.append(Segment(time_text(line.timestamp, self.times, self.start), self.look("time")))
+        name, look, mark = "", "", (" ", "")
+        if isinstance(line, LogEntry):
+            name, look = short_replica(line.replica), replica_look(line.replica)
+            mark = severity_mark(line.severity)
+        if self.show_replica:
+            segments.append(Segment(f"{name:<{self.replica_width}} ", self.look(look)))
+        segments.append(Segment(self._drawn(mark[0]), self.look(mark[1])))
+        return Strip(segments).adjust_cell_length(self.prefix)
+
+    def _message(self, line: Line, span: tuple[int, int] | None, selected: Style) -> Strip:
+        if isinstance(line, LogGap):
+            return Strip([Segment(self._drawn(gap_text(line, self.room)), self.look("gap"))])
+        parts = self.parts(line)
+        text = "".join(part for part, _ in parts)
+        pieces = cut(parts, spans_of(text, self.pattern), "match")
+        strip = Strip([Segment(piece, self.look(look)) for piece, look, _ in pieces])
+        if span is None:
+            return strip
+        start, end = cell_len(text[: span[0]]), cell_len(text if span[1] == -1 else text[: span[1]])
+        inside = Strip([Segment(piece.text, selected) for piece in strip.crop(start, end)])
+        return Strip.join([strip.crop(0, start), inside, strip.crop(end)])
+
+    def _drawn(self, text: str) -> str:
+        return text.translate(_ASCII) if self.ascii_only else text

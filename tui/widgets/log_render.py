@@ -1,0 +1,202 @@
+"""One log line as parts of text with the name of their look; nothing here knows of a terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any
+
+from tui.domain.entry import SERVICE, LogEntry, LogGap, Severity
+from tui.domain.figures import figure, pieces
+from tui.domain.text import plain
+from tui.store.log_buffer import Line
+from tui.store.series_store import replica_order
+
+Part = tuple[str, str]
+"""Text and its look: "" for plain text, else a name of `LOOKS`."""
+
+LOOKS = ("time", "dim", "strong", "warning", "error", "gap", "service")
+HUES = 8
+"""Colours of replicas; beyond, they come round again, and the name beside them tells them apart."""
+
+_ENVELOPE = frozenset({"severity", "message", "msg", "vxtui", "time", "timestamp", "level"}) | {
+    "timestampSeconds",
+    "timestampNanos",
+}
+
+
+class TimeColumn(Enum):
+    """What stands in the first column."""
+
+    CLOCK = "clock"
+    OFFSET = "since the start"
+    NONE = "no time"
+
+    @property
+    def width(self) -> int:
+        """Characters, the space behind included."""
+        return {TimeColumn.CLOCK: 13, TimeColumn.OFFSET: 12, TimeColumn.NONE: 0}[self]
+
+
+def time_text(moment: datetime, column: TimeColumn, start: datetime | None) -> str:
+    """`14:02:11.204`, or `+1:02:11.2` since `start`."""
+    if column is TimeColumn.NONE:
+        return ""
+    if column is TimeColumn.CLOCK or start is None:
+        local = moment.astimezone()
+        return f"{local:%H:%M:%S}.{local.microsecond // 1000:03} "
+    return f"{offset_text(moment - start):>11} "
+
+
+def offset_text(span: timedelta) -> str:
+    """`+0:04.2`, `+1:02:11.2`; what came before is `-0:04.2`."""
+    sign = "-" if span < timedelta(0) else "+"
+    seconds = abs(span.total_seconds())
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    return f"{sign}{hours}:{minutes:02}:{rest:04.1f}" if hours else f"{sign}{minutes}:{rest:04.1f}"
+
+
+def short_replica(replica: str) -> str:
+    """`1-3` for `workerpool1-3`; other names stay, cut to 12 characters."""
+    return plain(replica.removeprefix("workerpool"))[:12]
+
+
+def replica_look(replica: str) -> str:
+    """The look of a replica's name: the same one in the log, the tree and the plots."""
+    if replica == SERVICE:
+        return "service"
+    pool, index, _ = replica_order(replica)
+    return f"hue{(pool * 3 + index) % HUES}"
+
+
+def severity_mark(severity: Severity) -> Part:
+    """One character that says how bad it is, without a colour too."""
+    if severity >= Severity.CRITICAL:
+        return ("‼", "error")
+    if severity >= Severity.ERROR:
+        return ("✗", "error")
+    if severity >= Severity.WARNING:
+        return ("▲", "warning")
+    return (" ", "")
+
+
+def gap_text(gap: LogGap, width: int) -> str:
+    """`┄┄┄ 38 lines were not delivered: rate limit ┄┄┄` over the whole width."""
+    words = f" {pieces(gap.count, 'line')} not delivered: {plain(gap.reason)} "
+    return words.center(max(0, width), "┄")
+
+
+def message_parts(entry: LogEntry, *, raw: bool = False) -> list[Part]:
+    """The message: what a person wants to read of it, or with `raw` the JSON as it was written."""
+    if entry.json is None:
+        return [(plain(entry.message), "")]
+    if raw:
+        return [(plain(json.dumps(entry.json, ensure_ascii=False, default=str)), "")]
+    fields = entry.json.get("vxtui")
+    if isinstance(fields, Mapping) and fields.get("kind") == "step":
+        parts = _step_parts(fields)
+        if parts:
+            return parts
+    words = plain(str(entry.json.get("message") or entry.json.get("msg") or ""))
+    milestone = isinstance(fields, Mapping) and fields.get("kind") != "rank"
+    parts = [(words, "strong" if milestone else "")] if words else []
+    if not isinstance(fields, Mapping):
+        parts += _rest(entry.json, bool(words))
+    return parts or [(plain(entry.message), "")]
+
+
+def line_text(line: Line) -> str:
+    """What a line's message says, as it is shown and searched."""
+    if isinstance(line, LogGap):
+        return gap_text(line, 0)
+    if line.json is None:
+        return plain(line.message)
+    return "".join(text for text, _ in message_parts(line))
+
+
+def whole_line(line: Line, *, raw: bool = False) -> str:
+    """A line with its time, replica and severity, for the clipboard and for files."""
+    moment = line.timestamp.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(line, LogGap):
+        return f"{moment} {gap_text(line, 0).strip()}"
+    text = "".join(text for text, _ in message_parts(line, raw=raw))
+    return f"{moment} {plain(line.replica)} {line.severity.name} {text}"
+
+
+def _number(fields: Mapping[str, Any], key: str) -> float | None:
+    value = fields.get(key)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _step_parts(fields: Mapping[str, Any]) -> list[Part]:
+    step, total, loss = _number(fields, "step"), _number(fields, "total_steps"), _number(fields, "loss")
+    if step is None:
+        return []
+    parts: list[Part] = [("step ", "dim"), (f"{step:,.0f}", "strong")]
+    parts.append((f"/{total:,.0f}" if total else "", "dim"))
+    if loss is not None:
+        parts += [("  loss ", "dim"), (f"{loss:.4f}", "strong")]
+    speed = _number(fields, "tokens_per_second")
+    if speed is not None:
+        parts += [(f"  {figure(speed):>5}", "strong"), (" tok/s", "dim")]
+    for key, word in (("grad_norm", "grad"), ("learning_rate", "lr")):
+        value = _number(fields, key)
+        if value is not None:
+            parts += [(f"  {word} ", "dim"), (f"{value:.3g}", "")]
+    return parts
+
+
+def _rest(payload: Mapping[str, Any], spaced: bool) -> Iterator[Part]:
+    """What the message does not say, as key=value."""
+    for key, value in payload.items():
+        if key in _ENVELOPE:
+            continue
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        yield (("  " if spaced else "") + plain(f"{key}="), "dim")
+        yield (plain(text), "")
+        spaced = True
+
+
+def spans_of(text: str, pattern: Any) -> list[tuple[int, int]]:
+    """Where a compiled pattern matches; empty matches don't count."""
+    return [m.span() for m in pattern.finditer(text) if m.end() > m.start()] if pattern else []
+
+
+def cut(
+    parts: Sequence[Part], spans: Sequence[tuple[int, int]], look: str
+) -> Iterator[tuple[str, str, bool]]:
+    """(text, look, inside) pieces of the parts, cut at the spans, which are in order and don't overlap.
+
+    The look of what is inside a span is `look`.
+    """
+    at, waiting = 0, list(spans)[::-1]
+    for text, own in parts:
+        end = at + len(text)
+        while at < end:
+            while waiting and waiting[-1][1] <= at:
+                waiting.pop()
+            inside = bool(waiting) and waiting[-1][0] <= at
+            stop = end
+            if waiting:
+                stop = min(end, waiting[-1][1] if inside else max(waiting[-1][0], at + 1))
+            piece = text[len(text) - (end - at) : len(text) - (end - stop)]
+            yield (piece, look if inside else own, inside)
+            at = stop
+
+
+def entry_details(entry: LogEntry) -> str:
+    """Everything an entry holds, line by line: when, who, how bad, its id, its text, its JSON."""
+    rows = [
+        f"time      {entry.timestamp.isoformat()}",
+        f"replica   {entry.replica}",
+        f"severity  {entry.severity.name}",
+        f"id        {entry.insert_id}",
+        "",
+        entry.message,
+    ]
+    if entry.json is not None:
+        rows += ["", json.dumps(entry.json, indent=2, ensure_ascii=False, default=str)]
+    return "\n".join(rows)

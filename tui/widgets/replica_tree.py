@@ -1,0 +1,171 @@
+"""Pools and replicas of a job with their state and figures; pools can be folded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from textual.content import Content
+
+from tui.domain.catalog import ACCELERATOR_SHORT
+from tui.domain.figures import NOT_MEASURED, figure, pieces
+from tui.domain.job import Job, Replica, WorkerPool
+from tui.domain.metric import CPU, GPU, MEMORY, NET_IN, NET_OUT, Series
+from tui.domain.text import plain
+from tui.store.series_store import SeriesStore, buckets
+from tui.widgets.sparkline import sparkline
+from tui.widgets.state import state_content
+from tui.widgets.table import Cells, Column, Table
+
+COLUMNS = (
+    Column("replica", "REPLICA", 16, most=30),
+    Column("role", "ROLE", 7, most=16, rank=5),
+    Column("state", "STATE", 11, most=14),
+    Column("exit", "EXIT", 4, most=4, rank=6, right=True),
+    Column("cpu", "CPU %", 12, most=22, rank=1, right=True),
+    Column("memory", "MEM %", 12, most=22, rank=2, right=True),
+    Column("gpu", "GPU %", 12, most=30, rank=3, right=True),
+    Column("net", "NET in/out B/s", 14, most=18, rank=4, right=True),
+    Column("machine", "MACHINE", 14, most=40, rank=7),
+)
+SPAN = timedelta(minutes=10)
+STALE = timedelta(minutes=10)
+FOLD_FROM = 16
+"""Pools with more replicas than this start folded."""
+_NONE = Content.styled(NOT_MEASURED, "$text-muted")
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What the figures of one look at the tree are drawn with."""
+
+    series: SeriesStore
+    now: datetime
+    bars: int
+    ascii_only: bool = False
+
+
+class ReplicaTree(Table):
+    """Rows are keyed by replica, or `pool N` for a pool."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(COLUMNS, id=id)
+        self._folded: set[int] = set()
+        self._seen: set[int] = set()
+
+    def fold(self, pool: int) -> None:
+        """Fold a pool away, or unfold it."""
+        self._folded ^= {pool}
+
+    def folded(self, pool: int) -> bool:
+        """The pool's replicas are not shown."""
+        return pool in self._folded
+
+    def display_job(self, job: Job, figures: Figures) -> None:
+        """Show the job's pools and replicas."""
+        rows: dict[str, Cells] = {}
+        for pool in job.pools:
+            if not pool.replicas:
+                continue
+            if pool.position not in self._seen:
+                self._seen.add(pool.position)
+                if pool.replicas > FOLD_FROM:
+                    self._folded.add(pool.position)
+            members = [r for r in job.replicas if r.pool == pool.position]
+            rows[f"pool {pool.position}"] = pool_cells(pool, members, figures, self.folded(pool.position))
+            if not self.folded(pool.position):
+                rows |= {r.id: replica_cells(r, figures) for r in members}
+        self.show(list(rows), rows)
+
+
+def pool_cells(pool: WorkerPool, members: Sequence[Replica], figures: Figures, folded: bool) -> Cells:
+    """One pool: how many replicas, on which machines, and the mean of their figures when it is folded."""
+    kind = plain(pool.machine_type)
+    if pool.accelerator_count:
+        short = ACCELERATOR_SHORT.get(pool.accelerator_type, pool.accelerator_type)
+        kind += f" + {pool.accelerator_count} {plain(short)}"
+    head = Content.assemble(("▸ " if folded else "▾ ", "$text-muted"), (f"workerpool{pool.position}", "bold"))
+    states = {r.state for r in members}
+    cells: dict[str, Content] = {
+        "replica": head,
+        "role": Content.styled(pool.role, "$text-muted"),
+        "state": Content.styled(pieces(len(members), "replica"), "$text-muted"),
+    }
+    if folded and len(states) == 1:
+        cells["state"] = state_content(next(iter(states)))
+    if folded:
+        ids = {r.id for r in members}
+        cells["cpu"] = _mean(figures, CPU, ids)
+        cells["memory"] = _mean(figures, MEMORY, ids)
+        cells["gpu"] = _mean(figures, GPU, ids)
+    cells["machine"] = Content.styled(kind, "$text-muted")
+    return cells
+
+
+def _mean(figures: Figures, metric: str, ids: set[str]) -> Content:
+    latest = [s.latest for s in figures.series.of(metric) if s.replica in ids]
+    values = [point[1] for point in latest if point is not None and figures.now - point[0] <= STALE]
+    return _percent(sum(values) / len(values)) if values else _NONE
+
+
+def replica_cells(replica: Replica, figures: Figures) -> Cells:
+    """One replica's row."""
+    failed = replica.exit_code not in {None, 0}
+    code = _NONE if replica.exit_code is None else Content.styled(
+        str(replica.exit_code), "bold $text-error" if failed else "$text-muted"
+    )  # fmt: skip
+    return {
+        "replica": Content(f"    {plain(replica.id)}"),
+        "role": Content.styled(replica.role, "$text-muted"),
+        "state": state_content(replica.state),
+        "exit": code,
+        "cpu": usage(figures, CPU, replica.id),
+        "memory": usage(figures, MEMORY, replica.id),
+        "gpu": usage(figures, GPU, replica.id),
+        "net": network(figures, replica.id),
+    }
+
+
+def usage(figures: Figures, metric: str, replica: str) -> Content:
+    """The course of a share and its newest value: `▂▃▅▇ 61`; several accelerators stand as one bar each."""
+    found = figures.series.of(metric, replica)
+    if not any(s.points for s in found):
+        return _NONE
+    if len(found) > 1:
+        return _accelerators(figures, found)
+    moment, value = found[0].points[-1]
+    course = buckets(found[0].points, figures.now, SPAN, figures.bars)
+    drawn = sparkline(course, ascii_only=figures.ascii_only)
+    if figures.now - moment > STALE:
+        return Content.styled(f"{drawn} {value:>4.0%}".replace("%", ""), "$text-muted")
+    return Content.assemble((drawn, "$text-muted"), " ", _percent(value))
+
+
+def _accelerators(figures: Figures, found: Sequence[Series]) -> Content:
+    latest = [s.latest for s in found]
+    fresh = [p[1] if p is not None and figures.now - p[0] <= STALE else None for p in latest]
+    known = [value for value in fresh if value is not None]
+    drawn = sparkline(fresh, ascii_only=figures.ascii_only)
+    mean = _percent(sum(known) / len(known)) if known else _NONE
+    return Content.assemble((drawn, "$text-success" if known else "$text-muted"), " ", mean)
+
+
+def _percent(value: float) -> Content:
+    return Content(f"{value * 100:>3.0f}")
+
+
+def network(figures: Figures, replica: str) -> Content:
+    """Bytes a second in and out: `1.1M/0.9M`."""
+    latest: Mapping[str, float | None] = {
+        metric: _latest(figures, metric, replica) for metric in (NET_IN, NET_OUT)
+    }
+    if all(value is None for value in latest.values()):
+        return _NONE
+    return Content("/".join(figure(value) for value in latest.values()))
+
+
+def _latest(figures: Figures, metric: str, replica: str) -> float | None:
+    points = [s.latest for s in figures.series.of(metric, replica)]
+    known = [p[1] for p in points if p is not None and figures.now - p[0] <= STALE]
+    return sum(known) if known else None

@@ -1,0 +1,28 @@
+"""A row of bars as text: one character a stretch of time, · where nothing was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+ASCII = "_.:-=+*#"
+MISSING = "·"
+
+
+def sparkline(
+    values: Sequence[float | None], *, low: float = 0.0, high: float | None = 1.0, ascii_only: bool = False
+) -> str:
+    """One character a value between `low` and `high` (None: the greatest value); values beyond are cut."""
+    known = [value for value in values if value is not None]
+    top = high if high is not None else max(known, default=low)
+    steps = ASCII if ascii_only else BLOCKS
+    drawn = []
+    for value in values:
+        if value is None:
+            drawn.append("." if ascii_only else MISSING)
+        elif top <= low:
+            drawn.append(steps[0])
+        else:
+            share = (value - low) / (top - low)
+            drawn.append(steps[max(0, min(len(steps) - 1, int(share * len(steps))))])
+    return "".join(drawn)

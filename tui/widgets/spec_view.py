@@ -1,0 +1,123 @@
+"""A specification as YAML, coloured, with a search; only the lines in view are drawn."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+from rich.style import Style
+from textual.content import Content
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.visual import Visual
+
+from tui.actions import bindings
+from tui.domain.masking import MASK
+from tui.domain.text import plain
+from tui.widgets.state import glyphs
+
+_LINE = re.compile(r"^(?P<indent>\s*(?:- )*)(?:(?P<key>[\w./\"'-]+:)(?P<gap>\s+|$))?(?P<value>.*)$")
+_PLAIN = re.compile(r"^(?:-?\d[\d.eE+-]*|true|false|null)$")
+
+
+def to_yaml(spec: Mapping[str, Any]) -> str:
+    """The specification as YAML, in the order it has, long values in one line."""
+    return yaml.safe_dump(dict(spec), sort_keys=False, allow_unicode=True, width=10_000)
+
+
+def colour_line(line: str) -> Content:
+    """One line of YAML, its parts told apart by colour."""
+    match = _LINE.match(line)
+    if match is None:
+        return Content(line)
+    value = match["value"]
+    style = "$text-accent" if _PLAIN.match(value) else ""
+    if MASK in value:
+        style = "$text-warning"
+    return Content.assemble(
+        (match["indent"], "$text-muted"),
+        (match["key"] or "", "$text-primary"),
+        match["gap"] or "",
+        (value, style),
+    )
+
+
+class SpecView(ScrollView, can_focus=True):
+    """`display_spec` shows a text; `find` marks what matches."""
+
+    BINDINGS = bindings("pane")
+    DEFAULT_CSS = """
+    SpecView {
+        height: 1fr;
+        padding: 0 1;
+        scrollbar-size-vertical: 1;
+        scrollbar-size-horizontal: 1;
+    }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.text = ""
+        self.pattern: re.Pattern[str] | None = None
+        self.current: int | None = None
+        """Line of the match that the search stands on."""
+        self._lines: list[Content] = []
+        self.hits: list[int] = []
+        """Lines that match."""
+
+    def display_spec(self, text: str) -> None:
+        """Show this text."""
+        if text != self.text:
+            self.text = text
+            self._lines = [colour_line(plain(line)) for line in text.splitlines()]
+            width = max((line.cell_length for line in self._lines), default=0)
+            self.virtual_size = Size(width + 1, len(self._lines))
+            self._search()
+
+    def find(self, pattern: re.Pattern[str] | None) -> None:
+        """Search for this; `None` ends the search."""
+        if pattern != self.pattern:
+            self.pattern = pattern
+            self._search()
+            self.current = None
+            if self.hits:
+                self.jump(1, here=True)
+
+    def _search(self) -> None:
+        search = self.pattern.search if self.pattern else None
+        self.hits = [n for n, line in enumerate(self._lines) if search and search(line.plain)]
+        self.refresh()
+
+    def jump(self, way: int, *, here: bool = False) -> bool:
+        """To the next line that matches, or to the one before; the search goes round."""
+        if not self.hits:
+            return False
+        line = self.current if self.current is not None else int(self.scroll_offset.y)
+        if way > 0:
+            at = bisect_left(self.hits, line if here or self.current is None else line + 1)
+        else:
+            at = bisect_left(self.hits, line) - 1
+        self.current = self.hits[at % len(self.hits)]
+        top = int(self.scroll_offset.y)
+        if not top <= self.current < top + self.size.height:
+            self.scroll_to(y=max(0, self.current - self.size.height // 2), animate=False)
+        self.refresh()
+        return True
+
+    def render_line(self, y: int) -> Strip:
+        left, top = self.scroll_offset
+        width = self.size.width
+        if top + y >= len(self._lines):
+            return Strip.blank(width, self.rich_style)
+        line = self._lines[top + y]
+        for match in self.pattern.finditer(line.plain) if self.pattern else ():
+            here = top + y == self.current
+            line = line.stylize("reverse bold" if here else "reverse", match.start(), match.end())
+        wide = max(1, line.cell_length)
+        strips = Visual.to_strips(self, glyphs(line, self), wide, 1, self.visual_style, apply_selection=False)
+        strip = strips[0] if strips else Strip.blank(wide, Style.null())
+        return strip.crop_extend(left, left + width, self.rich_style)
