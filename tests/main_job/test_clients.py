@@ -117,9 +117,8 @@ async def test_unmodified_gapic_clients_list_tail_and_read_series(place: Home) -
     )
 
     code = "import time\nfor i in range(200): print('tick', i, flush=True); time.sleep(0.1)"
-    made = (await asyncio.to_thread(place.json, "launch", str(profile(place, code, replicas=1)), "--yes"))[
-        "job"
-    ]
+    path = str(profile(place, code, replicas=1))
+    made = await asyncio.to_thread(place.json, "launch", path, "--yes")
     channel = grpc.aio.insecure_channel(f"unix:{place.state / 'emulator.sock'}")
     jobs = JobServiceAsyncClient(transport=JobServiceGrpcAsyncIOTransport(channel=channel))
     logs = LoggingServiceV2AsyncClient(transport=LoggingServiceV2GrpcAsyncIOTransport(channel=channel))
