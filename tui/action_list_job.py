@@ -27,7 +27,7 @@ _JOB = (
     ),
     Action(
         "job.delete", "D", "delete", "Delete this ended job", "job", "delete", mutates=True, confirm=True,
-        footer=False, needs=C.DELETE,
+        needs=C.DELETE,
     ),
     _act("job.spec", "d", "spec", "The job's specification"),
     _act("job.pause", "p", "pause", "Hold the screen still, or let it go on"),

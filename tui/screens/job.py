@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tui.app import VxtuiApp
 
 SHORTEST_NAME = 16
+SHORTEST_NOTE = 8
 PANES = (OverviewPane, ReplicasPane, LogsPane, MetricsPane, SpecPane, TimelinePane)
 
 
@@ -160,7 +161,9 @@ class JobScreen(FrameScreen):
         note = self.pane.note()
         if self.paused:
             note = Content.assemble(("paused", "bold $text-warning"), "   ", note)
-        return Content.assemble(*parts), note
+        tabs = Content.assemble(*parts)
+        room = self.size.width - 3 - tabs.cell_length
+        return tabs, note.truncate(room, ellipsis=True) if room >= SHORTEST_NOTE else Content("")
 
     # Tabs
 

@@ -37,6 +37,8 @@ MOST_LINES = 6
 """With more replicas, the least, the mean and the greatest are drawn instead."""
 SPANS = (None, timedelta(hours=1), timedelta(minutes=10))
 TWO_COLUMNS, THREE_COLUMNS = 100, 180
+LOWEST, HIGHEST = 10, 18
+"""Lines of one chart."""
 _DARK = ("#79c0ff", "#d2a8ff", "#7fdbca", "#f0a6ca", "#a8b5ff", "#c9b38c")
 _LIGHT = ("#0a5fb0", "#7a3fb0", "#0b7a75", "#b03a7a", "#4a55c0", "#7d6430")
 _ANSI = ("cyan", "magenta", "bright_cyan", "bright_magenta", "cyan", "magenta")
@@ -64,11 +66,8 @@ class MetricsPane(JobPane):
         #charts {
             height: auto;
             grid-size: 1;
-            grid-rows: 13;
             grid-gutter: 0 1;
         }
-        #charts.-two { grid-size: 2; }
-        #charts.-three { grid-size: 3; }
         #not-measured { height: auto; padding: 0 1; color: $text-muted; }
     }
     """
@@ -91,9 +90,16 @@ class MetricsPane(JobPane):
         return self.query_one(Scroll)
 
     def on_resize(self) -> None:
-        grid = self.query_one("#charts", Grid)
-        grid.set_class(TWO_COLUMNS <= self.size.width < THREE_COLUMNS, "-two")
-        grid.set_class(self.size.width >= THREE_COLUMNS, "-three")
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """As many columns as the width has room for, and rows that fill the height where they can."""
+        grid, width = self.query_one("#charts", Grid), self.size.width
+        columns = 1 + (width >= TWO_COLUMNS) + (width >= THREE_COLUMNS)
+        rows = max(1, -(-len(self._charts) // columns))
+        height = max(LOWEST, min(HIGHEST, (self.size.height - 2) // rows))
+        grid.styles.grid_size_columns = columns
+        grid.styles.grid_rows = f"{height}"
 
     def pause(self, on: bool) -> None:
         self._paused = on
@@ -121,6 +127,7 @@ class MetricsPane(JobPane):
                 ]
                 grid.mount(self._charts[key], before=self._charts[later[0]] if later else None)
             self._charts[key].draw(courses, look)
+        self._arrange()
         grid.display = bool(wanted)
         self._say(bool(wanted))
 

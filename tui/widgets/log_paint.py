@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 
-from rich.cells import cell_len, chop_cells
+from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from textual.selection import Selection
@@ -84,11 +84,13 @@ class LinePainter:
         self.start: datetime | None = None
         """What the time column counts from when it shows offsets."""
         self.pattern: re.Pattern[str] | None = None
-        self._painted: dict[int, tuple[Line, Strip, Strip]] = {}
+        self._painted: dict[int, tuple[Line, list[Part], list[Part]]] = {}
+        self._styles: dict[tuple[Style, str], Style] = {}
 
     def forget(self) -> None:
         """Draw everything anew."""
         self._painted.clear()
+        self._styles.clear()
 
     @property
     def prefix(self) -> int:
@@ -118,52 +120,69 @@ class LinePainter:
         text = self.text(line)
         return (chop_cells(text, self.room) or [""]) if self.wrapped else [text]
 
-    def row(self, line: Line, number: int, row: int, selection: Selection | None, selected: Style) -> Strip:
-        """Row `row` of the line of this number, without a background of its own."""
+    def row(
+        self, line: Line, number: int, row: int, base: Style, selection: Selection | None = None
+    ) -> Strip:
+        """Row `row` of the line of this number on the colours of `base`."""
         held = self._painted.get(number)
         if held is None or held[0] is not line:
             if len(self._painted) > REMEMBERED:
                 self._painted.clear()
             span = selection.get_span(number) if selection is not None else None
-            held = (line, self._prefix(line), self._message(line, span, selected))
+            held = (line, self._prefix(line), self._message(line, span))
             self._painted[number] = held
         _, prefix, message = held
+        styled = [Segment(text, self._style(base, look)) for text, look in message]
+        strip, start = self._part(line, row, Strip(styled))
+        first = [Segment(text, self._style(base, look)) for text, look in prefix]
+        if row:
+            first = [Segment(" " * self.prefix, base)]
+        left = self.width - self.prefix - strip.cell_length
+        last = [Segment(" " * left, base)] if left > 0 else []
+        return Strip([*first, *strip.apply_offsets(start, number), *last], max(self.width, self.width - left))
+
+    def _part(self, line: Line, row: int, message: Strip) -> tuple[Strip, int]:
+        """What of the message stands in this row, and the number of its first character."""
         if self.wrapped:
             chunks = self.chunks(line)
             left = sum(cell_len(chunk) for chunk in chunks[:row])
             start = sum(len(chunk) for chunk in chunks[:row])
-            part = message.crop(left, left + cell_len(chunks[row]))
-        else:
-            start = len(chop_cells(self.text(line), self.left)[0]) if self.left and message.cell_length else 0
-            part = message.crop(self.left, self.left + self.room)
-        first = prefix if row == 0 else Strip.blank(self.prefix)
-        return Strip.join([first, part.apply_offsets(start, number)]).adjust_cell_length(self.width)
+            return message.crop(left, left + cell_len(chunks[row])), start
+        if not self.left and message.cell_length <= self.room:
+            return message, 0
+        start = len(chop_cells(self.text(line), self.left)[0]) if self.left and message.cell_length else 0
+        return message.crop(self.left, self.left + self.room), start
 
-    def _prefix(self, line: Line) -> Strip:
-        segments = []
+    def _style(self, base: Style, look: str) -> Style:
+        key = (base, look)
+        if key not in self._styles:
+            self._styles[key] = base + self.look(look) if look else base
+        return self._styles[key]
+
+    def _prefix(self, line: Line) -> list[Part]:
+        parts = []
         if self.times is not TimeColumn.NONE:
-            segments.append(Segment(time_text(line.timestamp, self.times, self.start), self.look("time")))
+            parts.append((time_text(line.timestamp, self.times, self.start), "time"))
         name, look, mark = "", "", (" ", "")
         if isinstance(line, LogEntry):
             name, look = short_replica(line.replica), replica_look(line.replica)
             mark = severity_mark(line.severity)
         if self.show_replica:
-            segments.append(Segment(f"{name:<{self.replica_width}} ", self.look(look)))
-        segments.append(Segment(self._drawn(mark[0]), self.look(mark[1])))
-        return Strip(segments).adjust_cell_length(self.prefix)
+            parts.append((set_cell_size(name, self.replica_width) + " ", look))
+        parts.append((self._drawn(mark[0]), mark[1]))
+        return parts
 
-    def _message(self, line: Line, span: tuple[int, int] | None, selected: Style) -> Strip:
+    def _message(self, line: Line, span: tuple[int, int] | None) -> list[Part]:
         if isinstance(line, LogGap):
-            return Strip([Segment(self._drawn(gap_text(line, self.room)), self.look("gap"))])
+            return [(self._drawn(gap_text(line, self.room)), "gap")]
         parts = self.parts(line)
-        text = "".join(part for part, _ in parts)
-        pieces = cut(parts, spans_of(text, self.pattern), "match")
-        strip = Strip([Segment(piece, self.look(look)) for piece, look, _ in pieces])
-        if span is None:
-            return strip
-        start, end = cell_len(text[: span[0]]), cell_len(text if span[1] == -1 else text[: span[1]])
-        inside = Strip([Segment(piece.text, selected) for piece in strip.crop(start, end)])
-        return Strip.join([strip.crop(0, start), inside, strip.crop(end)])
+        if self.pattern is not None:
+            text = "".join(part for part, _ in parts)
+            parts = [(piece, look) for piece, look, _ in cut(parts, spans_of(text, self.pattern), "match")]
+        if span is not None:
+            end = sum(len(part) for part, _ in parts) if span[1] == -1 else span[1]
+            parts = [(piece, look) for piece, look, _ in cut(parts, [(span[0], end)], "selected")]
+        return parts
 
     def _drawn(self, text: str) -> str:
         return text.translate(_ASCII) if self.ascii_only else text

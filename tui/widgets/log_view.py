@@ -456,29 +456,32 @@ class LogView(ScrollView, can_focus=True):
 
     def _look(self, name: str) -> Style:
         if name not in self._looks:
-            found = self.get_component_rich_style(f"log--{name}", partial=True) if name else Style.null()
-            self._looks[name] = found
+            if name == "selected":
+                self._looks[name] = self.screen.get_component_rich_style("screen--selection")
+            elif name == "base":
+                self._looks[name] = self.rich_style
+            else:
+                self._looks[name] = self.get_component_rich_style(f"log--{name}", partial=True)
         return self._looks[name]
 
     def render_line(self, y: int) -> Strip:
         rows = self._visible()
         if y >= len(rows) or rows[y][0] >= len(self.view):
-            return Strip.blank(self.size.width, self.rich_style)
+            return Strip.blank(self.size.width, self._look("base"))
         at, row = rows[y]
         line, number = self.view[at], self.view.number(at)
-        selected = self.screen.get_component_rich_style("screen--selection")
-        strip = self.paint.row(line, number, row, self.text_selection, selected)
-        return strip.apply_style(self._base(line))
+        return self.paint.row(line, number, row, self._base(line), self.text_selection)
 
     def _base(self, line: Line) -> Style:
         """Colours of a row: the cursor's, the marked range's, or none of its own."""
+        base = self._look("base")
         if self.following or self._cursor is None:
-            return self.rich_style
+            return base
         key = line_key(line)
         if key == line_key(self._cursor):
-            return self.rich_style + self._look("cursor")
+            return base + self._look("cursor")
         if self._mark is not None:
             low, high = sorted((line_key(self._mark), line_key(self._cursor)))
             if low <= key <= high:
-                return self.rich_style + self._look("marked")
-        return self.rich_style
+                return base + self._look("marked")
+        return base

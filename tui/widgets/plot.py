@@ -69,7 +69,7 @@ class Chart(VerticalGroup):
 
     DEFAULT_CSS = """
     Chart {
-        height: 13;
+        height: 1fr;
         .chart-title { height: 1; padding: 0 1; }
         .chart-text { height: 1fr; padding: 0 1; }
         PlotWidget {
