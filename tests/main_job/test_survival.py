@@ -79,3 +79,41 @@ def test_a_killed_emulator_loses_neither_the_job_nor_its_log(place: Home) -> Non
     for replica in failed:
         texts = [e["message"] for e in entries if e["replica"] == replica]
         assert [t for t in texts if t.startswith("line ")] == [f"line {i}" for i in range(lines)]
+
+
+def test_a_preempted_spot_job_comes_back_and_goes_on_from_its_checkpoint(place: Home) -> None:
+    pool = {
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "replicaCount": 1,
+        "containerSpec": {
+            "imageUri": "us-docker.pkg.dev/vxtui/vxtui/trainer:latest",
+            "args": ["--preset=tiny", "--batch=4", "--steps=400", "--log-every=5", "--checkpoint-every=40"],
+        },
+    }
+    spec = {
+        "workerPoolSpecs": [pool, pool],
+        "scheduling": {"strategy": "SPOT"},
+        "baseOutputDirectory": {"outputUriPrefix": "gs://rehearsal/run"},
+    }
+    path = place.root / "spot.yaml"
+    path.write_text(json.dumps({"displayName": "spot", "jobSpec": spec}))
+    job_id = launch(place, path)
+
+    def step() -> int:
+        return int(place.json("describe", job_id)["progress"]["step"] or 0)
+
+    wait_for(lambda: step() >= 60, "step 60", every=0.5)
+    hit = place.json("emulator", "fault", "preempt", job_id, "--replica", "workerpool1-0")
+    assert hit["replicas"] == ["workerpool1-0"]
+    job = wait_for(
+        lambda: next((j for j in place.jobs() if j["state"] in {"SUCCEEDED", "FAILED"}), None),
+        "the end",
+        every=1,
+    )
+    assert job["state"] == "SUCCEEDED", job["error"]
+    entries = [json.loads(line) for line in place.run("logs", job_id, "--json").stdout.splitlines()]
+    said = [e["json"]["vxtui"] for e in entries if e["json"] and "vxtui" in e["json"]]
+    left = next(x["step"] for x in said if x["kind"] == "preempted")
+    assert next(x["step"] for x in said if x["kind"] == "resumed") == left, "no step was lost"
+    assert any("STOCKOUT" in e["message"] for e in entries if e["replica"] == "service")
+    assert (place.state / "jobs" / job_id / "attempt-2").is_dir()
