@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from textual.app import App
 from textual.command import Provider
 from textual.screen import Screen
 from textual.signal import Signal
@@ -48,12 +47,13 @@ from tui.store.profiles import ProfileEntry
 from tui.store.snapshot import Snapshot, SnapshotFile
 from tui.themes import load_themes
 from tui.widgets.clipboard import copy_sequences
+from tui.widgets.ordered_keys import OrderedKeysApp
 
 LOG = logging.getLogger("vxtui")
 DEFAULT_THEME = "vxtui-dark"
 
 
-class VxtuiApp(App[int]):
+class VxtuiApp(OrderedKeysApp[int]):
     """One context at a time. Screens read `store` and `link` and are told by signals when they differ."""
 
     TITLE = "vxtui"

@@ -121,7 +121,6 @@ class ListScreen(FrameScreen):
 
     @on(FilterBar.Closed)
     def _filter_closed(self) -> None:
-        self.table.focus()
         self.table.clear_widths()
         self.reload()
 

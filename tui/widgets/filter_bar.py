@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import HorizontalGroup
 from textual.content import Content
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from tui.domain.text import plain
@@ -50,6 +51,7 @@ class FilterBar(HorizontalGroup):
     def __init__(self, placeholder: str = "") -> None:
         super().__init__()
         self._placeholder = placeholder
+        self._back_to: Widget | None = None
 
     def compose(self) -> ComposeResult:
         yield Static("/ ", id="slash", markup=False)
@@ -66,7 +68,9 @@ class FilterBar(HorizontalGroup):
     def open(self) -> None:
         """Show the line and type into it."""
         self.display = True
-        self.query_one(Input).focus()
+        self._back_to = self.screen.focused
+        # At once, not by a message: the next key may have been typed already.
+        self.screen.set_focus(self.query_one(Input))
 
     def clear(self) -> None:
         """Empty the line and hide it."""
@@ -81,6 +85,7 @@ class FilterBar(HorizontalGroup):
         """Back to the list, with the filter or without it."""
         if not keep:
             self.query_one(Input).value = ""
+        self.screen.set_focus(self._back_to)
         self.display = False
         self.post_message(self.Closed(self.text))
 
