@@ -29,7 +29,7 @@ from tui.backends.vertex.connect import LOCAL_PACE, Endpoint, Pace, Service
 
 CustomJob = custom_job.CustomJob.pb()
 State = job_state.JobState
-START = datetime(2026, 11, 21, 10, tzinfo=UTC)
+START = datetime.now(UTC).replace(microsecond=0) - timedelta(days=1)
 ENDED = {State.JOB_STATE_SUCCEEDED, State.JOB_STATE_FAILED, State.JOB_STATE_CANCELLED}
 
 

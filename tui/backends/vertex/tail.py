@@ -37,7 +37,10 @@ STREAM_AGAIN = 60.0
 GIVE_UP = 180.0
 """Of a service that can't be reached; then the tail ends with that error."""
 SETTLE = 1.0
-"""After opening, before the list that makes sure of the seam."""
+"""After opening, before the list that makes sure of the seam. Till then what comes is kept back, so that
+an older entry which only the list has does not come after it."""
+SEAM = 5.0
+"""Longest that a list which fails may keep new entries back."""
 
 _REASONS = logging_types.TailLogEntriesResponse.SuppressionInfo.Reason
 
@@ -137,6 +140,8 @@ class Tail:
         self._fill_at: float | None = None
         self._look_at = now + self._pace.state_poll
         self._ended_at: float | None = None
+        self._keep_until = now
+        """Until then, or until the seam has been filled, nothing is delivered."""
 
     async def follow(self) -> AsyncGenerator[LogBatch, None]:
         """Batches until the job has ended and the last list brought nothing new."""
@@ -153,7 +158,8 @@ class Tail:
                 if fresh:
                     yield LogBatch(tuple(fresh))
             while not await self._step():
-                batch = self._batch(self._merger.ready(self._loop.time()))
+                now = self._loop.time()
+                batch = self._batch(self._merger.ready(now) if now >= self._keep_until else [])
                 if batch.entries or batch.gaps:
                     yield batch
             last = self._batch(self._merger.rest())
@@ -185,7 +191,10 @@ class Tail:
 
     async def _next_event(self) -> _Event | None:
         """An event of the stream, or `None` when something is due before one came."""
-        times = [self._merger.due, self._open_at, self._fill_at, self._look_at]
+        due = self._merger.due
+        if due is not None:
+            due = max(due, self._keep_until)
+        times = [due, self._open_at, self._fill_at, self._look_at]
         left = max(0.0, min(t for t in times if t is not None) - self._loop.time())
         if self._stream is None:
             await asyncio.sleep(left)
@@ -201,6 +210,7 @@ class Tail:
         self._stream = Stream(self._clients, self._project, self._text)
         self._opened_at, self._open_at = now, None
         self._fill_at = now + SETTLE
+        self._keep_until = self._fill_at + SEAM
 
     async def _take(self, event: _Event, now: float) -> None:
         if event.cut is not None:
@@ -258,7 +268,7 @@ class Tail:
             self._fill_at = self._loop.time() + max(0.2, self._failed(error, now))
             return False
         self._recovered()
-        now = self._loop.time()
+        now = self._keep_until = self._loop.time()
         if self._ended_at is None:
             if self._stream is None:
                 self._fill_at = now + self._pace.poll
