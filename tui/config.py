@@ -26,10 +26,10 @@ class Context(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field(min_length=1)
-    kind: str = Field("vertex", pattern="^(vertex|local)$")
+    kind: str = Field(default="vertex", pattern="^(vertex|local)$")
     """`vertex` for Google's service, `local` for the emulator on this machine."""
 
-    project: str = Field(LOCAL, min_length=1)
+    project: str = Field(default=LOCAL, min_length=1)
     """Project id."""
 
     regions: list[str] = Field(default_factory=lambda: ["us-central1"], min_length=1)
