@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
 
 from textual import on
 from textual.content import Content
@@ -82,7 +83,9 @@ class ReplicasPane(JobPane):
             notice.hide()
         bars = 16 if self.size.width >= WIDE + 30 else 8
         now = job.end_time or self.feed.session.clock()
-        self.tree_view.display_job(job, Figures(self.feed.series, now, bars, wants_ascii(self)))
+        # A little more than the time between two samples for each bar.
+        span = bars * (timedelta(seconds=10) if self.feed.local else timedelta(seconds=90))
+        self.tree_view.display_job(job, Figures(self.feed.series, now, span, bars, wants_ascii(self)))
 
     # Actions
 

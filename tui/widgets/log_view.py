@@ -26,6 +26,7 @@ from tui.store.log_buffer import Line, LogBuffer, View, line_key
 from tui.store.log_views import LogViews
 from tui.widgets.log_paint import COMPONENTS, CSS, LinePainter
 from tui.widgets.log_render import TimeColumn, line_text, short_replica, whole_line
+from tui.widgets.log_rows import top_for, visible_rows
 from tui.widgets.state import wants_ascii
 
 AT_ONCE = 20_000
@@ -71,7 +72,6 @@ class LogView(ScrollView, can_focus=True):
 
     def on_mount(self) -> None:
         self.paint.ascii_only = wants_ascii(self)
-        self.tick()
 
     # What is shown
 
@@ -133,7 +133,7 @@ class LogView(ScrollView, can_focus=True):
             self._go(self._bottom_top())
         elif self._anchor is not None:
             self._go(self.view.position(self.buffer.find(self._anchor)))
-        shown = [self.view.number(at) for at, _ in self._visible()]
+        shown = self._numbers()
         if top != self._top() or shown != self._shown:
             self._shown = shown
             self.refresh()
@@ -160,22 +160,9 @@ class LogView(ScrollView, can_focus=True):
     def _top(self) -> int:
         return max(0, int(self.scroll_offset.y))
 
-    def _rows_of(self, at: int) -> int:
-        """Rows that the line at a position takes."""
-        return len(self.paint.chunks(self.view[at]))
-
     def _bottom_top(self) -> int:
         """Position of the first line of the last page."""
-        count, height = len(self.view), max(1, self.size.height)
-        if not self.paint.wrapped:
-            return max(0, count - height)
-        rows, at = 0, count
-        while at > 0:
-            rows += self._rows_of(at - 1)
-            if rows > height:
-                break
-            at -= 1
-        return min(at, max(0, count - 1))
+        return top_for(self.view, self.paint, max(1, self.size.height), len(self.view) - 1)
 
     def _height(self) -> int:
         return self._bottom_top() + self.size.height if self.paint.wrapped else len(self.view)
@@ -183,15 +170,8 @@ class LogView(ScrollView, can_focus=True):
     def _visible(self) -> list[tuple[int, int]]:
         """(position, row of that line) for each row of the screen that has one."""
         if self._rows is None:
-            count, height, at = len(self.view), self.size.height, self._top()
-            if not self.paint.wrapped:
-                self._rows = [(n, 0) for n in range(at, min(count, at + height))]
-            else:
-                self._rows = []
-                while at < count and len(self._rows) < height:
-                    self._rows += [(at, row) for row in range(self._rows_of(at))]
-                    at += 1
-                del self._rows[height:]
+            size, top = self.size, self._top()
+            self._rows = visible_rows(self.view, self.paint, size.height, top, following=self.following)
         return self._rows
 
     # Moving
@@ -216,6 +196,12 @@ class LogView(ScrollView, can_focus=True):
     def _hold_top(self) -> None:
         top = self._top()
         self._anchor = self.view[top] if top < len(self.view) else None
+        self._rows = None
+        self._shown = self._numbers()
+
+    def _numbers(self) -> list[int]:
+        """Numbers of the lines in sight."""
+        return [self.view.number(at) for at, _ in self._visible()]
 
     def pause(self, on: bool) -> None:
         """Take nothing over until it goes on; what is dropped meanwhile goes from view all the same."""
@@ -256,22 +242,10 @@ class LogView(ScrollView, can_focus=True):
         if at < first:
             self._go(at)
         elif at > last or (at == last and self.paint.wrapped):
-            self._go(self._top_for(at))
+            self._go(top_for(self.view, self.paint, self.size.height, at))
         self._hold_top()
         self._repaint()
         self.post_message(self.Moved(self))
-
-    def _top_for(self, at: int) -> int:
-        """The top that shows the line at `at` as the last one."""
-        if not self.paint.wrapped:
-            return max(0, at - self.size.height + 1)
-        rows, top = 0, at + 1
-        while top > 0:
-            rows += self._rows_of(top - 1)
-            if rows > self.size.height:
-                break
-            top -= 1
-        return min(top, at)
 
     def _at(self) -> int:
         line = self.cursor
@@ -326,6 +300,7 @@ class LogView(ScrollView, can_focus=True):
         """Another width, other rows."""
         self.paint.width = self.size.width
         self.paint.forget()
+        self.tick()
         self._relayout()
         self.refresh()
 

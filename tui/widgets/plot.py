@@ -163,7 +163,7 @@ class Chart(VerticalGroup):
         top = high if self.look.high is not None else high + margin
         plot.set_xlimits(first, last)
         plot.set_ylimits(bottom, top)
-        across, up = max(2, self.size.width // 14), max(2, (self.size.height - 2) // 2)
+        across, up = max(2, self.size.width // 12), max(2, (self.size.height - 2) // 2)
         plot.set_x_formatter(_formatter(self.look.x_text, across, self.look.x_time))
         plot.set_y_formatter(_formatter(self.look.y_text, up, False))
 
@@ -182,17 +182,20 @@ class Chart(VerticalGroup):
 _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400)
 
 
-def nice_ticks(low: float, high: float, count: int, *, time: bool = False) -> list[float]:
-    """At most about `count` round numbers between `low` and `high`; with `time`, round times in seconds."""
-    least = (high - low) / max(1, count - 1)
-    if least <= 0 or not math.isfinite(least):
+def nice_ticks(low: float, high: float, most: int, *, time: bool = False) -> list[float]:
+    """Up to `most` round numbers between `low` and `high`; with `time`, round times in seconds."""
+    wide = high - low
+    if wide <= 0 or not math.isfinite(wide):
         return [low]
-    power = 10 ** math.floor(math.log10(least))
-    step = next(power * n for n in (1, 2, 2.5, 5, 10) if power * n >= least * 0.999)
+    power = 10.0 ** math.floor(math.log10(wide / max(1, most)))
+    steps = [power * n * ten for ten in (1, 10, 100) for n in (1, 2, 2.5, 5)]
     if time:
-        step = next((s for s in _TIME_STEPS if s >= least * 0.999), step)
-    first = math.ceil(low / step - 1e-9)
-    return [n * step for n in range(first, math.floor(high / step + 1e-9) + 1)]
+        steps = [*_TIME_STEPS, *(step for step in steps if step > _TIME_STEPS[-1])]
+    for step in steps:
+        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+        if last - first < most:
+            return [n * step for n in range(first, last + 1)]
+    return [low]
 
 
 def _formatter(text: Callable[[float], str], count: int, time: bool) -> Any:

@@ -29,7 +29,6 @@ COLUMNS = (
     Column("net", "NET in/out B/s", 14, most=18, rank=4, right=True),
     Column("machine", "MACHINE", 14, most=40, rank=7),
 )
-SPAN = timedelta(minutes=10)
 STALE = timedelta(minutes=10)
 FOLD_FROM = 16
 """Pools with more replicas than this start folded."""
@@ -42,6 +41,7 @@ class Figures:
 
     series: SeriesStore
     now: datetime
+    span: timedelta
     bars: int
     ascii_only: bool = False
 
@@ -135,7 +135,7 @@ def usage(figures: Figures, metric: str, replica: str) -> Content:
     if len(found) > 1:
         return _accelerators(figures, found)
     moment, value = found[0].points[-1]
-    course = buckets(found[0].points, figures.now, SPAN, figures.bars)
+    course = buckets(found[0].points, figures.now, figures.span, figures.bars)
     drawn = sparkline(course, ascii_only=figures.ascii_only)
     if figures.now - moment > STALE:
         return Content.styled(f"{drawn} {value:>4.0%}".replace("%", ""), "$text-muted")
