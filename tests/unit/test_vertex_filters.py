@@ -71,7 +71,7 @@ def test_the_filter_of_a_full_query() -> None:
     query = LogQuery(NAME, ("workerpool0-0",), since, until, Severity.WARNING, "nccl", include_service=False)
     found = comparisons(log_filter(query))
     assert found["timestamp >="] == ["2026-11-21T00:00:00.000000Z"]
-    assert found["timestamp <="] == ["2026-11-22T00:00:00.000000Z"]
+    assert found["timestamp <"] == ["2026-11-22T00:00:00.000001Z"]
     assert found["severity >="] == ["WARNING"]
     assert found["jsonPayload.message :"] == ["nccl"]
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from tui.backends.base import InvalidRequest, LogQuery
 from tui.domain.entry import SERVICE, Severity
 
 MAX_LOG_FILTER = 20_000
 """Characters of a log filter (vertex facts 5.3)."""
+MICROSECOND = timedelta(microseconds=1)
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -66,7 +67,8 @@ def log_filter(query: LogQuery, *, since: datetime | None = None) -> str:
     if lower is not None:
         parts.append(f"timestamp>={quote(stamp(lower))}")
     if query.until is not None:
-        parts.append(f"timestamp<={quote(stamp(query.until))}")
+        # Entries have nanoseconds, and ours are cut to microseconds: the whole last one belongs to it.
+        parts.append(f"timestamp<{quote(stamp(query.until + MICROSECOND))}")
     if query.severity > Severity.DEFAULT:
         parts.append(f"severity>={query.severity.name}")
     if query.text:

@@ -1,0 +1,288 @@
+"""The backend and the emulator that it is made for, in one process and in two."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.wire.control import QUICK, emulator, state_dir, until
+from tests.wire.fake_vertex import FixedEndpoint
+from tui.backends.base import (
+    ContextInfo,
+    FailedPrecondition,
+    InvalidRequest,
+    LaunchRequest,
+    LogQuery,
+    NotFound,
+    Unavailable,
+)
+from tui.backends.factory import open_backend
+from tui.backends.vertex.backend import VertexBackend
+from tui.backends.vertex.connect import LocalEndpoint
+from tui.config import Context, Settings
+from tui.domain.entry import SERVICE, LogEntry, Severity
+from tui.domain.job import Job
+from tui.domain.metric import CPU, GPU, GPU_MEMORY
+from tui.domain.states import JobState
+from tui.emulator import launcher
+from tui.emulator.paths import StateDir
+
+REGION = "us-central1"
+WRITER = """
+import json, sys, time
+for i in range({count}):
+    print(f"out {{i}}", flush=True)
+    if i % 3 == 0:
+        print(f"err {{i}}", file=sys.stderr, flush=True)
+    step = {{"kind": "step", "step": i, "total_steps": {count}, "loss": 9 - i / 10, "tokens_per_second": 5}}
+    print(json.dumps({{"severity": "INFO", "message": f"step {{i}}", "vxtui": step}}), flush=True)
+    time.sleep({pause})
+"""
+
+
+def pool(code: str, replicas: int = 1) -> dict[str, Any]:
+    return {
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "replicaCount": replicas,
+        "containerSpec": {"imageUri": "python:3.11", "command": [sys.executable, "-c", code]},
+    }
+
+
+def launch(*pools: dict[str, Any], name: str = "x") -> LaunchRequest:
+    return LaunchRequest(REGION, {"displayName": name, "jobSpec": {"workerPoolSpecs": list(pools)}})
+
+
+@asynccontextmanager
+async def both(**config: Any) -> AsyncIterator[tuple[StateDir, VertexBackend]]:
+    """An emulator and a backend in this process."""
+    async with emulator(**config) as (running, _clients):
+        info = ContextInfo("local", "p", (REGION,), local=True)
+        endpoint = FixedEndpoint({REGION: running.target}, everywhere=True)
+        async with VertexBackend(info, endpoint) as found:
+            assert isinstance(found, VertexBackend)
+            yield running.state, found
+
+
+async def reach(found: VertexBackend, name: str, state: JobState) -> Job:
+    async def look() -> Job | None:
+        job = await found.get_job(name)
+        assert job.state is state or not job.state.terminal, job
+        return job if job.state is state else None
+
+    job: Job = await until(look, f"{name} to be {state}")
+    return job
+
+
+def written(state: StateDir, job_id: str) -> dict[str, list[str]]:
+    """Lines of each replica's output files, what it wrote to be compared with."""
+    found: dict[str, list[str]] = {}
+    for attempt in state.attempts(job_id):
+        for path in attempt.root.glob("workerpool*.std*"):
+            if path.suffix in {".stdout", ".stderr"}:
+                found.setdefault(path.stem, []).extend(path.read_text().splitlines())
+    return found
+
+
+async def test_a_job_is_launched_followed_measured_and_deleted() -> None:
+    code = WRITER.format(count=30, pause=0.05)
+    async with both(sample_period=0.3) as (state, found):
+        job = await found.create_job(launch(pool(code), pool(code), name="two nodes"))
+        assert job.region == REGION
+        assert job.replica_count == 2
+        entries: list[LogEntry] = []
+        async for batch in found.tail_logs(LogQuery(job.name)):
+            entries += batch.entries
+            assert not batch.gaps
+        ended = await reach(found, job.name, JobState.SUCCEEDED)
+        assert [replica.id for replica in ended.replicas] == ["workerpool0-0", "workerpool1-0"]
+
+        # No loss and no double: the followed log is what the replicas wrote, in order for each stream.
+        for replica, lines in written(state, job.id).items():
+            mine = [e for e in entries if e.replica == replica]
+            texts = Counter('{"' if text.startswith("{") else text for text in lines)
+            assert Counter('{"' if e.json else e.message for e in mine) == texts
+            for mark in ("out ", "err ", "step "):
+                numbers = [int(e.message.split()[1]) for e in mine if e.message.startswith(mark)]
+                assert numbers == sorted(numbers)
+                assert numbers
+        assert [e.key for e in entries] == sorted(e.key for e in entries)
+        assert any(e.replica == SERVICE for e in entries)
+        # What is read later is the same log.
+        later = [e async for b in found.read_logs(LogQuery(job.name)) for e in b.entries]
+        assert Counter(e.key for e in later) == Counter(e.key for e in entries)
+
+        await narrowed(found, job.name, entries)
+        await measured(found, ended)
+        assert ended.id in {j.id for j in await found.find_jobs("two nodes")}
+        assert [j.name for j in await found.find_jobs(ended.id)] == [job.name]
+        await found.delete_job(job.name)
+        with pytest.raises(NotFound):
+            await found.get_job(job.name)
+        assert await found.find_jobs(job.name) == []
+
+
+async def narrowed(found: VertexBackend, name: str, entries: list[LogEntry]) -> None:
+    """Every narrowing of a query, judged by doing the same here."""
+
+    async def keys(**query: Any) -> set[Any]:
+        return {e.key async for b in found.read_logs(LogQuery(name, **query)) for e in b.entries}
+
+    middle = entries[len(entries) // 2].timestamp
+    for query, fits in (
+        ({"replicas": ("workerpool1-0",)}, lambda e: e.replica == "workerpool1-0"),
+        ({"include_service": False}, lambda e: e.replica != SERVICE),
+        ({"severity": Severity.ERROR}, lambda e: e.severity >= Severity.ERROR),
+        ({"since": middle}, lambda e: e.timestamp >= middle),
+        ({"until": middle}, lambda e: e.timestamp <= middle),
+        ({"text": "STEP 7"}, lambda e: "step 7" in e.message),
+        ({"text": 'no "such\\ text'}, lambda e: False),
+    ):
+        assert await keys(**query) == {e.key for e in entries if fits(e)}, query
+
+
+async def measured(found: VertexBackend, job: Job) -> None:
+    reading = await found.read_metrics(job.name)
+    assert {s.replica for s in reading.series if s.metric == CPU} == {"workerpool0-0", "workerpool1-0"}
+    assert all(one.points for one in reading.series)
+    assert {one.metric: one.reason for one in reading.not_measured} == {
+        GPU: "no accelerator in this job",
+        GPU_MEMORY: "no accelerator in this job",
+    }
+    progress = (await found.read_progress([job]))[job.name]
+    assert (progress.step, progress.total_steps) == (29, 30)
+    assert (progress.first_loss, progress.last_loss) == (9, pytest.approx(6.1))
+    assert [sample.step for sample in await found.read_steps(job.name)] == list(range(30))
+
+
+async def test_a_running_job_is_cancelled() -> None:
+    async with both() as (_state, found):
+        job = await found.create_job(launch(pool("import time; print('up', flush=True); time.sleep(600)")))
+        following = asyncio.create_task(drain(found, job.name))
+        await reach(found, job.name, JobState.RUNNING)
+        with pytest.raises(FailedPrecondition):
+            await found.delete_job(job.name)
+        await found.cancel_job(job.name)
+        await reach(found, job.name, JobState.CANCELLED)
+        entries = await asyncio.wait_for(following, 60)
+        assert "up" in {entry.message for entry in entries}
+        with pytest.raises(FailedPrecondition):
+            await found.cancel_job(job.name)
+
+
+async def drain(found: VertexBackend, name: str) -> list[LogEntry]:
+    return [entry async for batch in found.tail_logs(LogQuery(name)) for entry in batch.entries]
+
+
+async def test_a_bad_request_names_the_field() -> None:
+    async with both() as (_state, found):
+        with pytest.raises(InvalidRequest) as refused:
+            await found.create_job(launch(pool("pass", replicas=2)))
+        assert any("replica_count" in field for field in refused.value.fields)
+        with pytest.raises(InvalidRequest, match="custom job"):
+            await found.create_job(LaunchRequest(REGION, {"displayNme": "x"}))
+        assert [page.jobs async for page in found.list_jobs()] == [()]
+
+
+async def test_the_spec_is_the_whole_resource_in_rest_form() -> None:
+    async with both(quotas={"custom_model_training_cpus": 0}) as (_state, found):
+        job = await found.create_job(launch(pool("pass")))
+        spec = await found.job_spec(job.name)
+        assert spec["displayName"] == "x"
+        assert spec["state"] in {"JOB_STATE_QUEUED", "JOB_STATE_PENDING"}
+        assert spec["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["imageUri"] == "python:3.11"
+        assert spec["labels"]["vxtui-launch"] == job.labels["vxtui-launch"]
+
+
+async def test_quotas_have_limits_and_what_running_jobs_take() -> None:
+    async with both(quotas={"custom_model_training_cpus": 8}) as (_state, found):
+        job = await found.create_job(launch(pool("import time; time.sleep(600)")))
+        await reach(found, job.name, JobState.RUNNING)
+        (cpus,) = [q for q in await found.read_quotas([REGION]) if q.metric == "custom_model_training_cpus"]
+        assert (cpus.region, cpus.limit, cpus.used, cpus.free) == (REGION, 8, 4, 4)
+        assert cpus.limit_read_at is not None
+        assert {q.preemptible for q in await found.read_quotas()} == {True, False}
+        await found.cancel_job(job.name)
+        await reach(found, job.name, JobState.CANCELLED)
+
+
+async def test_every_service_is_in_reach() -> None:
+    async with both() as (_state, found):
+        lines = await found.check()
+    assert [line.what for line in lines] == ["emulator", "jobs of every region", "logs", "metrics", "quotas"]
+    assert all(line.ok for line in lines), lines
+
+
+async def test_jobs_of_any_region_are_listed_and_pages_follow_each_other() -> None:
+    async with both(quotas={"custom_model_training_cpus": 0}) as (_state, found):
+        names = []
+        for number in range(103):
+            region = "europe-west4" if number % 10 == 0 else REGION
+            request = LaunchRequest(region, launch(pool("pass"), name=f"j{number}").custom_job)
+            names.append((await found.create_job(request)).name)
+        pages = [page async for page in found.list_jobs()]
+        listed = [job for page in pages for job in page.jobs]
+        assert sorted(job.name for job in listed) == sorted(names)
+        assert all(job.region == page.region for page in pages for job in page.jobs)
+        assert all(job.pools for job in listed)
+        some = [job async for page in found.list_jobs(filter='display_name:"j10*"') for job in page.jobs]
+        assert {job.display_name for job in some} == {"j10", "j100", "j101", "j102"}
+        there = next(job for job in listed if job.region == "europe-west4")
+        assert [job.name for job in await found.find_jobs(there.id)] == [there.name]
+
+
+async def test_the_local_context_starts_its_emulator_and_a_killed_one_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with state_dir() as base:
+        monkeypatch.setenv("VXTUI_STATE_DIR", str(base.root))
+        state = StateDir(base.root / "emulator")
+        found = open_backend(Context(name="local", kind="local", project="local"), Settings())
+        assert found.info.local
+        assert not state.root.exists()
+        try:
+            await found.connect()
+            info = launcher.status(state)
+            assert info is not None
+            state.config.write_text("".join(f"{key}: {value}\n" for key, value in QUICK.items()))
+            code = WRITER.format(count=60, pause=0.1)
+            job = await found.create_job(launch(pool(code)))
+            following = asyncio.create_task(drain(found, job.name))  # type: ignore[arg-type]
+            await reach(found, job.name, JobState.RUNNING)  # type: ignore[arg-type]
+            os.kill(info["pid"], signal.SIGKILL)
+            await until(lambda: launcher.status(state) is None, "the server's death")
+            # A dead one is told within seconds, region by region.
+            pages = [page async for page in found.list_jobs()]
+            assert isinstance(pages[0].error, Unavailable)
+            await found.connect()
+            entries = await asyncio.wait_for(following, 120)
+            assert (await found.get_job(job.name)).state is JobState.SUCCEEDED
+        finally:
+            await found.aclose()
+            launcher.stop(state)
+        lines = [line for lines in written(state, job.id).values() for line in lines]
+        mine = [entry for entry in entries if entry.replica == "workerpool0-0"]
+        assert Counter(e.message for e in mine if not e.json) == Counter(
+            text for text in lines if not text.startswith("{")
+        )
+        assert len(mine) == len(lines)
+
+
+async def test_an_emulator_that_can_not_start_says_why_in_the_consoles_words() -> None:
+    with state_dir() as state:
+        state.prepare()
+        state.config.write_text("grace: x\n")
+        found = VertexBackend(ContextInfo("local", "p", (REGION,), local=True), LocalEndpoint(state))
+        with pytest.raises(Unavailable, match=r"config\.yaml: grace") as refused:
+            await found.connect()
+        assert refused.value.fix
+        (line,) = await found.check()
+        assert not line.ok
+        assert "config.yaml" in line.detail
