@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 
 from textual import on
 from textual.content import Content
@@ -43,6 +44,7 @@ class JobsScreen(ListScreen):
         self._sort = SORTABLE[0]
         self._reverse = False
         self._paused = False
+        self._looks: dict[str, tuple[Job, str, str]] = {}
 
     def make_table(self) -> Table:
         return JobTable()
@@ -90,12 +92,22 @@ class JobsScreen(ListScreen):
         if self._reverse:
             known = [job for job in found if not sort_key(job, self._sort, now)[0]]
             found = known[::-1] + found[len(known) :]
-        cells = {job.name: self._cells(job) for job in found}
+        cells = {job.name: self._cells(job) for job in found if self._differs(job, now)}
+        if len(self._looks) > 2 * len(jobs) + 100:
+            self._looks = {name: look for name, look in self._looks.items() if name in jobs}
         table = self.table
         table.set_sort(self._sort, self._reverse)
         table.show([job.name for job in found], cells)
         self._notice()
         self.refresh_frame()
+
+    def _differs(self, job: Job, now: datetime) -> bool:
+        """Whether the row has to be made anew: another reading of the job, or an age that reads otherwise."""
+        look = (job, age(job.age(now)), age(job.duration(now)))
+        if job.name in self.table and self._looks.get(job.name) == look:
+            return False
+        self._looks[job.name] = look
+        return True
 
     def _cells(self, job: Job) -> Cells:
         several = len(self.console.settings.contexts) > 1

@@ -103,6 +103,9 @@ class Table(ScrollView, can_focus=True):
         """Key of the row the cursor is on."""
         return self._cursor
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._rows
+
     def show(self, order: Sequence[str], cells: Mapping[str, Cells]) -> None:
         """Show these rows in this order; `cells` holds the rows that are new or have changed.
 
