@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 90.0
 """Longest connect: starting an emulator on a loaded machine, or a slow token service."""
 
+CHECK_CONNECT_SECONDS = 30.0
+
 
 class VertexBackend(Backend):
     """One project and its regions, wherever `endpoint` leads."""
@@ -131,9 +133,13 @@ class VertexBackend(Backend):
 
     async def check(self) -> Sequence[Reach]:
         try:
-            await self.connect()
+            async with asyncio.timeout(CHECK_CONNECT_SECONDS):
+                await self.connect()
         except BackendError as error:
             return [Reach(self._way, False, error.message, error.fix)]
+        except TimeoutError:
+            late = f"not ready within {CHECK_CONNECT_SECONDS:.0f} s"
+            return [Reach(self._way, False, late, "Try again; see the network, or the emulator's log.")]
         lines = await self._open.doctor.check()
         return [Reach(self._way, True, self.info.endpoint or "ready"), *lines]
 

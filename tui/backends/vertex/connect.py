@@ -11,7 +11,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -22,8 +21,6 @@ from tui.emulator.paths import StateDir
 T = TypeVar("T")
 LOGIN = "Run `gcloud auth application-default login`, then try again."
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-REFRESH_BEFORE = 120
-"""Seconds before their end at which credentials are renewed."""
 
 
 class Service(StrEnum):
@@ -154,7 +151,8 @@ class CloudEndpoint(Endpoint):
     async def ready(self) -> None:
         # Over gRPC an expired credential surfaces as a 503 that looks like an outage (client facts,
         # 'Faults'); renewed here it says what it is.
-        if self.credentials is None or not _expiring(self.credentials):
+        # google-auth calls a token invalid some minutes before its end.
+        if self.credentials is None or self.credentials.valid:
             return
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.create_task(_auth(lambda: _refresh(self.credentials)))
@@ -172,16 +170,6 @@ def _refresh(credentials: Any) -> None:
     from google.auth.transport.requests import Request
 
     credentials.refresh(Request())
-
-
-def _expiring(credentials: Any) -> bool:
-    if not credentials.valid:
-        return True
-    # google-auth keeps the end as a naive time in UTC; some credentials have none.
-    if credentials.expiry is None:
-        return False
-    left: float = (credentials.expiry.replace(tzinfo=UTC) - datetime.now(UTC)).total_seconds()
-    return left < REFRESH_BEFORE
 
 
 async def _auth(work: Callable[[], T]) -> T:
