@@ -35,9 +35,6 @@ class Tokens:
     status: int = 200
     lifetime: int = 3600
     asked: int = 0
-    body: dict[str, str] = field(
-        default_factory=lambda: {"error": "invalid_grant", "error_description": "old"}
-    )
 
 
 @pytest.fixture
