@@ -35,6 +35,8 @@ async def jobs(run: Run) -> int:
         print_json({"jobs": [job_json(j) for j in found], "errors": errors})
     else:
         _print(found)
+        if not found and not failed:
+            note("No jobs here yet. `vxtui launch local-2node` trains on this machine in two minutes.")
         for error in failed:
             note(f"{error.message} {error.fix}".strip())
     return failed[0].exit_code if failed and not found else 0
@@ -52,8 +54,6 @@ def _print(found: list[Job]) -> None:
     ]  # fmt: skip
     headers = ("STATE", "NAME", "ID", "REGION", "REPL", "ACCEL", "STRATEGY", "PROGRESS", "AGE", "RAN")
     table(headers, rows, right=(8, 9))
-    if not rows:
-        note("No jobs here yet. `vxtui launch local-2node` trains on this machine in two minutes.")
 
 
 def _progress(job: Job) -> str:

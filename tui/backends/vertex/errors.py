@@ -148,4 +148,7 @@ def _exhausted(message: str, said: str, details: Iterable[Any]) -> BackendError:
         if info.HasField("retry_delay")
     ]
     fix = _QUOTA if "custom_model_training" in message or "_training_" in message else _WAIT
+    if "disk" in message and not waits and not violations:
+        # The emulator's word for a full disk; the message has said what to do.
+        fix = ""
     return QuotaExceeded(message, fix=fix, retry_after=max(waits) if waits else None)
