@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -115,6 +115,7 @@ def home() -> Iterator[Home]:
                     left.append(job["id"])
                 place.run("emulator", "stop")
             for process in (p for i in left for p in place.job_processes(i)):
-                process.kill()
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
         finally:
             shutil.rmtree(place.root, ignore_errors=True)

@@ -10,6 +10,9 @@ import pytest
 from tests.main_job.test_survival import profile
 from tests.shell import Home, home, wait_for
 
+# One home for the whole module, so one worker for it.
+pytestmark = pytest.mark.xdist_group("bad input")
+
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[Home]:

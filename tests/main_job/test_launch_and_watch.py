@@ -11,6 +11,9 @@ import pytest
 
 from tests.shell import Home, home, wait_for
 
+# One home for the whole module, so one worker for it.
+pytestmark = pytest.mark.xdist_group("a launch watched")
+
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[Home]:

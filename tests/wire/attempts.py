@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 import tempfile
@@ -90,7 +91,7 @@ class Attempt:
                     found.append(process)
             except psutil.Error:
                 continue
-        return [p for p in found if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+        return [p for p in found if _lives(p)]
 
 
 @contextmanager
@@ -104,6 +105,15 @@ def attempt() -> Iterator[Attempt]:
         yield made
     finally:
         for process in made.processes():
+            with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
         wait_for(lambda: not made.runner.alive(made.home), "the runner to be gone")
         shutil.rmtree(root, ignore_errors=True)
+
+
+def _lives(process: psutil.Process) -> bool:
+    """It runs; one that ends while we look does not."""
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
