@@ -106,7 +106,7 @@ def attempt() -> Iterator[Attempt]:
     finally:
         for process in made.processes():
             with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
+                process.kill()
         wait_for(lambda: not made.runner.alive(made.home), "the runner to be gone")
         shutil.rmtree(root, ignore_errors=True)
 
