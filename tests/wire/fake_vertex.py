@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -302,9 +303,10 @@ class FixedEndpoint(Endpoint):
 
 
 @asynccontextmanager
-async def serving(fake: Fake, path: Path | None = None) -> AsyncIterator[str]:
-    """`fake` on a socket of its own; gives its gRPC target."""
-    socket = path or Path(tempfile.mkdtemp(prefix="vx")) / "s"
+async def serving(fake: Fake, socket: Path | None = None) -> AsyncIterator[str]:
+    """`fake` on `socket`, or on one of its own; gives its gRPC target."""
+    folder = Path(tempfile.mkdtemp(prefix="vx"))
+    socket = socket or folder / "s"
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
     server.add_generic_rpc_handlers(tuple(fake.handlers()))
     server.add_insecure_port(f"unix:{socket}")
@@ -313,6 +315,7 @@ async def serving(fake: Fake, path: Path | None = None) -> AsyncIterator[str]:
         yield f"unix:{socket}"
     finally:
         await server.stop(None)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def backend(endpoint: Endpoint, *regions: str) -> VertexBackend:

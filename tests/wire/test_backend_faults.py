@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -356,16 +357,18 @@ async def test_a_connect_that_fails_says_why_and_can_be_repeated() -> None:
 async def test_a_service_that_is_restarted_is_found_again() -> None:
     fake = Fake()
     fake.add_job()
-    async with serving(fake) as target:
-        found = backend(FixedEndpoint({"us-central1": target}, replace(LOCAL_PACE, patience=20.0)))
-        await found.connect()
-        assert (await found.get_job(NAME)).id == "1"
-    waiting = asyncio.create_task(found.get_job(NAME))
-    await asyncio.sleep(0.3)
-    path = target.removeprefix("unix:")
-    async with serving(fake, Path(path)):
-        assert (await asyncio.wait_for(waiting, 30)).id == "1"
-    await found.aclose()
+    with tempfile.TemporaryDirectory(prefix="vx") as folder:
+        address = Path(folder) / "s"
+        async with serving(fake, address) as target:
+            found = backend(FixedEndpoint({"us-central1": target}, replace(LOCAL_PACE, patience=20.0)))
+            await found.connect()
+            assert (await found.get_job(NAME)).id == "1"
+        waiting = asyncio.create_task(found.get_job(NAME))
+        await asyncio.sleep(0.3)
+        assert not waiting.done()
+        async with serving(fake, address):
+            assert (await asyncio.wait_for(waiting, 30)).id == "1"
+        await found.aclose()
 
 
 async def test_what_is_wrong_inside_the_service_is_told_and_not_repeated() -> None:
