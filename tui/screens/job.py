@@ -28,6 +28,7 @@ from tui.screens.work import background
 from tui.session import Session
 from tui.store.job_feed import Changed, JobFeed
 from tui.widgets.header_lines import Line
+from tui.widgets.log_view import LogView
 from tui.widgets.state import state_content
 from tui.widgets.table import Table
 
@@ -96,6 +97,7 @@ class JobScreen(FrameScreen):
         if changed and pane.is_mounted:
             self._stale[pane.id] = Changed(0)
             pane.show(changed)
+            self.refresh_frame()
 
     def _tick(self) -> None:
         if self.is_current and not self.paused:
@@ -198,6 +200,7 @@ class JobScreen(FrameScreen):
             logs.call_after_refresh(logs.go_to, event.line)
 
     @on(Table.Moved)
+    @on(LogView.Moved)
     def _moved(self) -> None:
         self.refresh_frame()
 

@@ -329,11 +329,17 @@ class LogsPane(JobPane):
         chosen = "-".join(sorted(view.views.filter.replicas))
         name = f"{stem}{'-' + chosen if chosen else ''}.log"
 
-        def named(path: str | None) -> None:
-            if path:
-                background(
-                    self, lambda: self._save(Path(path).expanduser(), view.text_of(lines), len(lines)), "save"
-                )
+        text = view.text_of(lines)
+
+        def named(typed: str | None) -> None:
+            if not typed:
+                return
+            path = Path(typed).expanduser()
+
+            async def save() -> None:
+                await self._save(path, text, len(lines))
+
+            background(self, save, "save")
 
         question = f"Save {pieces(len(lines), 'line')} to"
         self.app.push_screen(PromptScreen(question, str(Path.cwd() / name), check=_unwritable), named)

@@ -100,6 +100,7 @@ class MetricsPane(JobPane):
         height = max(LOWEST, min(HIGHEST, (self.size.height - 2) // rows))
         grid.styles.grid_size_columns = columns
         grid.styles.grid_rows = f"{height}"
+        grid.styles.height = rows * height
 
     def pause(self, on: bool) -> None:
         self._paused = on

@@ -156,7 +156,8 @@ class LinePainter:
     def _style(self, base: Style, look: str) -> Style:
         key = (base, look)
         if key not in self._styles:
-            self._styles[key] = base + self.look(look) if look else base
+            # A row turned round stays of one colour: not every two of sixteen can be read together.
+            self._styles[key] = base + self.look(look) if look and not base.reverse else base
         return self._styles[key]
 
     def _prefix(self, line: Line) -> list[Part]:

@@ -189,7 +189,9 @@ class LogView(ScrollView, can_focus=True):
         super().watch_scroll_y(old_value, new_value)
         self._rows = None
         if not self._moving and round(old_value) != round(new_value):
-            self.following = self.following and new_value >= old_value
+            # A pane that grows moves the end up by itself: who stands at the end goes on following.
+            at_end = round(new_value) >= round(self.max_scroll_y)
+            self.following = self.following and (new_value >= old_value or at_end)
             self._hold_top()
             self.post_message(self.Moved(self))
 
@@ -298,7 +300,8 @@ class LogView(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         """Another width, other rows."""
-        self.paint.width = self.size.width
+        # The scroll bar covers the last column of the widget's own size.
+        self.paint.width = self.scrollable_content_region.width
         self.paint.forget()
         self.tick()
         self._relayout()

@@ -17,12 +17,14 @@ from textual.widgets import Static
 
 from tui.domain.figures import figure
 from tui.domain.text import plain
-from tui.widgets.sparkline import sparkline
 from tui.widgets.state import glyphs, wants_ascii
 
 if TYPE_CHECKING:
     from textual_plot import PlotWidget
 
+LABEL = 7
+"""Cells for the words beside the y axis."""
+MARKS = "*o+x#@"
 MOST_DRAWN = 400
 """Points of one line that are handed to the plot; a terminal has fewer columns."""
 
@@ -65,13 +67,13 @@ def thin(x: Sequence[float], y: Sequence[float], most: int = MOST_DRAWN) -> tupl
 
 
 class Chart(VerticalGroup):
-    """`draw` shows lines. In ASCII mode a line is a row of bars."""
+    """`draw` shows lines, in ASCII mode by marks."""
 
     DEFAULT_CSS = """
     Chart {
         height: 1fr;
         .chart-title { height: 1; padding: 0 1; }
-        .chart-text { height: 1fr; padding: 0 1; }
+        .chart-text { height: 1fr; padding: 0 1; text-wrap: nowrap; }
         PlotWidget {
             height: 1fr;
             & > .plot--axis { color: $text-muted; }
@@ -125,16 +127,17 @@ class Chart(VerticalGroup):
         if self._plot is not None:
             self._paint_plot(self._plot)
         else:
-            self.query_one(".chart-text", Static).update(self._bars(), layout=False)
+            self.query_one(".chart-text", Static).update(self._ascii_plot(), layout=False)
 
     def _title(self) -> Content:
         parts: list[Any] = [(self.look.title, "bold")]
         if self.look.unit:
             parts.append((f" {self.look.unit}", "$text-muted"))
-        for course in self._courses:
+        for at, course in enumerate(c for c in self._courses if c.x):
+            mark = MARKS[at % len(MARKS)] if self._ascii else "━"
             if course.y:
                 if course.name:
-                    parts += ["   ", (f"━ {plain(course.name)}", course.colour)]
+                    parts += ["   ", (f"{mark} {plain(course.name)}", course.colour)]
                 parts.append(f" {self.look.y_text(course.y[-1])}")
         return Content.assemble(*parts)
 
@@ -150,32 +153,46 @@ class Chart(VerticalGroup):
             if drawn:
                 self._scale(plot, drawn)
 
+    def _range(self, drawn: Sequence[Course]) -> tuple[float, float]:
+        """Least and greatest y that is drawn, a little more than there is where nothing fixes it."""
+        low = min(min(c.y) for c in drawn) if self.look.low is None else self.look.low
+        high = max(max(c.y) for c in drawn) if self.look.high is None else self.look.high
+        margin = (high - low) * 0.05 or abs(high) * 0.05 or 1.0
+        return (
+            low if self.look.low is not None else low - margin,
+            high if self.look.high is not None else high + margin,
+        )
+
     def _scale(self, plot: PlotWidget, drawn: Sequence[Course]) -> None:
         first, last = min(c.x[0] for c in drawn), max(c.x[-1] for c in drawn)
-        low = min(min(c.y) for c in drawn)
-        high = max(max(c.y) for c in drawn)
-        low = self.look.low if self.look.low is not None else low
-        high = self.look.high if self.look.high is not None else high
         if last <= first:
             last = first + 1
-        margin = (high - low) * 0.05 or abs(high) * 0.05 or 1.0
-        bottom = low if self.look.low is not None else low - margin
-        top = high if self.look.high is not None else high + margin
+        bottom, top = self._range(drawn)
         plot.set_xlimits(first, last)
         plot.set_ylimits(bottom, top)
         across, up = max(2, self.size.width // 12), max(2, (self.size.height - 2) // 2)
         plot.set_x_formatter(_formatter(self.look.x_text, across, self.look.x_time))
         plot.set_y_formatter(_formatter(self.look.y_text, up, False))
 
-    def _bars(self) -> Content:
-        width = max(8, self.size.width - 24)
-        lines = []
-        for course in [c for c in self._courses if c.y]:
-            size = max(1, math.ceil(len(course.y) / width))
-            values = [course.y[at] for at in range(0, len(course.y), size)]
-            low, high = min(course.y), max(course.y)
-            bars = sparkline(values, low=low, high=high, ascii_only=True)
-            lines.append(f"{plain(course.name):<14.14} {bars} {self.look.y_text(course.y[-1])}")
+    def _ascii_plot(self) -> Content:
+        """The same in ASCII: a mark for each column, the greatest and the least value at the left."""
+        drawn = [course for course in self._courses if course.x]
+        width, height = self.size.width - LABEL - 4, self.size.height - 2
+        if not drawn or width < 8 or height < 2:
+            return Content("")
+        first, last = min(c.x[0] for c in drawn), max(c.x[-1] for c in drawn)
+        low, high = self._range(drawn)
+        rows = [[" "] * width for _ in range(height)]
+        for at, course in enumerate(drawn):
+            for x, y in zip(course.x, course.y, strict=True):
+                column = round((x - first) / ((last - first) or 1) * (width - 1))
+                row = round((high - y) / ((high - low) or 1) * (height - 1))
+                rows[max(0, min(height - 1, row))][column] = MARKS[at % len(MARKS)]
+        names = [""] * height
+        names[0], names[-1] = self.look.y_text(high), self.look.y_text(low)
+        lines = [f"{name:>{LABEL}} |{''.join(row)}" for name, row in zip(names, rows, strict=True)]
+        left, right = self.look.x_text(first), self.look.x_text(last)
+        lines.append(" " * (LABEL + 2) + left + right.rjust(max(0, width - len(left))))
         return Content("\n".join(lines))
 
 

@@ -1,0 +1,523 @@
+"""A job's screen by keys, on a service in memory: tabs, log, figures, specification, cancel, trouble."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from tests.ui.double import NOON, Clock, console, job, pool
+from tests.ui.job_double import JobBackend, a_log, at, line, no_gpu, step, waves
+from tests.ui.test_jobs_screen import until
+from tui.app import VxtuiApp
+from tui.backends.base import Capability, PermissionDenied, Unavailable
+from tui.config import Settings
+from tui.domain.entry import LogGap
+from tui.domain.job import Job, JobError
+from tui.domain.states import JobState
+from tui.screens.confirm import ConfirmScreen
+from tui.screens.job import JobScreen
+from tui.screens.job_logs import LogsPane
+from tui.screens.job_metrics import MetricsPane
+from tui.screens.job_overview import OverviewPane, remaining
+from tui.screens.job_pane import JobPane
+from tui.screens.job_replicas import ReplicasPane
+from tui.screens.job_spec import SpecPane
+from tui.screens.job_timeline import TimelinePane
+from tui.screens.jobs import JobsScreen
+from tui.screens.message import MessageScreen
+from tui.screens.pick import PickScreen
+from tui.screens.prompt import PromptScreen
+from tui.widgets.header_lines import HeaderLines
+from tui.widgets.key_footer import KeyFooter
+from tui.widgets.log_render import line_text
+from tui.widgets.plot import Chart
+
+SPEC = {
+    "displayName": "local-2node",
+    "jobSpec": {
+        "workerPoolSpecs": [
+            {
+                "containerSpec": {
+                    "imageUri": "img:1",
+                    "env": [
+                        {"name": "WANDB_API_KEY", "value": "topsecret"},
+                        {"name": "EPOCHS", "value": "3"},
+                    ],
+                }
+            }
+        ]
+    },
+}
+
+
+def backend_of(*jobs: Job, log: bool = True, gpus: int = 0) -> JobBackend:
+    made = jobs or (job(7, "local-2node", age=12, labels={"team": "nlp"}),)
+    backend = JobBackend(*made)
+    if log:
+        backend.say(*a_log())
+    backend.series = waves([r.id for r in made[0].replicas], gpus=gpus)
+    backend.not_measured = [] if gpus else no_gpu()
+    backend.spec = SPEC
+    return backend
+
+
+@asynccontextmanager
+async def opened(
+    backend: JobBackend, where: Path, *, size: tuple[int, int] = (120, 40), ready: bool = True, **more: Any
+) -> AsyncIterator[tuple[JobScreen, Pilot[Any]]]:
+    app: VxtuiApp = console(backend, where, **more)
+    name = next(iter(backend.jobs))
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: name in app.store.jobs, "the list")
+        app.open_job(name)
+        await until(pilot, lambda: isinstance(app.screen, JobScreen) and app.screen.is_mounted, "the screen")
+        screen = app.screen
+        assert isinstance(screen, JobScreen)
+        if ready:
+            await settled(screen, pilot, backend)
+        yield screen, pilot
+
+
+async def settled(screen: JobScreen, pilot: Pilot[Any], backend: JobBackend) -> None:
+    feed = screen.feed
+    await until(
+        pilot,
+        lambda: (
+            len(feed.buffer) >= len(backend.entries)
+            and feed.sources["metrics"].read_at
+            and feed.sources["steps"].done
+        ),
+        "everything read",
+    )
+    await pilot.pause()
+
+
+async def tab(screen: JobScreen, pilot: Pilot[Any], kind: type[JobPane]) -> Any:
+    for _ in screen.panes:
+        if isinstance(screen.pane, kind):
+            break
+        await pilot.press("right_square_bracket")
+        await pilot.pause()
+    assert isinstance(screen.pane, kind)
+    await pilot.pause()
+    return screen.pane
+
+
+def header(screen: JobScreen) -> str:
+    return screen.query_one(HeaderLines).render().plain
+
+
+def footer(screen: JobScreen) -> str:
+    return screen.query_one(KeyFooter).render().plain
+
+
+def text_of(pane: JobPane, selector: str) -> str:
+    return str(pane.query_one(selector).render())
+
+
+async def test_the_header_says_where_the_job_stands(tmp_path: Path) -> None:
+    async with opened(backend_of(), tmp_path) as (screen, pilot):
+        top, second = header(screen).splitlines()
+        assert top.startswith("test ▸ Jobs ▸ local-2node   ● running 11m")
+        assert "step 119/400   loss 2.549" in top and "tok/s" in top
+        assert "Overview" in second and "Replicas 2" in second
+        await pilot.press("left_square_bracket")
+        assert isinstance(screen.pane, TimelinePane)
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(screen.app.screen, JobsScreen), "the jobs")
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+async def test_a_long_name_with_brackets_gives_way_to_the_state(tmp_path: Path, width: int) -> None:
+    backend = backend_of(job(7, "a-[/]-very-[red]long[/red]-name-" * 4))
+    async with opened(backend, tmp_path, size=(width, 24)) as (screen, _):
+        top = header(screen).splitlines()[0]
+        assert "● running 59m" in top and "a-[/]-" in top and len(top) <= width
+
+
+async def test_leaving_ends_all_reading_at_once(tmp_path: Path) -> None:
+    async with opened(backend_of(), tmp_path) as (screen, pilot):
+        app = screen.app
+        worker = next(w for w in app.workers if w.group == "job feed")
+        await pilot.press("escape")
+        await until(pilot, lambda: worker.is_finished, "the end of the feed")
+        names = {task.get_name() for task in asyncio.all_tasks()}
+        assert not [name for name in names if "job feed" in name]
+
+
+async def test_the_overview_tells_the_facts(tmp_path: Path) -> None:
+    async with opened(backend_of(), tmp_path) as (screen, _):
+        facts = text_of(screen.pane, "#facts")
+        for words in (
+            "● running   JOB_STATE_RUNNING", "119/400", "30%", "left", "step 50", "1 × n1-standard-4",
+            "team=nlp", "customJobs/7", "from 5.4",
+        ):  # fmt: skip
+            assert words in facts, words
+
+
+async def test_a_failure_is_explained_with_the_replicas_last_words(tmp_path: Path) -> None:
+    error = JobError(9, "The replica workerpool1-0 exited with a non-zero status of 1.")
+    backend = backend_of(job(5, "vit", JobState.FAILED, error=error, age=30, ended=1))
+    async with opened(backend, tmp_path) as (screen, _):
+        facts = text_of(screen.pane, "#facts")
+        assert "non-zero status of 1" in facts and "what helps" in facts
+        assert "RuntimeError: bad thing [/] in [red]batch[/red]" in facts
+        assert "D delete" in footer(screen) and "c cancel" not in footer(screen)
+
+
+async def test_a_waiting_job_says_what_for(tmp_path: Path) -> None:
+    backend = backend_of(job(5, "eval", JobState.QUEUED, age=33), log=False)
+    async with opened(backend, tmp_path) as (screen, _):
+        assert "33m in the queue" in text_of(screen.pane, "#facts")
+        assert "waits 33m" in header(screen)
+
+
+async def test_enter_on_a_replica_shows_its_log(tmp_path: Path) -> None:
+    async with opened(backend_of(gpus=2), tmp_path) as (screen, pilot):
+        pane = await tab(screen, pilot, ReplicasPane)
+        tree = pane.tree_view
+        assert list(tree.keys) == ["pool 0", "workerpool0-0", "pool 1", "workerpool1-0"]
+        row = tree._rows["workerpool1-0"]
+        assert row["gpu"].plain.split()[-1].isdigit() and row["cpu"].plain[-2:].isdigit()
+        await pilot.press("G", "enter")
+        await pilot.pause()
+        logs = screen.pane
+        assert isinstance(logs, LogsPane)
+        assert {getattr(x, "replica", "") for x in logs.log_view.view} == {"workerpool1-0"}
+
+
+async def test_a_pool_is_folded_and_a_figure_not_measured_is_a_dot(tmp_path: Path) -> None:
+    backend = backend_of(job(9, "big", pools=(pool(0, 1), pool(1, 63))))
+    async with opened(backend, tmp_path, size=(80, 24)) as (screen, pilot):
+        pane = await tab(screen, pilot, ReplicasPane)
+        tree = pane.tree_view
+        assert list(tree.keys) == ["pool 0", "workerpool0-0", "pool 1"], "large pools start folded"
+        assert tree._rows["workerpool0-0"]["gpu"].plain == "·"
+        assert "GPU: no accelerator" in pane.note().plain
+        await pilot.press("G", "enter")
+        await pilot.pause()
+        assert len(tree.keys) == 66
+        await pilot.press("G", "space")
+        await pilot.pause()
+        assert len(tree.keys) == 3 and tree.cursor == "pool 1"
+
+
+async def test_the_log_follows_new_lines_and_says_how_many_wait_below(tmp_path: Path) -> None:
+    backend = backend_of()
+    async with opened(backend, tmp_path) as (screen, pilot):
+        pane = await tab(screen, pilot, LogsPane)
+        view = pane.log_view
+        assert "following" in text_of(pane, "#log-status")
+        backend.say(step(500, 121))
+        await until(pilot, lambda: line_text(view.cursor).startswith("step 121"), "the new line")
+        await pilot.press("k")
+        backend.say(*[step(501 + n, 122 + n) for n in range(30)])
+        await until(pilot, lambda: view.below == 30, "lines below")
+        await pilot.pause()
+        assert "held, 30 below" in text_of(pane, "#log-status")
+        await pilot.press("f")
+        await pilot.pause()
+        assert view.following and "following" in text_of(pane, "#log-status")
+        await pilot.press("f")
+        assert not view.following
+
+
+async def test_search_counts_highlights_and_walks(tmp_path: Path) -> None:
+    async with opened(backend_of(), tmp_path) as (screen, pilot):
+        pane = await tab(screen, pilot, LogsPane)
+        await pilot.press("slash", *"nccl", "enter")
+        await pilot.pause()
+        assert "/ nccl  1 of 1" in text_of(pane, "#log-status")
+        assert line_text(pane.log_view.cursor).startswith("NCCL WARN")
+        await pilot.press("slash", *"(", "enter")
+        assert pane.log_view.views.pattern.pattern == "nccl", "a broken pattern changes nothing"
+        await pilot.press("ampersand")
+        assert len(pane.log_view.view) == 1
+        await pilot.press("escape")
+        assert len(pane.log_view.view) > 1
+        await pilot.press("escape")
+        assert pane.log_view.views.pattern is None and screen.is_current
+        await pilot.press("e")
+        assert "RuntimeError" in line_text(pane.log_view.cursor)
+
+
+async def test_severity_replica_and_the_way_back_to_all(tmp_path: Path) -> None:
+    async with opened(backend_of(), tmp_path) as (screen, pilot):
+        pane = await tab(screen, pilot, LogsPane)
+        await pilot.press("s", "s")
+        await pilot.pause()
+        assert "≥ warning" in text_of(pane, "#log-status") and len(pane.log_view.view) == 2
+        await pilot.press("r")
+        await until(pilot, lambda: isinstance(screen.app.screen, PickScreen), "the choice")
+        await pilot.press(*"pool0", "enter")
+        await until(pilot, lambda: screen.is_current, "back")
+        await pilot.pause()
+        assert "No line passes." in text_of(pane, "Notice")
+        await pilot.press("escape")
+        await pilot.pause()
+        assert "all replicas" in text_of(pane, "#log-status") and len(pane.log_view.view) > 60
+
+
+async def test_a_line_is_shown_whole_copied_and_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with opened(backend_of(), tmp_path) as (screen, pilot):
+        pane = await tab(screen, pilot, LogsPane)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(screen.app.screen, MessageScreen), "the whole line")
+        await pilot.press("escape", "space", "k", "k", "y")
+        copied = screen.app.clipboard
+        assert len(copied.splitlines()) == 3 and "workerpool0-0 INFO step 119/400" in copied
+        assert not pane.log_view.marked
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: isinstance(screen.app.screen, PromptScreen), "the question")
+        await pilot.press("enter")
+        target = tmp_path / "local-2node.log"
+        await until(pilot, target.exists, "the file")
+        await until(pilot, lambda: target.read_text().count("\n") == len(pane.log_view.view), "all lines")
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: isinstance(screen.app.screen, PromptScreen), "the question again")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "exists already" in str(screen.app.screen.query_one("#problem").render())
+
+
+async def test_columns_wrap_and_json(tmp_path: Path) -> None:
+    async with opened(backend_of(), tmp_path) as (screen, pilot):
+        pane = await tab(screen, pilot, LogsPane)
+        paint = pane.log_view.paint
+        await pilot.press("w", "J", "t", "R")
+        await pilot.pause()
+        assert paint.wrapped and paint.raw and not paint.show_replica
+        assert '"kind": "step"' in pane.log_view.render_line(pane.log_view.size.height - 3).text + "".join(
+            pane.log_view.render_line(y).text for y in range(pane.log_view.size.height)
+        )
+
+
+async def test_gaps_late_lines_and_a_broken_log_are_said(tmp_path: Path) -> None:
+    backend = backend_of()
+    async with opened(backend, tmp_path) as (screen, pilot):
+        pane = await tab(screen, pilot, LogsPane)
+        backend.say(line(455, "late"), gaps=[LogGap(at(470), 38, "rate limit")])
+        await until(pilot, lambda: len(screen.feed.buffer) == len(backend.entries) + 1, "both")
+        await pilot.pause()
+        shown = "\n".join(pane.log_view.render_line(y).text for y in range(pane.log_view.size.height))
+        assert "38 lines not delivered: rate limit" in shown
+        backend.log_error = Unavailable("the log service does not answer", fix="It is tried again.")
+        backend.say()
+        await until(pilot, lambda: "can't be read" in text_of(pane, "Notice"), "the notice")
+        await until(pilot, lambda: "logs not reached" in header(screen), "the header")
+        await pilot.press("W")
+        await until(pilot, lambda: isinstance(screen.app.screen, MessageScreen), "why")
+        await pilot.press("escape")
+        backend.log_error = None
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: "not reached" not in header(screen), "recovery")
+
+
+async def test_metrics_are_plotted_and_what_is_not_measured_is_said(tmp_path: Path) -> None:
+    async with opened(backend_of(), tmp_path) as (screen, pilot):
+        pane = await tab(screen, pilot, MetricsPane)
+        await until(pilot, lambda: len(pane.query(Chart)) == 6, "the charts")
+        assert "GPU: not measured — no accelerator in this job" in text_of(pane, "#not-measured")
+        titles = [str(chart.query_one(".chart-title").render()) for chart in pane.query(Chart)]
+        assert titles[0].startswith("Loss 2.549") and "0-0" in titles[2] and "1-0" in titles[2]
+        assert "by step" in pane.note().plain
+        await pilot.press("x", "s")
+        await pilot.pause()
+        assert "over time" in pane.note().plain and "1h" in pane.note().plain
+        await pilot.press("r", *"pool1", "enter")
+        await until(pilot, lambda: pane.replica == "workerpool1-0", "one replica")
+        await pilot.pause()
+        titles = [str(chart.query_one(".chart-title").render()) for chart in pane.query(Chart)]
+        assert not any("0-0" in title for title in titles[2:])
+
+
+async def test_many_replicas_are_drawn_as_least_mean_and_greatest(tmp_path: Path) -> None:
+    backend = backend_of(job(9, "big", pools=(pool(0, 1), pool(1, 63))))
+    async with opened(backend, tmp_path, size=(80, 24)) as (screen, pilot):
+        pane = await tab(screen, pilot, MetricsPane)
+        await until(pilot, lambda: len(pane.query(Chart)) == 6, "the charts")
+        title = str(list(pane.query(Chart))[2].query_one(".chart-title").render())
+        assert "mean of 64" in title and "least" in title
+
+
+async def test_the_specification_hides_secrets_until_they_are_asked_for(tmp_path: Path) -> None:
+    async with opened(backend_of(), tmp_path) as (screen, pilot):
+        await pilot.press("d")
+        pane = screen.pane
+        assert isinstance(pane, SpecPane)
+        await until(pilot, lambda: pane.spec_view.text, "the specification")
+        assert "topsecret" not in pane.spec_view.text and "1 secret masked" in header(screen)
+        await pilot.press("slash", *"image", "enter")
+        await pilot.pause()
+        assert pane.spec_view.hits and pane.spec_view.current == pane.spec_view.hits[0]
+        await pilot.press("escape")
+        assert pane.spec_view.pattern is None
+        await pilot.press("y")
+        assert "topsecret" not in screen.app.clipboard
+        await pilot.press("x")
+        await pilot.pause()
+        assert "topsecret" in pane.spec_view.text and "1 secret shown" in header(screen)
+
+
+async def test_events_lead_to_the_log_of_their_moment(tmp_path: Path) -> None:
+    async with opened(backend_of(), tmp_path) as (screen, pilot):
+        pane = await tab(screen, pilot, TimelinePane)
+        texts = [pane.events_view._rows[key]["text"].plain for key in pane.events_view.keys]
+        assert texts[:2] == ["created", "running"] and "checkpoint at step 50 in 0.09 s" in texts
+        while pane.current.kind != "checkpoint":
+            await pilot.press("k")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(screen.pane, LogsPane), "the log")
+        logs = screen.pane
+        assert isinstance(logs, LogsPane)
+        await until(
+            pilot,
+            lambda: logs.log_view.cursor and "checkpoint" in line_text(logs.log_view.cursor),
+            "the moment",
+        )
+
+
+async def test_cancel_names_the_job_and_what_is_at_stake(tmp_path: Path) -> None:
+    backend = backend_of()
+    name = next(iter(backend.jobs))
+    async with opened(backend, tmp_path) as (screen, pilot):
+        await pilot.press("c")
+        await until(pilot, lambda: isinstance(screen.app.screen, ConfirmScreen), "the question")
+        words = str(screen.app.screen.query_one("#question").render())
+        assert "Cancel local-2node (2 replicas, 30%, last checkpoint" in words
+        await pilot.press("n")
+        assert backend.cancelled == []
+        await pilot.press("c")
+        await until(pilot, lambda: isinstance(screen.app.screen, ConfirmScreen), "the question")
+        await pilot.press("y")
+        await until(pilot, lambda: backend.cancelled == [name], "the cancel")
+        screen.feed.kick()
+        await until(pilot, lambda: "cancelled" in header(screen), "the state")
+        await until(pilot, lambda: "D delete" in footer(screen), "the footer")
+
+
+async def test_read_only_and_missing_rights_close_what_changes(tmp_path: Path) -> None:
+    backend = backend_of()
+    backend.capabilities &= ~Capability.CANCEL
+    async with opened(backend, tmp_path) as (screen, pilot):
+        assert "c cancel" not in footer(screen)
+        await pilot.press("c")
+        await pilot.pause()
+        assert screen.is_current
+    async with opened(backend_of(), tmp_path, settings=Settings(read_only=True)) as (screen, pilot):
+        await pilot.press("c")
+        await pilot.pause()
+        assert screen.is_current
+
+
+async def test_pause_holds_the_screen_still(tmp_path: Path) -> None:
+    backend = backend_of()
+    async with opened(backend, tmp_path) as (screen, pilot):
+        pane = await tab(screen, pilot, LogsPane)
+        await pilot.press("p")
+        before = len(pane.log_view.view)
+        backend.say(step(600, 140))
+        await until(pilot, lambda: len(screen.feed.buffer) == len(backend.entries), "it is read all the same")
+        await pilot.pause()
+        assert len(pane.log_view.view) == before and "paused" in header(screen)
+        await pilot.press("p")
+        await pilot.pause()
+        assert len(pane.log_view.view) == before + 1
+
+
+async def test_an_unreachable_service_shows_what_was_known_and_recovers(tmp_path: Path) -> None:
+    backend = backend_of()
+    async with opened(backend, tmp_path) as (screen, pilot):
+        backend.error = Unavailable("nobody answers", fix="Is the network up?")
+        backend.say()
+        screen.feed.kick()
+        await until(pilot, lambda: "not reached for 0s" in header(screen), "the trouble")
+        assert "● running" in header(screen)
+        for kind in (ReplicasPane, LogsPane, MetricsPane, SpecPane, TimelinePane, OverviewPane):
+            await tab(screen, pilot, kind)
+        await tab(screen, pilot, SpecPane)
+        await until(pilot, lambda: "can't be read" in text_of(screen.pane, "Notice"), "why there is none")
+        backend.error = None
+        screen.feed.kick()
+        await until(pilot, lambda: "not reached" not in header(screen), "recovery")
+
+
+async def test_a_job_that_was_deleted_elsewhere_says_so(tmp_path: Path) -> None:
+    backend = backend_of()
+    async with opened(backend, tmp_path) as (screen, pilot):
+        backend.jobs.clear()
+        screen.feed.kick()
+        await until(pilot, lambda: "deleted" in header(screen), "the word")
+        assert screen.is_current
+
+
+async def test_without_rights_to_the_log_the_rest_is_there(tmp_path: Path) -> None:
+    backend = backend_of()
+    backend.log_error = PermissionDenied(
+        "logging.logEntries.list is missing", fix="Ask for roles/logging.viewer."
+    )
+    async with opened(backend, tmp_path, ready=False) as (screen, pilot):
+        await until(pilot, lambda: screen.feed.sources["metrics"].read_at, "the figures")
+        pane = await tab(screen, pilot, LogsPane)
+        await until(pilot, lambda: "roles/logging.viewer" in text_of(pane, "Notice"), "what helps")
+
+
+async def test_a_job_that_writes_nothing(tmp_path: Path) -> None:
+    backend = backend_of(job(7, "quiet", JobState.SUCCEEDED, age=90, ended=60), log=False)
+    backend.series = []
+    async with opened(backend, tmp_path) as (screen, pilot):
+        pane = await tab(screen, pilot, LogsPane)
+        await until(pilot, lambda: "written nothing" in text_of(pane, "Notice"), "the word")
+        metrics = await tab(screen, pilot, MetricsPane)
+        assert "Loss and throughput: not reported" in text_of(metrics, "#not-measured")
+
+
+def test_the_rest_is_reckoned_from_the_recent_pace() -> None:
+    from tui.domain.progress import StepSample
+
+    samples: Sequence[StepSample] = [StepSample(at(n * 2), n) for n in range(100)]
+    assert remaining(samples, 199) == timedelta(seconds=200)
+    assert remaining(samples[:1], 199) is None and remaining(samples, None) is None
+    assert remaining([replace(samples[0], step=9), *samples[1:5]], 100) is None
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
+async def test_every_tab_and_key_works_at_every_size(tmp_path: Path, size: tuple[int, int]) -> None:
+    clock = Clock()
+    async with opened(backend_of(gpus=8), tmp_path, size=size, clock=clock) as (screen, pilot):
+        keys = (
+            "j",
+            "k",
+            "G",
+            "g",
+            "pagedown",
+            "pageup",
+            "w",
+            "t",
+            "J",
+            "R",
+            "e",
+            "E",
+            "n",
+            "x",
+            "right",
+            "Y",
+            "f",
+        )
+        for _ in screen.panes:
+            clock.on(seconds=2)
+            await pilot.press(*keys)
+            await pilot.press("right_square_bracket")
+            await pilot.pause()
+        assert screen.is_current and clock() > NOON
