@@ -59,10 +59,12 @@ class Saved:
 
 def rng_state() -> dict[str, Any]:
     """Everything random in this process."""
+    name, keys, *rest = np.random.get_state()
     return {
         "torch": torch.get_rng_state(),
         "python": random.getstate(),
-        "numpy": np.random.get_state(),
+        # As a tensor: a checkpoint is read without unpickling, so that one from elsewhere can't run code.
+        "numpy": (str(name), torch.from_numpy(np.asarray(keys, dtype=np.int64)), *rest),
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
     }
 
@@ -70,7 +72,8 @@ def rng_state() -> dict[str, Any]:
 def set_rng_state(state: dict[str, Any]) -> None:
     torch.set_rng_state(state["torch"])
     random.setstate(state["python"])
-    np.random.set_state(state["numpy"])
+    name, keys, *rest = state["numpy"]
+    np.random.set_state((name, keys.numpy().astype(np.uint32), *rest))
     if state["cuda"] and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(state["cuda"])
 
@@ -168,10 +171,10 @@ class Checkpoints:
 
     def load(self, path: Path, device: torch.device) -> dict[str, Any]:
         """The saved state; this rank's random state is restored where the checkpoint has it."""
-        state: dict[str, Any] = torch.load(path / STATE, map_location=device, weights_only=False)
+        state: dict[str, Any] = torch.load(path / STATE, map_location=device, weights_only=True)
         own = path / f"rank-{self._group.rank}.rng"
         if own.exists():
-            set_rng_state(torch.load(own, map_location="cpu", weights_only=False))
+            set_rng_state(torch.load(own, map_location="cpu", weights_only=True))
         return state
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import os
 import time
 from typing import Any
@@ -15,6 +17,7 @@ def emit(kind: str, message: str, *, severity: str = "INFO", **fields: Any) -> N
     (vertex facts 5.1).
     """
     now = time.time_ns()
+    fields = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in fields.items()}
     line = {
         "severity": severity,
         "message": message,
@@ -22,4 +25,6 @@ def emit(kind: str, message: str, *, severity: str = "INFO", **fields: Any) -> N
         "timestampNanos": now % 1_000_000_000,
         "vxtui": {"kind": kind, **fields},
     }
-    os.write(1, (json.dumps(line) + "\n").encode())
+    # A full disk or a reader that left costs the line, never the training.
+    with contextlib.suppress(OSError):
+        os.write(1, (json.dumps(line) + "\n").encode())

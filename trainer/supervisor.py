@@ -19,21 +19,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from trainer.checkpoint import damage
 from trainer.config import Config
 from trainer.lines import emit
 from trainer.meeting import Meeting, NodesMissing, ToldToLeave
 from trainer.topology import Topology
+from trainer.train import checkpoint_folder
 
 PREEMPTED = 75
 JOIN_FAILED = 76
 """Exit code when the other nodes never came."""
+STOPPED = 143
+"""128 + SIGTERM: told to leave before there was a checkpoint to go on from."""
 LOST = 77
 """Exit code of an attempt that broke before its processes ran."""
 MEET = 60.0
 """Seconds for the agents to meet once all nodes have said that they are there."""
 
 
-FINAL = frozenset({0, 2, PREEMPTED})
+FINAL = frozenset({0, 2, PREEMPTED, STOPPED})
 """Codes after which another attempt would be pointless: done, wrong usage, told to leave."""
 
 
@@ -55,12 +59,13 @@ class Supervisor:
             try:
                 code = self._attempt(attempt)
             except ToldToLeave:
-                return PREEMPTED
+                return self._left()
             except NodesMissing as error:
                 emit("phase", str(error), severity="ERROR", phase="rendezvous", attempt=attempt)
                 return JOIN_FAILED
+            signal.signal(signal.SIGTERM, self._note)
             if self._told and code not in FINAL:
-                return PREEMPTED
+                return self._left()
             if code in FINAL:
                 return code
             if attempt >= self._config.max_restarts:
@@ -77,7 +82,11 @@ class Supervisor:
                 attempt,
                 "WARNING",
             )
-            time.sleep(pause)
+            until = time.monotonic() + pause
+            while not self._told and time.monotonic() < until:
+                time.sleep(0.05)
+            if self._told:
+                return self._left()
 
     def _note(self, number: int, _: object) -> None:
         self._told = number
@@ -106,19 +115,27 @@ class Supervisor:
             start_method="spawn",
         )
         self._record(attempt)
+        # "never" means not from an earlier run; what this run has saved is always gone on from.
+        resume = ["--resume=auto"] if attempt else []
         try:
-            elastic_launch(config, sys.executable)("-u", "-m", "trainer.task", *self._argv)
+            elastic_launch(config, sys.executable)("-u", "-m", "trainer.task", *self._argv, *resume)
         except ChildFailedError as error:
             code = _exit_code(error)
             if code not in FINAL:
                 self._say("failed", f"a process of this node ended with exit code {code}", attempt, "ERROR")
             return code
-        except SignalException:
-            return PREEMPTED
+        except SignalException as error:
+            self._told = int(error.sigval)
+            return self._left()
         except (TimeoutError, RuntimeError, ConnectionError) as error:
             self._say("failed", f"the nodes lost one another while they met: {error}", attempt, "ERROR")
             return LOST
         return 0
+
+    def _left(self) -> int:
+        """75 promises a checkpoint to go on from, so it is said only where there is one."""
+        folder = checkpoint_folder(self._config.checkpoint_dir, os.environ)
+        return PREEMPTED if any(damage(path) is None for path in folder.glob("step-*")) else STOPPED
 
     def _processes(self) -> int:
         if self._config.nproc:

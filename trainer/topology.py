@@ -44,6 +44,8 @@ class Topology:
             return _from_cluster_spec(env)
         if env.get("TF_CONFIG"):
             return _from_tf_config(env)
+        if env.get("PET_NNODES"):
+            return _from_pet(env)
         if "RANK" in env and "WORLD_SIZE" in env:
             return _from_ranks(env, "RANK and WORLD_SIZE", per_process=False)
         return cls("none")
@@ -80,6 +82,28 @@ def _from_ranks(env: Mapping[str, str], source: str, *, per_process: bool) -> To
         address=env.get("MASTER_ADDR", "127.0.0.1"),
         port=_integer(env, "MASTER_PORT", 29500),
         per_process=per_process,
+    )
+
+
+def _from_pet(env: Mapping[str, str]) -> Topology:
+    """A TrainJob sets PET_* alone; a PyTorchJob's WORLD_SIZE beside them is replicas times processes, so
+    PET_NNODES, `min:max` when elastic, says how many nodes there are (Kubeflow facts)."""
+    nodes = _integer({"PET_NNODES": env["PET_NNODES"].rpartition(":")[2]}, "PET_NNODES")
+    name = "PET_NODE_RANK" if env.get("PET_NODE_RANK") else "RANK"
+    rank = _integer(env, name, 0 if nodes == 1 else None)
+    if not 0 <= rank < nodes:
+        raise TopologyError(f"{name}={rank} is not within PET_NNODES={env['PET_NNODES']}")
+    address = env.get("PET_MASTER_ADDR") or env.get("MASTER_ADDR")
+    if nodes > 1 and not address:
+        raise TopologyError(
+            f"PET_NNODES={env['PET_NNODES']}, but PET_MASTER_ADDR does not say where node 0 is"
+        )
+    return Topology(
+        "PET_NNODES",
+        node_rank=rank,
+        nodes=nodes,
+        address=address or "127.0.0.1",
+        port=_integer(env, "PET_MASTER_PORT" if env.get("PET_MASTER_PORT") else "MASTER_PORT", 29500),
     )
 
 

@@ -158,3 +158,26 @@ def test_a_node_that_never_comes_is_named(cluster: Cluster) -> None:
     cluster.start(2, 3, "--join-timeout=60")
     assert first.process.wait(60) == 76
     assert "node 1 did not come" in first.out.read_text()
+
+
+def test_a_signal_before_the_first_checkpoint_promises_none(cluster: Cluster) -> None:
+    node = cluster.start(0, 1, "--steps=100000", "--checkpoint-every=0")
+    wait_for(lambda: any(x["phase"] == "rendezvous" for x in node.lines("phase")), "the rendezvous")
+    time.sleep(0.3)  # into the start of the worker, before it can catch a signal
+    node.process.send_signal(signal.SIGTERM)
+    code = node.process.wait(60)
+    saved = list(cluster.root.glob("ck/step-*/manifest.json"))
+    assert code == (75 if saved else 143)
+
+
+def test_a_signal_between_two_attempts_ends_the_node(cluster: Cluster) -> None:
+    node = cluster.start(0, 1, "--steps=100000", "--checkpoint-every=0")
+    wait_step(node, 2)
+    worker = node.worker()
+    assert worker is not None
+    worker.kill()
+    wait_for(lambda: any(x["phase"] == "restarting" for x in node.lines("phase")), "the pause", every=0.02)
+    node.process.send_signal(signal.SIGTERM)
+    assert node.process.wait(20) == 143
+    assert sum(x["phase"] == "rendezvous" for x in node.lines("phase")) == 1
+    assert "Traceback" not in node.out.with_name("err").read_text()

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -93,12 +97,14 @@ def test_a_damaged_checkpoint_is_passed_over_and_said(
 
 def test_random_state_comes_back(tmp_path: Path) -> None:
     found = Checkpoints(tmp_path, keep=1, group=Alone())
-    torch.manual_seed(5)
+    for seed in (torch.manual_seed, np.random.seed, random.seed):
+        seed(5)
     found.save(1, {"step": 1}, {})
-    expected = torch.rand(3)
-    torch.manual_seed(99)
+    expected = (torch.rand(3).tolist(), np.random.rand(3).tolist(), random.random())
+    for seed in (torch.manual_seed, np.random.seed, random.seed):
+        seed(99)
     found.load(tmp_path / "step-1", torch.device("cpu"))
-    assert torch.equal(torch.rand(3), expected)
+    assert (torch.rand(3).tolist(), np.random.rand(3).tolist(), random.random()) == expected
 
 
 def test_each_job_has_its_own_folder_below_the_output() -> None:
@@ -142,3 +148,12 @@ def test_the_manifest_tells_sizes_and_world(checkpoints: Checkpoints, tmp_path: 
     manifest = json.loads((tmp_path / "step-3" / MANIFEST).read_text())
     assert manifest["step"] == 3 and manifest["world_size"] == 1
     assert set(manifest["files"]) == {STATE, "rank-0.rng"}
+
+
+def test_a_line_is_json_without_nan_and_a_full_disk_is_survived() -> None:
+    say = "from trainer.lines import emit; emit('step', 'x', loss=float('nan')); print('lives', flush=True)"
+    done = subprocess.run([sys.executable, "-c", say], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout.splitlines()[0])["vxtui"]["loss"] is None
+    say = "from trainer.lines import emit; emit('step', 'x')"
+    with Path("/dev/full").open("wb") as full:
+        assert subprocess.run([sys.executable, "-c", say], stdout=full, check=False).returncode == 0

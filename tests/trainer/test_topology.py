@@ -64,6 +64,14 @@ def test_tf_config_kubeflow_and_nothing() -> None:
     assert Topology.from_env({}).nodes == 1
 
 
+def test_kubeflows_pet_variables_count_nodes() -> None:
+    train_job = {"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_MASTER_ADDR": "m", "PET_MASTER_PORT": "7"}
+    found = Topology.from_env(train_job)
+    assert (found.node_rank, found.nodes, found.address, found.port) == (1, 2, "m", 7)
+    by_process = {"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "m", "PET_NNODES": "1:2"}
+    assert Topology.from_env(by_process).nodes == 2
+
+
 @pytest.mark.parametrize(
     ("env", "words"),
     [
@@ -71,6 +79,8 @@ def test_tf_config_kubeflow_and_nothing() -> None:
         ({"CLUSTER_SPEC": '{"cluster": {}, "task": {}}'}, "no workerpool0"),
         ({"RANK": "x", "WORLD_SIZE": "2"}, "RANK='x'"),
         ({"RANK": "2", "WORLD_SIZE": "2"}, "not within"),
+        ({"PET_NNODES": "2", "PET_NODE_RANK": "2", "PET_MASTER_ADDR": "m"}, "not within"),
+        ({"PET_NNODES": "2", "PET_NODE_RANK": "1"}, "PET_MASTER_ADDR"),
     ],
 )
 def test_what_can_not_be_read_names_its_variable(env: dict[str, str], words: str) -> None:
