@@ -183,7 +183,8 @@ class Trainer:
         self.spent["checkpoint"] += saved.seconds
         if self.rank == 0:
             emit(
-                "checkpoint", f"checkpoint at step {saved.step} in {saved.seconds:.2f} s ({saved.path})",
+                "checkpoint",
+                f"checkpoint at step {saved.step} in {saved.seconds:.2f} s, {saved.bytes / 1e6:.1f} MB",
                 step=saved.step, path=str(saved.path), seconds=saved.seconds, bytes=saved.bytes,
                 stall_seconds=saved.seconds,
             )  # fmt: skip
