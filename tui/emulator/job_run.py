@@ -251,13 +251,18 @@ class JobRun:
         """Watch the runner until it has recorded an outcome."""
         told = False
         while True:
+            looked = time.time()
             status = self._parts.runner.status(self.attempt)
             up = bool(status.replicas) and all(r.state != "starting" for r in status.replicas)
-            if (up or status.outcome) and self.job.pb.state == State.JOB_STATE_PENDING:
+            # What is told of a replica can be on record before the replica's own state is.
+            begun = up or status.outcome is not None or bool(status.events)
+            if begun and self.job.pb.state == State.JOB_STATE_PENDING:
                 await self._store(_to_running)
-                # A replica may have died before we looked; it was running all the same, and that came first.
-                first = min((at for at, _, _ in status.events), default=time.time())
-                await self._say(_RUNNING, at=min(first - 1e-6, time.time()))
+                # A replica may have died before we looked; it was running all the same, and that came first:
+                # by two microseconds, as one would be lost where the log rounds to whole ones.
+                # And it may die while its state is being stored: the time of the look counts.
+                first = min((at for at, _, _ in status.events), default=looked)
+                await self._say(_RUNNING, at=min(first - 2e-6, looked))
             await self._forward(status)
             if status.outcome is not None:
                 return status
