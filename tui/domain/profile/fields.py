@@ -89,8 +89,6 @@ JOB_SPEC = _message(
     models=STRINGS,
 )
 
-PARAMETER = _message(type=_enum("string", "integer", "number", "boolean"), help=STRING)
-
 HEADER: Mapping[str, Kind] = {
     "displayName": STRING,
     "description": STRING,
