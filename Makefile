@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run test lint unit clean
+.PHONY: run test lint unit bench peers clean
 
 run: $(STAMP)
 	@$(BIN)/vxtui
@@ -19,6 +19,17 @@ lint: $(STAMP)
 
 unit: $(STAMP)
 	$(BIN)/pytest -n 2 --dist loadgroup
+
+# Figures beside those of their peers (tests/benchmarks, docs/BENCHMARKS.md). It takes long and wants a quiet machine.
+bench: $(STAMP) peers
+	$(BIN)/python -m tests.benchmarks $(BENCH)
+
+# Python peers pin other versions of what we use: each has an environment of its own.
+peers: $(STAMP)
+	for peer in textual-fastdatatable toolong; do \
+	  test -d $(VENV)/peers/$$peer/bin || $(PYTHON) -m venv $(VENV)/peers/$$peer; \
+	  $(VENV)/peers/$$peer/bin/python -m pip install --quiet --disable-pip-version-check $$peer; \
+	done
 
 # Torch first and by its exact version: an installer that is asked for a range may take another build.
 $(STAMP): pyproject.toml constraints.txt
