@@ -57,11 +57,13 @@ class LogEntry:
     message: str
     json: Mapping[str, Any] | None = None
     job_id: str = ""
+    nanos: int = 0
+    """Nanoseconds below the microsecond of `timestamp`, 0 to 999: the service orders by them."""
 
     @property
-    def key(self) -> tuple[datetime, str, str]:
+    def key(self) -> tuple[datetime, int, str, str]:
         """The order of a merged log, and what makes an entry the same entry."""
-        return (self.timestamp, self.insert_id, self.replica)
+        return (self.timestamp, self.nanos, self.insert_id, self.replica)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +73,5 @@ class LogGap:
     timestamp: datetime
     count: int
     reason: str
+    until: datetime | None = None
+    """When the entries came again; `None` where that is not known."""

@@ -170,6 +170,7 @@ def entry(pb: Any) -> LogEntry:
         text,
         payload,
         labels.get("job_id", ""),
+        pb.timestamp.nanos % 1000,
     )
 
 

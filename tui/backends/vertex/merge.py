@@ -9,7 +9,7 @@ from datetime import datetime
 
 from tui.domain.entry import LogEntry
 
-Key = tuple[datetime, str, str]
+Key = tuple[datetime, int, str, str]
 MEMORY = 50_000
 """Keys remembered, so that what comes twice is known: more than any back-fill's overlap holds."""
 

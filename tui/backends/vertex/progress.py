@@ -33,7 +33,7 @@ class _Known:
     """What earlier reads found about one job."""
 
     progress: Progress = field(default_factory=Progress)
-    last: tuple[datetime, str, str] | None = None
+    last: tuple[datetime, int, str, str] | None = None
     first_loss: float | None = None
 
 
@@ -43,7 +43,7 @@ class _Steps:
 
     replica: str = ""
     samples: list[StepSample] = field(default_factory=list)
-    last: tuple[datetime, str, str] | None = None
+    last: tuple[datetime, int, str, str] | None = None
     newest: StepSample | None = None
     stride: int = 1
     count: int = 0
@@ -96,7 +96,7 @@ class ProgressReader:
             for job in [job for job in new if known[job.id].last is None][:ALONE]:
                 await self._advance([job])
 
-    def _lower(self, job: Job, last: tuple[datetime, str, str] | None, now: datetime) -> datetime:
+    def _lower(self, job: Job, last: tuple[datetime, int, str, str] | None, now: datetime) -> datetime:
         if last is not None:
             return last[0] - self._overlap
         return (job.create_time - BEFORE) if job.create_time is not None else now - RETENTION
