@@ -1,0 +1,209 @@
+"""Blocks of log lines on disk: files that only ever grow at their end, and how a block is written.
+
+A block holds the columns of some lines, and names the blocks whose lines it holds anew, so that what was
+written in small pieces or out of order can be put together later while nothing is ever overwritten.
+Blocks that replace others together are a group: only a whole group replaces anything, so a write that was
+torn, by SIGKILL or a full disk, leaves what was there before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import tempfile
+import zlib
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+
+from tui.store.log.lines import Key, Lines
+
+_MAGIC = b"vxl1"
+_HEAD = struct.Struct("<4sIIIQIHH4I")
+"""magic, size of the rest, CRC of the rest, size of the note, id, lines, part, parts, four counts."""
+_ENCODING = ("utf-8", "surrogatepass")
+_SIZES = struct.Struct("<5I")
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What is known of a block without reading its lines."""
+
+    id: int
+    count: int
+    counts: tuple[int, int, int, int]
+    """As `Lines.counts`."""
+    first: Key
+    last: Key
+    replaces: tuple[int, ...] = ()
+    part: int = 0
+    parts: int = 1
+    """This is part `part` of a group of `parts`, which count together or not at all."""
+
+
+def _pack(texts: Sequence[str]) -> bytes:
+    """Texts as bytes; the lengths go along only where a text has a line break of its own."""
+    # A NUL before the first is the format's own: no copy of it all only to put one in front.
+    joined = "\n".join(("\0", *texts)).encode(*_ENCODING)
+    if joined.count(b"\n") == len(texts):
+        return joined
+    ends = array("I", accumulate(map(len, texts)))
+    return b"\1" + ends.tobytes() + "".join(texts).encode(*_ENCODING)
+
+
+def _unpack(data: bytes, count: int) -> list[str]:
+    if not count:
+        return []
+    if data[0] == 0:
+        return str(memoryview(data)[2:], *_ENCODING).split("\n")
+    ends = array("I", data[1 : 1 + 4 * count])
+    text = str(data[1 + 4 * count :], *_ENCODING)
+    return [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def encode(note: Note, lines: Lines) -> bytes:
+    """The bytes of one block."""
+    names = list(dict.fromkeys(lines.replicas))
+    number = {name: at for at, name in enumerate(names)}
+    said = json.dumps([note.first, note.last, note.replaces, names]).encode()
+    columns = (
+        array("q", lines.times).tobytes()
+        + array("H", map(number.__getitem__, lines.replicas)).tobytes()
+        + lines.severities
+    )
+    where = array("I", lines.payloads)
+    payloads = _pack(list(lines.payloads.values())) if where else b""
+    blobs = (columns, _pack(lines.ids), _pack(lines.texts), where.tobytes(), payloads)
+    rest = b"".join((said, _SIZES.pack(*map(len, blobs)), *blobs))
+    head = _HEAD.pack(
+        _MAGIC,
+        len(rest),
+        zlib.crc32(rest),
+        len(said),
+        note.id,
+        note.count,
+        note.part,
+        note.parts,
+        *note.counts,
+    )
+    return head + rest
+
+
+def decode(data: bytes) -> Lines:
+    """The lines of a block. Raises ValueError for one that is damaged."""
+    try:
+        _, size, crc, noted, _, count, *_ = _HEAD.unpack_from(data)
+        rest = memoryview(data)[_HEAD.size : _HEAD.size + size]
+        if len(rest) != size or zlib.crc32(rest) != crc:
+            raise ValueError("a block of the log is damaged")
+        names = json.loads(bytes(rest[:noted]))[3]
+        sizes = _SIZES.unpack_from(rest, noted)
+        at, blobs = noted + _SIZES.size, []
+        for wide in sizes:
+            blobs.append(bytes(rest[at : at + wide]))
+            at += wide
+        times = array("q", blobs[0][: 8 * count])
+        replicas = [names[n] for n in array("H", blobs[0][8 * count : 10 * count])]
+        where = array("I", blobs[3])
+        payloads = dict(zip(where, _unpack(blobs[4], len(where)), strict=True))
+        severities = blobs[0][10 * count :]
+        return Lines(
+            times.tolist(), _unpack(blobs[1], count), replicas, severities, _unpack(blobs[2], count), payloads
+        )
+    except (struct.error, IndexError, KeyError, TypeError) as error:
+        raise ValueError(f"a block of the log can't be read: {error}") from None
+
+
+class BlockFile:
+    """One file of blocks. Raises OSError where the disk does not do as told."""
+
+    def __init__(self, path: Path | None, *, new: bool) -> None:
+        """Open it; without a path, a file that nobody else sees and that ends with the process."""
+        self.path = path
+        if path is None:
+            with tempfile.TemporaryFile(prefix="vxtui-log-") as file:
+                self._fd = os.dup(file.fileno())
+        else:
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | (os.O_EXCL if new else 0)
+            self._fd = os.open(path, flags, 0o600)
+        self.size = os.fstat(self._fd).st_size
+        self.live = 0
+        """Blocks in it that still count."""
+
+    def append(self, data: bytes) -> int:
+        """Write at the end; where that was. What could only be written in part is taken back."""
+        at, left = self.size, memoryview(data)
+        try:
+            while left:
+                left = left[os.pwrite(self._fd, left, at + len(data) - len(left)) :]
+        except OSError:
+            os.ftruncate(self._fd, at)
+            raise
+        self.size = at + len(data)
+        return at
+
+    def read(self, at: int, size: int) -> bytes:
+        """`size` bytes from `at` on, or fewer at the end."""
+        return os.pread(self._fd, size, at)
+
+    def notes(self) -> Iterator[tuple[Note, int, int]]:
+        """Each block's note, where it begins and its size; what follows the last whole one is cut off."""
+        at = 0
+        while at < self.size:
+            head = self.read(at, 4096)
+            found = _read_note(head)
+            if found is None and len(head) == 4096:
+                # A note that names many replaced blocks is longer.
+                found = _read_note(self.read(at, _HEAD.size + _HEAD.unpack_from(head)[3]))
+            if found is None or at + found[1] > self.size:
+                break
+            # The CRC of all but the last block is looked at when it is read: only the last may be torn.
+            if at + found[1] == self.size and not _whole(self.read(at, found[1])):
+                break
+            yield found[0], at, found[1]
+            at += found[1]
+        if at < self.size:
+            os.ftruncate(self._fd, at)
+            self.size = at
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._fd)
+
+    def remove(self) -> None:
+        """Close it and delete it."""
+        self.close()
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+
+def _read_note(head: bytes) -> tuple[Note, int] | None:
+    if len(head) < _HEAD.size or head[:4] != _MAGIC:
+        return None
+    _, size, _, noted, number, count, part, parts, *counts = _HEAD.unpack_from(head)
+    if len(head) < _HEAD.size + noted:
+        return None
+    try:
+        first, last, replaces, _ = json.loads(head[_HEAD.size : _HEAD.size + noted])
+        note = Note(number, count, _four(counts), _key(first), _key(last), tuple(replaces), part, parts)
+    except (ValueError, TypeError):
+        return None
+    return note, _HEAD.size + size
+
+
+def _four(counts: list[int]) -> tuple[int, int, int, int]:
+    fine, warnings, errors, gaps = counts
+    return (fine, warnings, errors, gaps)
+
+
+def _key(said: list[object]) -> Key:
+    time, name, replica = said
+    return (int(str(time)), str(name), str(replica))
+
+
+def _whole(data: bytes) -> bool:
+    _, size, crc, *_ = _HEAD.unpack_from(data)
+    return zlib.crc32(memoryview(data)[_HEAD.size : _HEAD.size + size]) == crc

@@ -1,0 +1,125 @@
+"""Which lines of a log are looked at: by replica, severity and words; a block at a time where that does."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from tui.domain.entry import LogEntry, Severity
+from tui.store.log.lines import GAP, Line, Lines
+
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What is shown otherwise than it was written: `tui.domain.text.plain`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineFilter:
+    """Which lines a view shows. No `replicas` means all; a gap always passes, unless only matches count.
+
+    `text` gives the words of an entry that `pattern` and `without` are searched in: those that are shown.
+    It has to return the message itself where that has neither a payload nor control characters.
+    """
+
+    replicas: frozenset[str] = frozenset()
+    severity: Severity = Severity.DEFAULT
+    pattern: re.Pattern[str] | None = None
+    without: re.Pattern[str] | None = None
+    """Entries that match this are left out."""
+    gaps: bool = True
+    text: Callable[[LogEntry], str] = field(default=lambda entry: entry.message)
+
+    @property
+    def everything(self) -> bool:
+        """Nothing is left out."""
+        return (
+            not self.replicas
+            and not self.severity
+            and self.pattern is None
+            and self.without is None
+            and self.gaps
+        )
+
+    def test(self) -> Callable[[Line], bool]:
+        """A function that says whether a line passes."""
+        replicas, least, text, gaps = self.replicas, self.severity, self.text, self.gaps
+        search = self.pattern.search if self.pattern else None
+        bars = self.without.search if self.without else None
+
+        def passes(line: Line) -> bool:
+            if not isinstance(line, LogEntry):
+                return gaps and search is None
+            if line.severity < least or (replicas and line.replica not in replicas):
+                return False
+            if search is None and bars is None:
+                return True
+            words = text(line)
+            return (search is None or search(words) is not None) and (bars is None or bars(words) is None)
+
+        return passes
+
+    def of(self, lines: Lines) -> list[int]:
+        """The places of the lines that pass."""
+        found = self._by_columns(lines)
+        if self.pattern is not None:
+            found = [at for at in found if lines.severities[at] != GAP]
+            found = _matching(lines, found, self.pattern, self.text)
+        if self.without is not None:
+            barred = set(_matching(lines, found, self.without, self.text))
+            found = [at for at in found if at not in barred]
+        return found
+
+    def _by_columns(self, lines: Lines) -> list[int]:
+        codes, least = lines.severities, self.severity // 100
+        if not least and not self.replicas and self.gaps:
+            return list(range(len(codes)))
+        most = GAP if self.gaps else GAP - 1
+        if not self.replicas:
+            return [at for at, code in enumerate(codes) if least <= code <= most]
+        names = self.replicas
+        return [
+            at
+            for at, (code, name) in enumerate(zip(codes, lines.replicas, strict=True))
+            if least <= code <= most and (name in names or code == GAP)
+        ]
+
+
+def _matching(
+    lines: Lines, among: Sequence[int], pattern: re.Pattern[str], text: Callable[[LogEntry], str]
+) -> list[int]:
+    """Those of these lines in which the pattern is found."""
+    if not among:
+        return []
+    whole = "\n".join(lines.texts)
+    if lines.payloads or whole.count("\n") != len(lines) - 1 or _CONTROL.search(whole):
+        return [at for at in among if _found(lines, at, pattern, text)]
+    allowed = None if len(among) == len(lines) else set(among)
+    return [at for at in _lines_with(whole, lines.texts, pattern) if allowed is None or at in allowed]
+
+
+def _found(lines: Lines, at: int, pattern: re.Pattern[str], text: Callable[[LogEntry], str]) -> bool:
+    if lines.severities[at] == GAP:
+        return False
+    message = lines.texts[at]
+    if at not in lines.payloads and message.isprintable():
+        return pattern.search(message) is not None
+    line = lines.line(at)
+    return isinstance(line, LogEntry) and pattern.search(text(line)) is not None
+
+
+def _lines_with(whole: str, texts: Sequence[str], pattern: re.Pattern[str]) -> Iterator[int]:
+    """Indexes of the texts that match, found in all of them at once, one to a line."""
+    search = re.compile(pattern.pattern, pattern.flags | re.MULTILINE).search
+    found = search(whole)
+    ends: list[int] = []
+    while found:
+        ends = ends or list(accumulate(len(text) + 1 for text in texts))
+        at = bisect_right(ends, found.start())
+        if at >= len(texts):
+            return
+        # It may have matched over the end of a line.
+        if found.end() < ends[at] or pattern.search(texts[at]):
+            yield at
+        found = search(whole, ends[at])

@@ -1,0 +1,192 @@
+"""Log lines as columns: what a batch, a block on disk and a block in memory are made of.
+
+A line's key is (time in nanoseconds, insert id, replica): it orders a merged log, and two lines of one key
+are the same line. Objects are made only of the lines that somebody looks at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from operator import lt
+
+from tui.domain.entry import LogEntry, LogGap, Severity
+
+Line = LogEntry | LogGap
+Key = tuple[int, str, str]
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+GAP = 255
+"""The severity code of a gap; an entry's is its severity by 100."""
+_SEVERITIES = {int(severity) // 100: severity for severity in Severity}
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def nanoseconds(moment: datetime) -> int:
+    """A moment as nanoseconds since 1970."""
+    return (moment - EPOCH) // _MICROSECOND * 1000
+
+
+def line_key(line: Line) -> Key:
+    """What orders a log; a gap stands before the entries of its moment."""
+    if isinstance(line, LogEntry):
+        return (nanoseconds(line.timestamp) + line.nanos, line.insert_id, line.replica)
+    return (nanoseconds(line.timestamp), "", f"\0{line.count:012} {line.reason}")
+
+
+class Lines:
+    """Some lines by columns, all of one length; `payloads` holds the JSON text of those that have one.
+
+    Not to be changed once made.
+    """
+
+    __slots__ = ("ids", "payloads", "replicas", "severities", "texts", "times")
+
+    def __init__(  # noqa: PLR0917 - one for each column
+        self,
+        times: Sequence[int],
+        ids: Sequence[str],
+        replicas: Sequence[str],
+        severities: bytes,
+        texts: Sequence[str],
+        payloads: dict[int, str] | None = None,
+    ) -> None:
+        self.times = times
+        self.ids = ids
+        self.replicas = replicas
+        self.severities = severities
+        self.texts = texts
+        self.payloads = payloads or {}
+
+    @classmethod
+    def of(cls, entries: Sequence[LogEntry], gaps: Iterable[LogGap] = ()) -> Lines:
+        """Columns of these lines, in the order given, the gaps last."""
+        times = [nanoseconds(entry.timestamp) + entry.nanos for entry in entries]
+        ids = [entry.insert_id for entry in entries]
+        replicas = [entry.replica for entry in entries]
+        severities = bytearray(entry.severity // 100 for entry in entries)
+        texts = [entry.message for entry in entries]
+        payloads = {
+            at: json.dumps(entry.json, ensure_ascii=False, default=str)
+            for at, entry in enumerate(entries)
+            if entry.json is not None
+        }
+        for gap in gaps:
+            time, name, replica = line_key(gap)
+            payloads[len(times)] = json.dumps(
+                {"count": gap.count, "until": gap.until.isoformat() if gap.until else None}
+            )
+            times.append(time)
+            ids.append(name)
+            replicas.append(replica)
+            severities.append(GAP)
+            texts.append(gap.reason)
+        return cls(times, ids, replicas, bytes(severities), texts, payloads)
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def key(self, at: int) -> Key:
+        """The key of line `at`."""
+        return (self.times[at], self.ids[at], self.replicas[at])
+
+    def keys(self) -> Iterator[Key]:
+        """Every line's key."""
+        return zip(self.times, self.ids, self.replicas, strict=True)
+
+    def line(self, at: int) -> Line:
+        """Line `at` as an object."""
+        time, payload, code = self.times[at], self.payloads.get(at), self.severities[at]
+        moment = EPOCH + timedelta(microseconds=time // 1000)
+        if code == GAP:
+            said = json.loads(payload or "{}")
+            until = said.get("until")
+            return LogGap(
+                moment, said.get("count", 0), self.texts[at], datetime.fromisoformat(until) if until else None
+            )
+        return LogEntry(
+            moment,
+            self.ids[at],
+            self.replicas[at],
+            _SEVERITIES[code],
+            self.texts[at],
+            None if payload is None else json.loads(payload),
+            nanos=time % 1000,
+        )
+
+    @property
+    def ordered(self) -> bool:
+        """The lines are in the order of their keys and none is there twice."""
+        if all(map(lt, self.times, islice(self.times, 1, None))):
+            return True
+        keys = list(self.keys())
+        return all(map(lt, keys, islice(keys, 1, None)))
+
+    def cut(self, start: int, stop: int) -> Lines:
+        """Lines from `start` up to before `stop`."""
+        if start == 0 and stop >= len(self):
+            return self
+        return Lines(
+            self.times[start:stop],
+            self.ids[start:stop],
+            self.replicas[start:stop],
+            self.severities[start:stop],
+            self.texts[start:stop],
+            {at - start: text for at, text in self.payloads.items() if start <= at < stop},
+        )
+
+    def pick(self, which: Sequence[int]) -> Lines:
+        """These lines, in this order."""
+        payloads = self.payloads
+        return Lines(
+            [self.times[at] for at in which],
+            [self.ids[at] for at in which],
+            [self.replicas[at] for at in which],
+            bytes([self.severities[at] for at in which]),
+            [self.texts[at] for at in which],
+            {new: payloads[at] for new, at in enumerate(which) if at in payloads} if payloads else {},
+        )
+
+    def counts(self) -> tuple[int, int, int, int]:
+        """Lines below WARNING, of WARNING, of ERROR and above; gaps."""
+        codes = self.severities
+        warnings, gaps = codes.count(4), codes.count(GAP)
+        fine = sum(map(codes.count, range(4)))
+        return (fine, warnings, len(codes) - fine - warnings - gaps, gaps)
+
+
+EMPTY = Lines([], [], [], b"", [])
+
+
+def join(parts: Sequence[Lines]) -> Lines:
+    """All lines of these, one part after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    times: list[int] = []
+    ids: list[str] = []
+    replicas: list[str] = []
+    texts: list[str] = []
+    payloads: dict[int, str] = {}
+    for part in parts:
+        if part.payloads:
+            start = len(times)
+            payloads.update((start + at, text) for at, text in part.payloads.items())
+        times += part.times
+        ids += part.ids
+        replicas += part.replicas
+        texts += part.texts
+    return Lines(times, ids, replicas, b"".join(part.severities for part in parts), texts, payloads)
+
+
+def merge(parts: Sequence[Lines]) -> Lines:
+    """All lines of these in the order of their keys, each key once, the first of its kind."""
+    lines = join(parts)
+    if lines.ordered:
+        return lines
+    keys = list(lines.keys())
+    # The sort is stable: of equal keys the first given stays in front.
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    kept = [at for last, at in zip([-1, *order], order, strict=False) if last < 0 or keys[at] != keys[last]]
+    return lines.pick(kept)

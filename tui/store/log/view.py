@@ -1,0 +1,147 @@
+"""A live view of the lines of a log that pass a filter: their numbers, two bytes for each."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+from typing import Protocol
+
+from tui.store.log.filters import LineFilter
+from tui.store.log.lines import Line, Lines
+
+_CHUNK = 16
+"""Numbers are kept in chunks of 2 to this power, so that each takes two bytes."""
+_LOW = (1 << _CHUNK) - 1
+
+
+class Source(Protocol):
+    """What a view is of: `LogStore`, or a file of text."""
+
+    @property
+    def first(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    def __getitem__(self, number: int) -> Line: ...
+    def columns(self, start: int, stop: int) -> Iterable[tuple[int, Lines]]:
+        """(number of the first line, columns) of each block with lines from `start` to before `stop`."""
+        ...
+
+
+class View:
+    """Numbers of the lines that pass a filter, in order. `catch_up` looks at lines that are new."""
+
+    def __init__(self, source: Source, filter: LineFilter) -> None:
+        self.source = source
+        self.filter = filter
+        self._everything = filter.everything
+        self._chunks: dict[int, array[int]] = {}
+        self._order: list[int] = []
+        self._ends: list[int] | None = []
+        self._scanned = source.first
+
+    def __len__(self) -> int:
+        if self._everything:
+            return max(0, self._scanned - self.source.first)
+        self._trim()
+        ends = self._positions()
+        return ends[-1] if ends else 0
+
+    @property
+    def behind(self) -> int:
+        """Lines that have not been looked at yet."""
+        return self.source.end - max(self._scanned, self.source.first)
+
+    def catch_up(self, most: int | None = None) -> bool:
+        """Look at up to `most` new lines; whether none is left."""
+        source = self.source
+        start = max(self._scanned, source.first)
+        stop = source.end if most is None else min(source.end, start + most)
+        if not self._everything:
+            for number, lines in source.columns(start, stop):
+                low, high = max(0, start - number), min(len(lines), stop - number)
+                self._add(number + at + low for at in self.filter.of(lines.cut(low, high)))
+        self._scanned = stop
+        return stop == source.end
+
+    def _add(self, numbers: Iterable[int]) -> None:
+        chunks = self._chunks
+        for number in numbers:
+            high = number >> _CHUNK
+            if high not in chunks:
+                chunks[high] = array("H")
+                self._order.append(high)
+            chunks[high].append(number & _LOW)
+            self._ends = None
+
+    def forget_from(self, number: int) -> None:
+        """Lines from `number` on are to be looked at again."""
+        if number >= self._scanned:
+            return
+        self._scanned = number
+        while self._order and self._order[-1] << _CHUNK >= number:
+            del self._chunks[self._order.pop()]
+        if self._order:
+            last = self._chunks[self._order[-1]]
+            del last[bisect_left(last, number - (self._order[-1] << _CHUNK)) :]
+        self._ends = None
+
+    def _trim(self) -> None:
+        """Let go of the numbers of lines that are not kept any more."""
+        first = self.source.first
+        while self._order and ((self._order[0] + 1) << _CHUNK) <= first:
+            del self._chunks[self._order.pop(0)]
+            self._ends = None
+        if self._order and (self._order[0] << _CHUNK) < first:
+            chunk = self._chunks[self._order[0]]
+            gone = bisect_left(chunk, first - (self._order[0] << _CHUNK))
+            if gone:
+                del chunk[:gone]
+                self._ends = None
+
+    def _positions(self) -> list[int]:
+        """The position after the last line of each chunk."""
+        if self._ends is None:
+            self._ends = list(accumulate(len(self._chunks[high]) for high in self._order))
+        return self._ends
+
+    def number(self, at: int) -> int:
+        """Number of the view's line at position `at`. Raises IndexError beyond the last."""
+        if self._everything:
+            if not 0 <= at < len(self):
+                raise IndexError(at)
+            return self.source.first + at
+        self._trim()
+        ends = self._positions()
+        which = bisect_right(ends, at)
+        if at < 0 or which == len(ends):
+            raise IndexError(at)
+        high = self._order[which]
+        return (high << _CHUNK) + self._chunks[high][at - (ends[which - 1] if which else 0)]
+
+    def position(self, number: int) -> int:
+        """Position of the first line whose number is `number` or more."""
+        if self._everything:
+            return min(len(self), max(0, number - self.source.first))
+        self._trim()
+        ends = self._positions()
+        high = number >> _CHUNK
+        which = bisect_left(self._order, high)
+        before = ends[which - 1] if which else 0
+        if which < len(self._order) and self._order[which] == high:
+            return before + bisect_left(self._chunks[high], number & _LOW)
+        return before
+
+    def __getitem__(self, at: int) -> Line:
+        return self.source[self.number(at)]
+
+    def lines(self, start: int, stop: int) -> list[tuple[int, Line]]:
+        """(number, line) at the positions from `start` up to before `stop`, as far as there are any."""
+        numbers = [self.number(at) for at in range(max(0, start), min(stop, len(self)))]
+        source = self.source
+        return [(number, source[number]) for number in numbers]
+
+    def __iter__(self) -> Iterator[Line]:
+        for at in range(len(self)):
+            yield self[at]
