@@ -250,11 +250,13 @@ class VxtuiApp(OrderedKeysApp[int]):
         """Show one job's screen."""
         # Its plots load numpy: not before a job is opened.
         from tui.screens.job import JobScreen  # noqa: PLC0415
+        from tui.store.log.shelf import log_folder  # noqa: PLC0415
 
         if self.session is None:
             self.notify("Not connected yet; ctrl+r tries again.", severity="warning", markup=False)
         else:
-            self.push_screen(JobScreen(self.session, name))
+            where = log_folder(self.state_dir, self.session.backend.info.name, name)
+            self.push_screen(JobScreen(self.session, name, where))
 
     async def launched(self, job: Job) -> None:
         """After a launch: the job's screen, above the jobs list."""

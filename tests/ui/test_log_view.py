@@ -19,7 +19,7 @@ from textual.selection import Selection
 
 from tests.ui.job_double import at, event, line, step
 from tui.domain.entry import LogEntry, LogGap, Severity
-from tui.store.log_buffer import LogBuffer
+from tui.store.log.store import LogStore
 from tui.widgets.log_render import (
     TimeColumn,
     cut,
@@ -41,7 +41,7 @@ SIZE = (80, 20)
 
 
 class Window(App[None]):
-    def __init__(self, buffer: LogBuffer) -> None:
+    def __init__(self, buffer: LogStore) -> None:
         super().__init__()
         self.buffer = buffer
 
@@ -51,9 +51,9 @@ class Window(App[None]):
 
 @asynccontextmanager
 async def looking(
-    entries: Sequence[LogEntry] = (), *, limit: int = 200_000, size: tuple[int, int] = SIZE
+    entries: Sequence[LogEntry] = (), *, most_bytes: int = 10_000_000, size: tuple[int, int] = SIZE
 ) -> AsyncIterator[tuple[LogView, Pilot[Any]]]:
-    buffer = LogBuffer(limit)
+    buffer = LogStore(most_bytes=most_bytes, piece=10)
     buffer.append(list(entries))
     app = Window(buffer)
     async with app.run_test(size=size) as pilot:
@@ -63,6 +63,10 @@ async def looking(
 
 def many(count: int, start: int = 0) -> list[LogEntry]:
     return [line(n, f"n{n:05} text") for n in range(start, start + count)]
+
+
+def fat(count: int, start: int = 0) -> list[LogEntry]:
+    return [line(n, f"n{n:05} " + "x" * 3000) for n in range(start, start + count)]
 
 
 def rows(view: LogView) -> list[str]:
@@ -100,14 +104,14 @@ async def test_nothing_is_painted_when_nothing_in_view_differs() -> None:
         await pilot.press("g")
         await pilot.pause()
         painted = 0
-        real = view.render_line
+        real = view.paint.row
 
-        def counting(y: int) -> Any:
+        def counting(*given: Any) -> Any:
             nonlocal painted
             painted += 1
-            return real(y)
+            return real(*given)
 
-        view.render_line = counting  # type: ignore[method-assign]
+        view.paint.row = counting  # type: ignore[method-assign]
         await add(view, pilot, *many(30, 100))
         view.tick()
         await pilot.pause()
@@ -115,11 +119,12 @@ async def test_nothing_is_painted_when_nothing_in_view_differs() -> None:
 
 
 async def test_what_is_dropped_leaves_the_cursor_on_the_oldest_line() -> None:
-    async with looking(many(100), limit=100) as (view, pilot):
+    async with looking(fat(100), most_bytes=320_000) as (view, pilot):
         await pilot.press("g")
-        await add(view, pilot, *many(60, 100))
-        assert view.cursor == view.buffer[60]
-        assert messages(view)[0] == "n00060 text"
+        await add(view, pilot, *fat(60, 100))
+        first = view.buffer.first
+        assert first > 30 and view.cursor == view.buffer[first]
+        assert messages(view)[0].startswith(f"n{first:05} x")
 
 
 async def test_keys_move_the_cursor_and_the_wheel_holds() -> None:
@@ -280,12 +285,15 @@ async def test_the_mouse_selects_text_over_lines() -> None:
 
 
 async def test_pausing_takes_nothing_over_until_it_goes_on() -> None:
-    async with looking(many(50), limit=60) as (view, pilot):
+    async with looking(fat(50), most_bytes=200_000) as (view, pilot):
         view.pause(True)
         before = rows(view)
-        await add(view, pilot, *many(5, 50))
+        await add(view, pilot, *fat(5, 50))
         assert rows(view) == before
-        await add(view, pilot, *many(58, 55))
+        for start in range(55, 112, 3):
+            await add(view, pilot, *fat(3, start))
+        await add(view, pilot, *many(1, 112))
+        assert 40 < view.buffer.first < 80
         assert len(rows(view)) == view.size.height, "what is dropped meanwhile does no harm"
         view.pause(False)
         await pilot.pause()
@@ -296,8 +304,7 @@ async def test_columns_are_folded_away() -> None:
     async with looking([line(65, "hello")]) as (view, pilot):
         assert re.match(r"^\d\d:\d\d:05\.000 0-0 ", rows(view)[0])
         view.next_times()
-        view.paint.start = at(0)
-        view.paint.forget()
+        view.set_start(at(0))
         assert rows(view)[0].startswith("    +1:05.0 0-0")
         view.next_times()
         assert rows(view)[0].startswith("0-0  hello")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from textual import on
@@ -47,10 +48,10 @@ class JobScreen(FrameScreen):
     CSS_PATH = "job.tcss"
     BINDINGS = bindings("logs", "replicas", "metrics", "spec", "timeline", "job")
 
-    def __init__(self, session: Session, job_name: str) -> None:
+    def __init__(self, session: Session, job_name: str, log_folder: Path | None = None) -> None:
         super().__init__(session)
         self.job_name = job_name
-        self.feed = JobFeed(session, job_name, self._changed)
+        self.feed = JobFeed(session, job_name, self._changed, log_folder)
         self.panes: list[JobPane] = [kind(self.feed) for kind in PANES]
         self.paused = False
         self._stale = dict.fromkeys((pane.id for pane in self.panes), ~Changed(0))
@@ -80,6 +81,9 @@ class JobScreen(FrameScreen):
         background(self, self.feed.run, "job feed")
         self.set_interval(1.0, self._tick)
         self._open(self.panes[0])
+
+    def on_unmount(self) -> None:
+        self.feed.close()
 
     # Up to date
 

@@ -22,7 +22,7 @@ from tui.screens.pick import PickScreen
 from tui.screens.prompt import PromptScreen
 from tui.screens.work import background
 from tui.store.job_feed import Changed, JobFeed
-from tui.store.log_buffer import Line
+from tui.store.log.lines import Line
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.log_render import entry_details, short_replica
 from tui.widgets.log_view import LogView
@@ -66,7 +66,7 @@ class LogsPane(JobPane):
         job = self.feed.job
         if job is not None:
             self.log_view.replicas_seen = [SERVICE[:3], *(r.id for r in job.replicas)]
-            self.log_view.paint.start = job.start_time or job.create_time
+            self.log_view.set_start(job.start_time or job.create_time)
         self.log_view.tick()
         self._say()
 

@@ -19,6 +19,7 @@ from tui.domain.states import JobState
 from tui.domain.text import plain
 from tui.screens.job_pane import JobPane, Scroll
 from tui.store.job_feed import Changed
+from tui.store.log.filters import LineFilter
 from tui.widgets.log_render import line_text, short_replica
 from tui.widgets.notice import Notice
 from tui.widgets.state import bar, glyphs, state_content, wants_ascii
@@ -137,14 +138,9 @@ class OverviewPane(JobPane):
     def _last_lines(self, replica: Replica | None) -> list[LogEntry]:
         if replica is None:
             return []
-        found: list[LogEntry] = []
-        buffer = self.feed.buffer
-        for line in reversed(buffer.slice(buffer.first, buffer.end)):
-            if isinstance(line, LogEntry) and line.replica == replica.id:
-                found.append(line)
-                if len(found) == LAST_LINES:
-                    break
-        return found[::-1]
+        view = self.feed.buffer.view(LineFilter(replicas=frozenset({replica.id}), gaps=False))
+        view.look_back(LAST_LINES)
+        return [line for line in view if isinstance(line, LogEntry)]
 
     def _lines(self, entries: Sequence[LogEntry]) -> list[Content]:
         width = max(20, self.size.width - 8)

@@ -16,7 +16,7 @@ from tui.domain.text import plain
 from tui.screens.job_pane import JobPane
 from tui.store.job_events import JobEvent
 from tui.store.job_feed import Changed, JobFeed
-from tui.store.log_buffer import Line
+from tui.store.log.lines import Line
 from tui.widgets.events_list import EventsList
 from tui.widgets.notice import Notice
 from tui.widgets.table import Table

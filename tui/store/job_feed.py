@@ -8,15 +8,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Flag, auto
+from pathlib import Path
 from typing import Any
 
 from tui.backends.base import BackendError, Capability, LogBatch, LogQuery, NotFound
-from tui.domain.entry import LogEntry, LogGap
+from tui.domain.entry import SERVICE, LogEntry, LogGap
 from tui.domain.job import Job
 from tui.domain.progress import Progress, StepSample, advance, step_sample
 from tui.session import Session
 from tui.store.job_events import JobEvents
-from tui.store.log_buffer import LogBuffer
+from tui.store.log.lines import Lines
+from tui.store.log.shelf import tidy
+from tui.store.log.store import LogStore
 from tui.store.series_store import SeriesStore
 
 TICK = 0.1
@@ -32,6 +35,8 @@ MOST_BACK_OFF = 30.0
 MOST_WAITING = 50_000
 """Lines that may wait for a tick before the tail is held back."""
 MOST_STEPS = 20_000
+RECALLED = 50_000
+"""Newest lines of an earlier console's log that events and progress are lifted from."""
 
 
 class Changed(Flag):
@@ -82,13 +87,16 @@ class JobFeed:
         session: Session,
         job_name: str,
         on_change: Callable[[Changed], None] = lambda _: None,
+        log_folder: Path | None = None,
     ) -> None:
+        """The log is kept in `log_folder`, or without one for as long as the feed lives."""
         self.session = session
         self.job_name = job_name
         self.job: Job | None = None
         self.gone = False
         """The job does not exist, or not any more."""
-        self.buffer = LogBuffer()
+        self._log_folder = log_folder
+        self.buffer = LogStore(log_folder, opened=False)
         self.events = JobEvents()
         self.series = SeriesStore()
         self.steps: dict[tuple[datetime, int], StepSample] = {}
@@ -140,6 +148,10 @@ class JobFeed:
 
     async def run(self) -> None:
         """Read until cancelled; failures of the service are kept and tried again, never raised."""
+        await asyncio.to_thread(self._open_log)
+        if len(self.buffer):
+            self.older_left = True
+            await self._recall()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._drain())
             group.create_task(self._repeat("job", self._read_job, 1.0 if self.local else 10.0))
@@ -154,6 +166,23 @@ class JobFeed:
             if can & Capability.METRICS:
                 every = 2.0 if self.local else 60.0
                 group.create_task(self._repeat("metrics", self._read_metrics, every))
+
+    def close(self) -> None:
+        """Let go of the log's files; nothing may be asked after it."""
+        self.buffer.close()
+
+    def _open_log(self) -> None:
+        self.buffer.open()
+        if self._log_folder is not None:
+            tidy(self._log_folder.parent)
+
+    async def _recall(self) -> None:
+        """Lift events and progress from the newest lines an earlier console kept."""
+        for _, lines in [*self.buffer.columns(self.buffer.end - RECALLED, self.buffer.end)]:
+            found = [lines.line(at) for at in range(len(lines)) if _tells(lines, at)]
+            self._lift([line for line in found if isinstance(line, LogEntry)], [])
+            await asyncio.sleep(0)
+        self._on_change(Changed.LOGS)
 
     async def _repeat(self, name: str, read: Callable[[], Awaitable[None]], every: float) -> None:
         """Call `read` until its source is done, later and later while it fails."""
@@ -254,12 +283,11 @@ class JobFeed:
     async def read_older(self) -> Older:
         """Read lines before the first one."""
         oldest = self.buffer.oldest
-        room = self.buffer.limit - len(self.buffer)
-        if oldest is None or not self.older_left or room <= 0:
+        if oldest is None or not self.older_left or self.buffer.full:
             return Older(0)
         query = LogQuery(self.job_name, until=oldest)
         before = len(self.buffer)
-        pages = self.session.backend.read_logs(query, newest_first=True, limit=min(OLDER, room))
+        pages = self.session.backend.read_logs(query, newest_first=True, limit=OLDER)
         try:
             async for batch in pages:
                 self._apply(batch.entries, batch.gaps)
@@ -294,15 +322,18 @@ class JobFeed:
             await asyncio.sleep(TICK)
 
     def _apply(self, entries: Sequence[LogEntry], gaps: Sequence[LogGap]) -> None:
-        if not self.buffer.append(entries, gaps):
-            return
-        changed = Changed.LOGS
+        if self.buffer.append(entries, gaps):
+            self._on_change(Changed.LOGS | self._lift(entries, gaps))
+
+    def _lift(self, entries: Sequence[LogEntry], gaps: Sequence[LogGap]) -> Changed:
+        """Events and progress out of lines."""
+        changed = Changed(0)
         if self.events.add(entries, gaps):
             changed |= Changed.EVENTS
         structured = [e for e in entries if e.json is not None and "vxtui" in e.json]
         if structured and self._learn(structured):
             changed |= Changed.STEPS
-        self._on_change(changed)
+        return changed
 
     # Training progress
 
@@ -354,6 +385,10 @@ class JobFeed:
         if job is not None and job.state.terminal:
             ended = job.end_time or now
             self.sources["metrics"].done = now - ended > overlap
+
+
+def _tells(lines: Lines, at: int) -> bool:
+    return at in lines.payloads or lines.replicas[at] == SERVICE
 
 
 def _settled(job: Job) -> bool:

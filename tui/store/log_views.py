@@ -5,15 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from time import perf_counter
+from types import EllipsisType
 
 from tui.domain.entry import LogEntry, Severity
-from tui.store.log_buffer import Line, LineFilter, LogBuffer, View
+from tui.store.log.filters import LineFilter
+from tui.store.log.lines import Line
+from tui.store.log.view import Source, View
+
+PIECE = 2_000
+"""Lines looked at between two looks at the clock."""
 
 
 class LogViews:
     """Keep `shown` anew after each change: a new filter makes a new view. `text` is what is searched."""
 
-    def __init__(self, buffer: LogBuffer, text: Callable[[LogEntry], str]) -> None:
+    def __init__(self, buffer: Source, text: Callable[[LogEntry], str]) -> None:
         self.buffer = buffer
         self.filter = LineFilter(text=text)
         self.pattern: re.Pattern[str] | None = None
@@ -32,17 +39,32 @@ class LogViews:
         """Not all lines have been searched yet."""
         return self._hits is not None and bool(self._hits.behind)
 
-    def catch_up(self, most: int) -> bool:
-        """Let each view look at up to `most` new lines; whether none is left."""
+    def catch_up(self, seconds: float) -> bool:
+        """Let each view look at lines that are new, for about this long; whether none is left."""
         views = [view for view in (self._lines, self._hits, self._errors) if view is not None]
-        return not [view for view in views if not view.catch_up(most)]
+        until = perf_counter() + seconds
+        while views:
+            views = [view for view in views if not view.catch_up(PIECE)]
+            if perf_counter() > until:
+                break
+        return not views
 
-    def set_filter(self, *, replicas: Iterable[str] | None = None, severity: Severity | None = None) -> bool:
-        """Pass these replicas (an empty one: all) from this severity on; whether that is something new."""
+    def set_filter(
+        self,
+        *,
+        replicas: Iterable[str] | None = None,
+        severity: Severity | None = None,
+        without: re.Pattern[str] | EllipsisType | None = ...,
+    ) -> bool:
+        """Pass these replicas (an empty one: all) from this severity on, but for what matches `without`.
+
+        What is not given stays as it is. Whether that is something new.
+        """
         new = replace(
             self.filter,
             replicas=self.filter.replicas if replicas is None else frozenset(replicas),
             severity=self.filter.severity if severity is None else severity,
+            without=self.filter.without if isinstance(without, EllipsisType) else without,
         )
         if new == self.filter:
             return False

@@ -13,7 +13,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from tui.domain.entry import LogEntry, LogGap, Severity
-from tui.store.log_buffer import Line
+from tui.store.log.lines import Line
 from tui.widgets.log_render import (
     HUES,
     LOOKS,
@@ -125,7 +125,7 @@ class LinePainter:
     ) -> Strip:
         """Row `row` of the line of this number on the colours of `base`."""
         held = self._painted.get(number)
-        if held is None or held[0] is not line:
+        if held is None:
             if len(self._painted) > REMEMBERED:
                 self._painted.clear()
             span = selection.get_span(number) if selection is not None else None

@@ -11,7 +11,7 @@ from typing import Any
 from tui.domain.entry import SERVICE, LogEntry, LogGap, Severity
 from tui.domain.figures import figure, pieces
 from tui.domain.text import plain
-from tui.store.log_buffer import Line
+from tui.store.log.lines import Line
 from tui.store.series_store import replica_order
 
 Part = tuple[str, str]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui.store.log_buffer import View
+from tui.store.log.view import View
 from tui.widgets.log_paint import LinePainter
 
 

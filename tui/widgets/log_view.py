@@ -1,7 +1,8 @@
 """The live log: any number of lines, of which only those in view are ever drawn.
 
-The widget shows a `View` of a `LogBuffer`. Positions are places in the view; what has to stay where it is
-while lines come, late ones too, is held by its line: the cursor, the mark and the top of a held view.
+The widget shows a `View` of a log (`LogStore`, or a file of text). Positions are places in the view; what
+has to stay where it is while lines come, late ones too, is held by its line: the cursor, the mark and the
+top of a held view.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from rich.cells import cell_len
 from rich.style import Style
 from textual import events
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
@@ -22,15 +24,18 @@ from textual.widget import Widget
 
 from tui.actions import bindings
 from tui.domain.entry import Severity
-from tui.store.log_buffer import Line, LogBuffer, View, line_key
+from tui.store.log.lines import Line, line_key
+from tui.store.log.view import Source, View
 from tui.store.log_views import LogViews
 from tui.widgets.log_paint import COMPONENTS, CSS, LinePainter
 from tui.widgets.log_render import TimeColumn, line_text, short_replica, whole_line
 from tui.widgets.log_rows import top_for, visible_rows
 from tui.widgets.state import wants_ascii
 
-AT_ONCE = 20_000
-"""Lines looked at in one go; a key pressed meanwhile waits for no more than that."""
+AT_ONCE = 0.008
+"""Seconds of looking at new lines in one go; a key pressed meanwhile waits for no more than that."""
+REMEMBERED = 1_000
+"""Drawn rows that are kept."""
 SIDE = 16
 """Cells of one step to the side."""
 
@@ -52,7 +57,7 @@ class LogView(ScrollView, can_focus=True):
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, LogView.Moved)
 
-    def __init__(self, buffer: LogBuffer, *, id: str | None = None) -> None:
+    def __init__(self, buffer: Source, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.buffer = buffer
         self.following = True
@@ -66,6 +71,9 @@ class LogView(ScrollView, can_focus=True):
         self._rows: list[tuple[int, int]] | None = None
         self._shown: Sequence[int] = ()
         self._extent = (0, 0)
+        self._first: tuple[int, int] = (-1, 0)
+        self._strips: dict[tuple[int, int, str], Strip] = {}
+        self._strips_of: object = None
         self._looks: dict[str, Style] = {}
         self.replicas_seen: Sequence[str] = ()
         """Names of the replicas that may write; the pane sets it."""
@@ -141,19 +149,25 @@ class LogView(ScrollView, can_focus=True):
 
     def _forget_gone(self) -> None:
         """Let go of lines that are not kept any more."""
-        oldest = self.buffer.slice(self.buffer.first, self.buffer.first + 1)
-        if not oldest:
+        buffer = self.buffer
+        if buffer.first == buffer.end or self._first == (buffer.first, buffer.revision):
             return
-        first = line_key(oldest[0])
+        self._first = (buffer.first, buffer.revision)
+        oldest = buffer[buffer.first]
+        first = line_key(oldest)
         for name in ("_cursor", "_mark", "_anchor"):
             held: Line | None = getattr(self, name)
             if held is not None and line_key(held) < first:
-                setattr(self, name, None if name == "_mark" else oldest[0])
+                setattr(self, name, None if name == "_mark" else oldest)
 
     def _repaint(self) -> None:
-        self.paint.forget()
+        self._forget_paint()
         self._rows = None
         self.refresh()
+
+    def _forget_paint(self) -> None:
+        self.paint.forget()
+        self._strips.clear()
 
     # Where things are
 
@@ -226,10 +240,9 @@ class LogView(ScrollView, can_focus=True):
     def follow(self) -> None:
         """Go to the end and stay there."""
         self.following, self._cursor, self._anchor = True, None, None
-        self.paint.forget()
+        self._repaint()
         self.tick()
         self._relayout()
-        self.refresh()
 
     def move_to(self, at: int) -> None:
         """Put the cursor on the line at this position and bring it into view."""
@@ -302,10 +315,9 @@ class LogView(ScrollView, can_focus=True):
         """Another width, other rows."""
         # The scroll bar covers the last column of the widget's own size.
         self.paint.width = self.scrollable_content_region.width
-        self.paint.forget()
+        self._repaint()
         self.tick()
         self._relayout()
-        self.refresh()
 
     # What is left out, what is found
 
@@ -329,7 +341,7 @@ class LogView(ScrollView, can_focus=True):
         at = None if self.following else self.cursor
         self.views.catch_up(AT_ONCE)
         self._anchor, self._shown = None, ()
-        self.paint.forget()
+        self._forget_paint()
         if at is not None:
             self._relayout()
             self.move_to(self.view.position(self.buffer.find(at)))
@@ -360,6 +372,12 @@ class LogView(ScrollView, can_focus=True):
 
     # How it looks
 
+    def set_start(self, moment: datetime | None) -> None:
+        """What times since the start are counted from."""
+        if moment != self.paint.start:
+            self.paint.start = moment
+            self._repaint()
+
     def toggle_wrap(self) -> None:
         """Long lines take several rows, or are cut at the edge."""
         self.paint.wrapped, self.paint.left = not self.paint.wrapped, 0
@@ -382,7 +400,7 @@ class LogView(ScrollView, can_focus=True):
         self._keep_place()
 
     def _keep_place(self) -> None:
-        self.paint.forget()
+        self._forget_paint()
         self._shown = ()
         self._relayout()
         self.refresh()
@@ -430,7 +448,7 @@ class LogView(ScrollView, can_focus=True):
         """A new theme."""
         super().notify_style_update()
         self._looks.clear()
-        self.paint.forget()
+        self._forget_paint()
 
     def _look(self, name: str) -> Style:
         if name not in self._looks:
@@ -443,23 +461,50 @@ class LogView(ScrollView, can_focus=True):
         return self._looks[name]
 
     def render_line(self, y: int) -> Strip:
-        rows = self._visible()
-        if y >= len(rows) or rows[y][0] >= len(self.view):
-            return Strip.blank(self.size.width, self._look("base"))
-        at, row = rows[y]
-        line, number = self.view[at], self.view.number(at)
-        return self.paint.row(line, number, row, self._base(line), self.text_selection)
+        """Row `y` of what is in sight, without the padding."""
+        return self._paint_rows(range(y, y + 1))[0]
 
-    def _base(self, line: Line) -> Style:
-        """Colours of a row: the cursor's, the marked range's, or none of its own."""
-        base = self._look("base")
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The rows of a region; those that were drawn before are taken as they are."""
+        pad = self.styles.padding.left
+        strips = self._paint_rows(crop.line_range)
+        if pad:
+            blank = Strip.blank(pad, self._look("base"))
+            strips = [Strip.join((blank, strip)) for strip in strips]
+        for line_filter in self.get_line_filters():
+            strips = [strip.apply_filter(line_filter, self.background_colors[1]) for strip in strips]
+        left, right = crop.column_span
+        if (left, right) != (0, pad + self.size.width):
+            strips = [strip.crop(left, right) for strip in strips]
+        return strips
+
+    def _paint_rows(self, wanted: Iterable[int]) -> list[Strip]:
+        rows, view, selection = self._visible(), self.view, self.text_selection
+        known = (self.buffer.revision, selection)
+        if known != self._strips_of or len(self._strips) > REMEMBERED:
+            self._forget_paint()
+            self._strips_of = known
+        looked, strips = self._lit(), []
+        for y in wanted:
+            if y >= len(rows) or rows[y][0] >= len(view):
+                strips.append(Strip.blank(self.size.width, self._look("base")))
+                continue
+            at, row = rows[y]
+            number = view.number(at)
+            look = looked(number)
+            strip = self._strips.get((number, row, look))
+            if strip is None:
+                base = self._look("base") + self._look(look) if look else self._look("base")
+                strip = self.paint.row(self.buffer[number], number, row, base, selection)
+                self._strips[number, row, look] = strip
+            strips.append(strip)
+        return strips
+
+    def _lit(self) -> Callable[[int], str]:
+        """Which look the row of a line has beside its own: the cursor's, the marked range's, or none."""
         if self.following or self._cursor is None:
-            return base
-        key = line_key(line)
-        if key == line_key(self._cursor):
-            return base + self._look("cursor")
-        if self._mark is not None:
-            low, high = sorted((line_key(self._mark), line_key(self._cursor)))
-            if low <= key <= high:
-                return base + self._look("marked")
-        return base
+            return lambda _: ""
+        cursor = self.buffer.find(self._cursor)
+        mark = cursor if self._mark is None else self.buffer.find(self._mark)
+        low, high = min(cursor, mark), max(cursor, mark)
+        return lambda number: "cursor" if number == cursor else "marked" if low <= number <= high else ""

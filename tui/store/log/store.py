@@ -82,14 +82,22 @@ class LogStore:
     """
 
     def __init__(
-        self, folder: Path | None = None, *, most_bytes: int = MOST_BYTES, piece: int = PIECE
+        self,
+        folder: Path | None = None,
+        *,
+        most_bytes: int = MOST_BYTES,
+        piece: int = PIECE,
+        opened: bool = True,
     ) -> None:
         self.problem = ""
         self.dropped = 0
         """Lines that are not kept any more, because newer ones took their place."""
+        self.revision = 0
+        """Another one when a number may mean another line than before: one came late."""
         self._most = most_bytes
         self._piece = piece
-        self._disk = Disk(folder, max(64 * 1024, most_bytes // 32))
+        self._folder = folder
+        self._disk = Disk(None, self._file_bytes)
         self._blocks: list[Block] = []
         self._starts: list[int] = []
         self._end = 0
@@ -97,7 +105,18 @@ class LogStore:
         self._read: OrderedDict[Place, Lines] = OrderedDict()
         self._views: WeakSet[View] = WeakSet()
         self._held_lines = self._held_blocks = 0
-        self._recover()
+        if opened:
+            self.open()
+
+    def open(self) -> None:
+        """Read what an earlier process left in the folder (blocking; with `opened=False`, call it once)."""
+        if self._folder is not None and self._disk.folder is None:
+            self._disk = Disk(self._folder, self._file_bytes)
+            self._recover()
+
+    @property
+    def _file_bytes(self) -> int:
+        return max(64 * 1024, self._most // 32)
 
     # Reading
 
@@ -224,6 +243,8 @@ class LogStore:
             self._put_at_end(lines.cut(new, len(lines)))
         if not added:
             return Appended(self._end)
+        if start < self._end - added:
+            self.revision += 1
         for view in self._views:
             view.forget_from(start)
         if self._held_lines > HELD or self._held_blocks > HELD_BLOCKS:
@@ -399,6 +420,7 @@ class LogStore:
         for cluster in clusters:
             blocks += self._restored(cluster)
         self._replace(0, 0, blocks)
+        self.revision += 1
 
     def _restored(self, cluster: Sequence[tuple[Note, Place]]) -> list[Block]:
         """The blocks of notes that overlap each other."""

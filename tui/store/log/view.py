@@ -13,6 +13,7 @@ from tui.store.log.lines import Line, Lines
 
 _CHUNK = 16
 """Numbers are kept in chunks of 2 to this power, so that each takes two bytes."""
+LOOK_BACK = 4_000
 _LOW = (1 << _CHUNK) - 1
 
 
@@ -20,10 +21,29 @@ class Source(Protocol):
     """What a view is of: `LogStore`, or a file of text."""
 
     @property
-    def first(self) -> int: ...
+    def first(self) -> int:
+        """Number of the first line that is kept."""
+        ...
+
     @property
-    def end(self) -> int: ...
+    def end(self) -> int:
+        """The number after the last line."""
+        ...
+
+    @property
+    def revision(self) -> int:
+        """Another one when a number may mean another line than before."""
+        ...
+
     def __getitem__(self, number: int) -> Line: ...
+    def find(self, line: Line) -> int:
+        """The number that this line has, or would have."""
+        ...
+
+    def view(self, filter: LineFilter | None = None) -> View:
+        """A view that stays true as lines come."""
+        ...
+
     def columns(self, start: int, stop: int) -> Iterable[tuple[int, Lines]]:
         """(number of the first line, columns) of each block with lines from `start` to before `stop`."""
         ...
@@ -64,6 +84,20 @@ class View:
                 self._add(number + at + low for at in self.filter.of(lines.cut(low, high)))
         self._scanned = stop
         return stop == source.end
+
+    def look_back(self, enough: int) -> None:
+        """Look from the last line back until `enough` lines pass; those before are left out for good."""
+        source, start = self.source, self.source.end
+        found: list[int] = []
+        while start > source.first and len(found) < enough:
+            stop, start = start, max(source.first, start - LOOK_BACK)
+            part = []
+            for number, lines in source.columns(start, stop):
+                low, high = max(0, start - number), min(len(lines), stop - number)
+                part += [number + at + low for at in self.filter.of(lines.cut(low, high))]
+            found = part + found
+        self._add(found[-enough:])
+        self._scanned = source.end
 
     def _add(self, numbers: Iterable[int]) -> None:
         chunks = self._chunks

@@ -1,0 +1,52 @@
+"""Where the logs of all jobs are kept on this machine, and how much of them."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import shutil
+import time
+from pathlib import Path
+
+MOST_BYTES = 2 * 1024**3
+"""Bytes of all jobs' logs together."""
+DAYS = 30
+"""Cloud Logging keeps them no longer either (vertex facts 5.3)."""
+
+
+def log_folder(state_dir: Path, context: str, job_name: str) -> Path:
+    """The folder of one job's log."""
+    digest = hashlib.sha256(f"{context}\0{job_name}".encode()).hexdigest()[:12]
+    job = job_name.rpartition("/")[2] or "job"
+    return state_dir / "job-logs" / f"{''.join(c if c.isalnum() else '-' for c in job)[:40]}-{digest}"
+
+
+def tidy(logs: Path, *, most_bytes: int = MOST_BYTES, days: int = DAYS) -> list[Path]:
+    """Delete logs nobody has looked at for `days`, and the oldest while there is too much (blocking).
+
+    Returns what was deleted; a log that is open stays.
+    """
+    folders = []
+    for folder in logs.glob("*"):
+        with contextlib.suppress(OSError):
+            sizes = [(path.stat().st_mtime, path.stat().st_size) for path in folder.iterdir()]
+            newest = max((changed for changed, _ in sizes), default=folder.stat().st_mtime)
+            folders.append((newest, sum(size for _, size in sizes), folder))
+    gone, kept, now = [], 0, time.time()
+    for newest, size, folder in sorted(folders, reverse=True):
+        kept += size
+        if (kept > most_bytes or now - newest > days * 86_400) and _free(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+            gone.append(folder)
+    return gone
+
+
+def _free(folder: Path) -> bool:
+    """No console has it open."""
+    try:
+        with (folder / "lock").open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
