@@ -1,0 +1,225 @@
+"""Any file of text as a log: only the counts of its lines are kept, what is shown is read.
+
+The file may grow; `read_on` looks at what is new. A line's number stands where its time would be, so that
+its key is its number. Lines that are JSON objects are read as such; the severity of the others is what
+their words tell of.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from array import array
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import accumulate
+from pathlib import Path
+from time import perf_counter
+from weakref import WeakSet
+
+from tui.domain.entry import Severity
+from tui.store.log.filters import LineFilter
+from tui.store.log.lines import Line, Lines, line_key
+from tui.store.log.view import View
+
+BLOCK = 128 * 1024
+CHUNK = 8
+"""Blocks read at once."""
+REMEMBERED = 16
+_WORDS = {
+    "WARN": 4, "WARNING": 4, "Warning": 4,
+    "ERROR": 5, "Error": 5, "error:": 5, "Traceback": 5, "Exception": 5,
+    "CRITICAL": 6, "FATAL": 6, "panic:": 6,
+}  # fmt: skip
+"""Words that tell of a severity, by 100."""
+
+
+class TextFile:
+    """See the module. Raises OSError for a file that can't be opened or is a folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        os.pread(self._fd, 1, 0)
+        self.dropped = 0
+        self.full = True
+        self.problem = ""
+        self.revision = 0
+        self._size = 0
+        """Bytes that have been looked at."""
+        self._starts: array[int] = array("Q", [0])
+        """Lines that begin before each block, and before the end of what has been looked at."""
+        self._open_end = False
+        """The last line has no end yet: it may grow."""
+        self._read: OrderedDict[int, Lines] = OrderedDict()
+        self._views: WeakSet[View] = WeakSet()
+
+    # Reading on
+
+    def read_on(self, seconds: float) -> bool:
+        """Count lines that are new for about this long; whether none is left. Raises OSError."""
+        until = perf_counter() + seconds
+        size = os.fstat(self._fd).st_size
+        if size < self._size:
+            self._begin_again()
+        while self._size < size:
+            self._count(size)
+            if perf_counter() > until:
+                break
+        return self._size >= size
+
+    def _begin_again(self) -> None:
+        """The file was cut: it is another one now."""
+        self._size, self._starts, self._open_end = 0, array("Q", [0]), False
+        self._changed(0)
+
+    def _changed(self, number: int) -> None:
+        self.revision += 1
+        self._read.clear()
+        for view in self._views:
+            view.forget_from(number)
+
+    def _count(self, size: int) -> None:
+        """Look at the next blocks, up to `size`."""
+        before, old_end = self._size, self.end
+        # A block that was not whole is counted anew.
+        at = before - before % BLOCK
+        if before % BLOCK:
+            self._starts.pop()
+        # A line begins in the block that the byte before it is before: so the window is a byte early.
+        data = os.pread(self._fd, min(CHUNK * BLOCK, size - at) + (at > 0), max(0, at - 1))
+        end = at + len(data) - (at > 0)
+        shift = int(at > 0)
+        for begin in range(at, end, BLOCK):
+            low, high = begin - at + shift, min(begin + BLOCK, end) - at + shift
+            begun = data.count(b"\n", max(0, low - 1), high - 1) + (begin == 0)
+            self._starts.append(self._starts[-1] + begun)
+        self._read.pop(at // BLOCK, None)
+        if self._open_end and end > before:
+            # Its last line has grown.
+            self._changed(max(0, old_end - 1))
+        self._size = end
+        self._open_end = not data.endswith(b"\n")
+
+    # What a view asks
+
+    def __len__(self) -> int:
+        return self.end
+
+    @property
+    def first(self) -> int:
+        """Number of the first line."""
+        return 0
+
+    @property
+    def end(self) -> int:
+        """The number after the last line."""
+        return self._starts[-1]
+
+    @property
+    def newest(self) -> datetime | None:
+        """A file's lines have no times of their own."""
+        return None
+
+    def columns(self, start: int, stop: int) -> Iterator[tuple[int, Lines]]:
+        """(number of the first line, columns) of each block with lines from `start` up to before `stop`."""
+        at = max(0, bisect_right(self._starts, start) - 1)
+        while at < len(self._starts) - 1 and self._starts[at] < stop:
+            lines = self._block(at)
+            if len(lines):
+                yield self._starts[at], lines
+            at += 1
+
+    def _block(self, at: int) -> Lines:
+        """The lines that begin in a block."""
+        found = self._read.get(at)
+        if found is None:
+            found = self._read[at] = self._lines(at)
+            if len(self._read) > REMEMBERED:
+                self._read.popitem(last=False)
+        else:
+            self._read.move_to_end(at)
+        return found
+
+    def _lines(self, at: int) -> Lines:
+        count = self._starts[at + 1] - self._starts[at]
+        begin = at * BLOCK
+        shift = int(begin > 0)
+        data = os.pread(self._fd, BLOCK + shift, begin - shift)
+        # What is before the first line that begins here belongs to the block before.
+        low = 0 if begin == 0 else data.find(b"\n", 0, BLOCK) + 1
+        parts, more = [data[low:]], begin - shift + len(data)
+        while count and parts[-1] and not parts[-1].endswith(b"\n") and more < self._size:
+            rest = os.pread(self._fd, BLOCK, more)
+            cut = rest.find(b"\n")
+            parts.append(rest if cut < 0 else rest[: cut + 1])
+            more += len(rest)
+        text = b"".join(parts).decode(errors="replace")
+        texts = [line.removesuffix("\r") for line in text.split("\n")[:count]]
+        return _as_lines(self._starts[at], texts)
+
+    def __getitem__(self, number: int) -> Line:
+        """The line of that number. Raises IndexError for one that is not there."""
+        if not 0 <= number < self.end:
+            raise IndexError(f"there is no line {number}; there are {self.end}")
+        begin, lines = next(iter(self.columns(number, number + 1)))
+        return lines.line(number - begin)
+
+    def find(self, line: Line) -> int:
+        """The number of a line of this file."""
+        return line_key(line)[0] // 1000
+
+    def view(self, filter: LineFilter | None = None) -> View:
+        """A view that stays true as the file grows; let go of it to end it."""
+        made = View(self, filter or LineFilter())
+        self._views.add(made)
+        return made
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._fd)
+
+
+def _as_lines(first: int, texts: list[str]) -> Lines:
+    """Lines of a file by columns; `first` is the number of the first one."""
+    count = len(texts)
+    codes = _severities(texts)
+    payloads = {}
+    for at, text in enumerate(texts):
+        if text[:1] == "{" and (said := _object(text)) is not None:
+            payloads[at] = text
+            word = str(said.get("severity") or said.get("level") or "default")
+            try:
+                codes[at] = Severity.parse(word) // 100
+            except ValueError:
+                codes[at] = 0
+    none = [""] * count
+    return Lines(range(first * 1000, (first + count) * 1000, 1000), none, none, bytes(codes), texts, payloads)
+
+
+def _object(text: str) -> dict[str, object] | None:
+    try:
+        said = json.loads(text)
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) else None
+
+
+def _severities(texts: Sequence[str]) -> bytearray:
+    """The severity that each line's words tell of, by 100."""
+    codes = bytearray(len(texts))
+    whole = "\n".join(texts)
+    ends: list[int] = []
+    for word, code in _WORDS.items():
+        found = whole.find(word)
+        while found >= 0:
+            ends = ends or list(accumulate(len(text) + 1 for text in texts))
+            at = bisect_right(ends, found)
+            inside = found and whole[found - 1].isalpha()
+            after = whole[found + len(word) : found + len(word) + 1].isalpha()
+            if not after and (not inside or word in {"Exception", "Error"}):
+                codes[at] = max(codes[at], code)
+            found = whole.find(word, found + len(word) if after or inside else ends[at])
+    return codes
