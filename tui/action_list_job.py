@@ -66,6 +66,7 @@ _LOGS = (
     _act("logs.copy", "y", "copy", "Copy the line, or the marked range", footer=True),
     _act("logs.save", "ctrl+s", "save", "Save what is shown to a file", footer=True),
     _act("logs.older", "u", "older", "Read older lines"),
+    _act("file.back", "escape", "leave", "Give up the mark or the search, then leave", "back", footer=True),
     _move("logview.down", "j,down", "next line", "down"),
     _move("logview.up", "k,up", "previous line", "up"),
     _move("logview.top", "g,home", "first line", "top"),

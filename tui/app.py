@@ -46,14 +46,13 @@ from tui.store.link import Link, LinkState, broken
 from tui.store.profiles import ProfileEntry
 from tui.store.snapshot import Snapshot, SnapshotFile
 from tui.themes import load_themes
-from tui.widgets.clipboard import copy_sequences
-from tui.widgets.ordered_keys import OrderedKeysApp
+from tui.widgets.clipboard_app import ClipboardApp
 
 LOG = logging.getLogger("vxtui")
 DEFAULT_THEME = "vxtui-dark"
 
 
-class VxtuiApp(OrderedKeysApp[int]):
+class VxtuiApp(ClipboardApp):
     """One context at a time. Screens read `store` and `link` and are told by signals when they differ."""
 
     TITLE = "vxtui"
@@ -371,22 +370,6 @@ class VxtuiApp(OrderedKeysApp[int]):
             self.connect()
         if self.frame is not None:
             self.frame.refresh_here()
-
-    def send_copy(self, text: str, what: str) -> None:
-        """Copy, and say that it was sent: whether it arrived, no program can know."""
-        if copy_sequences(text):
-            self.copy_to_clipboard(text)
-            self.notify(f"Sent {what} to the terminal's clipboard", markup=False)
-        else:
-            self.notify(f"{what} is too long for the terminal's clipboard", severity="warning", markup=False)
-
-    def copy_to_clipboard(self, text: str) -> None:
-        """As Textual's own, and through tmux too."""
-        super().copy_to_clipboard(text)
-        wrapped = copy_sequences(text, bare=False)
-        # Textual has no public way to write a control sequence.
-        if wrapped and self._driver is not None:
-            self._driver.write(wrapped)
 
 
 def _open(context: Context, settings: Settings) -> Backend:

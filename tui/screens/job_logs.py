@@ -21,7 +21,8 @@ from tui.screens.message import MessageScreen
 from tui.screens.pick import PickScreen
 from tui.screens.prompt import PromptScreen
 from tui.screens.work import background
-from tui.store.job_feed import Changed, JobFeed
+from tui.store.file_feed import LogFeed
+from tui.store.job_feed import Changed
 from tui.store.log.lines import Line
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.log_render import entry_details, short_replica
@@ -46,8 +47,9 @@ class LogsPane(JobPane):
     }
     """
 
-    def __init__(self, feed: JobFeed) -> None:
+    def __init__(self, feed: LogFeed) -> None:
         super().__init__(feed)
+        self.source: LogFeed = feed
         self.log_view = LogView(feed.buffer)
         self._status = Content("")
 
@@ -63,7 +65,7 @@ class LogsPane(JobPane):
     # What is shown
 
     def show(self, changed: Changed) -> None:
-        job = self.feed.job
+        job = self.source.job
         if job is not None:
             self.log_view.replicas_seen = [SERVICE[:3], *(r.id for r in job.replicas)]
             self.log_view.set_start(job.start_time or job.create_time)
@@ -89,16 +91,16 @@ class LogsPane(JobPane):
             self.query_one("#log-status", Static).update(glyphs(line, self), layout=False)
 
     def _notice(self) -> None:
-        notice, view, source = self.query_one(Notice), self.log_view, self.feed.sources["logs"]
+        notice, view, source = self.query_one(Notice), self.log_view, self.source.sources["logs"]
         empty = not len(view.view)
         view.display = not empty
         if source.error is not None:
-            since = age(self.feed.session.clock() - (source.failing_since or self.feed.session.clock()))
+            since = age(self.source.now() - (source.failing_since or self.source.now()))
             words = f"The log can't be read for {since}; trying again"
             notice.tell(words, source.error.message, source.error.fix, bad=True, alone=empty)
         elif not empty:
             notice.hide()
-        elif len(self.feed.buffer):
+        elif len(self.source.buffer):
             notice.tell("No line passes.", self._shown().plain, "esc shows all lines")
         elif source.done:
             notice.tell("This job has written nothing.", "", "")
@@ -129,7 +131,7 @@ class LogsPane(JobPane):
 
     def _place(self) -> Content:
         """Following or held, and how many lines there are."""
-        view, feed = self.log_view, self.feed
+        view, feed = self.log_view, self.source
         total = len(view.view)
         parts: list[Content | str | tuple[str, str]] = []
         if feed.buffer.dropped:
@@ -154,7 +156,7 @@ class LogsPane(JobPane):
             return "Nothing is searched; / starts."
         if found.id in {"logs.whole", "logs.mark", "logs.copy", "logs.save"} and not len(self.log_view.view):
             return "No line is shown."
-        if found.id == "logs.older" and not self.feed.older_left:
+        if found.id == "logs.older" and not self.source.older_left:
             return "There are no older lines."
         return None
 
@@ -188,10 +190,10 @@ class LogsPane(JobPane):
 
     def action_replica(self) -> None:
         """Choose whose lines are shown."""
-        job = self.feed.job
+        job = self.source.job
         names = [r.id for r in job.replicas] if job else []
         options = [("", Content("all replicas"))]
-        options += [(name, Content.assemble((name, "bold"), f"  {_role(self.feed, name)}")) for name in names]
+        options += [(name, Content.assemble((name, "bold"), f"  {_role(self.source, name)}")) for name in names]
         options.append((SERVICE, Content.assemble((SERVICE, "bold"), "  the platform's own words")))
         chosen = next(iter(self.log_view.views.filter.replicas), "")
 
@@ -210,7 +212,7 @@ class LogsPane(JobPane):
         """Show the log around a line, or around its moment."""
         view = self.log_view
         view.tick()
-        view.move_to(view.view.position(self.feed.buffer.find(line)))
+        view.move_to(view.view.position(self.source.buffer.find(line)))
 
     def action_severity(self) -> None:
         """The next threshold."""
@@ -308,7 +310,7 @@ class LogsPane(JobPane):
         """Read older lines."""
 
         async def read() -> None:
-            older = await self.feed.read_older()
+            older = await self.source.read_older()
             if older.problem:
                 words = plain(f"Older lines can't be read: {older.problem}")
                 self.notify(words, severity="error", markup=False)
@@ -324,7 +326,7 @@ class LogsPane(JobPane):
         """Save what is shown to a file."""
         view = self.log_view
         lines = list(view.view)
-        job = self.feed.job
+        job = self.source.job
         stem = re.sub(r"[^\w.-]+", "-", job.display_name if job else "job").strip("-") or "job"
         chosen = "-".join(sorted(view.views.filter.replicas))
         name = f"{stem}{'-' + chosen if chosen else ''}.log"
@@ -360,7 +362,7 @@ def compile_search(text: str) -> re.Pattern[str] | None:
     return re.compile(text, 0 if text != text.lower() else re.IGNORECASE)
 
 
-def _role(feed: JobFeed, name: str) -> str:
+def _role(feed: LogFeed, name: str) -> str:
     job = feed.job
     return next((r.role for r in job.replicas if r.id == name), "") if job else ""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.containers import VerticalGroup, VerticalScroll
 from textual.content import Content
@@ -39,9 +39,10 @@ class JobPane(VerticalGroup):
     JobPane { height: 1fr; }
     """
 
-    def __init__(self, feed: JobFeed) -> None:
+    def __init__(self, feed: Any) -> None:
+        """`feed` is the job's, or for a log alone any `LogFeed`."""
         super().__init__(id=f"pane-{type(self).TITLE.lower()}")
-        self.feed = feed
+        self.feed: JobFeed = feed
 
     @property
     def console(self) -> VxtuiApp:

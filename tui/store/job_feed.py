@@ -133,6 +133,10 @@ class JobFeed:
         """The most telling source that can't be read now."""
         return next((s for s in self.sources.values() if s.error is not None), None)
 
+    def now(self) -> datetime:
+        """The session's time."""
+        return self.session.clock()
+
     def samples(self) -> list[StepSample]:
         """Reported steps, the oldest first."""
         return [self.steps[key] for key in sorted(self.steps)]

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import click
 
 from tui.backends.base import Backend, LogBatch, LogQuery
 from tui.domain.entry import LogEntry, Severity
 from tui.domain.text import plain
+from tui.store.log.filters import LineFilter
+from tui.store.log.text_file import TextFile
 from tui.verbs.output import SCHEMA, note, out, when
 from tui.verbs.run import Failure, Run, find_job, verb
 
@@ -22,7 +26,14 @@ _MARKS = {Severity.WARNING: "!", Severity.ERROR: "▲", Severity.CRITICAL: "▲"
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", required=False)
+@click.option(
+    "--file",
+    "path",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Show this file instead of a job's log: on the screen, or without a terminal as text.",
+)
 @click.option(
     "--replica", "-r", "replicas", multiple=True, metavar="R", help="Only this one, e.g. workerpool1-0."
 )
@@ -35,13 +46,14 @@ _MARKS = {Severity.WARNING: "!", Severity.ERROR: "▲", Severity.CRITICAL: "▲"
 @verb
 async def logs(  # noqa: PLR0917 - one for each option
     run: Run,
-    job: str,
+    job: str | None,
+    path: Path | None,
     replicas: tuple[str, ...],
     follow: bool,
     since: str | None,
     severity: str,
     grep: str | None,
-) -> None:
+) -> int | None:
     """Print the log of JOB, all replicas merged in time order."""
     wanted = _pattern(grep)
     try:
@@ -49,6 +61,11 @@ async def logs(  # noqa: PLR0917 - one for each option
     except ValueError as error:
         raise Failure(f"--severity: {error}.") from error
     begin = parse_since(since, datetime.now(UTC)) if since else None
+    if (job is None) == (path is None):
+        raise click.UsageError("Name a JOB, or a file with --file PATH.")
+    if path is not None:
+        return await _show_file(run, path, LineFilter(severity=least, pattern=wanted))
+    assert job is not None
     async with run.backend() as backend:
         found = await find_job(backend, job)
         known = [r.id for r in found.replicas]
@@ -63,6 +80,33 @@ async def logs(  # noqa: PLR0917 - one for each option
                 if wanted is None or wanted.search(entry.message):
                     out(_json(entry) if run.json else _line(entry))
             sys.stdout.flush()
+    return None
+
+
+async def _show_file(run: Run, path: Path, wanted: LineFilter) -> int:
+    """The screen with a file in it, or with `--json` or without a terminal its lines."""
+    try:
+        if not run.json and sys.stdout.isatty() and sys.stdin.isatty():
+            from tui.file_viewer import view_file
+
+            return await view_file(path, run.settings)
+        file = TextFile(path)
+    except OSError as error:
+        raise Failure(f"--file {path}: {error.strerror or error}.") from error
+    file.read_on(math.inf)
+    view = file.view(wanted)
+    view.catch_up()
+    for at in range(len(view)):
+        line = view[at]
+        if isinstance(line, LogEntry):
+            out(_file_json(line, view.number(at)) if run.json else plain(line.message))
+    return 0
+
+
+def _file_json(entry: LogEntry, number: int) -> str:
+    """One object a line: a file's lines have no time and no replica of their own."""
+    said = {"schema": SCHEMA, "line": number + 1, "severity": entry.severity.name, "message": entry.message}
+    return json.dumps(said | {"json": entry.json}, ensure_ascii=True)
 
 
 async def _batches(backend: Backend, query: LogQuery, follow: bool) -> AsyncIterator[LogBatch]:

@@ -111,7 +111,8 @@ class LogView(ScrollView, can_focus=True):
         if not self.is_mounted:
             return
         if not self.paused and not self.views.catch_up(AT_ONCE):
-            self.set_timer(0.01, self.tick)
+            # Behind the keys that wait by now.
+            self.set_timer(0.001, self.tick)
         self._widen()
         view = self.view
         extent = (len(view), view.number(0) if len(view) else 0)

@@ -1,0 +1,47 @@
+"""`vxtui logs --file`: the log view on a file that grows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from tests.ui.test_jobs_screen import until
+from tui.cli import cli
+from tui.config import Settings
+from tui.file_viewer import FileScreen, FileViewer
+from tui.store.log.text_file import TextFile
+
+
+async def test_a_file_is_shown_searched_and_read_on(tmp_path: Path) -> None:
+    path = tmp_path / "train[1].log"
+    path.write_text("".join(f"step {n}\n" for n in range(5000)) + "ERROR: rank 3 is gone\n")
+    file = TextFile(path)
+    app = FileViewer(file, Settings())
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = app.screen
+        assert isinstance(screen, FileScreen)
+        view = screen.pane.log_view
+        await until(pilot, lambda: len(view.view) == 5001, "the file is counted")
+        shown = [view.render_line(y).text for y in range(view.size.height)]
+        assert shown[-1].strip() == "✗ERROR: rank 3 is gone"
+        await pilot.press("e", "slash", *"step 4999", "enter")
+        await until(pilot, lambda: view.views.found(view.cursor) == (1, 1), "the match is found")
+        with path.open("a") as added:
+            added.write("late step 4999\n")
+        await until(pilot, lambda: (view.views.found(None) or (0, 0))[1] == 2, "and what is added")
+        await pilot.press("escape", "escape")
+    assert app.return_code == 0
+
+
+def test_without_a_terminal_its_lines_are_printed(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text('one\n\x1b[31mtwo\n{"severity": "ERROR", "message": "three"}\n')
+    told = CliRunner().invoke(cli, ["logs", "--file", str(path)])
+    assert told.exit_code == 0 and told.output.splitlines()[:2] == ["one", "two"]
+    told = CliRunner().invoke(cli, ["logs", "--file", str(path), "--severity", "error", "--json"])
+    assert '"line": 3, "severity": "ERROR"' in told.output and told.output.count("\n") == 1
+    told = CliRunner().invoke(cli, ["logs", "--file", str(tmp_path)])
+    assert told.exit_code == 2 and "Is a directory" in told.output
+    told = CliRunner().invoke(cli, ["logs", "--file", str(path), "job"])
+    assert told.exit_code == 2 or "Name a JOB" in str(told.exception or told.output)

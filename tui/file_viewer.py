@@ -1,0 +1,135 @@
+"""`vxtui logs --file`: the console's log view on any file, without a context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import ClassVar
+
+from textual import on
+from textual.content import Content
+from textual.screen import Screen
+from textual.widget import Widget
+
+from tui.actions import Action, bindings
+from tui.config import Settings
+from tui.console_io import NoTerminal, screen_only
+from tui.domain.text import plain
+from tui.places import config_dir, shipped
+from tui.screens.frame import FrameScreen
+from tui.screens.help import HelpScreen
+from tui.screens.job_logs import LogsPane
+from tui.screens.work import background
+from tui.store.file_feed import FileFeed
+from tui.store.job_feed import Changed
+from tui.store.log.text_file import TextFile
+from tui.themes import load_themes
+from tui.widgets.clipboard_app import ClipboardApp
+from tui.widgets.header_lines import Line
+from tui.widgets.log_render import TimeColumn
+from tui.widgets.log_view import LogView
+
+
+class FileScreen(FrameScreen):
+    """One file; it is read on while it grows."""
+
+    SCOPE = "file"
+    BINDINGS = bindings("logs", "file")
+
+    def __init__(self, file: TextFile) -> None:
+        super().__init__()
+        self.feed = FileFeed(file, self._changed)
+        self.pane = LogsPane(self.feed)
+        paint = self.pane.log_view.paint
+        # What a file's lines are dated with stands in their text.
+        paint.times, paint.show_replica = TimeColumn.NONE, False
+
+    def compose_body(self) -> Iterable[Widget]:
+        yield self.pane
+
+    def on_mount(self) -> None:
+        self.pane.log_view.focus()
+        background(self, self.feed.run, "file")
+
+    def _changed(self) -> None:
+        if self.is_attached:
+            self.pane.show(Changed.LOGS)
+
+    def top_line(self) -> Line:
+        return Content.assemble(("vxtui", "bold"), "  ", plain(str(self.feed.buffer.path))), Content("")
+
+    @on(LogView.Moved)
+    def _moved(self) -> None:
+        self.refresh_frame()
+
+    def scopes(self) -> tuple[str, ...]:
+        return (*self.pane.scopes(), "file", "app")
+
+    def target(self, scope: str) -> object:
+        return self.pane if scope in self.pane.scopes() else super().target(scope)
+
+    def why_not(self, found: Action) -> str | None:
+        reason = super().why_not(found)
+        if reason is None and found.scope == self.pane.SCOPE:
+            return self.pane.why_not(found)
+        return reason
+
+    def action_back(self) -> None:
+        """Give up what has been begun here, else leave."""
+        if not self.pane.back():
+            self.app.exit()
+
+
+class FileViewer(ClipboardApp):
+    """An app of one screen."""
+
+    TITLE = "vxtui"
+    CSS_PATH = "app.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    NOTIFICATION_TIMEOUT: ClassVar[float] = 6
+
+    def __init__(self, file: TextFile, settings: Settings) -> None:
+        super().__init__()
+        self.settings = settings
+        self.file = file
+        themes, _ = load_themes([shipped("themes"), config_dir() / "themes"])
+        for theme in themes:
+            self.register_theme(theme)
+
+    def get_default_screen(self) -> Screen[None]:
+        """The file."""
+        return FileScreen(self.file)
+
+    def on_mount(self) -> None:
+        """The user's colours and keys."""
+        if self.settings.theme in self.available_themes:
+            self.theme = self.settings.theme
+        elif "vxtui-dark" in self.available_themes:
+            self.theme = "vxtui-dark"
+        self.set_keymap(self.settings.keys)
+
+    def action_help(self) -> None:
+        """The keys that work here."""
+        screen = self.screen
+        if isinstance(screen, FrameScreen):
+            self.push_screen(HelpScreen(screen))
+
+
+async def view_file(path: Path, settings: Settings) -> int:
+    """Show a file until the viewer is left; the exit code.
+
+    Raises:
+        OSError: when it can't be read.
+        NoTerminal: without a terminal.
+    """
+    file = TextFile(path)
+    try:
+        with screen_only(None):
+            app = FileViewer(file, settings)
+            await app.run_async()
+        return app.return_code or 0
+    finally:
+        file.close()
+
+
+__all__ = ["NoTerminal", "view_file"]
