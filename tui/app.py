@@ -82,7 +82,11 @@ class VxtuiApp(ClipboardApp):
         snapshot: Snapshot | None = None,
         clock: Callable[[], datetime] = now,
     ) -> None:
+        # The driver is chosen where Textual's part begins.
+        self.output = settings.output
         super().__init__()
+        if settings.slow:
+            self.go_slow()
         self.settings = settings
         self.contexts = {c.name: c for c in contexts} | {context.name: context}
         self.read_only = read_only

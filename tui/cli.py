@@ -53,14 +53,28 @@ class Verbs(click.Group):
 @click.version_option(__version__, prog_name="vxtui")
 @click.option("--context", "context_name", metavar="NAME", help="Context to open; see `vxtui contexts`.")
 @click.option("--read-only", is_flag=True, help="Refuse every action that changes something.")
+@click.option("--slow", is_flag=True, help="For a slow line: few frames a second, no animations.")
+@click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII characters only.")
+@click.option("--output", type=click.Choice(["diff", "stock"]), help="Send what differs, or as Textual does.")
 @click.pass_context
-def cli(ctx: click.Context, context_name: str | None, read_only: bool) -> None:
+def cli(
+    ctx: click.Context,
+    *,
+    context_name: str | None,
+    read_only: bool,
+    slow: bool,
+    ascii_only: bool,
+    output: str | None,
+) -> None:
     """A terminal console for training clusters. Without a verb it opens the screen."""
     ctx.obj = {"context": context_name, "read_only": read_only}
     if ctx.invoked_subcommand is None:
         from tui.verbs.screen import screen
 
-        ctx.exit(screen(context_name or "", read_only=read_only))
+        code = screen(
+            context_name or "", read_only=read_only, slow=slow, ascii_only=ascii_only, output=output or ""
+        )
+        ctx.exit(code)
 
 
 def main() -> None:

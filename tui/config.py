@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -55,6 +55,12 @@ class Settings(BaseSettings):
 
     ascii: bool = False
     """Draw states and lines with ASCII characters only."""
+
+    slow: bool = False
+    """For a line known to be slow: few frames a second, no animations."""
+
+    output: Literal["diff", "stock"] = "diff"
+    """`diff` sends only what differs, as fast as the line takes it; `stock` leaves that to Textual."""
 
     keys: dict[str, str] = Field(default_factory=dict)
     """Action id → key, e.g. `job.cancel: x`. `?` shows the ids."""

@@ -6,10 +6,19 @@ from tui.config import SettingsError, choose_context, load_settings
 from tui.verbs.output import print_error
 
 
-def screen(context_name: str, *, read_only: bool) -> int:
-    """Open the console and stay until it is left; the exit code."""
+def screen(
+    context_name: str, *, read_only: bool, slow: bool = False, ascii_only: bool = False, output: str = ""
+) -> int:
+    """Open the console and stay until it is left; the exit code. What is given goes before the settings."""
     try:
         settings = load_settings()
+        settings = settings.model_copy(
+            update={
+                "slow": slow or settings.slow,
+                "ascii": ascii_only or settings.ascii,
+                "output": output or settings.output,
+            }
+        )
         context = choose_context(settings, context_name)
     except SettingsError as error:
         return print_error("INVALID_SETTINGS", str(error), "", 2, as_json=False)

@@ -14,10 +14,11 @@ from functools import partial
 from typing import TypeVar
 
 from textual import events, on
-from textual.app import App
 from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.timer import Timer
+
+from tui.display.app import DisplayApp
 
 Result = TypeVar("Result")
 PATIENCE = 1.0
@@ -38,7 +39,7 @@ class KeyDone(Message):
     target: MessagePump
 
 
-class OrderedKeysApp(App[Result]):
+class OrderedKeysApp(DisplayApp[Result]):
     """An app that deals with one key at a time."""
 
     def __init__(self) -> None:

@@ -1,0 +1,103 @@
+"""Screens painted by the display layer equal those that Textual paints, cell by cell, colours included."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from tests.ui.double import MemoryBackend, console, fleet, job
+from tests.ui.job_double import line
+from tests.ui.tee import Pair, both
+from tests.ui.test_job_screen import backend_of
+from tests.ui.test_job_screen import opened as job_opened
+from tests.ui.test_jobs_screen import opened, until
+from tui.config import Settings
+from tui.domain.entry import Severity
+from tui.screens.job import JobScreen
+
+KEYS = ["j", "k", "G", "g", "pagedown", "pageup", "down", "up", "enter", "escape", "space", "s", "1", "2",
+        "3", "4", "question_mark", "slash", "a", "e", "n", "N", "colon", "tab", "right_square_bracket",
+        "left_square_bracket", "w", "f", "left", "right", "home", "end", "t", "y", "ctrl+r"]  # fmt: skip
+CJK = "日本語のログ é 한국어 データ"
+
+
+def test_a_frame_is_seen() -> None:
+    """The comparison itself finds a wrong cell."""
+    pair = Pair()
+    for screen in (pair.stock, pair.ours):
+        screen.resize(2, 10)
+    pair.stock.draw("ab")
+    pair.ours.draw("aX")
+    with pytest.raises(AssertionError, match="1 cells differ"):
+        pair.compare("")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+@pytest.mark.parametrize("theme", ["vxtui-dark", "ansi-dark"])
+async def test_a_session_over_all_screens(tmp_path: Path, size: tuple[int, int], theme: str) -> None:
+    with both() as pair:
+        async with opened(MemoryBackend(fleet()), tmp_path, size=size, settings=Settings(theme=theme)) as (
+            _,
+            pilot,
+        ):
+            for key in ("j", "j", "space", "s", "slash", "l", "escape", "G", "question_mark", "escape",
+                        "2", "3", "4", "1", "colon", "q", "escape", "c", "n"):  # fmt: skip
+                await pilot.press(key)
+    assert pair.frames > 15 and not pair.foreign
+    # What goes to the terminal is a fraction of it.
+    assert pair.written[1] < 0.6 * pair.written[0]
+
+
+async def walk(pilot: Pilot[Any], seed: int, count: int) -> None:
+    chosen = random.Random(seed)
+    for _ in range(count):
+        await pilot.press(chosen.choice(KEYS))
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_random_keys(tmp_path: Path, seed: int) -> None:
+    with both() as pair:
+        app = console(MemoryBackend(fleet()), tmp_path)
+        async with app.run_test(size=(100, 30)) as pilot:
+            await walk(pilot, seed, 40)
+    assert pair.frames > 10 and not pair.foreign
+
+
+async def test_a_log_that_runs(tmp_path: Path) -> None:
+    backend = backend_of()
+    with both() as pair:
+        async with job_opened(backend, tmp_path, size=(120, 40)) as (screen, pilot):
+            await pilot.press("right_square_bracket", "right_square_bracket")
+            before = pair.frames
+            for n in range(20):
+                backend.say(
+                    line(
+                        500 + n,
+                        f"{n} {CJK[n % 9 :]} " + "x" * (n * 7 % 130),
+                        severity=Severity.ERROR if n % 5 == 0 else Severity.INFO,
+                    )
+                )
+                await until(pilot, lambda seen=pair.frames: pair.frames > seen, "a frame")
+                if n % 7 == 3:
+                    await pilot.press("k", "pageup", "G")
+            assert isinstance(screen, JobScreen) and pair.frames > before + 20
+    assert not pair.foreign
+
+
+async def test_resize_theme_and_suspend(tmp_path: Path) -> None:
+    with both() as pair:
+        async with opened(MemoryBackend([job(n, f"job-{n}") for n in range(60)]), tmp_path) as (app, pilot):
+            for width, height in ((80, 24), (200, 60), (81, 25)):
+                await pilot.resize_terminal(width, height)
+                await pilot.press("j", "G", "pageup")
+            app.theme = "textual-light"
+            await pilot.pause()
+            app.repaint_all()
+            await pilot.press("k")
+    # A frame that is still of the size before is left to Textual.
+    assert pair.foreign <= 3 and pair.frames > 10
+

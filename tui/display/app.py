@@ -1,0 +1,205 @@
+"""An app that sends only what differs, and no more frames than the line takes.
+
+Textual has no public place for either, so two of its private ones are overridden: `App._display`, which
+writes a frame, and `Screen._compositor_refresh`, which renders one. Whatever is not understood there goes
+Textual's own way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from rich.color import ColorSystem
+from textual import events
+from textual._ansi_sequences import SYNC_END, SYNC_START
+from textual._compositor import ChopsUpdate, LayoutUpdate
+from textual.app import App
+from textual.driver import Driver
+from textual.screen import Screen
+
+from tui.display.cells import NotUnderstood
+from tui.display.frame import frame_rows
+from tui.display.pace import Pace
+from tui.display.picture import Picture
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from tui.display.driver import ConsoleDriver
+    from tui.display.writer import LineWriter
+
+Output = Literal["diff", "stock"]
+SLOW_FRAMES = 4.0
+"""Frames a second of the preset for slow lines."""
+LOOK_AGAIN = 0.25
+Result = TypeVar("Result")
+
+
+class DisplayApp(App[Result]):
+    """`output` and `slow` are set before the app runs; `stock` output is Textual's own throughout."""
+
+    output: Output = "diff"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pace = Pace()
+        self._picture: Picture | None = None
+        self._painted_by: LineWriter | None = None
+        self._held: Screen[object] | None = None
+        self._look_again: asyncio.TimerHandle | None = None
+
+    def go_slow(self) -> None:
+        """Few frames a second and no animations, for a line known to be slow."""
+        self.pace.limit(SLOW_FRAMES)
+        self.animation_level = "none"
+
+    def get_driver_class(self) -> type[Driver]:
+        """Textual's driver for this platform, with our writer where it is the one for Linux."""
+        found = super().get_driver_class()
+        if found.__name__ == "LinuxDriver" and self.output == "diff":
+            from tui.display.driver import ConsoleDriver  # noqa: PLC0415 - not on other platforms
+
+            return ConsoleDriver
+        return found
+
+    def repaint_all(self) -> None:
+        """Forget what the terminal shows and paint it all anew."""
+        self._picture = None
+        self.screen.refresh()
+
+    # Frames
+
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        driver = self._console_driver()
+        if driver is None or self._batch_count or renderable is None:
+            super()._display(screen, renderable)
+            return
+        try:
+            if not isinstance(renderable, LayoutUpdate | ChopsUpdate):
+                raise NotUnderstood(type(renderable).__name__)
+            if self._painted_by is not driver.line:
+                # The terminal has been someone else's in between.
+                self._picture, self._painted_by = None, driver.line
+            text = self.paint(renderable)
+        except NotUnderstood:
+            self._picture = None
+            # Textual's own frames begin in the terminal's own colours.
+            driver.write("\x1b[m")
+            super()._display(screen, renderable)
+            return
+        if text:
+            self._send(text, driver)
+        self.post_display_hook()
+
+    def _console_driver(self) -> ConsoleDriver | None:
+        """The driver that frames of our own go to; `None` while there is none."""
+        driver = self._driver
+        if self.output != "diff" or driver is None or not self._running or self._closed or self.is_headless:
+            return None
+        return driver if getattr(driver, "line", None) is not None else None  # type: ignore[return-value]
+
+    def paint(self, update: LayoutUpdate | ChopsUpdate) -> str:
+        """The bytes that bring the terminal from what it shows to this update.
+
+        Raises:
+            NotUnderstood: see `frame_rows`.
+        """
+        width, height = self.size
+        if self._picture is None or (self._picture.width, self._picture.height) != (width, height):
+            self._picture = Picture(width, height, blank_keeps_colour=keeps_colour(os.environ))
+        wanted = frame_rows(update, self._picture, self.console._color_system or ColorSystem.TRUECOLOR)
+        cursor = self.screen.outer_size.clamp_offset(self.cursor_position)
+        self._previous_cursor_position = cursor
+        return self._picture.paint(wanted, (cursor.x, cursor.y))
+
+    def _send(self, text: str, driver: ConsoleDriver) -> None:
+        """One write for the whole frame, then what the pace wants to know."""
+        question = self.pace.sent(len(text))
+        if question:
+            driver.asked += 1
+        if self._sync_available:
+            text = f"{SYNC_START}{text}{SYNC_END}"
+        driver.write(text + question)
+
+    # Pace
+
+    async def on_event(self, event: events.Event) -> None:
+        """Keys make their frame urgent; after them the line may have to be looked at sooner."""
+        if isinstance(event, events.Key | events.MouseDown | events.Paste) and not event.is_forwarded:
+            self.pace.key()
+            self._try_held()
+        elif isinstance(event, events.Resize):
+            self._picture = None
+        await super().on_event(event)
+
+    def hold_frame(self, screen: Screen[object]) -> bool:
+        """Whether a frame must wait, before anything of it is rendered; it comes by itself afterwards."""
+        driver = self._console_driver()
+        if driver is None or driver.line is None or self._batch_count:
+            return False
+        self.pace.stalled(driver.line.rate, driver.line.stalled_at)
+        seconds = self.pace.wait(driver.line.behind)
+        if seconds <= 0:
+            self._held = None
+            return False
+        self._held = screen
+        self._again_in(seconds)
+        return True
+
+    def _again_in(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        at = loop.time() + min(seconds, LOOK_AGAIN)
+        if self._look_again is not None:
+            if self._look_again.when() <= at:
+                return
+            self._look_again.cancel()
+        self._look_again = loop.call_at(at, self._looked_again)
+
+    def _looked_again(self) -> None:
+        self._look_again = None
+        self._try_held()
+
+    def _try_held(self) -> None:
+        """Render the held frame if it may go, else look again later."""
+        screen = self._held
+        driver = self._console_driver()
+        if screen is None or driver is None or driver.line is None:
+            return
+        seconds = self.pace.wait(driver.line.behind)
+        if seconds > 0:
+            self._again_in(seconds)
+        else:
+            self._held = None
+            screen.call_next(screen._compositor_refresh)
+
+    def line_free(self) -> None:
+        """The writer has nothing left."""
+        self._try_held()
+
+    def line_answered(self) -> None:
+        """The terminal has answered a question."""
+        self.pace.answered()
+        self._try_held()
+
+
+def keeps_colour(environ: os._Environ[str] | dict[str, str]) -> bool:
+    """Whether erased cells take the background colour: not in GNU screen, which is told by its TERM."""
+    return not environ.get("TERM", "").startswith("screen") or "TMUX" in environ
+
+
+def _hold_frames() -> None:
+    """Let every screen ask before it renders: those of Textual itself, such as the palette, too."""
+    stock = Screen._compositor_refresh
+
+    def refresh(self: Screen[object]) -> None:
+        app = self.app
+        if isinstance(app, DisplayApp) and self is app.screen and app.hold_frame(self):
+            return
+        stock(self)
+
+    Screen._compositor_refresh = refresh  # type: ignore[method-assign, assignment]
+
+
+_hold_frames()

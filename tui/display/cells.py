@@ -1,0 +1,101 @@
+"""Strips as cells: what stands in each cell of a row, and how it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from rich.cells import split_graphemes
+from rich.color import ColorSystem
+from textual.strip import Strip
+
+Chars = list[str | None]
+"""One entry a cell. The second cell of a wide character holds "", a cell of unknown content None."""
+Looks = list[str]
+"""One entry a cell: the parameters of the SGR sequence that gives the cell its look."""
+
+
+class NotUnderstood(Exception):
+    """Something that has no place in cells: a control character, a link, a control segment."""
+
+
+def strip_cells(strips: Iterable[Strip], system: ColorSystem) -> tuple[Chars, Looks]:
+    """Content and look of each cell of strips that lie side by side.
+
+    Raises:
+        NotUnderstood: for what can't be said in cells; the caller then lets Textual paint it.
+    """
+    chars: Chars = []
+    looks: Looks = []
+    for strip in strips:
+        begin = len(chars)
+        for text, style, control in strip:
+            if control:
+                raise NotUnderstood("a control segment")
+            look = ""
+            if style is not None:
+                if style._link:
+                    raise NotUnderstood("a link")
+                look = style._ansi if style._ansi is not None else Strip.render_ansi(style, system)
+            if text.isascii():
+                if not text.isprintable():
+                    raise NotUnderstood("a control character")
+                chars.extend(text)
+                looks.extend([look] * len(text))
+            else:
+                found = graphemes(text)
+                if found and not found[0]:
+                    raise NotUnderstood("a mark without a character")
+                chars.extend(found)
+                looks.extend([look] * len(found))
+        if len(chars) - begin != strip.cell_length:
+            raise NotUnderstood("a strip that is not as wide as it says")
+    return chars, looks
+
+
+@lru_cache(maxsize=4096)
+def graphemes(text: str) -> tuple[str, ...]:
+    """The cells of a text: a wide character is followed by "", a mark of no width stands with its character.
+
+    Raises:
+        NotUnderstood: for a control character.
+    """
+    cells: list[str] = []
+    spans, _ = split_graphemes(text)
+    for start, end, width in spans:
+        part = text[start:end]
+        if any(_is_control(character) for character in part):
+            raise NotUnderstood("a control character")
+        if width:
+            cells.append(part)
+            cells.extend([""] * (width - 1))
+        elif cells:
+            at = len(cells) - 1
+            while at and not cells[at]:
+                at -= 1
+            cells[at] += part
+        else:
+            cells.append("")
+    return tuple(cells)
+
+
+def _is_control(character: str) -> bool:
+    code = ord(character)
+    return code < 0x20 or 0x7F <= code < 0xA0 or code in (0x2028, 0x2029)
+
+
+@lru_cache(maxsize=8192)
+def is_sure(cell: str) -> bool:
+    """Whether every terminal agrees on how many cells this takes.
+
+    After others the place on the line is not known: emoji, joined and marked characters are drawn one cell
+    or two wide, by terminal and font.
+    """
+    if len(cell) != 1:
+        return not cell
+    code = ord(cell)
+    return code < 0x300 or 0x2010 <= code < 0x2600 or 0x2800 <= code < 0x2900 or _is_plain_cjk(code)
+
+
+def _is_plain_cjk(code: int) -> bool:
+    return 0x3041 <= code <= 0x30FF or 0x4E00 <= code <= 0x9FFF or 0xAC00 <= code <= 0xD7A3

@@ -1,0 +1,56 @@
+"""Textual's Linux driver with a writer that tells how far it is behind."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any
+
+from textual import events
+from textual.drivers.linux_driver import LinuxDriver
+from textual.message import Message
+
+from tui.display.writer import LineWriter
+
+if TYPE_CHECKING:
+    from tui.display.app import DisplayApp
+
+LAST_ANSWER = 0.5
+"""Seconds to wait, before the terminal is handed back, for an answer that the shell would else be typed."""
+
+
+class ConsoleDriver(LinuxDriver):
+    """Writes through a `LineWriter`, and keeps the terminal's answers to our own questions to itself."""
+
+    _app: DisplayApp[Any]
+    line: LineWriter | None = None
+    asked = 0
+    """Questions sent to the terminal."""
+    answers = 0
+    """Answers that have come; counted by the thread that reads."""
+
+    @property
+    def _writer_thread(self) -> Any:
+        return self.line
+
+    @_writer_thread.setter
+    def _writer_thread(self, stock: Any) -> None:
+        # Textual makes its own thread where application mode starts; ours takes its place.
+        self.line = None if stock is None or self._file is None else LineWriter(self._file, self._on_free)
+
+    def _on_free(self) -> None:
+        self._loop.call_soon_threadsafe(self._app.line_free)
+
+    def process_message(self, message: Message) -> None:
+        if isinstance(message, events.CursorPosition):
+            self.answers += 1
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._app.line_answered)
+            return
+        super().process_message(message)
+
+    def stop_application_mode(self) -> None:
+        until = time.monotonic() + LAST_ANSWER
+        while 0 < self.answers < self.asked and time.monotonic() < until:
+            time.sleep(0.01)
+        super().stop_application_mode()

@@ -1,0 +1,183 @@
+"""When the next frame may go: not while the line is still busy with those before it.
+
+How busy it is has two sources. Most terminals answer when asked where their cursor is; the answer says that
+all before the question has arrived, whatever buffers lie between. Where none answers, the writes that had to
+wait tell the rate of the line, and what was sent since tells how much of it is still on its way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+ASK = "\x1b[6n"
+"""Asks the terminal where its cursor is."""
+ASK_AFTER = 1024
+"""Bytes that go unasked after."""
+FIRST_ANSWER = 0.15
+"""Seconds that frames wait for the very first answer, which tells whether there will be any."""
+NO_ANSWER = 10.0
+"""Seconds after which a terminal that never answered is not asked again."""
+LOST = 10.0
+"""Seconds after which an answer counts as lost."""
+QUEUE = 0.1
+"""Seconds a byte may wait on its way before that counts as a line that is behind."""
+LEAST_WINDOW, MOST_WINDOW = 2048, 262_144
+"""Bytes that may be on their way without an answer."""
+SHARE = 0.5
+"""Part of a slow line that frames may take which no key has asked for: the rest is for keys."""
+KEY_TAKES = 0.012
+"""Seconds a key has to change something before its frame goes."""
+KEY_LASTS = 0.5
+"""Seconds after which a key that changed nothing is forgotten."""
+ROOM = 8192
+"""Bytes that buffers between us and the line hold at least when a write had to wait."""
+FAST = 2_000_000
+"""Bytes a second from which a line is not slow."""
+GROW_AFTER, GROW = 10.0, 1.15
+"""After so many seconds without a wait the rate is taken to be that much higher."""
+SOON = 0.004
+
+
+@dataclass(slots=True)
+class _Question:
+    asked: float
+    bytes: int
+    frame: int
+
+
+class Pace:
+    """Decides by bytes and times alone; `clock` in seconds. Not thread-safe: the event loop's own."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, ask: bool = True) -> None:
+        self._clock = clock
+        self._ask = ask
+        self._questions: deque[_Question] = deque()
+        self._answered = False
+        self._unasked = 0
+        self._on_way = 0
+        self._window = 16_384
+        self._least_trip = float("inf")
+        self._rest_until = 0.0
+        self._key_at: float | None = None
+        self._rate: float | None = None
+        self._rate_at = 0.0
+        self._queued = 0.0
+        self._queued_at = 0.0
+        self._least_gap = 0.0
+        self._last_frame = float("-inf")
+
+    # What happens
+
+    def limit(self, frames_per_second: float) -> None:
+        """No more than so many frames a second, keys' frames apart."""
+        self._least_gap = 1 / frames_per_second
+
+    def key(self) -> None:
+        """A key was pressed: its frame goes before others."""
+        self._key_at = self._clock()
+
+    def sent(self, count: int) -> str:
+        """A frame of `count` bytes goes out; what to write after it (a question or nothing)."""
+        now = self._clock()
+        if self._key_at is not None and now - self._key_at >= KEY_TAKES:
+            self._key_at = None
+        self._last_frame = now
+        self._drain(now)
+        self._queued += count
+        if self._rate is not None and not self._answered:
+            self._rest_until = now + self._queued / self._rate / SHARE
+        self._unasked += count
+        self._on_way += count
+        if not self._ask or self._unasked < ASK_AFTER or self._gave_up(now):
+            return ""
+        self._questions.append(_Question(now, self._on_way, self._unasked))
+        self._unasked = 0
+        return ASK
+
+    def answered(self) -> None:
+        """The terminal answered the oldest question."""
+        if not self._questions:
+            return
+        now = self._clock()
+        question = self._questions.popleft()
+        self._answered = True
+        self._on_way -= question.bytes
+        for other in self._questions:
+            other.bytes -= question.bytes
+        trip = now - question.asked
+        self._least_trip = min(trip, self._least_trip * 1.01)
+        late = trip - self._least_trip
+        if late > QUEUE:
+            self._window = max(LEAST_WINDOW, min(self._window, question.bytes) // 2)
+            self._rest_until = now + late * (1 - SHARE) / SHARE
+        else:
+            self._window = min(MOST_WINDOW, self._window + self._window // 4)
+
+    def stalled(self, rate: float | None, at: float) -> None:
+        """What the writer has measured: the rate of the line, and when a write last had to wait."""
+        if rate is None or at <= self._rate_at:
+            return
+        now = self._clock()
+        self._rate, self._rate_at = rate, at
+        self._queued, self._queued_at = max(self._queued, float(ROOM)), now
+
+    # What follows
+
+    @property
+    def slow(self) -> bool:
+        """The line has been seen to be slow."""
+        return self._clock() < self._rest_until or self._rate is not None
+
+    def wait(self, behind: int) -> float:
+        """Seconds until the next frame may go, 0 for now. `behind`: bytes that have not left us yet.
+
+        While it depends on an event (the writer is free, an answer) it is the time to look again.
+        """
+        now = self._clock()
+        key = self._key_at is not None and now - self._key_at < KEY_LASTS
+        if key and self._key_at is not None and now - self._key_at < KEY_TAKES and self.slow:
+            return self._key_at + KEY_TAKES - now
+        line = self._line(now, behind)
+        if line > 0 or key:
+            return line
+        return max(0.0, self._rest_until - now, self._last_frame + self._least_gap - now)
+
+    def _line(self, now: float, behind: int) -> float:
+        """Seconds until the line is free."""
+        if behind > 0 and (self._rate is not None or behind > LEAST_WINDOW):
+            return 0.02
+        if self._answered:
+            if self._questions and now - self._questions[0].asked > LOST:
+                self._forget_questions()
+            busy = self._on_way - self._unasked
+            return 0.05 if self._questions and busy >= self._window else 0.0
+        self._drain(now)
+        if self._rate is None:
+            return max(0.0, self._questions[0].asked + FIRST_ANSWER - now) if self._questions else 0.0
+        return max(0.0, (self._queued - 512) / self._rate)
+
+    def _drain(self, now: float) -> None:
+        """Take off what the line has taken since, if it is as fast as it was."""
+        if self._rate is None:
+            self._queued, self._queued_at = 0.0, now
+            return
+        self._queued = max(0.0, self._queued - self._rate * (now - self._queued_at))
+        self._queued_at = now
+        if now - self._rate_at > GROW_AFTER:
+            self._rate, self._rate_at = self._rate * GROW, now
+            if self._rate > FAST:
+                self._rate = None
+
+    def _gave_up(self, now: float) -> bool:
+        if self._questions and not self._answered and now - self._questions[0].asked > NO_ANSWER:
+            self._ask = False
+            self._forget_questions()
+        return not self._ask or len(self._questions) > 64
+
+    def _forget_questions(self) -> None:
+        self._questions.clear()
+        self._on_way = self._unasked = 0
+        self._answered = False

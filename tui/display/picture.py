@@ -1,0 +1,221 @@
+"""What the terminal shows, as far as we know, and the bytes that make it show something else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tui.display.cells import Chars, Looks, is_sure
+from tui.display.looks import change, erasable, has_background
+from tui.display.moved import Move, find_move
+
+CLOSE = 4
+"""Unchanged cells between two changed ones that are written again rather than stepped over."""
+LONG_BLANK = 8
+"""Blanks in a row from which on erasing them takes fewer bytes than writing them."""
+
+
+@dataclass(slots=True)
+class Row:
+    """One row: what stands in each cell, and how it looks."""
+
+    chars: Chars
+    looks: Looks
+
+    def copy(self) -> Row:
+        return Row(self.chars.copy(), self.looks.copy())
+
+    def put(self, x: int, chars: Chars, looks: Looks) -> None:
+        """Write over the cells from `x` on. Half of a wide character that is left over becomes unknown."""
+        end = min(x + len(chars), len(self.chars))
+        room = end - x
+        if room <= 0:
+            return
+        if self.chars[x] == "" and x:
+            self.chars[x - 1] = None
+        if end < len(self.chars) and self.chars[end] == "":
+            self.chars[end] = None
+        self.chars[x:end] = chars[:room]
+        self.looks[x:end] = looks[:room]
+
+
+@dataclass(slots=True)
+class Pen:
+    """Where the terminal writes next and in which look; `None` where that is not known."""
+
+    out: list[str] = field(default_factory=list)
+    x: int | None = None
+    y: int | None = None
+    look: str | None = None
+
+    def go(self, x: int, y: int) -> None:
+        """Move to a cell, the shortest way."""
+        if self.y != y or self.y is None:
+            self.out.append(f"\x1b[{y + 1};{x + 1}H" if x else (f"\x1b[{y + 1}H" if y else "\x1b[H"))
+        elif self.x == x:
+            return
+        elif x == 0:
+            self.out.append("\r")
+        elif self.x is not None and x > self.x:
+            step = x - self.x
+            self.out.append("\x1b[C" if step == 1 else f"\x1b[{step}C")
+        else:
+            self.out.append(f"\x1b[{x + 1}G")
+        self.x, self.y = x, y
+
+    def wear(self, look: str) -> None:
+        """Take on a look."""
+        self.out.append(change(self.look, look))
+        self.look = look
+
+    def take(self) -> str:
+        """What has been written since the last time."""
+        text = "".join(self.out)
+        self.out.clear()
+        return text
+
+
+class Picture:
+    """The terminal's cells. `blank_keeps_colour`: erasing leaves the background set (terminfo's bce)."""
+
+    def __init__(self, width: int, height: int, *, blank_keeps_colour: bool = True) -> None:
+        self.width, self.height = width, height
+        self.rows = [self._unknown() for _ in range(height)]
+        self._keeps = blank_keeps_colour
+        self._pen = Pen()
+
+    def _unknown(self) -> Row:
+        return Row([None] * self.width, [""] * self.width)
+
+    def paint(self, wanted: Mapping[int, Row], cursor: tuple[int, int]) -> str:
+        """The bytes that change the rows of `wanted` (by their place) and put the cursor to (x, y).
+
+        Cells of a wanted row that are unknown stay as they are.
+        """
+        changed = {
+            y: row
+            for y, row in wanted.items()
+            if row.chars != self.rows[y].chars or row.looks != self.rows[y].looks
+        }
+        if not changed:
+            self._pen.go(*cursor)
+            return self._pen.take()
+        move = find_move([row.chars for row in self.rows], {y: row.chars for y, row in changed.items()})
+        if move is not None:
+            # Rows that did not change have to be put back where the move has carried them away.
+            for y in range(move.top, move.bottom + 1):
+                changed.setdefault(y, self.rows[y].copy())
+            self._move(move)
+        order: Iterable[int] = sorted(changed)
+        if move is not None:
+            # The pen stands on the row that has come free.
+            order = sorted(changed, key=lambda y: (y != self._pen.y, y))
+        for y in order:
+            self._write_row(y, changed[y])
+        if move is not None:
+            self._pen.out.append("\x1b[r")
+            # Setting the margins puts the cursor home, but not in every terminal.
+            self._pen.x = self._pen.y = None
+        self._pen.go(*cursor)
+        return self._pen.take()
+
+    def _move(self, move: Move) -> None:
+        """Let the terminal move rows: a line feed at the bottom margin, or its reverse at the top."""
+        pen, count = self._pen, abs(move.by)
+        pen.out.append(f"\x1b[{move.top + 1};{move.bottom + 1}r")
+        pen.x = pen.y = None
+        block = self.rows[move.top : move.bottom + 1]
+        fresh = [self._unknown() for _ in range(count)]
+        if move.by > 0:
+            pen.go(0, move.bottom)
+            pen.out.append("\n" * count)
+            block = block[count:] + fresh
+        else:
+            pen.go(0, move.top)
+            pen.out.append("\x1bM" * count)
+            block = fresh + block[:-count]
+        self.rows[move.top : move.bottom + 1] = block
+
+    def _write_row(self, y: int, row: Row) -> None:
+        shown = self.rows[y]
+        if row.chars == shown.chars and row.looks == shown.looks:
+            return
+        for start, end in _spans(shown, row):
+            self._write_span(y, row, start, end)
+        self.rows[y] = row
+
+    def _write_span(self, y: int, row: Row, start: int, end: int) -> None:
+        pen, at = self._pen, start
+        for text, stop, look in _runs(row, start, end):
+            blanks = self._blanks(text, look, row, stop)
+            pen.go(at, y)
+            pen.wear(look)
+            pen.out.append(text[: len(text) - blanks] if blanks else text)
+            if blanks:
+                pen.out.append("\x1b[K" if stop == self.width else f"\x1b[{blanks}X")
+            pen.x = stop - blanks
+            if pen.x >= self.width or not is_sure(_head(row.chars, pen.x - 1)):
+                # At the right edge the cursor stays on the last cell.
+                pen.x = None
+            at = stop
+
+    def _blanks(self, text: str, look: str, row: Row, stop: int) -> int:
+        """How many of the blanks at the end of `text` are better erased than written."""
+        count = len(text) - len(text.rstrip(" "))
+        least = 4 if stop == self.width else LONG_BLANK
+        if count < least or not erasable(look) or (not self._keeps and has_background(look)):
+            return 0
+        return count
+
+
+def _spans(shown: Row, row: Row) -> Iterator[tuple[int, int]]:
+    """The parts of a row, from and up to a cell, that have to be written."""
+    start = end = -1
+    old_chars, old_looks, chars, looks = shown.chars, shown.looks, row.chars, row.looks
+    width = len(chars)
+    for x in range(width):
+        if (chars[x] == old_chars[x] and looks[x] == old_looks[x]) or chars[x] is None:
+            continue
+        if start >= 0 and x - end <= CLOSE and None not in chars[end:x]:
+            end = x + 1
+            continue
+        if start >= 0:
+            yield _whole(row, start, end)
+        start, end = x, x + 1
+    if start >= 0:
+        yield _whole(row, start, end)
+
+
+def _whole(row: Row, start: int, end: int) -> tuple[int, int]:
+    """Widen a span to whole characters."""
+    while start and row.chars[start] == "":
+        start -= 1
+    while end < len(row.chars) and row.chars[end] == "":
+        end += 1
+    return start, end
+
+
+def _runs(row: Row, start: int, end: int) -> Iterator[tuple[str, int, str]]:
+    """Text in one look, the cell after it, and the look. A character of unsure width ends a run."""
+    cells = [cell or "" for cell in row.chars[start:end]]
+    looks = row.looks
+    sure = all(map(is_sure, set(cells)))
+    begin = start
+    while begin < end:
+        look, stop = looks[begin], begin + 1
+        while stop < end and looks[stop] == look and (sure or _joined(cells, stop - start)):
+            stop += 1
+        yield "".join(cells[begin - start : stop - start]), stop, look
+        begin = stop
+
+
+def _joined(cells: Sequence[str], at: int) -> bool:
+    """Whether the cell goes on where the one before it ends for sure."""
+    return not cells[at] or is_sure(_head(cells, at - 1))
+
+
+def _head(cells: Sequence[str | None], x: int) -> str:
+    """The character that the cell shows, or the second half of."""
+    while x > 0 and cells[x] == "":
+        x -= 1
+    return (cells[x] if x >= 0 else "") or ""
