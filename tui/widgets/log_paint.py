@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from rich.cells import cell_len, chop_cells, set_cell_size
@@ -30,7 +30,6 @@ from tui.widgets.log_render import (
 )
 
 _ASCII = str.maketrans({"▲": "!", "✗": "x", "‼": "X", "┄": "-"})
-REMEMBERED = 500
 COMPONENTS = {
     f"log--{look}" for look in (*LOOKS, *(f"hue{n}" for n in range(HUES)), "match", "cursor", "marked")
 }
@@ -84,7 +83,7 @@ class LinePainter:
         self.start: datetime | None = None
         """What the time column counts from when it shows offsets."""
         self.pattern: re.Pattern[str] | None = None
-        self._painted: dict[int, tuple[Line, list[Part], list[Part]]] = {}
+        self._painted: dict[int, tuple[list[Part], list[Part]]] = {}
         self._styles: dict[tuple[Style, str], Style] = {}
 
     def forget(self) -> None:
@@ -121,25 +120,44 @@ class LinePainter:
         return (chop_cells(text, self.room) or [""]) if self.wrapped else [text]
 
     def row(
-        self, line: Line, number: int, row: int, base: Style, selection: Selection | None = None
+        self,
+        line: Line,
+        number: int,
+        row: int,
+        base: Style,
+        *,
+        selection: Selection | None = None,
+        offsets: bool = False,
     ) -> Strip:
-        """Row `row` of the line of this number on the colours of `base`."""
+        """Row `row` of the line of this number on the colours of `base`.
+
+        With `offsets` each segment knows which character of the line it begins with: the mouse asks.
+        """
         held = self._painted.get(number)
         if held is None:
-            if len(self._painted) > REMEMBERED:
-                self._painted.clear()
             span = selection.get_span(number) if selection is not None else None
-            held = (line, self._prefix(line), self._message(line, span))
-            self._painted[number] = held
-        _, prefix, message = held
-        styled = [Segment(text, self._style(base, look)) for text, look in message]
-        strip, start = self._part(line, row, Strip(styled))
-        first = [Segment(text, self._style(base, look)) for text, look in prefix]
-        if row:
-            first = [Segment(" " * self.prefix, base)]
+            held = self._painted[number] = (self._prefix(line), self._message(line, span))
+        prefix, message = held
+        first = [Segment(" " * self.prefix, base)] if row else self._segments(prefix, base)
+        styled = self._segments(message, base)
+        wide = sum(cell_len(text) for text, _ in message)
+        if not offsets and not self.wrapped and not self.left and wide <= self.room:
+            last = [Segment(" " * (self.room - wide), base)] if wide < self.room else []
+            return Strip([*first, *styled, *last], self.prefix + self.room)
+        strip, start = self._part(line, row, Strip(styled, wide))
+        if offsets:
+            strip = strip.apply_offsets(start, number)
         left = self.width - self.prefix - strip.cell_length
         last = [Segment(" " * left, base)] if left > 0 else []
-        return Strip([*first, *strip.apply_offsets(start, number), *last], max(self.width, self.width - left))
+        return Strip([*first, *strip, *last], max(self.width, self.width - left))
+
+    def _segments(self, parts: Iterable[Part], base: Style) -> list[Segment]:
+        styles = self._styles
+        found = []
+        for text, look in parts:
+            style = styles.get((base, look))
+            found.append(Segment(text, self._style(base, look) if style is None else style))
+        return found
 
     def _part(self, line: Line, row: int, message: Strip) -> tuple[Strip, int]:
         """What of the message stands in this row, and the number of its first character."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from rich.cells import cell_len
+from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.geometry import Region, Size
@@ -72,6 +73,7 @@ class LogView(ScrollView, can_focus=True):
         self._shown: Sequence[int] = ()
         self._extent = (0, 0)
         self._first: tuple[int, int] = (-1, 0)
+        self._thumb: tuple[int, int, int] = (0, 0, 0)
         self._strips: dict[tuple[int, int, str], Strip] = {}
         self._strips_of: object = None
         self._looks: dict[str, Style] = {}
@@ -135,18 +137,28 @@ class LogView(ScrollView, can_focus=True):
         if size != self.virtual_size:
             # Without a layout of the whole screen: only the scroll bar depends on it.
             self.set_reactive(Widget.virtual_size, size)
-            self.vertical_scrollbar.window_virtual_size = size.height
-            self.vertical_scrollbar.window_size = self.size.height
         top = self._top()
         if self.following:
             self._go(self._bottom_top())
         elif self._anchor is not None:
             self._go(self.view.position(self.buffer.find(self._anchor)))
+        self._show_thumb()
         shown = self._numbers()
         if top != self._top() or shown != self._shown:
             self._shown = shown
-            self.refresh()
+            self.refresh(self.size.region)
         self.post_message(self.Moved(self))
+
+    def _show_thumb(self) -> None:
+        """Move the scroll bar's thumb, if it would be drawn elsewhere: drawing it is dear."""
+        height, lines, top = self.size.height, self.virtual_size.height, self.scroll_offset.y
+        size = max(1.0, height * height / lines) if lines > height else float(height)
+        start = (height - size) * top / (lines - height) if lines > height else 0.0
+        thumb = (int(start * 8), int(size * 8), height)
+        if thumb != self._thumb:
+            self._thumb = thumb
+            bar = self.vertical_scrollbar
+            bar.window_virtual_size, bar.window_size, bar.position = lines, height, top
 
     def _forget_gone(self) -> None:
         """Let go of lines that are not kept any more."""
@@ -201,8 +213,11 @@ class LogView(ScrollView, can_focus=True):
         self._rows = None
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        super().watch_scroll_y(old_value, new_value)
+        # Not the one of the class above: it draws the scroll bar anew for each line that comes.
         self._rows = None
+        self._show_thumb()
+        if round(old_value) != round(new_value):
+            self.refresh(self.size.region)
         if not self._moving and round(old_value) != round(new_value):
             # A pane that grows moves the end up by itself: who stands at the end goes on following.
             at_end = round(new_value) >= round(self.max_scroll_y)
@@ -462,44 +477,54 @@ class LogView(ScrollView, can_focus=True):
         return self._looks[name]
 
     def render_line(self, y: int) -> Strip:
-        """Row `y` of what is in sight, without the padding."""
-        return self._paint_rows(range(y, y + 1))[0]
+        """Row `y` of what is in sight, without the padding; its segments know their characters."""
+        return self._paint_rows(range(y, y + 1), offsets=True)[0]
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The rows of a region; those that were drawn before are taken as they are."""
-        pad = self.styles.padding.left
-        strips = self._paint_rows(crop.line_range)
-        if pad:
-            blank = Strip.blank(pad, self._look("base"))
-            strips = [Strip.join((blank, strip)) for strip in strips]
-        for line_filter in self.get_line_filters():
-            strips = [strip.apply_filter(line_filter, self.background_colors[1]) for strip in strips]
-        left, right = crop.column_span
-        if (left, right) != (0, pad + self.size.width):
-            strips = [strip.crop(left, right) for strip in strips]
-        return strips
-
-    def _paint_rows(self, wanted: Iterable[int]) -> list[Strip]:
-        rows, view, selection = self._visible(), self.view, self.text_selection
-        known = (self.buffer.revision, selection)
+        filters = self.get_line_filters()
+        known = (self.buffer.revision, self.text_selection, tuple(filters))
         if known != self._strips_of or len(self._strips) > REMEMBERED:
             self._forget_paint()
             self._strips_of = known
+        strips = self._paint_rows(crop.line_range)
+        left, right = crop.column_span
+        if (left, right) != (0, self.styles.padding.left + self.paint.width):
+            strips = [strip.crop(left, right) for strip in strips]
+        return strips
+
+    def _paint_rows(self, wanted: Iterable[int], *, offsets: bool = False) -> list[Strip]:
+        rows, view, selection = self._visible(), self.view, self.text_selection
         looked, strips = self._lit(), []
+        blank: Strip | None = None
         for y in wanted:
             if y >= len(rows) or rows[y][0] >= len(view):
-                strips.append(Strip.blank(self.size.width, self._look("base")))
+                if blank is None:
+                    blank = Strip.blank(self.size.width, self._look("base"))
+                    blank = blank if offsets else self._finished(blank)
+                strips.append(blank)
                 continue
             at, row = rows[y]
             number = view.number(at)
             look = looked(number)
-            strip = self._strips.get((number, row, look))
+            strip = None if offsets else self._strips.get((number, row, look))
             if strip is None:
                 base = self._look("base") + self._look(look) if look else self._look("base")
-                strip = self.paint.row(self.buffer[number], number, row, base, selection)
-                self._strips[number, row, look] = strip
+                line = self.buffer[number]
+                strip = self.paint.row(line, number, row, base, selection=selection, offsets=offsets)
+                if not offsets:
+                    strip = self._strips[number, row, look] = self._finished(strip)
             strips.append(strip)
         return strips
+
+    def _finished(self, strip: Strip) -> Strip:
+        """With the padding and in the colours that the terminal has."""
+        pad = self.styles.padding.left
+        if pad:
+            strip = Strip([Segment(" " * pad, self._look("base")), *strip], strip.cell_length + pad)
+        for line_filter in self.get_line_filters():
+            strip = strip.apply_filter(line_filter, self.background_colors[1])
+        return strip
 
     def _lit(self) -> Callable[[int], str]:
         """Which look the row of a line has beside its own: the cursor's, the marked range's, or none."""
