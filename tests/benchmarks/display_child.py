@@ -2,12 +2,13 @@
 
 `python -m tests.benchmarks.display_child KIND [RATE]`. KIND is `log` (our log view and display layer),
 `stock-log` (ours, Textual's output), `textual-log` (Textual's `Log`), `table` or `textual-table`; RATE is
-lines a second. Keys: `x` shows another word in the first line, `+` appends a line, `c` changes a cell,
+lines a second. Keys: `x` shows another word in the last line, `+` appends a line, `c` changes a cell,
 `q` ends.
 """
 
 from __future__ import annotations
 
+import random
 import sys
 
 from textual.app import ComposeResult
@@ -24,19 +25,22 @@ from tui.widgets.table import Column, Table
 TICKS = 20
 """Batches of lines a second."""
 START = 1_760_000_000_000_000_000
-TEXT = "loss 2.1161 grad 0.81 lr 2.7e-04 tokens per second 41873 mfu 0.43 data wait 0.4 ms step time 713 ms"
+LENGTH = 120
+_CHANCE = random.Random(3)
+TEXTS = ["".join(_CHANCE.choices("abcdefghijklmnopqrstuvwxyz      .=:", k=LENGTH)) for _ in range(97)]
+"""No two lines that follow each other are alike, so that no cell is spared by chance."""
 FILLED = 200
 ROWS, COLUMNS = 200, 10
 
 
 def word(number: int) -> str:
-    """What the first line shows after so many keys: no two neighbours share a cell."""
+    """What the last line shows after so many keys: no two neighbours share a cell."""
     return chr(ord("A") + number % 26) * 8
 
 
 def line(number: int) -> str:
     """The text of one line, about as long as a trainer's."""
-    return f"step {number} {TEXT}"
+    return f"{number} {TEXTS[number % len(TEXTS)]}"
 
 
 def lines(first: int, count: int) -> Lines:
@@ -54,7 +58,7 @@ def lines(first: int, count: int) -> Lines:
 class Child(DisplayApp[None]):
     """See the module."""
 
-    CSS = "#heard { height: 1; } Log { height: 1fr; scrollbar-size-vertical: 1; }"
+    CSS = "#heard { height: 1; dock: bottom; } Log { height: 1fr; scrollbar-size-vertical: 1; }"
     ENABLE_COMMAND_PALETTE = False
 
     def __init__(self, kind: str, rate: float) -> None:

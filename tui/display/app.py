@@ -172,7 +172,7 @@ class DisplayApp(App[Result]):
             self._again_in(seconds)
         else:
             self._held = None
-            screen.call_next(screen._compositor_refresh)
+            screen.call_next(_render, screen)
 
     def line_free(self) -> None:
         """The writer has nothing left."""
@@ -187,6 +187,12 @@ class DisplayApp(App[Result]):
 def keeps_colour(environ: os._Environ[str] | dict[str, str]) -> bool:
     """Whether erased cells take the background colour: not in GNU screen, which is told by its TERM."""
     return not environ.get("TERM", "").startswith("screen") or "TMUX" in environ
+
+
+def _render(screen: Screen[object]) -> None:
+    """Render what is dirty by now: as the screen's own timer does, without its wait."""
+    screen._compositor.update_widgets(screen._dirty_widgets)
+    screen._compositor_refresh()
 
 
 def _hold_frames() -> None:

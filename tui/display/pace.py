@@ -32,7 +32,7 @@ KEY_TAKES = 0.012
 """Seconds a key has to change something before its frame goes."""
 KEY_LASTS = 0.5
 """Seconds after which a key that changed nothing is forgotten."""
-ROOM = 8192
+ROOM = 4096
 """Bytes that buffers between us and the line hold at least when a write had to wait."""
 FAST = 2_000_000
 """Bytes a second from which a line is not slow."""

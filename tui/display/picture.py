@@ -106,12 +106,13 @@ class Picture:
             for y in range(move.top, move.bottom + 1):
                 changed.setdefault(y, self.rows[y].copy())
             self._move(move)
-        order: Iterable[int] = sorted(changed)
-        if move is not None:
-            # The pen stands on the row that has come free.
-            order = sorted(changed, key=lambda y: (y != self._pen.y, y))
-        for y in order:
-            self._write_row(y, changed[y])
+        spans = {y: list(_spans(self.rows[y], row)) for y, row in changed.items()}
+        # Over a thin line a frame takes its time: small changes, such as a key's, come before large ones.
+        # The very first is the row that a move has freed, where the pen stands.
+        for y in sorted(changed, key=lambda y: (y != self._pen.y, _cells(spans[y]) > self.width // 3, y)):
+            for start, end in spans[y]:
+                self._write_span(y, changed[y], start, end)
+            self.rows[y] = changed[y]
         if move is not None:
             self._pen.out.append("\x1b[r")
             # Setting the margins puts the cursor home, but not in every terminal.
@@ -135,14 +136,6 @@ class Picture:
             pen.out.append("\x1bM" * count)
             block = fresh + block[:-count]
         self.rows[move.top : move.bottom + 1] = block
-
-    def _write_row(self, y: int, row: Row) -> None:
-        shown = self.rows[y]
-        if row.chars == shown.chars and row.looks == shown.looks:
-            return
-        for start, end in _spans(shown, row):
-            self._write_span(y, row, start, end)
-        self.rows[y] = row
 
     def _write_span(self, y: int, row: Row, start: int, end: int) -> None:
         pen, at = self._pen, start
@@ -184,6 +177,10 @@ def _spans(shown: Row, row: Row) -> Iterator[tuple[int, int]]:
         start, end = x, x + 1
     if start >= 0:
         yield _whole(row, start, end)
+
+
+def _cells(spans: Iterable[tuple[int, int]]) -> int:
+    return sum(end - start for start, end in spans)
 
 
 def _whole(row: Row, start: int, end: int) -> tuple[int, int]:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import select
 import struct
 import termios
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import IO
 
 PIECE = 1024
 """Bytes of one write: a terminal that is behind holds up no more than that at a time."""
-STALL = 0.002
-"""Seconds from which on a write has waited for the line rather than for the processor."""
-LEAST_STALL = 0.04
-"""Seconds of waiting that tell a rate."""
+LEAST_STALL = 0.15
+"""Seconds between two waits that tell a rate."""
+RECENT = 4.0
+"""Seconds that a rate found counts."""
 
 
 class LineWriter:
@@ -26,6 +28,7 @@ class LineWriter:
     def __init__(self, file: IO[str], on_free: Callable[[], None] | None = None) -> None:
         self._file = file
         self._fd = file.fileno()
+        self._out = _not_blocking(self._fd)
         self._on_free = on_free
         self._ready = threading.Condition()
         self._waiting: list[str] = []
@@ -38,7 +41,8 @@ class LineWriter:
         """When a write last had to wait (`time.monotonic`), 0 for never."""
         self.rate: float | None = None
         """Bytes a second of the line when last it made us wait; `None` while it never has."""
-        self._stall = (0.0, 0)
+        self._mark: tuple[float, int] | None = None
+        self._found: deque[tuple[float, float]] = deque(maxlen=32)
 
     # What Textual's drivers use
 
@@ -71,6 +75,9 @@ class LineWriter:
             self._ready.notify()
         if self._thread.ident is not None:
             self._thread.join()
+        if self._out != self._fd:
+            os.close(self._out)
+            self._out = self._fd
 
     # How far it is behind
 
@@ -105,12 +112,14 @@ class LineWriter:
 
     def _send(self, data: bytes) -> None:
         left = memoryview(data)
-        self._stall = (0.0, 0)
         while left:
-            began = time.monotonic()
             try:
-                count = os.write(self._fd, left[:PIECE])
+                count = os.write(self._out, left[:PIECE])
             except InterruptedError:
+                continue
+            except BlockingIOError:
+                select.select([], [self._out], [])
+                self._measure(time.monotonic())
                 continue
             except OSError:
                 # The terminal has gone; whoever waits for us must not wait for ever.
@@ -119,22 +128,31 @@ class LineWriter:
             left = left[count:]
             self._unsent -= count
             self.sent += count
-            self._measure(began, time.monotonic(), count)
 
-    def _measure(self, began: float, ended: float, count: int) -> None:
-        """Take the rate from stretches in which the line was what we waited for."""
-        waited = ended - began
-        if waited < STALL:
-            # Room that came free meanwhile; it belongs to the stall it follows.
-            seconds, total = self._stall
-            self._stall = (seconds + waited, total + count) if seconds else (0.0, 0)
-        else:
-            seconds, total = self._stall
-            # The first piece of a stall filled what room there was.
-            self._stall = (seconds + waited, total + (count if seconds or self.rate else 0))
-            self.stalled_at = ended
-        seconds, total = self._stall
-        if seconds >= LEAST_STALL and total:
-            now = total / seconds
-            self.rate = now if self.rate is None else 0.5 * self.rate + 0.5 * now
-            self._stall = (1e-9, 0)  # Still stalled: what comes next counts in full.
+    def _measure(self, now: float) -> None:
+        """Take the rate from one wait to the next: what the device took in between, the line has taken too.
+
+        The buffers of the device are about as full at the end of one wait as at the end of the other. They
+        may have run dry in between where there was nothing to write, so no finding is too high, but some
+        are too low: the highest of those found last counts.
+        """
+        self.stalled_at = now
+        if self._mark is not None:
+            began, sent = self._mark
+            if now - began < LEAST_STALL:
+                return
+            self._found.append((now, (self.sent - sent) / (now - began)))
+            self.rate = max(found for at, found in self._found if now - at < RECENT)
+        self._mark = (now, self.sent)
+
+
+def _not_blocking(fd: int) -> int:
+    """The terminal opened once more, so that a write that has to wait is known from one that does not.
+
+    Not by a flag on the descriptor: others write to the same one. Where the terminal can't be opened it is
+    the descriptor itself, and no rate is told.
+    """
+    try:
+        return os.open(os.ttyname(fd), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return fd
