@@ -101,4 +101,24 @@ _PANES = (
     _move("pane.page_up", "pageup", "a page back", "page_up"),
 )
 
-ACTIONS: tuple[Action, ...] = (*_LOGS, *_PANES, *_JOB)
+_FLEET = (
+    _move("heatmap.down", "j,down", "the cell below", "down"),
+    _move("heatmap.up", "k,up", "the cell above", "up"),
+    _move("heatmap.left", "h,left", "the cell before", "left"),
+    _move("heatmap.right", "l,right", "the next cell", "right"),
+    _move("heatmap.first", "g,home", "the first cell", "first"),
+    _move("heatmap.last", "G,end", "the last cell", "last"),
+    _move("heatmap.page_down", "pagedown", "a page down", "page_down"),
+    _move("heatmap.page_up", "pageup", "a page up", "page_up"),
+    _move("heatmap.next_group", "n", "the next job", "next_group"),
+    _move("heatmap.previous_group", "N", "the job before", "previous_group"),
+    _act("fleet.open", "enter", "open", "The job at this replica", footer=True),
+    _act("fleet.measure", "m", "measure", "Next measure: utilization, memory, step lag, CPU", footer=True),
+    _act("fleet.worst", "w", "worst", "To the cell that does worst, then to the next such one", footer=True),
+    _act("fleet.pause", "p", "pause", "Hold the screen still, or let it go on"),
+    _act("fleet.copy", "y", "copy", "Copy the replica's name"),
+    _act("fleet.why", "W", "why", "What could not be read, why, and what helps"),
+    _act("fleet.back", "escape", "back", "Back to where you came from", footer=True),
+)
+
+ACTIONS: tuple[Action, ...] = (*_LOGS, *_PANES, *_FLEET, *_JOB)

@@ -1,0 +1,77 @@
+"""Rows of a heat map in groups, and where each stands: its line, and its column beside others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from textual.content import Content
+
+CELL = 2
+"""Characters of one cell."""
+GAP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class HeatRow:
+    """One row: `cells` are codes of `heat_scale`, `note` a figure that stands behind them."""
+
+    key: str
+    label: str
+    cells: tuple[int, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HeatGroup:
+    """Rows under one title."""
+
+    key: str
+    title: Content
+    rows: tuple[HeatRow, ...]
+
+
+@dataclass(slots=True)
+class Block:
+    """Where a group's rows stand: lines from `top` (its title's), and so many columns of one width."""
+
+    group: HeatGroup
+    top: int
+    columns: int
+    lines: int
+    label: int
+    cells: int
+    note: int
+
+    @property
+    def width(self) -> int:
+        return self.label + 1 + CELL * self.cells + (self.note + 1 if self.note else 0) + GAP
+
+    def at(self, line: int, column: int) -> int | None:
+        """Index of the row that stands there."""
+        found = column * self.lines + line
+        return found if 0 <= line < self.lines and found < len(self.group.rows) else None
+
+
+def block_of(group: HeatGroup, top: int, width: int) -> Block:
+    label = max((len(row.label) for row in group.rows), default=0)
+    cells = max((len(row.cells) for row in group.rows), default=0)
+    note = max((len(row.note) for row in group.rows), default=0)
+    block = Block(group, top, 1, 0, label, cells, note)
+    # The gap behind the last column may fall off the edge.
+    fits = max(1, (width + GAP) // block.width)
+    block.lines = -(-len(group.rows) // fits)
+    block.columns = -(-len(group.rows) // block.lines) if block.lines else 1
+    return block
+
+
+def shape(groups: Iterable[HeatGroup]) -> list[tuple[str, int, list[tuple[str, str, int]]]]:
+    """What places depend on."""
+    return [
+        (
+            g.key,
+            max((len(r.note) for r in g.rows), default=0),
+            [(r.key, r.label, len(r.cells)) for r in g.rows],
+        )
+        for g in groups
+    ]

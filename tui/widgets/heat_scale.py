@@ -1,0 +1,99 @@
+"""Levels of a heat map, and how each looks: a height and a colour, or a digit, or a colour of sixteen.
+
+A cell of a map is a small whole number, its code: `NOT_MEASURED`, or a level from 0 to `LEVELS`, and `LATE`
+added to the level of a figure that is older than it should be. Zero has a level of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from textual.content import Content
+from textual.widget import Widget
+
+LEVELS = 10
+"""The greatest level."""
+NOT_MEASURED = -1
+LATE = 16
+
+_HEIGHTS = "▁▂▃▄▅▆▇█"
+GLYPHS = "0" + "".join(_HEIGHTS[math.ceil(level * len(_HEIGHTS) / LEVELS) - 1] for level in range(1, 11))
+ASCII = "0123456789#"
+MISSING, MISSING_ASCII = "·", "."
+LATE_MARK = "?"
+"""Stands behind a late cell, so that it reads `▅?`."""
+
+# From dim to bright on dark, from bright to dim on light: each step is one of lightness too, so that the
+# order is seen without telling hues apart.
+DARK = (
+    "#6a5fa8", "#6570b8", "#5b83c0", "#4f97c2", "#47a9bd",
+    "#4bbab0", "#64ca9b", "#8cd981", "#bde56a", "#f3ee5c",
+)  # fmt: skip
+LIGHT = (
+    "#b3a11f", "#93a02c", "#729a3e", "#529152", "#388664",
+    "#2a7872", "#29687a", "#30567a", "#384172", "#3a2a62",
+)  # fmt: skip
+ANSI = (
+    "ansi_blue", "ansi_blue", "ansi_bright_blue", "ansi_bright_blue", "ansi_cyan",
+    "ansi_cyan", "ansi_bright_cyan", "ansi_bright_cyan", "ansi_yellow", "ansi_yellow",
+)  # fmt: skip
+
+
+def share_level(value: float) -> int:
+    """Level of a share: 0 for nothing at all, 1 up to a tenth, … 10 above nine tenths."""
+    if not value > 0:
+        return 0
+    # A share comes as a float of some width: 0.3 must not be above three tenths.
+    return max(1, min(LEVELS, math.ceil(round(value * LEVELS, 6))))
+
+
+def count_level(value: float) -> int:
+    """Level of a count that may be any size: 0, 1, 2, up to 4, up to 8, … 10 above 256."""
+    if not value > 0:
+        return 0
+    return min(LEVELS, 1 + math.ceil(math.log2(max(1.0, value))))
+
+
+def palette(widget: Widget) -> Sequence[str]:
+    """Colours of the levels 1 to 10 in the theme that is on, as `Content` names them."""
+    if widget.app.native_ansi_color:
+        return ANSI
+    return DARK if widget.app.current_theme.dark else LIGHT
+
+
+def glyph(code: int, *, ascii_only: bool = False) -> str:
+    """The two characters of a cell: its level, and a blank or the mark of a late one."""
+    if code == NOT_MEASURED:
+        return f"{MISSING_ASCII if ascii_only else MISSING} "
+    drawn = (ASCII if ascii_only else GLYPHS)[code % LATE]
+    return drawn + (LATE_MARK if code >= LATE else " ")
+
+
+def colour(code: int, colours: Sequence[str]) -> str:
+    """The style of a cell for `Content`; what is late, not measured or nothing at all is muted."""
+    return colours[code - 1] if 1 <= code <= LEVELS else "$text-muted"
+
+
+def cells(codes: Sequence[int], colours: Sequence[str], *, ascii_only: bool = False) -> Content:
+    """Cells of one row as they stand in a table, the last one's blank left out where it has none."""
+    runs: list[tuple[str, str]] = []
+    for code in codes:
+        text, style = glyph(code, ascii_only=ascii_only), colour(code, colours)
+        if runs and runs[-1][1] == style:
+            runs[-1] = (runs[-1][0] + text, style)
+        else:
+            runs.append((text, style))
+    return Content.assemble(*runs).rstrip()
+
+
+def legend(colours: Sequence[str], low: str, high: str, *, ascii_only: bool = False) -> Content:
+    """What the levels mean: `▁▂▃▄▅▆▇█ 10% … 100%  · not measured  ? late`."""
+    shown = range(1, LEVELS + 1) if ascii_only else (1, 3, 4, 5, 7, 8, 9, 10)
+    scale = [(glyph(level, ascii_only=ascii_only)[0], colours[level - 1]) for level in shown]
+    missing = MISSING_ASCII if ascii_only else MISSING
+    return Content.assemble(
+        (f"{low} ", "$text-muted"),
+        *scale,
+        (f" {high}   0 zero   {missing} not measured   ? late", "$text-muted"),
+    )
