@@ -80,6 +80,12 @@ def messages(view: LogView) -> list[str]:
 async def add(view: LogView, pilot: Pilot[Any], *entries: LogEntry, gaps: Sequence[LogGap] = ()) -> None:
     view.buffer.append(entries, gaps)
     view.tick()
+    await settled(view, pilot)
+
+
+async def settled(view: LogView, pilot: Pilot[Any]) -> None:
+    while not view.settled:
+        await pilot.pause(0.01)
     await pilot.pause()
 
 

@@ -11,16 +11,19 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from time import monotonic
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
+from textual.color import Color
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
+from textual.timer import Timer
 from textual.widget import Widget
 
 from tui.actions import bindings
@@ -35,6 +38,8 @@ from tui.widgets.state import wants_ascii
 
 AT_ONCE = 0.008
 """Seconds of looking at new lines in one go; a key pressed meanwhile waits for no more than that."""
+FRAME = 1 / 15
+"""Seconds between two looks at what has come: lines that come faster can't be read."""
 REMEMBERED = 1_000
 """Drawn rows that are kept."""
 SIDE = 16
@@ -74,6 +79,9 @@ class LogView(ScrollView, can_focus=True):
         self._extent = (0, 0)
         self._first: tuple[int, int] = (-1, 0)
         self._thumb: tuple[int, int, int] = (0, 0, 0)
+        self._background = Color(0, 0, 0)
+        self._laid_at = 0.0
+        self._laying: Timer | None = None
         self._strips: dict[tuple[int, int, str], Strip] = {}
         self._strips_of: object = None
         self._looks: dict[str, Style] = {}
@@ -109,12 +117,29 @@ class LogView(ScrollView, can_focus=True):
         return self._mark is not None
 
     def tick(self) -> None:
-        """Take over what is new; paints nothing when nothing in view differs."""
+        """Take over what is new; paints nothing when nothing in view differs, and not more often than
+        anybody can read."""
         if not self.is_mounted:
             return
         if not self.paused and not self.views.catch_up(AT_ONCE):
             # Behind the keys that wait by now.
             self.set_timer(0.001, self.tick)
+        wait = self._laid_at + FRAME - monotonic()
+        if wait <= 0:
+            self._lay()
+        elif self.settled:
+            self._laying = self.set_timer(wait, self._lay, name="lay")
+
+    @property
+    def settled(self) -> bool:
+        """Nothing waits to be shown."""
+        return self._laying is None
+
+    def _lay(self) -> None:
+        if self._laying is not None:
+            self._laying.stop()
+            self._laying = None
+        self._laid_at = monotonic()
         self._widen()
         view = self.view
         extent = (len(view), view.number(0) if len(view) else 0)
@@ -239,6 +264,7 @@ class LogView(ScrollView, can_focus=True):
         """Take nothing over until it goes on; what is dropped meanwhile goes from view all the same."""
         self.paused = on
         self.tick()
+        self._lay()
         self.post_message(self.Moved(self))
 
     def hold(self) -> None:
@@ -486,7 +512,7 @@ class LogView(ScrollView, can_focus=True):
         known = (self.buffer.revision, self.text_selection, tuple(filters))
         if known != self._strips_of or len(self._strips) > REMEMBERED:
             self._forget_paint()
-            self._strips_of = known
+            self._strips_of, self._background = known, self.background_colors[1]
         strips = self._paint_rows(crop.line_range)
         left, right = crop.column_span
         if (left, right) != (0, self.styles.padding.left + self.paint.width):
@@ -523,7 +549,7 @@ class LogView(ScrollView, can_focus=True):
         if pad:
             strip = Strip([Segment(" " * pad, self._look("base")), *strip], strip.cell_length + pad)
         for line_filter in self.get_line_filters():
-            strip = strip.apply_filter(line_filter, self.background_colors[1])
+            strip = strip.apply_filter(line_filter, self._background)
         return strip
 
     def _lit(self) -> Callable[[int], str]:

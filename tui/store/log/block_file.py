@@ -14,7 +14,7 @@ import struct
 import tempfile
 import zlib
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -46,10 +46,9 @@ class Note:
 
 def _pack(texts: Sequence[str]) -> bytes:
     """Texts as bytes; the lengths go along only where a text has a line break of its own."""
-    # A NUL before the first is the format's own: no copy of it all only to put one in front.
-    joined = "\n".join(("\0", *texts)).encode(*_ENCODING)
-    if joined.count(b"\n") == len(texts):
-        return joined
+    if "\n" not in "".join(texts):
+        # A NUL before the first is the format's own: no copy of it all only to put one in front.
+        return "\n".join(("\0", *texts)).encode(*_ENCODING)
     ends = array("I", accumulate(map(len, texts)))
     return b"\1" + ends.tobytes() + "".join(texts).encode(*_ENCODING)
 
@@ -64,6 +63,15 @@ def _unpack(data: bytes, count: int) -> list[str]:
     return [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
+def _width(names: int) -> str:
+    """The type of array that holds numbers of so many names."""
+    return "B" if names <= 256 else "I"
+
+
+def _numbers(numbers: Iterable[int], names: int) -> bytes:
+    return bytes(numbers) if _width(names) == "B" else array("I", numbers).tobytes()
+
+
 def encode(note: Note, lines: Lines) -> bytes:
     """The bytes of one block."""
     names = list(dict.fromkeys(lines.replicas))
@@ -71,7 +79,7 @@ def encode(note: Note, lines: Lines) -> bytes:
     said = json.dumps([note.first, note.last, note.replaces, names]).encode()
     columns = (
         array("q", lines.times).tobytes()
-        + array("H", map(number.__getitem__, lines.replicas)).tobytes()
+        + _numbers(map(number.__getitem__, lines.replicas), len(names))
         + lines.severities
     )
     where = array("I", lines.payloads)
@@ -102,14 +110,15 @@ def decode(data: bytes) -> Lines:
         names = json.loads(bytes(rest[:noted]))[3]
         sizes = _SIZES.unpack_from(rest, noted)
         at, blobs = noted + _SIZES.size, []
-        for wide in sizes:
-            blobs.append(bytes(rest[at : at + wide]))
-            at += wide
+        for size in sizes:
+            blobs.append(bytes(rest[at : at + size]))
+            at += size
         times = array("q", blobs[0][: 8 * count])
-        replicas = [names[n] for n in array("H", blobs[0][8 * count : 10 * count])]
+        wide = _width(len(names))
+        replicas = [names[n] for n in array(wide, blobs[0][8 * count : -count])]
         where = array("I", blobs[3])
         payloads = dict(zip(where, _unpack(blobs[4], len(where)), strict=True))
-        severities = blobs[0][10 * count :]
+        severities = blobs[0][-count:]
         return Lines(
             times.tolist(), _unpack(blobs[1], count), replicas, severities, _unpack(blobs[2], count), payloads
         )
