@@ -23,6 +23,7 @@ from tui.backends.base import (
 )
 from tui.config import Context, Settings
 from tui.domain.job import Job, JobError, WorkerPool, infer_replicas
+from tui.domain.live import LiveLine
 from tui.domain.metric import MetricsReading
 from tui.domain.progress import Progress, StepSample
 from tui.domain.quota import Quota
@@ -131,6 +132,7 @@ class MemoryBackend(Backend):
         self.error: BackendError | None = None
         self.broken: dict[str, BackendError] = {}
         self.quotas: list[Quota] = []
+        self.live: list[LiveLine] = []
         self.created: list[LaunchRequest] = []
         self.cancelled: list[str] = []
         self.deleted: list[str] = []
@@ -211,6 +213,11 @@ class MemoryBackend(Backend):
 
     async def read_steps(self, name: str) -> Sequence[StepSample]:
         return []
+
+    async def read_live(self, jobs: Sequence[Job], since: datetime) -> Sequence[LiveLine]:
+        self._try()
+        wanted = {j.id for j in jobs}
+        return [line for line in self.live if line.job_id in wanted and line.timestamp >= since]
 
     async def read_quotas(self, regions: Sequence[str] = ()) -> Sequence[Quota]:
         self._try()

@@ -16,6 +16,7 @@ from typing import Any
 
 from tui.domain.entry import LogEntry, LogGap, Severity
 from tui.domain.job import Job
+from tui.domain.live import LiveLine
 from tui.domain.metric import MetricsReading
 from tui.domain.progress import Progress, StepSample
 from tui.domain.quota import Quota
@@ -250,6 +251,10 @@ class Backend(ABC):
     @abstractmethod
     async def read_steps(self, name: str) -> Sequence[StepSample]:
         """Reported training steps of one job, oldest first, thinned to a drawable number."""
+
+    @abstractmethod
+    async def read_live(self, jobs: Sequence[Job], since: datetime) -> Sequence[LiveLine]:
+        """What these jobs' trainers have said of their machines since then, in as few calls as possible."""
 
     @abstractmethod
     async def read_quotas(self, regions: Sequence[str] = ()) -> Sequence[Quota]:

@@ -24,6 +24,7 @@ from tui.backends.base import (
 from tui.backends.vertex import lazy
 from tui.backends.vertex.connect import Endpoint, in_thread
 from tui.domain.job import Job
+from tui.domain.live import LiveLine
 from tui.domain.metric import MetricsReading
 from tui.domain.progress import Progress, StepSample
 from tui.domain.quota import Quota
@@ -127,6 +128,9 @@ class VertexBackend(Backend):
 
     async def read_steps(self, name: str) -> Sequence[StepSample]:
         return await self._open.progress.steps(name)
+
+    async def read_live(self, jobs: Sequence[Job], since: datetime) -> Sequence[LiveLine]:
+        return await self._open.live(jobs, since) if jobs else []
 
     async def read_quotas(self, regions: Sequence[str] = ()) -> Sequence[Quota]:
         return await self._open.quotas.read(regions)

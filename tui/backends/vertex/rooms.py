@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from tui.backends.base import ContextInfo, LogQuery
 from tui.backends.vertex.channels import Clients
 from tui.backends.vertex.connect import Endpoint
 from tui.backends.vertex.jobs import Jobs
+from tui.backends.vertex.live import read_live
 from tui.backends.vertex.logs import Logs
 from tui.backends.vertex.metrics import Metrics
 from tui.backends.vertex.progress import ProgressReader
 from tui.backends.vertex.quotas import Quotas
 from tui.backends.vertex.reach import Doctor
 from tui.backends.vertex.tail import Tail
+from tui.domain.job import Job
+from tui.domain.live import LiveLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,9 @@ class Rooms:
 
     def tail(self, query: LogQuery) -> Tail:
         return Tail(self.clients, self.info.project, self.jobs, self.logs, query)
+
+    async def live(self, jobs: Sequence[Job], since: datetime) -> Sequence[LiveLine]:
+        return await read_live(self.logs, jobs, since)
 
 
 def furnish(info: ContextInfo, endpoint: Endpoint) -> Rooms:
