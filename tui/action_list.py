@@ -8,6 +8,7 @@ from tui.backends.base import Capability as C
 _APP = (
     Action("app.jobs", "1", "jobs", "Jobs of every region of this context", "app", "jobs", footer=False),
     Action("app.profiles", "2", "profiles", "Saved profiles to launch", "app", "profiles", footer=False),
+    Action("app.fleet", "3", "fleet", "Every replica and GPU that is at work", "app", "fleet", footer=False),
     Action("app.quotas", "4", "quotas", "Training quotas", "app", "quotas", footer=False, needs=C.QUOTAS),
     Action("app.events", "6", "events", "What happened in this console", "app", "events", footer=False),
     Action("app.job", "", "job", "Open one job by name or id", "app", "job", footer=False, argument="NAME"),

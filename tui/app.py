@@ -52,6 +52,13 @@ LOG = logging.getLogger("vxtui")
 DEFAULT_THEME = "vxtui-dark"
 
 
+def _fleet() -> Screen[Any]:
+    # Not needed for the first paint.
+    from tui.screens.fleet import FleetScreen  # noqa: PLC0415
+
+    return FleetScreen()
+
+
 class VxtuiApp(ClipboardApp):
     """One context at a time. Screens read `store` and `link` and are told by signals when they differ."""
 
@@ -60,6 +67,7 @@ class VxtuiApp(ClipboardApp):
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
         "jobs": JobsScreen,
         "profiles": ProfilesScreen,
+        "fleet": _fleet,
         "quotas": QuotasScreen,
         "events": EventsScreen,
     }
@@ -241,6 +249,10 @@ class VxtuiApp(ClipboardApp):
         """Saved profiles."""
         self._to("profiles")
 
+    def action_fleet(self) -> None:
+        """Every replica and GPU that is at work."""
+        self._to("fleet")
+
     def action_quotas(self) -> None:
         """Training quotas."""
         self._to("quotas")
@@ -249,8 +261,8 @@ class VxtuiApp(ClipboardApp):
         """What happened here."""
         self._to("events")
 
-    def open_job(self, name: str) -> None:
-        """Show one job's screen."""
+    def open_job(self, name: str, replica: str = "") -> None:
+        """Show one job's screen, at one of its replicas where one is named."""
         # Its plots load numpy: not before a job is opened.
         from tui.screens.job import JobScreen  # noqa: PLC0415
         from tui.store.log.shelf import log_folder  # noqa: PLC0415
@@ -259,7 +271,7 @@ class VxtuiApp(ClipboardApp):
             self.notify("Not connected yet; ctrl+r tries again.", severity="warning", markup=False)
         else:
             where = log_folder(self.state_dir, self.session.backend.info.name, name)
-            self.push_screen(JobScreen(self.session, name, where))
+            self.push_screen(JobScreen(self.session, name, where, replica))
 
     async def launched(self, job: Job) -> None:
         """After a launch: the job's screen, above the jobs list."""

@@ -48,8 +48,12 @@ class JobScreen(FrameScreen):
     CSS_PATH = "job.tcss"
     BINDINGS = bindings("logs", "replicas", "metrics", "spec", "timeline", "job")
 
-    def __init__(self, session: Session, job_name: str, log_folder: Path | None = None) -> None:
+    def __init__(
+        self, session: Session, job_name: str, log_folder: Path | None = None, replica: str = ""
+    ) -> None:
+        """With a `replica` it opens there."""
         super().__init__(session)
+        self._first_replica = replica
         self.job_name = job_name
         self.feed = JobFeed(session, job_name, self._changed, log_folder)
         self.panes: list[JobPane] = [kind(self.feed) for kind in PANES]
@@ -80,7 +84,15 @@ class JobScreen(FrameScreen):
         self.feed.know(self.console.store.jobs.get(self.job_name))
         background(self, self.feed.run, "job feed")
         self.set_interval(1.0, self._tick)
-        self._open(self.panes[0])
+        if self._first_replica:
+            self._go_to_replica(self._first_replica)
+        else:
+            self._open(self.panes[0])
+
+    def _go_to_replica(self, name: str) -> None:
+        replicas = self._tab(ReplicasPane)
+        if isinstance(replicas, ReplicasPane):
+            replicas.select(name)
 
     def on_unmount(self) -> None:
         self.feed.close()
@@ -287,6 +299,12 @@ class JobScreen(FrameScreen):
     def _with_progress(self, job: Job) -> Job:
         """The job with what the log told of it, which the question then names."""
         return replace(job, progress=self.feed.progress)
+
+    def action_fleet(self) -> None:
+        """This job's machines as a heat map."""
+        from tui.screens.fleet import FleetScreen  # noqa: PLC0415 - few look at it
+
+        self.app.push_screen(FleetScreen(self.job_name))
 
     def action_pause(self) -> None:
         """Hold the screen still, or let it go on."""

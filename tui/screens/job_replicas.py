@@ -43,6 +43,7 @@ class ReplicasPane(JobPane):
         super().__init__(feed)
         self.tree_view = ReplicaTree()
         self._paused = False
+        self._wanted = ""
 
     def compose(self) -> Iterable[Widget]:
         yield self.tree_view
@@ -86,6 +87,23 @@ class ReplicasPane(JobPane):
         # A little more than the time between two samples for each bar.
         span = bars * (timedelta(seconds=10) if self.feed.local else timedelta(seconds=90))
         self.tree_view.display_job(job, Figures(self.feed.series, now, span, bars, wants_ascii(self)))
+
+        self._go_to_wanted()
+
+    def select(self, replica: str) -> None:
+        """Put the cursor on a replica, as soon as it is shown."""
+        self._wanted = replica
+
+    def _go_to_wanted(self) -> None:
+        if not self._wanted:
+            return
+        pool = self._wanted.removeprefix("workerpool").partition("-")[0]
+        if self._wanted not in self.tree_view and pool.isdigit() and self.tree_view.folded(int(pool)):
+            self.tree_view.fold(int(pool))
+            self.show(Changed.JOB)
+        elif self._wanted in self.tree_view:
+            self.tree_view.move_to(self._wanted)
+            self._wanted = ""
 
     # Actions
 
