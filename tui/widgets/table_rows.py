@@ -1,0 +1,121 @@
+"""The order of a table's rows: a list kept sorted and filtered change by change, and groups that close."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+SortKey = tuple[Any, ...]
+"""What orders a row; the first item says whether the value is unknown: those come last either way."""
+
+
+class Listing(Generic[T]):
+    """Keys of the items that match, sorted; a change costs what changed, not the whole list.
+
+    `items` is the owner's own mapping and is read, never copied. `ask` says what the list shows now; until
+    then it is empty. Every method that may alter the order returns whether it did.
+    """
+
+    def __init__(self, items: Mapping[str, T]) -> None:
+        self.items = items
+        self.order: list[str] = []
+        self._matches: Callable[[T], bool] = lambda _: True
+        self._key: Callable[[T], SortKey] = lambda _: ()
+        self._reverse = False
+        self._keys: dict[str, SortKey] = {}
+
+    def ask(self, matches: Callable[[T], bool], key: Callable[[T], SortKey], *, reverse: bool) -> bool:
+        """Filter and sort anew."""
+        self._matches, self._key, self._reverse = matches, key, reverse
+        self._keys = {name: key(item) for name, item in self.items.items() if matches(item)}
+        return self._sort(list(self._keys))
+
+    def update(self, names: Iterable[str]) -> bool:
+        """These items are new, differ, or are gone."""
+        moved = False
+        new: list[str] = []
+        keys = self._keys
+        for name in names:
+            item = self.items.get(name)
+            found = self._key(item) if item is not None and self._matches(item) else None
+            before = keys.get(name)
+            if found == before:
+                continue
+            moved = True
+            if found is None:
+                del keys[name]
+                continue
+            keys[name] = found
+            if before is None:
+                new.append(name)
+        if not moved:
+            return False
+        # Almost in order already: the sort goes over runs.
+        return self._sort([name for name in self.order if name in keys] + new)
+
+    def _sort(self, names: list[str]) -> bool:
+        keys = self._keys
+        names.sort(key=keys.__getitem__)
+        if self._reverse:
+            known = [name for name in names if not keys[name][0]]
+            names = known[::-1] + names[len(known) :]
+        moved = names != self.order
+        self.order = names
+        return moved
+
+
+class Rows:
+    """What a table shows: keys in order, without those whose group is closed."""
+
+    def __init__(self) -> None:
+        self.order: Sequence[str] = ()
+        self.index: dict[str, int] = {}
+        self.parents: Mapping[str, str] = {}
+        self.closed: set[str] = set()
+        self.everything: Sequence[str] = ()
+        """Rows of closed groups too."""
+        self._heads: frozenset[str] = frozenset()
+
+    def lay(self, order: Sequence[str], parents: Mapping[str, str] | None = None) -> None:
+        """Take this order; a row with a parent is shown while the parent, which stands above it, is open."""
+        self.everything, self.parents = order, parents or {}
+        self._heads = frozenset(self.parents.values())
+        self._flatten()
+
+    def group(self, key: str) -> str | None:
+        """The group that a row heads or is in."""
+        return key if key in self._heads else self.parents.get(key)
+
+    def close(self, group: str, closed: bool) -> bool:
+        """Close a group or open it; whether that altered anything."""
+        if (group in self.closed) == closed:
+            return False
+        (self.closed.add if closed else self.closed.discard)(group)
+        self._flatten()
+        return True
+
+    def _flatten(self) -> None:
+        parents, closed = self.parents, self.closed
+        self.order = (
+            [key for key in self.everything if parents.get(key) not in closed]
+            if parents and closed
+            else self.everything
+        )
+        self.index = {key: at for at, key in enumerate(self.order)}
+
+
+def grouped(
+    order: Iterable[str], group_of: Callable[[str], str]
+) -> tuple[list[str], dict[str, str], dict[str, list[str]]]:
+    """The rows under heads, groups by name: (heads and rows, parent of each row, rows of each group)."""
+    members: dict[str, list[str]] = {}
+    for key in order:
+        members.setdefault(group_of(key), []).append(key)
+    flat: list[str] = []
+    parents: dict[str, str] = {}
+    for group in sorted(members):
+        flat.append(group)
+        flat.extend(members[group])
+        parents.update(dict.fromkeys(members[group], group))
+    return flat, parents, members
