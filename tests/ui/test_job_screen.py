@@ -37,7 +37,7 @@ from tui.screens.pick import PickScreen
 from tui.screens.prompt import PromptScreen
 from tui.widgets.header_lines import HeaderLines
 from tui.widgets.key_footer import KeyFooter
-from tui.widgets.log_render import line_text
+from tui.widgets.log_render import JsonForm, line_text
 from tui.widgets.plot import Chart
 
 SPEC = {
@@ -297,7 +297,7 @@ async def test_columns_wrap_and_json(tmp_path: Path) -> None:
         paint = pane.log_view.paint
         await pilot.press("w", "J", "t", "R")
         await pilot.pause()
-        assert paint.wrapped and paint.raw and not paint.show_replica
+        assert paint.wrapped and paint.json is JsonForm.RAW and not paint.show_replica
         assert '"kind": "step"' in pane.log_view.render_line(pane.log_view.size.height - 3).text + "".join(
             pane.log_view.render_line(y).text for y in range(pane.log_view.size.height)
         )

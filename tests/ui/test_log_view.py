@@ -21,6 +21,7 @@ from tests.ui.job_double import at, event, line, step
 from tui.domain.entry import LogEntry, LogGap, Severity
 from tui.store.log.store import LogStore
 from tui.widgets.log_render import (
+    JsonForm,
     TimeColumn,
     cut,
     entry_details,
@@ -319,6 +320,46 @@ async def test_columns_are_folded_away() -> None:
         assert rows(view)[0].startswith(" hello")
 
 
+async def test_json_is_shown_field_by_field_over_several_rows() -> None:
+    said = {"message": "hello", "loss": 1.5, "why": "x" * 100}
+    entries = [*many(30), line(40, "raw", json=said), line(41, "end")]
+    async with looking(entries) as (view, pilot):
+        view.next_json()
+        assert messages(view)[-2].startswith('{"message": "hello"')
+        view.next_json()
+        await pilot.pause()
+        shown = messages(view)
+        assert shown[-7:-4] == ["{", '  "message": "hello",', '  "loss": 1.5,']
+        assert shown[-3].startswith("x") and shown[-2:] == ["}", "end"]
+        assert shown[-8] == "n00029 text"
+        assert view.text_of(view.view).count("\n") == len(entries) - 1 + 4
+        await pilot.press("k")
+        assert view.cursor == entries[30]
+
+
+async def test_a_line_written_over_itself_shows_its_end() -> None:
+    async with looking([line(1, "  1%\r 50%|###\r100%|######\r"), line(2, "a\r\r")]) as (view, pilot):
+        assert messages(view)[:2] == ["100%|######", "a"]
+        view.next_json()
+        await pilot.pause()
+        assert "1%␍ 50%" in messages(view)[0]
+
+
+async def test_what_is_left_out_comes_back_and_a_time_is_gone_to() -> None:
+    async with looking(many(100)) as (view, pilot):
+        view.leave_out(re.compile("[0-8] text"))
+        await settled(view, pilot)
+        assert [line.message for line in view.view if isinstance(line, LogEntry)] == [
+            f"n{n:05} text" for n in range(9, 100, 10)
+        ]
+        view.go_to(at(50.5))
+        assert view.cursor == view.buffer[59]
+        view.leave_out(None)
+        assert len(view.view) == 100
+        view.go_to(at(1000))
+        assert view.cursor == view.buffer[99]
+
+
 async def test_a_large_log_is_filtered_in_pieces() -> None:
     entries = [line(n / 1000, f"{'hit' if n % 1000 == 0 else 'miss'} {n}") for n in range(50_000)]
     async with looking() as (view, pilot):
@@ -337,7 +378,7 @@ async def test_a_large_log_is_filtered_in_pieces() -> None:
 
 def test_a_step_is_read_from_its_fields() -> None:
     assert line_text(step(1, 120)) == "step 120/400  loss 2.5892    13k tok/s  grad 0.81  lr 0.00027"
-    assert '"kind": "step"' in "".join(t for t, _ in message_parts(step(1, 120), raw=True))
+    assert '"kind": "step"' in "".join(t for t, _ in message_parts(step(1, 120), JsonForm.RAW))
 
 
 @pytest.mark.parametrize(
@@ -367,12 +408,15 @@ json_values = st.recursive(
 @given(
     st.text(max_size=40),
     st.none() | st.dictionaries(st.sampled_from(["message", "vxtui", "a", "[/]"]), json_values, max_size=4),
-    st.booleans(),
+    st.sampled_from(JsonForm),
 )
-def test_any_line_can_be_shown_and_is_safe(message: str, json: dict[str, Any] | None, raw: bool) -> None:
+def test_any_line_can_be_shown_and_is_safe(message: str, json: dict[str, Any] | None, form: JsonForm) -> None:
     entry = line(1, message, json=json)
-    text = "".join(part for part, _ in message_parts(entry, raw=raw))
-    assert not re.search(r"[\x00-\x1f\x7f-\x9f]", text + whole_line(entry, raw=raw))
+    text = "".join(part for part, _ in message_parts(entry, form))
+    whole = whole_line(entry, form)
+    if form is JsonForm.PRETTY:
+        whole = whole.replace("\n", "")
+    assert not re.search(r"[\x00-\x1f\x7f-\x9f]", text + whole)
     assert "time" in entry_details(entry)
 
 

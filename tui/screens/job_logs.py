@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 
 from textual import on
@@ -15,6 +16,7 @@ from textual.widgets import Static
 from tui.actions import Action
 from tui.domain.entry import SERVICE, LogEntry, Severity
 from tui.domain.figures import age, pieces
+from tui.domain.moments import parse_moment
 from tui.domain.text import plain
 from tui.screens.job_pane import JobPane
 from tui.screens.message import MessageScreen
@@ -23,15 +25,20 @@ from tui.screens.prompt import PromptScreen
 from tui.screens.work import background
 from tui.store.file_feed import LogFeed
 from tui.store.job_feed import Changed
+from tui.store.log.histogram import histogram
 from tui.store.log.lines import Line
+from tui.store.log.store import LogStore
 from tui.widgets.filter_bar import FilterBar
-from tui.widgets.log_render import entry_details, short_replica
+from tui.widgets.log_render import JsonForm, entry_details, short_replica
 from tui.widgets.log_view import LogView
 from tui.widgets.notice import Notice
+from tui.widgets.severity_strip import SeverityStrip, bins_for
 from tui.widgets.state import glyphs
 
 LEVELS = (Severity.DEFAULT, Severity.INFO, Severity.WARNING, Severity.ERROR)
 SEP = "   "
+LEAST_ROWS = 16
+"""Rows of the pane from which on one of them is given to the severities over time."""
 
 
 class LogsPane(JobPane):
@@ -56,6 +63,7 @@ class LogsPane(JobPane):
     def compose(self) -> Iterable[Widget]:
         yield Static("", id="log-status", markup=False)
         yield self.log_view
+        yield SeverityStrip()
         yield Notice()
         yield FilterBar("regular expression; capitals matter only when there are some")
 
@@ -74,6 +82,14 @@ class LogsPane(JobPane):
 
     def tick(self) -> None:
         self._say()
+        self._show_times()
+
+    def _show_times(self) -> None:
+        """Severities over the whole log's time, where there is room for them."""
+        log, strip = self.source.buffer, self.query_one(SeverityStrip)
+        room = isinstance(log, LogStore) and self.size.height >= LEAST_ROWS and len(self.log_view.view)
+        found = histogram(log, bins_for(self.size.width)) if isinstance(log, LogStore) and room else None
+        strip.show(found)
 
     @on(LogView.Moved)
     def _moved(self) -> None:
@@ -117,6 +133,10 @@ class LogsPane(JobPane):
         parts: list[Content | str | tuple[str, str]] = [(names, "bold" if chosen else "")]
         if view.views.filter.severity:
             parts += [SEP, (f"≥ {view.views.filter.severity.name.lower()}", "bold $text-warning")]
+        if view.views.filter.without is not None:
+            parts += [SEP, ("! ", "bold $accent"), (plain(view.views.filter.without.pattern), "$text-muted")]
+        if view.paint.json is not JsonForm.TEMPLATE:
+            parts += [SEP, (f"JSON {view.paint.json.value}", "")]
         if view.views.pattern is not None:
             parts += [SEP, ("/ ", "bold $accent"), (plain(view.views.pattern.pattern), "$accent")]
             which, total = view.views.found(None if view.following else view.cursor) or (0, 0)
@@ -156,6 +176,8 @@ class LogsPane(JobPane):
             return "Nothing is searched; / starts."
         if found.id in {"logs.whole", "logs.mark", "logs.copy", "logs.save"} and not len(self.log_view.view):
             return "No line is shown."
+        if found.id == "logs.time" and self.source.buffer.oldest is None:
+            return "These lines have no times of their own."
         if found.id == "logs.older" and not self.source.older_left:
             return "There are no older lines."
         return None
@@ -169,6 +191,8 @@ class LogsPane(JobPane):
         elif view.views.pattern is not None:
             self.query_one(FilterBar).clear()
             view.set_pattern(None)
+        elif view.views.filter.without is not None:
+            view.leave_out(None)
         elif view.views.filter.replicas or view.views.filter.severity:
             view.set_filter(replicas=(), severity=Severity.DEFAULT)
         else:
@@ -193,7 +217,9 @@ class LogsPane(JobPane):
         job = self.source.job
         names = [r.id for r in job.replicas] if job else []
         options = [("", Content("all replicas"))]
-        options += [(name, Content.assemble((name, "bold"), f"  {_role(self.source, name)}")) for name in names]
+        options += [
+            (name, Content.assemble((name, "bold"), f"  {_role(self.source, name)}")) for name in names
+        ]
         options.append((SERVICE, Content.assemble((SERVICE, "bold"), "  the platform's own words")))
         chosen = next(iter(self.log_view.views.filter.replicas), "")
 
@@ -263,6 +289,42 @@ class LogsPane(JobPane):
         """Previous error."""
         self._went(self.log_view.next_error(-1), "No error above.")
 
+    def action_without(self) -> None:
+        """Leave out what matches."""
+
+        def named(typed: str | None) -> None:
+            if typed is not None:
+                self.log_view.leave_out(compile_search(typed))
+                self._say()
+
+        now = self.log_view.views.filter.without
+        question = "Leave out lines that match (nothing shows them again)"
+        self.app.push_screen(PromptScreen(question, now.pattern if now else "", check=_no_pattern), named)
+
+    def action_time(self) -> None:
+        """Go to a time."""
+        view, job = self.log_view, self.source.job
+        cursor = view.cursor
+        near = cursor.timestamp if cursor is not None else None
+        start = (job.start_time or job.create_time) if job else None
+
+        def moment(text: str) -> datetime:
+            return parse_moment(text, now=self.source.now(), start=start, near=near)
+
+        def check(text: str) -> str:
+            try:
+                moment(text)
+            except ValueError as error:
+                return str(error)
+            return ""
+
+        def named(typed: str | None) -> None:
+            if typed is not None:
+                view.go_to(moment(typed))
+                self._say()
+
+        self.app.push_screen(PromptScreen("Go to (14:02, +5m from the start, -10m)", check=check), named)
+
     def _went(self, went: bool, otherwise: str) -> None:
         if not went:
             self.notify(otherwise, timeout=2, markup=False)
@@ -277,9 +339,10 @@ class LogsPane(JobPane):
         """Break long lines, or cut them."""
         self.log_view.toggle_wrap()
 
-    def action_raw(self) -> None:
-        """JSON as written, or what it says."""
-        self.log_view.toggle_raw()
+    def action_json(self) -> None:
+        """JSON lines in the next form."""
+        self.log_view.next_json()
+        self._say()
 
     def action_times(self) -> None:
         """Another time column."""
@@ -360,6 +423,14 @@ def compile_search(text: str) -> re.Pattern[str] | None:
     if not text:
         return None
     return re.compile(text, 0 if text != text.lower() else re.IGNORECASE)
+
+
+def _no_pattern(text: str) -> str:
+    try:
+        compile_search(text)
+    except re.error as error:
+        return f"not a regular expression: {error}"
+    return ""
 
 
 def _role(feed: LogFeed, name: str) -> str:

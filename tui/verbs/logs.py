@@ -7,21 +7,20 @@ import math
 import re
 import sys
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from tui.backends.base import Backend, LogBatch, LogQuery
 from tui.domain.entry import LogEntry, Severity
+from tui.domain.moments import parse_moment
 from tui.domain.text import plain
 from tui.store.log.filters import LineFilter
 from tui.store.log.text_file import TextFile
 from tui.verbs.output import SCHEMA, note, out, when
 from tui.verbs.run import Failure, Run, find_job, verb
 
-_SPAN = re.compile(r"(?P<count>\d+(?:\.\d+)?)(?P<unit>[smhd])")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _MARKS = {Severity.WARNING: "!", Severity.ERROR: "▲", Severity.CRITICAL: "▲", Severity.ALERT: "▲"}
 
 
@@ -128,17 +127,10 @@ def parse_since(text: str, now: datetime) -> datetime:
     Raises:
         Failure: when it is neither.
     """
-    span = _SPAN.fullmatch(text.strip())
-    if span:
-        try:
-            return now - timedelta(seconds=float(span["count"]) * _SECONDS[span["unit"]])
-        except OverflowError as error:
-            raise Failure(f"--since {text}: that is before time began.") from error
     try:
-        moment = datetime.fromisoformat(text)
+        return parse_moment(text, now=now, start=None)
     except ValueError as error:
-        raise Failure(f"--since {text}: write 10m, 2h, 3d or a time such as 2026-11-21T09:00:00Z.") from error
-    return moment.astimezone(UTC)
+        raise Failure(f"--since {text}: {error}.") from error
 
 
 def _json(entry: LogEntry) -> str:

@@ -17,11 +17,13 @@ from tui.store.log.lines import Line
 from tui.widgets.log_render import (
     HUES,
     LOOKS,
+    JsonForm,
     Part,
     TimeColumn,
     cut,
     gap_text,
     message_parts,
+    pretty_lines,
     replica_look,
     severity_mark,
     short_replica,
@@ -76,7 +78,7 @@ class LinePainter:
         self.show_replica = True
         self.replica_width = 3
         self.wrapped = False
-        self.raw = False
+        self.json = JsonForm.TEMPLATE
         self.ascii_only = False
         self.left = 0
         """Cells of the message that are scrolled out at the left."""
@@ -103,7 +105,7 @@ class LinePainter:
 
     def parts(self, line: LogEntry) -> list[Part]:
         """The message in parts; a bare error line is an error in colour too."""
-        parts = message_parts(line, raw=self.raw)
+        parts = message_parts(line, self.json)
         if line.json is None and line.severity >= Severity.ERROR:
             return [(text, look or "error") for text, look in parts]
         return parts
@@ -114,10 +116,24 @@ class LinePainter:
             return gap_text(line, self.room)
         return "".join(text for text, _ in self.parts(line))
 
+    @property
+    def tall(self) -> bool:
+        """A line may take several rows."""
+        return self.wrapped or self.json is JsonForm.PRETTY
+
+    def _spread(self, line: Line) -> bool:
+        """This line is shown over several rows."""
+        return self.wrapped or (
+            self.json is JsonForm.PRETTY and isinstance(line, LogEntry) and line.json is not None
+        )
+
     def chunks(self, line: Line) -> list[str]:
         """The message cut into the rows it takes."""
-        text = self.text(line)
-        return (chop_cells(text, self.room) or [""]) if self.wrapped else [text]
+        if not self._spread(line):
+            return [self.text(line)]
+        pretty = self.json is JsonForm.PRETTY and isinstance(line, LogEntry) and line.json is not None
+        texts = pretty_lines(line) if pretty and isinstance(line, LogEntry) else [self.text(line)]
+        return [chunk for text in texts for chunk in chop_cells(text, self.room)] or [""]
 
     def row(
         self,
@@ -141,7 +157,7 @@ class LinePainter:
         first = [Segment(" " * self.prefix, base)] if row else self._segments(prefix, base)
         styled = self._segments(message, base)
         wide = sum(cell_len(text) for text, _ in message)
-        if not offsets and not self.wrapped and not self.left and wide <= self.room:
+        if not offsets and not self._spread(line) and not self.left and wide <= self.room:
             last = [Segment(" " * (self.room - wide), base)] if wide < self.room else []
             return Strip([*first, *styled, *last], self.prefix + self.room)
         strip, start = self._part(line, row, Strip(styled, wide))
@@ -161,7 +177,7 @@ class LinePainter:
 
     def _part(self, line: Line, row: int, message: Strip) -> tuple[Strip, int]:
         """What of the message stands in this row, and the number of its first character."""
-        if self.wrapped:
+        if self._spread(line):
             chunks = self.chunks(line)
             left = sum(cell_len(chunk) for chunk in chunks[:row])
             start = sum(len(chunk) for chunk in chunks[:row])

@@ -40,6 +40,14 @@ class TimeColumn(Enum):
         return {TimeColumn.CLOCK: 13, TimeColumn.OFFSET: 12, TimeColumn.NONE: 0}[self]
 
 
+class JsonForm(Enum):
+    """How a JSON line reads."""
+
+    TEMPLATE = "what it says"
+    RAW = "as it was written"
+    PRETTY = "field by field"
+
+
 def time_text(moment: datetime, column: TimeColumn, start: datetime | None) -> str:
     """`14:02:11.204`, or `+1:02:11.2` since `start`."""
     if column is TimeColumn.NONE:
@@ -85,16 +93,38 @@ def severity_mark(severity: Severity) -> Part:
 
 def gap_text(gap: LogGap, width: int) -> str:
     """`┄┄┄ 38 lines were not delivered: rate limit ┄┄┄` over the whole width."""
-    words = f" {pieces(gap.count, 'line')} not delivered: {plain(gap.reason)} "
+    until = ""
+    if gap.until is not None:
+        until = f", {gap.timestamp.astimezone():%H:%M:%S} to {gap.until.astimezone():%H:%M:%S}"
+    words = f" {pieces(gap.count, 'line')} not delivered{until}: {plain(gap.reason)} "
     return words.center(max(0, width), "┄")
 
 
-def message_parts(entry: LogEntry, *, raw: bool = False) -> list[Part]:
-    """The message: what a person wants to read of it, or with `raw` the JSON as it was written."""
+def collapsed(text: str) -> str:
+    """Of a line that was written over itself, as progress bars are, what stood there at the end."""
+    if "\r" not in text:
+        return text
+    return "\n".join(_last_written(line) for line in text.split("\n"))
+
+
+def _last_written(line: str) -> str:
+    return next((part for part in reversed(line.split("\r")) if part.strip()), "")
+
+
+def pretty_lines(entry: LogEntry) -> list[str]:
+    """A JSON line field by field."""
+    said = json.dumps(entry.json, indent=2, ensure_ascii=False, default=str)
+    return [plain(line) for line in said.splitlines()]
+
+
+def message_parts(entry: LogEntry, form: JsonForm = JsonForm.TEMPLATE) -> list[Part]:
+    """The message: what a person wants to read of it, or JSON in another form."""
     if entry.json is None:
-        return [(plain(entry.message), "")]
-    if raw:
+        return [(plain(entry.message if form is JsonForm.RAW else collapsed(entry.message)), "")]
+    if form is JsonForm.RAW:
         return [(plain(json.dumps(entry.json, ensure_ascii=False, default=str)), "")]
+    if form is JsonForm.PRETTY:
+        return [(line, "") for line in pretty_lines(entry)]
     fields = entry.json.get("vxtui")
     if isinstance(fields, Mapping) and fields.get("kind") == "step":
         parts = _step_parts(fields)
@@ -113,16 +143,17 @@ def line_text(line: Line) -> str:
     if isinstance(line, LogGap):
         return gap_text(line, 0)
     if line.json is None:
-        return plain(line.message)
+        return plain(collapsed(line.message))
     return "".join(text for text, _ in message_parts(line))
 
 
-def whole_line(line: Line, *, raw: bool = False) -> str:
+def whole_line(line: Line, form: JsonForm = JsonForm.TEMPLATE) -> str:
     """A line with its time, replica and severity, for the clipboard and for files."""
     moment = line.timestamp.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if isinstance(line, LogGap):
         return f"{moment} {gap_text(line, 0).strip()}"
-    text = "".join(text for text, _ in message_parts(line, raw=raw))
+    between = "\n" if form is JsonForm.PRETTY else ""
+    text = between.join(text for text, _ in message_parts(line, form))
     return f"{moment} {plain(line.replica)} {line.severity.name} {text}"
 
 

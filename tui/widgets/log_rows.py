@@ -8,12 +8,12 @@ from tui.widgets.log_paint import LinePainter
 
 def rows_of(view: View, paint: LinePainter, at: int) -> int:
     """Rows that the line at a position takes."""
-    return len(paint.chunks(view[at])) if paint.wrapped else 1
+    return len(paint.chunks(view[at])) if paint.tall else 1
 
 
 def top_for(view: View, paint: LinePainter, height: int, at: int) -> int:
     """The least position of the top at which the line at `at` is seen to its end."""
-    if not paint.wrapped:
+    if not paint.tall:
         return max(0, at - height + 1)
     rows, top = 0, at + 1
     while top > 0:
@@ -29,7 +29,7 @@ def visible_rows(
 ) -> list[tuple[int, int]]:
     """(position, row of that line) for each row of the screen that has one."""
     count = len(view)
-    if not paint.wrapped:
+    if not paint.tall:
         return [(at, 0) for at in range(top, min(count, top + height))]
     rows: list[tuple[int, int]] = []
     end = top_for(view, paint, height, count - 1) if count else 0

@@ -27,12 +27,12 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from tui.actions import bindings
-from tui.domain.entry import Severity
+from tui.domain.entry import LogGap, Severity
 from tui.store.log.lines import Line, line_key
 from tui.store.log.view import Source, View
 from tui.store.log_views import LogViews
 from tui.widgets.log_paint import COMPONENTS, CSS, LinePainter
-from tui.widgets.log_render import TimeColumn, line_text, short_replica, whole_line
+from tui.widgets.log_render import JsonForm, TimeColumn, line_text, short_replica, whole_line
 from tui.widgets.log_rows import top_for, visible_rows
 from tui.widgets.state import wants_ascii
 
@@ -217,7 +217,7 @@ class LogView(ScrollView, can_focus=True):
         return top_for(self.view, self.paint, max(1, self.size.height), len(self.view) - 1)
 
     def _height(self) -> int:
-        return self._bottom_top() + self.size.height if self.paint.wrapped else len(self.view)
+        return self._bottom_top() + self.size.height if self.paint.tall else len(self.view)
 
     def _visible(self) -> list[tuple[int, int]]:
         """(position, row of that line) for each row of the screen that has one."""
@@ -298,7 +298,7 @@ class LogView(ScrollView, can_focus=True):
         first, last = (shown[0][0], shown[-1][0]) if shown else (0, -1)
         if at < first:
             self._go(at)
-        elif at > last or (at == last and self.paint.wrapped):
+        elif at > last or (at == last and self.paint.tall):
             self._go(top_for(self.view, self.paint, self.size.height, at))
         self._hold_top()
         self._repaint()
@@ -368,6 +368,16 @@ class LogView(ScrollView, can_focus=True):
         if self.views.set_filter(replicas=replicas, severity=severity):
             self._rebuilt()
 
+    def leave_out(self, pattern: re.Pattern[str] | None) -> None:
+        """Leave out the lines that match this; `None` shows them again."""
+        if self.views.set_filter(without=pattern):
+            self._rebuilt()
+
+    def go_to(self, moment: datetime) -> None:
+        """Put the cursor on the first line of a moment or later."""
+        number = self.buffer.find(LogGap(moment, 0, ""))
+        self.move_to(self.view.position(number))
+
     def set_pattern(self, pattern: re.Pattern[str] | None) -> None:
         """Search for this; `None` ends the search."""
         if self.views.set_pattern(pattern):
@@ -425,9 +435,10 @@ class LogView(ScrollView, can_focus=True):
         self.paint.wrapped, self.paint.left = not self.paint.wrapped, 0
         self._keep_place()
 
-    def toggle_raw(self) -> None:
-        """JSON as it was written, or what it says."""
-        self.paint.raw = not self.paint.raw
+    def next_json(self) -> None:
+        """JSON lines: what they say, as they were written, field by field."""
+        order = list(JsonForm)
+        self.paint.json = order[(order.index(self.paint.json) + 1) % len(order)]
         self._keep_place()
 
     def next_times(self) -> None:
@@ -466,7 +477,7 @@ class LogView(ScrollView, can_focus=True):
 
     def text_of(self, lines: Iterable[Line]) -> str:
         """Lines as text, each with its time, replica and severity."""
-        return "\n".join(whole_line(line, raw=self.paint.raw) for line in lines)
+        return "\n".join(whole_line(line, self.paint.json) for line in lines)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """What the mouse has selected: messages only, from character to character."""

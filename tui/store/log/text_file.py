@@ -119,7 +119,7 @@ class TextFile:
         return self._starts[-1]
 
     @property
-    def newest(self) -> datetime | None:
+    def oldest(self) -> datetime | None:
         """A file's lines have no times of their own."""
         return None
 

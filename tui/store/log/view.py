@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from itertools import accumulate
 from typing import Protocol
 
@@ -36,9 +37,15 @@ class Source(Protocol):
         ...
 
     @property
+    def oldest(self) -> datetime | None:
+        """Time of the first line; `None` where there is none or lines have no times."""
+        ...
+
+    @property
     def dropped(self) -> int:
         """Lines that are not kept any more."""
         ...
+
     def __len__(self) -> int: ...
     def __getitem__(self, number: int) -> Line: ...
     def find(self, line: Line) -> int:

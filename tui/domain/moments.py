@@ -1,0 +1,52 @@
+"""A time as a person types it: a span back, an offset from a start, a clock time, or all of it."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, time, timedelta
+
+_SPAN = re.compile(r"(?P<sign>[+-]?)(?P<count>\d+(?:\.\d+)?)(?P<unit>[smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def parse_span(text: str) -> timedelta | None:
+    """`90s`, `10m`, `2h`, `1.5d`, with a sign or without; `None` for anything else.
+
+    Raises:
+        OverflowError: for a span that no clock holds.
+    """
+    found = _SPAN.fullmatch(text.strip())
+    if found is None:
+        return None
+    span = timedelta(seconds=float(found["count"]) * _SECONDS[found["unit"]])
+    return -span if found["sign"] == "-" else span
+
+
+def parse_moment(
+    text: str, *, now: datetime, start: datetime | None, near: datetime | None = None
+) -> datetime:
+    """The moment that `text` means: `-10m` before `now`, `+5m` after `start`, `14:02` of the day of `near`
+    (else of today) in this machine's zone, or a time with its date.
+
+    Raises:
+        ValueError: with what may be written, for anything else.
+    """
+    words = "write 14:02, 14:02:11, +5m from the start, -10m from now, or 2026-11-21T14:02"
+    text = text.strip()
+    try:
+        span = parse_span(text)
+        if span is not None and text.startswith("+"):
+            if start is None:
+                raise ValueError("the job has not started; write -10m from now, or a time")
+            return start + span
+        if span is not None:
+            return now - abs(span)
+        if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?", text):
+            day = (near or now).astimezone()
+            clock = time.fromisoformat(text.zfill(5) if text.count(":") == 1 else text.zfill(8))
+            return datetime.combine(day.date(), clock).astimezone().astimezone(UTC)
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except OverflowError:
+        raise ValueError("that is before time began or after it ends") from None
+    except ValueError as error:
+        raise ValueError(str(error) if "started" in str(error) else f"{words}") from None

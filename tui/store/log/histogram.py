@@ -1,0 +1,88 @@
+"""How many lines of which severity there were over time, without reading the log anew."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tui.store.log.lines import EPOCH, GAP, Lines
+from tui.store.log.store import Block, LogStore
+
+READ = 24
+"""Blocks that are read to place their warnings and errors; those of further ones are spread."""
+
+
+@dataclass(slots=True)
+class Bin:
+    """The lines of one stretch of time."""
+
+    fine: float = 0
+    warnings: float = 0
+    errors: float = 0
+
+    @property
+    def total(self) -> float:
+        """All of them."""
+        return self.fine + self.warnings + self.errors
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Bins of equal length from `start` up to `end`."""
+
+    start: datetime
+    end: datetime
+    bins: list[Bin]
+
+
+def histogram(store: LogStore, count: int) -> Histogram | None:
+    """The whole log in `count` bins; `None` where it has no length in time."""
+    blocks = [block for _, block in store.blocks(store.first, store.end)]
+    if not blocks or count < 1:
+        return None
+    first, last = blocks[0].first[0], blocks[-1].last[0]
+    if last <= first:
+        return None
+    width = (last - first) / count
+    bins = [Bin() for _ in range(count)]
+    left = READ
+    # The newest first: they are what somebody looks for.
+    for block in reversed(blocks):
+        low = min(count - 1, int((block.first[0] - first) / width))
+        high = min(count - 1, int((block.last[0] - first) / width))
+        telling = block.counts[1] or block.counts[2]
+        if low != high and telling and left:
+            left -= 1
+            _place(store.lines(block), bins, first, width)
+        else:
+            _spread(block, bins[low : high + 1])
+    return Histogram(_moment(first), _moment(last), bins)
+
+
+def _spread(block: Block, over: list[Bin]) -> None:
+    fine, warnings, errors, _ = block.counts
+    for each in over:
+        each.fine += fine / len(over)
+        each.warnings += warnings / len(over)
+        each.errors += errors / len(over)
+
+
+def _place(lines: Lines, bins: list[Bin], first: int, width: float) -> None:
+    at = 0
+    while at < len(lines):
+        which = min(len(bins) - 1, int((lines.times[at] - first) / width))
+        end = len(lines)
+        if which < len(bins) - 1:
+            end = max(at + 1, bisect_left(lines.times, first + (which + 1) * width, at))
+        codes = lines.severities[at:end]
+        warnings, gaps = codes.count(4), codes.count(GAP)
+        fine = sum(map(codes.count, range(4)))
+        bins[which].fine += fine
+        bins[which].warnings += warnings
+        bins[which].errors += len(codes) - fine - warnings - gaps
+        at = end
+
+
+def _moment(time: int) -> datetime:
+    return EPOCH + timedelta(microseconds=time // 1000)

@@ -1,0 +1,63 @@
+"""One row: how many lines there were over the log's time, in the colour of the worst of them."""
+
+from __future__ import annotations
+
+import math
+
+from textual.content import Content
+from textual.widgets import Static
+
+from tui.store.log.histogram import Bin, Histogram
+from tui.widgets.state import wants_ascii
+
+_BARS = "▁▂▃▄▅▆▇█"
+_ASCII = ".:-=+*#@"
+SIDE = 8
+"""Cells of a time at each end."""
+
+
+def bins_for(width: int) -> int:
+    """Bins that a row of this width has room for."""
+    return max(0, width - 2 * SIDE - 4)
+
+
+class SeverityStrip(Static):
+    """`show` paints where something differs."""
+
+    DEFAULT_CSS = """
+    SeverityStrip { height: 1; padding: 0 1; color: $text-muted; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__("", markup=False)
+        self._text = Content("")
+
+    def show(self, found: Histogram | None) -> None:
+        """Show this, or nothing where there is nothing to show."""
+        self.display = found is not None
+        if found is None:
+            return
+        marks = _ASCII if wants_ascii(self) else _BARS
+        most = max((each.total for each in found.bins), default=0)
+        parts: list[tuple[str, str]] = [(f"{found.start.astimezone():%H:%M:%S} ", "$text-muted")]
+        for each in found.bins:
+            parts.append((_mark(each, most, marks), _look(each)))
+        parts.append((f" {found.end.astimezone():%H:%M:%S}", "$text-muted"))
+        text = Content.assemble(*parts)
+        if text != self._text:
+            self._text = text
+            self.update(text, layout=False)
+
+
+def _mark(each: Bin, most: float, marks: str) -> str:
+    """By the logarithm: a single error beside ten thousand lines is to be seen."""
+    if not each.total:
+        return " "
+    share = math.log1p(each.total) / math.log1p(most)
+    return marks[min(len(marks) - 1, int(share * len(marks)))]
+
+
+def _look(each: Bin) -> str:
+    if each.errors:
+        return "$text-error"
+    return "$text-warning" if each.warnings else "$text-muted"
