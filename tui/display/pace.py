@@ -113,7 +113,8 @@ class Pace:
         if late > QUEUE:
             self._window = max(LEAST_WINDOW, min(self._window, question.bytes) // 2)
             self._rest_until = now + late * (1 - SHARE) / SHARE
-        else:
+        elif question.bytes > self._window // 2:
+            # It has been put to use: a window that grew on small frames would say nothing.
             self._window = min(MOST_WINDOW, self._window + self._window // 4)
 
     def stalled(self, rate: float | None, at: float) -> None:
