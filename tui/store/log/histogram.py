@@ -51,9 +51,10 @@ def histogram(store: LogStore, count: int) -> Histogram | None:
     for block in reversed(blocks):
         low = min(count - 1, int((block.first[0] - first) / width))
         high = min(count - 1, int((block.last[0] - first) / width))
-        telling = block.counts[1] or block.counts[2]
-        if low != high and telling and left:
-            left -= 1
+        # One in memory costs nothing; of the others, those are read whose lines matter most.
+        telling = block.counts[1] or block.counts[2] or len(blocks) <= READ
+        if low != high and (block.lines is not None or (telling and left)):
+            left -= block.lines is None
             _place(store.lines(block), bins, first, width)
         else:
             _spread(block, bins[low : high + 1])
