@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tui.display.cells import Chars, Looks, is_sure
 from tui.display.looks import change, erasable, has_background
 from tui.display.moved import Move, find_move
+from tui.display.scattered import Piece, by_look, pieces
 
 CLOSE = 4
 """Unchanged cells between two changed ones that are written again rather than stepped over."""
@@ -109,16 +110,37 @@ class Picture:
         spans = {y: list(_spans(self.rows[y], row)) for y, row in changed.items()}
         # Over a thin line a frame takes its time: small changes, such as a key's, come before large ones.
         # The very first is the row that a move has freed, where the pen stands.
+        scattered = self._scattered(changed)
+        apart = {piece.y for piece in scattered}
         for y in sorted(changed, key=lambda y: (y != self._pen.y, _cells(spans[y]) > self.width // 3, y)):
-            for start, end in spans[y]:
+            for start, end in () if y in apart else spans[y]:
                 self._write_span(y, changed[y], start, end)
             self.rows[y] = changed[y]
+        for piece in scattered:
+            self._write_piece(piece)
         if move is not None:
             self._pen.out.append("\x1b[r")
             # Setting the margins puts the cursor home, but not in every terminal.
             self._pen.x = self._pen.y = None
         self._pen.go(*cursor)
         return self._pen.take()
+
+    def _scattered(self, changed: Mapping[int, Row]) -> list[Piece]:
+        """Small changes all over the screen that take fewer bytes look by look than row by row."""
+        rows = {
+            y: pieces(y, (self.rows[y].chars, self.rows[y].looks), (row.chars, row.looks))
+            for y, row in changed.items()
+        }
+        return by_look(rows)
+
+    def _write_piece(self, piece: Piece) -> None:
+        pen = self._pen
+        pen.go(piece.x, piece.y)
+        pen.wear(piece.look)
+        pen.out.append(piece.text)
+        pen.x = piece.x + len(piece.text)
+        if pen.x >= self.width:
+            pen.x = None
 
     def _move(self, move: Move) -> None:
         """Let the terminal move rows: a line feed at the bottom margin, or its reverse at the top."""
