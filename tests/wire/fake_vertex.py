@@ -27,6 +27,7 @@ from grpc import StatusCode
 from tui.backends.base import ContextInfo
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.connect import LOCAL_PACE, Endpoint, Pace, Service
+from tui.emulator.paging import mask_fields, masked
 
 CustomJob = custom_job.CustomJob.pb()
 State = job_state.JobState
@@ -123,8 +124,10 @@ class Fake:
         ]
         start = int(request.page_token or 0)
         stop = start + request.page_size
+        fields = mask_fields(request.read_mask.paths)
         return job_service.ListCustomJobsResponse.pb()(
-            custom_jobs=found[start:stop], next_page_token=str(stop) if stop < len(found) else ""
+            custom_jobs=[masked(job, fields) for job in found[start:stop]],
+            next_page_token=str(stop) if stop < len(found) else "",
         )
 
     async def cancel(self, request: Any) -> Any:

@@ -161,14 +161,14 @@ async def test_expired_credentials_are_not_tried_again_and_again() -> None:
 
 async def test_a_region_that_is_away_does_not_hold_up_the_others() -> None:
     fake = Fake()
-    for number in range(250):
+    for number in range(1050):
         fake.add_job(number)
     async with serving(fake) as target:
         endpoint = FixedEndpoint({"us-central1": target, "europe-west4": "unix:/nonexistent/socket"})
         async with backend(endpoint, "us-central1", "europe-west4") as found:
             pages = [page async for page in found.list_jobs()]
     good = [page for page in pages if page.region == "us-central1"]
-    assert [len(page.jobs) for page in good] == [100, 100, 50]
+    assert [len(page.jobs) for page in good] == [1000, 50]
     assert all(page.error is None and page.read_at is not None for page in good)
     (bad,) = [page for page in pages if page.region == "europe-west4"]
     assert isinstance(bad.error, Unavailable)
@@ -195,11 +195,11 @@ async def test_many_regions_are_read_at_once_but_not_all() -> None:
 
 async def test_a_list_that_is_not_read_to_its_end_stops_its_calls() -> None:
     fake = Fake()
-    for number in range(1000):
+    for number in range(3000):
         fake.add_job(number)
     async with connected(fake) as found:
         pages = found.list_jobs()
-        assert len((await anext(pages)).jobs) == 100
+        assert len((await anext(pages)).jobs) == 1000
         await pages.aclose()  # type: ignore[attr-defined]
         calls = fake.calls["ListCustomJobs"]
         await asyncio.sleep(0.2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from tui.domain.catalog import ACCELERATOR_SHORT
-from tui.domain.job import Job
+from tui.domain.job import Job, known_replicas
 from tui.domain.states import JobState
 
 NOT_MEASURED = "·"
@@ -78,7 +78,9 @@ def short_error(job: Job) -> str:
     """Why a job failed, for one cell: the replica and its exit code where the service named them."""
     if job.error is None:
         return ""
-    dead = next((r for r in job.replicas if r.state is JobState.FAILED and r.exit_code is not None), None)
+    dead = next(
+        (r for r in known_replicas(job) if r.state is JobState.FAILED and r.exit_code is not None), None
+    )
     if dead is None:
         return job.error.message
     if "out of memory" in job.error.message:

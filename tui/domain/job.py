@@ -144,3 +144,8 @@ def infer_replicas(
                 own = JobState.UNKNOWN
             found.append(Replica(replica_id, pool.position, index, pool.role, own, code))
     return tuple(found)
+
+
+def known_replicas(job: Job) -> tuple[Replica, ...]:
+    """The job's replicas; of a job from a list, which carries none, what its pools and its error say."""
+    return job.replicas or infer_replicas(job.pools, job.state, job.error)

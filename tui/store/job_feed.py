@@ -13,7 +13,7 @@ from typing import Any
 
 from tui.backends.base import BackendError, Capability, LogBatch, LogQuery, NotFound
 from tui.domain.entry import SERVICE, LogEntry, LogGap
-from tui.domain.job import Job
+from tui.domain.job import Job, known_replicas
 from tui.domain.progress import Progress, StepSample, advance, step_sample
 from tui.session import Session
 from tui.store.job_events import JobEvents
@@ -118,7 +118,7 @@ class JobFeed:
     def know(self, job: Job | None) -> None:
         """Show this until the service has answered; where it can't, the rest is tried all the same."""
         if self.job is None and job is not None:
-            self.job = job
+            self.job = replace(job, replicas=known_replicas(job))
             self._known.set()
 
     # What a screen asks

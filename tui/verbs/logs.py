@@ -14,6 +14,7 @@ import click
 
 from tui.backends.base import Backend, LogBatch, LogQuery
 from tui.domain.entry import LogEntry, Severity
+from tui.domain.job import known_replicas
 from tui.domain.moments import parse_moment
 from tui.domain.text import plain
 from tui.store.log.filters import LineFilter
@@ -67,7 +68,7 @@ async def logs(  # noqa: PLR0917 - one for each option
     assert job is not None
     async with run.backend() as backend:
         found = await find_job(backend, job)
-        known = [r.id for r in found.replicas]
+        known = [r.id for r in known_replicas(found)]
         for replica in replicas:
             if replica not in known and replica != "service":
                 raise Failure(f"{found.display_name} has no replica {replica}; it has {', '.join(known)}.")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from tui.domain.job import Job
+from tui.domain.job import Job, known_replicas
 from tui.domain.progress import Progress
 from tui.domain.text import plain
 from tui.places import state_dir
@@ -105,7 +105,7 @@ def job_json(job: Job, progress: Progress | None = None) -> dict[str, Any]:
                 "state": r.state.value,
                 "exit_code": r.exit_code,
             }
-            for r in job.replicas
+            for r in known_replicas(job)
         ],
         "progress": {
             "step": progress.step,

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache, lru_cache
 from typing import Any
 
 from google.cloud.aiplatform_v1.types.accelerator_type import AcceleratorType
@@ -74,48 +76,85 @@ def region_of(name: str) -> str:
 
 def job(pb: Any, context: str) -> Job:
     """A CustomJob message as a domain job."""
-    native = _STATES.get(pb.state, str(pb.state))
-    state = from_vertex(native)
-    pools = tuple(_pool(position, spec) for position, spec in enumerate(pb.job_spec.worker_pool_specs))
-    error = None
-    if pb.HasField("error") and (pb.error.code or pb.error.message):
-        error = JobError(pb.error.code, pb.error.message)
-    scheduling = pb.job_spec.scheduling
+    found = listed_job(pb, context)
+    replicas = infer_replicas(found.pools, found.state, found.error)
+    return replace(found, replicas=replicas, web_access_uris=dict(pb.web_access_uris))
+
+
+def listed_job(pb: Any, context: str) -> Job:
+    """A CustomJob message of a list as a domain job, without its replicas: `known_replicas` says them."""
+    native = _STATES.get(pb.state) or str(pb.state)
+    name = pb.name
+    spec = pb.job_spec
+    scheduling = spec.scheduling
     timeout = None
     if scheduling.HasField("timeout"):
         timeout = timedelta(seconds=scheduling.timeout.seconds, microseconds=scheduling.timeout.nanos // 1000)
     return Job(
-        name=pb.name,
-        id=pb.name.rsplit("/", 1)[-1],
+        name=name,
+        id=name.rpartition("/")[2],
         display_name=pb.display_name,
-        state=state,
+        state=_state(native),
         native_state=native,
         context=context,
-        region=region_of(pb.name),
+        region=region_of(name),
         create_time=moment(pb, "create_time"),
         start_time=moment(pb, "start_time"),
         end_time=moment(pb, "end_time"),
         update_time=moment(pb, "update_time"),
         labels=dict(pb.labels),
-        error=error,
-        pools=pools,
-        strategy=_STRATEGIES.get(scheduling.strategy, str(scheduling.strategy)),
+        error=_error(pb),
+        pools=tuple([_pool(position, pool) for position, pool in enumerate(spec.worker_pool_specs)]),
+        strategy=_STRATEGIES.get(scheduling.strategy) or str(scheduling.strategy),
         timeout=timeout,
-        replicas=infer_replicas(pools, state, error),
-        web_access_uris=dict(pb.web_access_uris),
     )
+
+
+def relisted_job(pb: Any, known: Job) -> Job:
+    """A job of a list that was read without its specification, which is that of `known`."""
+    native = _STATES.get(pb.state) or str(pb.state)
+    found = replace(
+        known,
+        display_name=pb.display_name,
+        state=_state(native),
+        native_state=native,
+        create_time=moment(pb, "create_time"),
+        start_time=moment(pb, "start_time"),
+        end_time=moment(pb, "end_time"),
+        update_time=moment(pb, "update_time"),
+        labels=dict(pb.labels),
+        error=_error(pb),
+    )
+    # One object for one reading: comparing it with itself costs nothing.
+    return known if found == known else found
+
+
+def _error(pb: Any) -> JobError | None:
+    if pb.HasField("error") and (pb.error.code or pb.error.message):
+        return JobError(pb.error.code, pb.error.message)
+    return None
+
+
+_state = cache(from_vertex)
 
 
 def _pool(position: int, spec: Any) -> WorkerPool:
     machine = spec.machine_spec
-    kind = machine.accelerator_type
     image = spec.container_spec.image_uri or spec.python_package_spec.executor_image_uri
+    kind, count = machine.accelerator_type, machine.accelerator_count
+    return _known_pool((position, spec.replica_count, machine.machine_type, kind, count, image))
+
+
+@lru_cache(maxsize=4096)
+def _known_pool(said: tuple[int, int, str, int, int, str]) -> WorkerPool:
+    """Jobs of one profile share their pools: ten thousand of them take no more memory than one."""
+    position, replicas, machine_type, accelerator, count, image = said
     return WorkerPool(
         position,
-        max(0, spec.replica_count),
-        machine.machine_type,
-        _ACCELERATORS.get(kind, str(kind) if kind else ""),
-        machine.accelerator_count,
+        max(0, replicas),
+        machine_type,
+        _ACCELERATORS.get(accelerator, str(accelerator) if accelerator else ""),
+        count,
         image,
         REDUCTION_SERVER in image,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,11 +26,10 @@ from tui.backends.vertex import convert
 from tui.backends.vertex.channels import Clients
 from tui.backends.vertex.errors import from_status
 from tui.backends.vertex.filters import quote
+from tui.backends.vertex.listing import Listing
 from tui.domain.job import Job
 from tui.domain.states import JobState
 
-PAGE = 100
-"""Jobs a page: larger ones are not documented for this API (vertex facts 2.2)."""
 AT_ONCE = 8
 """Regions read at the same time."""
 LAUNCH_LABEL = "vxtui-launch"
@@ -50,6 +49,7 @@ class Jobs:
         self._clients = clients
         self._call = clients.caller
         self._regions_seen: set[str] = set(info.regions)
+        self._listings: dict[str, Listing] = {}
 
     # Read
 
@@ -65,7 +65,7 @@ class Jobs:
         async def read(region: str) -> None:
             async with gate:
                 try:
-                    async for jobs in self._region_pages(region, filter):
+                    async for jobs in self._listing(region).pages(filter):
                         await pages.put(JobPage(region, jobs, read_at=datetime.now(UTC)))
                 except BackendError as error:
                     await pages.put(JobPage(region, error=error))
@@ -88,7 +88,7 @@ class Jobs:
     async def _list_everywhere(self, filter: str) -> AsyncGenerator[JobPage, None]:
         """One listing over all locations, told as if it were one for each region."""
         try:
-            async for jobs in self._region_pages("-", filter):
+            async for jobs in self._listing("-").pages(filter):
                 by_region: dict[str, list[Job]] = {}
                 for job in jobs:
                     by_region.setdefault(job.region, []).append(job)
@@ -103,33 +103,12 @@ class Jobs:
         for region in sorted(self._regions_seen):
             yield JobPage(region, read_at=datetime.now(UTC))
 
-    async def _region_pages(self, region: str, filter: str) -> AsyncIterator[tuple[Job, ...]]:
-        token = ""
-        while True:
-            reply = await self._page(region, filter, token)
-            yield tuple(convert.job(pb, self._info.name) for pb in reply.custom_jobs)
-            token = reply.next_page_token
-            if not token:
-                return
-
-    async def _page(self, region: str, filter: str, token: str) -> Any:
-        request = job_service.ListCustomJobsRequest(
-            parent=self._parent(region),
-            filter=filter,
-            page_size=PAGE,
-            page_token=token,
-            read_mask={"paths": list(convert.LIST_FIELDS)},
-        )
-
-        async def send(seconds: float) -> Any:
-            pager = await self._clients.jobs(region).list_custom_jobs(request, retry=None, timeout=seconds)
-            # The first page only: each further one is a call of its own, with its own retries.
-            async for page in pager.pages:
-                return job_service.ListCustomJobsResponse.pb(page)
-            return job_service.ListCustomJobsResponse.pb()()
-
-        where = "every region" if region == "-" else region
-        return await self._call.read(f"list the jobs of {where}", send)
+    def _listing(self, region: str) -> Listing:
+        found = self._listings.get(region)
+        if found is None:
+            found = Listing(self._clients, self._info.name, self._parent(region), region, self.get)
+            self._listings[region] = found
+        return found
 
     async def get(self, name: str) -> Job:
         return convert.job(await self._get(name), self._info.name)
@@ -227,7 +206,7 @@ class Jobs:
         for seconds in (0.0, *LOOK_AGAIN):
             await asyncio.sleep(seconds)
             try:
-                reply = await self._page(region, filter, "")
+                reply = await self._listing(region).page(filter, "")
             except BackendError:
                 continue
             seen = True
