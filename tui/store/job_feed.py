@@ -14,9 +14,11 @@ from typing import Any
 from tui.backends.base import BackendError, Capability, LogBatch, LogQuery, NotFound
 from tui.domain.entry import SERVICE, LogEntry, LogGap
 from tui.domain.job import Job, known_replicas
+from tui.domain.live import live_line
 from tui.domain.progress import Progress, StepSample, advance, step_sample
 from tui.session import Session
 from tui.store.job_events import JobEvents
+from tui.store.job_figures import JobFigures
 from tui.store.log.lines import Lines
 from tui.store.log.shelf import tidy
 from tui.store.log.store import LogStore
@@ -99,6 +101,7 @@ class JobFeed:
         self.buffer = LogStore(log_folder, opened=False)
         self.events = JobEvents()
         self.series = SeriesStore()
+        self.figures = JobFigures()
         self.steps: dict[tuple[datetime, int], StepSample] = {}
         self.progress = Progress()
         self.older_left = False
@@ -352,7 +355,8 @@ class JobFeed:
             if sample is not None:
                 self.steps[sample.timestamp, sample.step] = sample
         self._thin()
-        return before != (self.progress, len(self.steps))
+        said = [line for entry in structured if (line := live_line(entry)) is not None]
+        return self.figures.add_lines(said) or before != (self.progress, len(self.steps))
 
     def _thin(self) -> None:
         if len(self.steps) > MOST_STEPS:
@@ -384,6 +388,7 @@ class JobFeed:
         since = newest - overlap if newest else None
         reading = await self.session.backend.read_metrics(self.job_name, since=since)
         self.series.add(reading)
+        self.figures.add_reading(reading, local=self.local)
         self._on_change(Changed.METRICS)
         job, now = self.job, self.session.clock()
         if job is not None and job.state.terminal:
