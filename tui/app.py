@@ -37,6 +37,7 @@ from tui.screens.profiles import ProfilesScreen
 from tui.screens.quotas import QuotasScreen
 from tui.screens.work import background
 from tui.session import Session, now
+from tui.skeleton import hand_over
 from tui.store.connection import Connection, Opener
 from tui.store.deeds import Deeds, Outcome
 from tui.store.jobs import JobChange, JobStore
@@ -127,6 +128,10 @@ class VxtuiApp(ClipboardApp):
         )
 
     # Start and end
+
+    def on_load(self) -> None:
+        """Textual takes the terminal after this."""
+        hand_over()
 
     def on_mount(self) -> None:
         """Colours and keys, then the connection once something is on the screen."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from tests.ui.test_jobs_screen import until
-from tui.cli import cli
+from tui.verbs.group import cli
 from tui.config import Settings
 from tui.file_viewer import FileScreen, FileViewer
 from tui.store.log.text_file import TextFile

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tui import skeleton
 from tui.config import SettingsError, choose_context, load_settings
 from tui.verbs.output import print_error
 
@@ -21,6 +22,7 @@ def screen(
         )
         context = choose_context(settings, context_name)
     except SettingsError as error:
+        skeleton.take_back()
         return print_error("INVALID_SETTINGS", str(error), "", 2, as_json=False)
     from tui.app import run_console
 
