@@ -51,6 +51,7 @@ from tui.widgets.clipboard_app import ClipboardApp
 
 LOG = logging.getLogger("vxtui")
 DEFAULT_THEME = "vxtui-dark"
+NO_COLOUR_THEME = "ansi16"
 
 
 def _fleet() -> Screen[Any]:
@@ -135,7 +136,9 @@ class VxtuiApp(ClipboardApp):
 
     def on_mount(self) -> None:
         """Colours and keys, then the connection once something is on the screen."""
-        wanted = self.settings.theme or DEFAULT_THEME
+        wanted = self.settings.theme or (NO_COLOUR_THEME if self.no_color else DEFAULT_THEME)
+        if wanted == NO_COLOUR_THEME and self.no_color:
+            self.drop_colours()
         if wanted in self.available_themes:
             self.theme = wanted
         else:

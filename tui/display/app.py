@@ -17,6 +17,7 @@ from textual._ansi_sequences import SYNC_END, SYNC_START
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.app import App
 from textual.driver import Driver
+from textual.filter import Monochrome, NoColor
 from textual.screen import Screen
 
 from tui.display.cells import NotUnderstood
@@ -54,6 +55,11 @@ class DisplayApp(App[Result]):
         """Few frames a second and no animations, for a line known to be slow."""
         self.pace.limit(SLOW_FRAMES)
         self.animation_level = "none"
+
+    def drop_colours(self) -> None:
+        """No colours at all rather than Textual's greys: for a theme that tells things apart without them."""
+        # Read by every widget where it renders; Textual has no other place for it.
+        self._filters[:] = [NoColor() if isinstance(f, Monochrome) else f for f in self._filters]
 
     def get_driver_class(self) -> type[Driver]:
         """Textual's driver for this platform, with our writer where it is the one for Linux."""
