@@ -200,7 +200,8 @@ async def test_a_pool_is_folded_and_a_figure_not_measured_is_a_dot(tmp_path: Pat
         pane = await tab(screen, pilot, ReplicasPane)
         tree = pane.tree_view
         assert list(tree.keys) == ["pool 0", "workerpool0-0", "pool 1"], "large pools start folded"
-        assert tree._rows["workerpool0-0"]["gpu"].plain == "·"
+        row = tree.cells_of("workerpool0-0")
+        assert (row["exit"].plain, row["gpu"].plain) == ("·", "–"), "not measured, and none there"
         assert "GPU: no accelerator" in pane.note().plain
         await pilot.press("G", "enter")
         await pilot.pause()

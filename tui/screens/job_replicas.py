@@ -16,12 +16,13 @@ from tui.domain.metric import GPU
 from tui.domain.text import plain
 from tui.screens.job_pane import JobPane
 from tui.store.job_feed import Changed, JobFeed
+from tui.widgets.heat_scale import palette
 from tui.widgets.notice import Notice
 from tui.widgets.replica_tree import Figures, ReplicaTree
 from tui.widgets.state import wants_ascii
 from tui.widgets.table import Table
 
-WIDE = 110
+WIDE = 140
 
 
 class ReplicasPane(JobPane):
@@ -30,7 +31,7 @@ class ReplicasPane(JobPane):
     SCOPE = "replicas"
     EXTRA = ("table",)
     TITLE = "Replicas"
-    NEEDS = Changed.JOB | Changed.METRICS | Changed.SOURCES
+    NEEDS = Changed.JOB | Changed.METRICS | Changed.STEPS | Changed.SOURCES
 
     class LogAsked(Message):
         """The log of a replica is wanted."""
@@ -59,7 +60,10 @@ class ReplicasPane(JobPane):
     def note(self) -> Content:
         missing = next((m for m in self.feed.series.not_measured() if m.metric == GPU), None)
         words = f"{NOT_MEASURED} not measured" + (f"; GPU: {plain(missing.reason)}" if missing else "")
-        return Content.styled(words, "$text-muted")
+        note = Content.styled(words, "$text-muted")
+        if self.feed.figures.simulated:
+            note = Content.assemble(("simulated", "bold $text-warning"), "   ", note)
+        return note
 
     def pause(self, on: bool) -> None:
         self._paused = on
@@ -82,11 +86,15 @@ class ReplicasPane(JobPane):
             notice.tell("Figures are old", source.error.message, source.error.fix, bad=True, alone=False)
         else:
             notice.hide()
-        bars = 16 if self.size.width >= WIDE + 30 else 8
+        wide = self.size.width >= WIDE
+        bars = 16 if wide else 8
         now = job.end_time or self.feed.session.clock()
         # A little more than the time between two samples for each bar.
         span = bars * (timedelta(seconds=10) if self.feed.local else timedelta(seconds=90))
-        self.tree_view.display_job(job, Figures(self.feed.series, now, span, bars, wants_ascii(self)))
+        figures = Figures(
+            self.feed.series, self.feed.figures, now, span, bars, palette(self), wants_ascii(self), not wide
+        )
+        self.tree_view.display_job(job, figures)
 
         self._go_to_wanted()
 

@@ -99,7 +99,7 @@ def _rows(
             replica = f"workerpool{pool.position}-{index}"
             names = [""]
             if pool.accelerator_count and measure not in OF_MACHINE:
-                names = _accelerators(pool.accelerator_count, known.accelerators(replica))
+                names = accelerator_names(pool.accelerator_count, known.accelerators(replica))
             found = [known.figure(measure, replica, name) for name in names]
             codes = tuple(code_of(figure, measure, now) for figure in found)
             note = value_text(found[0], measure) if names == [""] else ""
@@ -109,7 +109,7 @@ def _rows(
     return tuple(rows), spots
 
 
-def _accelerators(count: int, heard: Sequence[str]) -> list[str]:
+def accelerator_names(count: int, heard: Sequence[str]) -> list[str]:
     """Names of a machine's accelerators: those heard of, and the others by number."""
     missing = (str(n) for n in range(count) if str(n) not in heard)
     names = [*heard, *(name for name, _ in zip(missing, range(count - len(heard)), strict=False))]

@@ -75,16 +75,20 @@ def colour(code: int, colours: Sequence[str]) -> str:
     return colours[code - 1] if 1 <= code <= LEVELS else "$text-muted"
 
 
-def cells(codes: Sequence[int], colours: Sequence[str], *, ascii_only: bool = False) -> Content:
-    """Cells of one row as they stand in a table, the last one's blank left out where it has none."""
+def cells(
+    codes: Sequence[int], colours: Sequence[str], *, ascii_only: bool = False, close: bool = False
+) -> Content:
+    """Cells of one row as they stand in a table; `close` together, where a late one is its mark alone."""
     runs: list[tuple[str, str]] = []
     for code in codes:
         text, style = glyph(code, ascii_only=ascii_only), colour(code, colours)
+        if close:
+            text = text.strip()[-1]
         if runs and runs[-1][1] == style:
             runs[-1] = (runs[-1][0] + text, style)
         else:
             runs.append((text, style))
-    return Content.assemble(*runs).rstrip()
+    return Content.assemble(*runs)
 
 
 def legend(colours: Sequence[str], low: str, high: str, *, ascii_only: bool = False) -> Content:

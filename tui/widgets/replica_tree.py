@@ -11,28 +11,34 @@ from textual.content import Content
 from tui.domain.catalog import ACCELERATOR_SHORT
 from tui.domain.figures import NOT_MEASURED, figure, pieces
 from tui.domain.job import Job, Replica, WorkerPool
-from tui.domain.metric import CPU, GPU, MEMORY, NET_IN, NET_OUT, Series
+from tui.domain.metric import CPU, GPU, MEMORY, NET_IN, NET_OUT
 from tui.domain.text import plain
+from tui.store.job_figures import JobFigures, Measure
 from tui.store.series_store import SeriesStore, buckets
+from tui.widgets.fleet_rows import accelerator_names, code_of
+from tui.widgets.heat_scale import cells as heat_cells
 from tui.widgets.sparkline import sparkline
 from tui.widgets.state import state_content
 from tui.widgets.table import Cells, Column, Table
 
 COLUMNS = (
     Column("replica", "REPLICA", 16, most=30),
-    Column("role", "ROLE", 7, most=16, rank=5),
+    Column("role", "ROLE", 7, most=16, rank=6),
     Column("state", "STATE", 11, most=14),
-    Column("exit", "EXIT", 4, most=4, rank=6, right=True),
+    Column("exit", "EXIT", 4, most=4, rank=7, right=True),
     Column("cpu", "CPU %", 12, most=22, rank=1, right=True),
     Column("memory", "MEM %", 12, most=22, rank=2, right=True),
-    Column("gpu", "GPU %", 12, most=30, rank=3, right=True),
-    Column("net", "NET in/out B/s", 14, most=18, rank=4, right=True),
-    Column("machine", "MACHINE", 14, most=40, rank=7),
+    Column("gpu", "GPU %", 12, most=40, rank=3, right=True),
+    Column("step", "STEP", 7, most=10, rank=4, right=True),
+    Column("lag", "LAG", 4, most=8, rank=3, right=True),
+    Column("net", "NET in/out B/s", 14, most=18, rank=5, right=True),
+    Column("machine", "MACHINE", 14, most=40, rank=8),
 )
 STALE = timedelta(minutes=10)
 FOLD_FROM = 16
 """Pools with more replicas than this start folded."""
 _NONE = Content.styled(NOT_MEASURED, "$text-muted")
+_DASH = Content.styled("–", "$text-muted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +46,15 @@ class Figures:
     """What the figures of one look at the tree are drawn with."""
 
     series: SeriesStore
+    newest: JobFigures
     now: datetime
     span: timedelta
     bars: int
+    colours: Sequence[str]
+    """Of the levels of a heat map."""
     ascii_only: bool = False
+    close: bool = False
+    """Cells stand close together, for a narrow screen."""
 
 
 class ReplicaTree(Table):
@@ -75,7 +86,7 @@ class ReplicaTree(Table):
             members = [r for r in job.replicas if r.pool == pool.position]
             rows[f"pool {pool.position}"] = pool_cells(pool, members, figures, self.folded(pool.position))
             if not self.folded(pool.position):
-                rows |= {r.id: replica_cells(r, figures) for r in members}
+                rows |= {r.id: replica_cells(r, pool, figures) for r in members}
         self.show(list(rows), rows)
 
 
@@ -98,7 +109,7 @@ def pool_cells(pool: WorkerPool, members: Sequence[Replica], figures: Figures, f
         ids = {r.id for r in members}
         cells["cpu"] = _mean(figures, CPU, ids)
         cells["memory"] = _mean(figures, MEMORY, ids)
-        cells["gpu"] = _mean(figures, GPU, ids)
+        cells["gpu"] = _mean(figures, GPU, ids) if pool.accelerator_count else _DASH
     cells["machine"] = Content.styled(kind, "$text-muted")
     return cells
 
@@ -109,31 +120,31 @@ def _mean(figures: Figures, metric: str, ids: set[str]) -> Content:
     return _percent(sum(values) / len(values)) if values else _NONE
 
 
-def replica_cells(replica: Replica, figures: Figures) -> Cells:
+def replica_cells(replica: Replica, pool: WorkerPool, figures: Figures) -> Cells:
     """One replica's row."""
     failed = replica.exit_code not in {None, 0}
     code = _NONE if replica.exit_code is None else Content.styled(
         str(replica.exit_code), "bold $text-error" if failed else "$text-muted"
     )  # fmt: skip
     return {
-        "replica": Content(f"    {plain(replica.id)}"),
+        "replica": Content(f"  {plain(replica.id)}"),
         "role": Content.styled(replica.role, "$text-muted"),
         "state": state_content(replica.state),
         "exit": code,
         "cpu": usage(figures, CPU, replica.id),
         "memory": usage(figures, MEMORY, replica.id),
-        "gpu": usage(figures, GPU, replica.id),
+        "gpu": accelerators(figures, pool, replica.id),
+        "step": _step(figures, replica.id),
+        "lag": _lag(figures, replica.id),
         "net": network(figures, replica.id),
     }
 
 
 def usage(figures: Figures, metric: str, replica: str) -> Content:
-    """The course of a share and its newest value: `▂▃▅▇ 61`; several accelerators stand as one bar each."""
+    """The course of a share and its newest value: `▂▃▅▇ 61`."""
     found = figures.series.of(metric, replica)
     if not any(s.points for s in found):
         return _NONE
-    if len(found) > 1:
-        return _accelerators(figures, found)
     moment, value = found[0].points[-1]
     course = buckets(found[0].points, figures.now, figures.span, figures.bars)
     drawn = sparkline(course, ascii_only=figures.ascii_only)
@@ -142,13 +153,34 @@ def usage(figures: Figures, metric: str, replica: str) -> Content:
     return Content.assemble((drawn, "$text-muted"), " ", _percent(value))
 
 
-def _accelerators(figures: Figures, found: Sequence[Series]) -> Content:
-    latest = [s.latest for s in found]
-    fresh = [p[1] if p is not None and figures.now - p[0] <= STALE else None for p in latest]
-    known = [value for value in fresh if value is not None]
-    drawn = sparkline(fresh, ascii_only=figures.ascii_only)
-    mean = _percent(sum(known) / len(known)) if known else _NONE
-    return Content.assemble((drawn, "$text-success" if known else "$text-muted"), " ", mean)
+def accelerators(figures: Figures, pool: WorkerPool, replica: str) -> Content:
+    """The course of one accelerator, or a cell of a heat map for each of several, and their mean."""
+    newest = figures.newest
+    if not pool.accelerator_count and not newest.accelerators(replica):
+        return _DASH
+    names = accelerator_names(pool.accelerator_count, newest.accelerators(replica))
+    if len(names) == 1 and any(s.points for s in figures.series.of(GPU, replica)):
+        return usage(figures, GPU, replica)
+    found = [newest.figure(Measure.UTILIZATION, replica, name) for name in names]
+    codes = [code_of(figure, Measure.UTILIZATION, figures.now) for figure in found]
+    fresh = [f.value for f in found if f is not None and not f.late(figures.now)]
+    mean = _percent(sum(fresh) / len(fresh)) if fresh else Content("  ") + _NONE
+    drawn = heat_cells(codes, figures.colours, ascii_only=figures.ascii_only, close=figures.close)
+    return Content.assemble(drawn, " ", mean)
+
+
+def _step(figures: Figures, replica: str) -> Content:
+    found = figures.newest.step(replica)
+    return _NONE if found is None else Content(f"{found.step:,}")
+
+
+def _lag(figures: Figures, replica: str) -> Content:
+    """Steps behind the furthest replica; grey where the whole job has been silent for long."""
+    found = figures.newest.figure(Measure.LAG, replica)
+    if found is None:
+        return _NONE
+    style = "$text-muted" if found.late(figures.now) else "bold $text-warning" if found.value else ""
+    return Content.styled(f"{found.value:,.0f}", style)
 
 
 def _percent(value: float) -> Content:
