@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from tests.ui.double import NOON, Clock, job
@@ -21,6 +22,7 @@ from tui.domain.states import JobState
 from tui.session import Session
 from tui.store.job_events import JobEvents
 from tui.store.job_feed import Changed, JobFeed
+from tui.store.log.shelf import log_folder
 from tui.store.series_store import SeriesStore, buckets
 
 
@@ -31,10 +33,12 @@ async def until(true: Callable[[], Any], seconds: float = 20) -> None:
 
 
 @asynccontextmanager
-async def feeding(backend: JobBackend, known: Job | None = None) -> AsyncIterator[JobFeed]:
+async def feeding(
+    backend: JobBackend, known: Job | None = None, folder: Path | None = None
+) -> AsyncIterator[JobFeed]:
     seen: list[Changed] = []
     session = Session(backend, Settings(), clock=Clock())
-    feed = JobFeed(session, next(iter(backend.jobs)), seen.append)
+    feed = JobFeed(session, next(iter(backend.jobs)), seen.append, folder)
     feed.know(known)
     feed.seen = seen  # type: ignore[attr-defined]
     task = asyncio.create_task(feed.run())
@@ -45,6 +49,7 @@ async def feeding(backend: JobBackend, known: Job | None = None) -> AsyncIterato
         with contextlib.suppress(asyncio.CancelledError):
             async with asyncio.timeout(2):
                 await task
+        feed.close()
 
 
 async def test_it_brings_everything_of_a_running_job() -> None:
@@ -63,6 +68,23 @@ async def test_it_brings_everything_of_a_running_job() -> None:
         kinds = [e.kind for e in feed.events.ordered(feed.job)]
         assert {"state", "service", "phase", "checkpoint", "gap"} <= set(kinds)
         assert len(feed.buffer) == len(backend.entries) + 1
+
+
+async def test_a_log_is_there_again_before_the_service_answers(tmp_path: Path) -> None:
+    backend, folder = JobBackend(job(1, "train")), log_folder(tmp_path, "test", "jobs/1")
+    backend.say(*a_log())
+    async with feeding(backend, folder=folder) as feed:
+        await until(lambda: len(feed.buffer) == len(backend.entries) and feed.events.ordered(feed.job))
+        known = len(feed.events.ordered(feed.job))
+    backend.log_error = Unavailable("the log can't be reached", fix="wait")
+    async with feeding(backend, folder=folder) as feed:
+        await until(lambda: len(feed.buffer) == len(backend.entries) and feed.sources["logs"].error)
+        assert len(feed.events.ordered(feed.job)) == known and feed.progress.step == 119
+        assert feed.older_left, "nobody knows whether there is more until it is asked for"
+        backend.log_error = None
+        backend.say(line(600, "new"))
+        feed.kick()
+        await until(lambda: len(feed.buffer) == len(backend.entries))
 
 
 async def test_a_cut_log_is_shown_as_such_and_goes_on_without_doubles() -> None:

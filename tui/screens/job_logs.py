@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Iterable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from textual import on
@@ -25,9 +26,11 @@ from tui.screens.prompt import PromptScreen
 from tui.screens.work import background
 from tui.store.file_feed import LogFeed
 from tui.store.job_feed import Changed
+from tui.store.log import ripgrep
 from tui.store.log.histogram import histogram
 from tui.store.log.lines import Line
 from tui.store.log.store import LogStore
+from tui.store.log.text_file import TextFile
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.log_render import JsonForm, entry_details, short_replica
 from tui.widgets.log_view import LogView
@@ -263,6 +266,18 @@ class LogsPane(JobPane):
         bar.say("")
         self.log_view.set_pattern(pattern)
         self._say()
+        log = self.source.buffer
+        if pattern is not None and isinstance(log, TextFile) and ripgrep.suits(log.path, pattern):
+            background(self, partial(self._search_file, log, pattern), "search")
+
+    async def _search_file(self, log: TextFile, pattern: re.Pattern[str]) -> None:
+        """Let ripgrep find what the view would take long to find."""
+        scanned, revision = log.end, log.revision
+        found = await ripgrep.search(log.path, pattern)
+        if found is not None and revision == log.revision:
+            before = (number for number in found if number < scanned)
+            self.log_view.views.take_matches(pattern, before, scanned)
+            self.log_view.tick()
 
     @on(FilterBar.Closed)
     def _search_left(self, event: FilterBar.Closed) -> None:

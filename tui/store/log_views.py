@@ -82,6 +82,12 @@ class LogViews:
         self._search()
         return True
 
+    def take_matches(self, pattern: re.Pattern[str], numbers: Iterable[int], scanned: int) -> None:
+        """Take over the matches before line `scanned` that another search has found, if they are wanted."""
+        plain = replace(self.filter, pattern=None).everything
+        if self._hits is not None and pattern == self.pattern and plain:
+            self._hits.take(numbers, scanned)
+
     def set_only_matches(self, only: bool) -> bool:
         """Leave out what does not match, or show it again; whether that is something new."""
         if self.pattern is None or only == self.only_matches:

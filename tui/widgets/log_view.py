@@ -121,9 +121,10 @@ class LogView(ScrollView, can_focus=True):
         anybody can read."""
         if not self.is_mounted:
             return
-        if not self.paused and not self.views.catch_up(AT_ONCE):
-            # Behind the keys that wait by now.
-            self.set_timer(0.001, self.tick)
+        # A key passes many hands, and each would wait for one go of looking.
+        let_pass = getattr(self.app, "key_under_way", False)
+        if not self.paused and (let_pass or not self.views.catch_up(AT_ONCE)):
+            self.set_timer(0.002, self.tick)
         wait = self._laid_at + FRAME - monotonic()
         if wait <= 0:
             self._lay()

@@ -49,6 +49,11 @@ class OrderedKeysApp(DisplayApp[Result]):
         self._key_under_way = False
         self._key_timer: Timer | None = None
 
+    @property
+    def key_under_way(self) -> bool:
+        """A key has not been dealt with yet: work that can wait lets it pass."""
+        return self._key_under_way
+
     async def on_event(self, event: events.Event) -> None:
         """Let a key through, or make it wait."""
         if not isinstance(event, events.Key) or event.is_forwarded:

@@ -122,4 +122,7 @@ def _lines_with(whole: str, texts: Sequence[str], pattern: re.Pattern[str]) -> I
         # It may have matched over the end of a line.
         if found.end() < ends[at] or pattern.search(texts[at]):
             yield at
+        if at + 1 == len(texts):
+            # Beyond the last line an empty match would be found for ever.
+            return
         found = search(whole, ends[at])

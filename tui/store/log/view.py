@@ -97,6 +97,13 @@ class View:
         self._scanned = stop
         return stop == source.end
 
+    def take(self, numbers: Iterable[int], scanned: int) -> None:
+        """Take over what another search has found among the lines before `scanned`."""
+        if scanned > self._scanned:
+            self.forget_from(self.source.first)
+            self._add(numbers)
+            self._scanned = scanned
+
     def look_back(self, enough: int) -> None:
         """Look from the last line back until `enough` lines pass; those before are left out for good."""
         source, start = self.source, self.source.end

@@ -1,0 +1,48 @@
+"""Where logs are kept, and which of them go."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tests.unit.test_log_store import many
+from tui.store.log.shelf import log_folder, tidy
+from tui.store.log.store import LogStore
+
+DAY = 86_400
+
+
+def kept(root: Path, name: str, *, days: float = 0, lines: int = 100) -> Path:
+    folder = log_folder(root, "prod", f"projects/p/locations/l/customJobs/{name}")
+    store = LogStore(folder)
+    store.append(many(lines))
+    store.close()
+    for path in folder.iterdir():
+        changed = path.stat().st_mtime - days * DAY
+        os.utime(path, (changed, changed))
+    return folder
+
+
+def test_two_jobs_never_share_a_folder_and_a_name_leaves_no_other(tmp_path: Path) -> None:
+    folders = {
+        log_folder(tmp_path, context, name)
+        for context in ("a", "b")
+        for name in ("jobs/1", "jobs/../1", "x/jobs/1", "jobs/", "jobs/" + "[/]" * 50)
+    }
+    assert len(folders) == 10
+    assert all(folder.parent == tmp_path / "job-logs" and len(folder.name) < 60 for folder in folders)
+
+
+def test_old_logs_go_and_the_oldest_of_too_many_but_none_that_is_open(tmp_path: Path) -> None:
+    old, new = kept(tmp_path, "1", days=40), kept(tmp_path, "2", days=1)
+    logs = old.parent
+    assert tidy(logs) == [old] and new.exists() and not old.exists()
+    newer = kept(tmp_path, "3")
+    opened = kept(tmp_path, "4", days=99)
+    store = LogStore(opened)
+    size = sum(path.stat().st_size for path in newer.iterdir())
+    assert tidy(logs, most_bytes=size + 10) == [new]
+    assert newer.exists() and opened.exists()
+    store.close()
+    assert tidy(logs) == [opened]
+    assert tidy(tmp_path / "none") == []
