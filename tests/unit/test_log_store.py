@@ -30,6 +30,7 @@ FILTERS = (
     LineFilter(replicas=frozenset({"workerpool0-0"})),
     LineFilter(pattern=re.compile("a"), severity=Severity.INFO),
     LineFilter(pattern=re.compile("a$")),
+    LineFilter(pattern=re.compile("x*$")),
     LineFilter(pattern=re.compile(r"\s")),
     LineFilter(without=re.compile("^a")),
     LineFilter(pattern=re.compile("[ab]"), without=re.compile("b"), replicas=frozenset({"workerpool1-0"})),
