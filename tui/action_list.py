@@ -170,6 +170,7 @@ _JOBS = (
     Action("jobs.filter", "slash", "filter", "Filter: state:running gpu:a100 age<2d text", "jobs", "filter"),
     Action("jobs.sort", "s", "sort", "Sort by the next column", "jobs", "sort"),
     Action("jobs.reverse", "S", "reverse", "Turn the order round", "jobs", "reverse", footer=False),
+    Action("jobs.group", "b", "group by", "Group by region, by state, or not", "jobs", "group", footer=False),
     Action(
         "jobs.pause", "p", "pause", "Hold the screen still, or let it go on", "jobs", "pause", footer=False
     ),

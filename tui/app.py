@@ -225,7 +225,7 @@ class VxtuiApp(ClipboardApp):
         """Show how a deed ended, and read what has come of it."""
         text = outcome.text + (f"\n{outcome.fix}" if outcome.fix else "")
         self.notify(text, severity="information" if outcome.ok else "error", markup=False)
-        self.connection.again()
+        self.connection.again(hurry=True)
 
     async def load_profiles(self) -> None:
         """Read the profiles from disk, in a thread."""
@@ -284,7 +284,7 @@ class VxtuiApp(ClipboardApp):
     async def launched(self, job: Job) -> None:
         """After a launch: the job's screen, above the jobs list."""
         self._on_jobs(self.store.put(job))
-        self.connection.again()
+        self.connection.again(hurry=True)
         self._down_to_list()
         await self.switch_mode("jobs")
         self._down_to_list()

@@ -115,6 +115,8 @@ class JobPage:
     jobs: tuple[Job, ...] = ()
     error: BackendError | None = None
     read_at: datetime | None = None
+    context: str = ""
+    """Of which context, where several are read as one; the same region may be in each of them."""
 
 
 @dataclass(frozen=True, slots=True)

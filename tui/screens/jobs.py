@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from textual import on
@@ -13,19 +14,27 @@ from textual.widgets import Static
 from tui.actions import Action, bindings
 from tui.domain.figures import age, pieces
 from tui.domain.job import Job
-from tui.domain.job_query import JobQuery, QueryError, parse
+from tui.domain.job_query import QueryError, parse
 from tui.domain.text import plain
+from tui.screens.job_rows import GROUPS, HEAD, JobRows
 from tui.screens.lists import ListScreen
 from tui.screens.message import show_link, show_trouble
 from tui.store.jobs import JobChange
 from tui.widgets.filter_bar import FilterBar
-from tui.widgets.job_table import SORTABLE, JobTable, job_cells, sort_key
+from tui.widgets.job_table import SORTABLE, JobTable, job_cells
 from tui.widgets.notice import Notice
 from tui.widgets.table import Cells, Table
 
 FIRST_RUN = "No jobs here yet."
 READ_ONLY_FIX = "This console is read-only; start it without --read-only to launch one."
 FIRST_RUN_FIX = "l launches one; local-2node trains on this machine in two minutes."
+
+
+SHOWN_AT_ONCE = 500
+"""Up to so many jobs each page is shown when it comes."""
+FIRST_PAGE = 50
+TOGETHER = 0.15
+"""Seconds between two pictures of a longer list while it is read."""
 
 
 class JobsScreen(ListScreen):
@@ -39,12 +48,11 @@ class JobsScreen(ListScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._query = JobQuery()
         self._problem = ""
-        self._sort = SORTABLE[0]
-        self._reverse = False
         self._paused = False
-        self._looks: dict[str, tuple[Job, str, str]] = {}
+        self._rows: JobRows | None = None
+        self._waiting = False
+        self._shown_at = 0.0
 
     def make_table(self) -> Table:
         return JobTable()
@@ -56,17 +64,51 @@ class JobsScreen(ListScreen):
     def on_mount(self) -> None:
         self.console.jobs_changed.subscribe(self, self._on_change)
         self.console.link_changed.subscribe(self, lambda _: self._link())
+        self.watch(self.app, "app_focus", self._watched, init=False)
 
     def on_screen_resume(self) -> None:
-        self.console.connection.watch(True)
+        self._watched()
 
     def on_screen_suspend(self) -> None:
         """Nobody sees the list now."""
         self.console.connection.watch(False)
 
+    def _watched(self) -> None:
+        """Read often only while somebody can see it: a terminal tells when it has lost the focus."""
+        self.console.connection.watch(self.is_current and self.app.app_focus)
+
     # What is shown
 
+    @property
+    def rows(self) -> JobRows:
+        """The rows of the open context."""
+        store = self.console.store
+        if self._rows is None or self._rows.store is not store:
+            before, self._rows = self._rows, JobRows(store, self.console.clock, self._cells)
+            if before is not None:
+                self._rows.sort, self._rows.reverse = before.sort, before.reverse
+                self._rows.group = before.group
+            self.console.connection.looked_at = self._in_view
+        return self._rows
+
+    def _in_view(self) -> Sequence[str]:
+        # A table that has just got its first rows has no height yet.
+        return self.table.in_view or self.table.keys[:FIRST_PAGE]
+
     def _on_change(self, change: JobChange) -> None:
+        self.rows.note((*change.added, *change.changed, *change.removed))
+        if self._paused or not self.is_current or self._waiting:
+            return
+        # Pages of a long list come in quick succession: what they bring is shown together.
+        rest = self._shown_at + TOGETHER - time.monotonic()
+        if len(self.console.store.jobs) <= SHOWN_AT_ONCE or rest <= 0:
+            self._show()
+        else:
+            self._waiting = True
+            self.set_timer(rest, self._show_waiting)
+
+    def _show_waiting(self) -> None:
+        self._waiting = False
         if not self._paused and self.is_current:
             self._show()
 
@@ -78,50 +120,31 @@ class JobsScreen(ListScreen):
     def tick(self) -> None:
         """Ages and durations grow."""
         if not self._paused and self.is_current:
-            self._show()
+            self.rows.tick(self.table)
+            self._notice()
+            self.refresh_frame()
 
     def reload(self) -> None:
         self._show()
 
     def _show(self) -> None:
+        rows, table = self.rows, self.table
         self._read_filter()
-        now = self.console.clock()
-        jobs = self.console.store.jobs
-        found = [job for job in jobs.values() if self._query.matches(job, now)]
-        found.sort(key=lambda job: sort_key(job, self._sort, now))
-        if self._reverse:
-            known = [job for job in found if not sort_key(job, self._sort, now)[0]]
-            found = known[::-1] + found[len(known) :]
-        cells = {job.name: self._cells(job) for job in found if self._differs(job, now)}
-        if len(self._looks) > 2 * len(jobs) + 100:
-            self._looks = {name: look for name, look in self._looks.items() if name in jobs}
-        table = self.table
-        table.set_sort(self._sort, self._reverse)
-        table.show([job.name for job in found], cells)
+        table.set_sort(rows.sort, rows.reverse)
+        rows.show(table)
+        self._shown_at = time.monotonic()
         self._notice()
         self.refresh_frame()
 
-    def _differs(self, job: Job, now: datetime) -> bool:
-        """Whether the row has to be made anew: another reading of the job, or an age that reads otherwise."""
-        look = (job, age(job.age(now)), age(job.duration(now)))
-        if job.name in self.table and self._looks.get(job.name) == look:
-            return False
-        self._looks[job.name] = look
-        return True
-
-    def _cells(self, job: Job) -> Cells:
+    def _cells(self, job: Job, now: datetime) -> Cells:
         several = len(self.console.settings.contexts) > 1
-        return job_cells(
-            job,
-            self.console.clock(),
-            context=self.console.context_name if several else "",
-        )
+        return job_cells(job, now, context=plain(job.context) if several else "")
 
     def _read_filter(self) -> None:
         bar = self.query_one(FilterBar)
         problem = ""
         try:
-            self._query = parse(bar.text)
+            self.rows.query = parse(bar.text)
         except QueryError as error:
             problem = error.message
         # The list goes on with the last filter that could be read; the text is never touched.
@@ -161,13 +184,15 @@ class JobsScreen(ListScreen):
             widget.display = bool(lines)
 
     def count_text(self) -> str:
-        shown, total = len(self.table.keys), len(self.console.store.jobs)
+        shown, total = self.rows.count, len(self.console.store.jobs)
         text = f"{shown:,}" if shown == total else f"{shown:,} of {total:,}"
         return text + ("   paused" if self._paused else "")
 
     def order_text(self) -> Content:
-        words = {"accelerators": "accelerators", "duration": "time"}.get(self._sort, self._sort)
-        return Content.styled(f"sorted by {words} {'▲' if self._reverse else '▼'}", "$text-muted")
+        rows = self.rows
+        words = {"duration": "time", "strategy": "type"}.get(rows.sort, rows.sort)
+        by = f"by {rows.group}   " if rows.group else ""
+        return Content.styled(f"{by}sorted by {words} {'▲' if rows.reverse else '▼'}", "$text-muted")
 
     # What is selected
 
@@ -186,6 +211,8 @@ class JobsScreen(ListScreen):
         reason = super().why_not(found)
         if reason is not None:
             return reason
+        if found.id == "jobs.open" and self.table.cursor is not None:
+            return None
         needs_job = {"open", "mark", "mark_all", "cancel", "delete", "copy", "link"}
         if found.scope == "jobs" and found.method in needs_job and self.current is None:
             return "No job is selected."
@@ -200,13 +227,18 @@ class JobsScreen(ListScreen):
     # Actions
 
     def action_open(self) -> None:
-        """Open the job under the cursor."""
-        if self.current is not None:
-            self.console.open_job(self.current.name)
+        """Open the job under the cursor; open a group, or close it."""
+        self._open(self.table.cursor or "")
 
     @on(Table.Chosen)
     def _chosen(self, event: Table.Chosen) -> None:
-        self.console.open_job(event.key)
+        self._open(event.key)
+
+    def _open(self, key: str) -> None:
+        if key.startswith(HEAD):
+            self.table.open_group(key, not self.table.is_open(key))
+        elif key:
+            self.console.open_job(key)
 
     def action_launch(self) -> None:
         """Choose a profile to launch."""
@@ -215,13 +247,13 @@ class JobsScreen(ListScreen):
     def action_mark(self) -> None:
         """Mark or unmark, and go on to the next row."""
         key = self.table.cursor
-        if key is not None:
+        if key is not None and not key.startswith(HEAD):
             self.table.mark([key], key not in self.table.marks)
             self.table.action_cursor_down()
 
     def action_mark_all(self) -> None:
         """Mark all shown; where all are marked, unmark them."""
-        keys = list(self.table.keys)
+        keys = [key for key in self.table.keys if not key.startswith(HEAD)]
         self.table.mark(keys, not self.table.marks.issuperset(keys))
 
     async def action_cancel(self) -> None:
@@ -238,13 +270,30 @@ class JobsScreen(ListScreen):
         self.console.ask_delete([job for job in self.selected() if job.state.terminal], then=self._unmark)
 
     def action_sort(self) -> None:
-        """Sort by the next column."""
-        self._sort = SORTABLE[(SORTABLE.index(self._sort) + 1) % len(SORTABLE)]
+        """Sort by the chosen column; by the next one, where none is chosen or it is sorted by that."""
+        chosen = self.table.chosen_column
+        if chosen in SORTABLE and chosen != self.rows.sort:
+            self.rows.sort = chosen
+        else:
+            self.rows.sort = SORTABLE[(SORTABLE.index(self.rows.sort) + 1) % len(SORTABLE)]
         self._show()
 
     def action_reverse(self) -> None:
         """Turn the order round."""
-        self._reverse = not self._reverse
+        self.rows.reverse = not self.rows.reverse
+        self._show()
+
+    @on(Table.SortAsked)
+    def _sort_asked(self, event: Table.SortAsked) -> None:
+        if event.column == self.rows.sort:
+            self.rows.reverse = not self.rows.reverse
+        elif event.column in SORTABLE:
+            self.rows.sort = event.column
+        self._show()
+
+    def action_group(self) -> None:
+        """Group by the next thing; then not at all."""
+        self.rows.group = GROUPS[(GROUPS.index(self.rows.group) + 1) % len(GROUPS)]
         self._show()
 
     def action_pause(self) -> None:
@@ -268,7 +317,9 @@ class JobsScreen(ListScreen):
 
     def action_back(self) -> None:
         """Clear the filter, then the marks."""
-        if not self.clear_filter():
+        if self.table.chosen_column:
+            self.table.choose_column("")
+        elif not self.clear_filter():
             self.table.mark(list(self.table.marks), False)
 
 

@@ -159,7 +159,7 @@ class ListScreen(FrameScreen):
 
 def summary(store: JobStore) -> Content:
     """What runs and waits, and the accelerators that takes."""
-    jobs = [job for job in store.jobs.values() if job.state.active]
+    jobs = store.active.values()
     running = [j for j in jobs if j.state in {JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING}]
     gpus = sum(n for job in running for n in job.accelerators.values())
     parts = [Content.styled(f"{len(running)} running", "$text-success" if running else "$text-muted")]

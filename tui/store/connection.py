@@ -57,6 +57,9 @@ class Connection:
         self._on_link = on_link
         self._snapshot_at: datetime | None = None
         self._running = 0
+        self._seen = True
+        self.looked_at: Callable[[], Sequence[str]] | None = None
+        """Names of the jobs on the screen now."""
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -109,6 +112,8 @@ class Connection:
             self.poller = Poller(
                 backend, self.store, self.clock, on_change=self._on_change, on_round=self._on_round
             )
+            self.poller.visible = self._seen
+            self.poller.looked_at = lambda: self.looked_at() if self.looked_at is not None else ()
             await self.poller.run()
         except Exception as error:  # Whatever a connection does, the console stays up.
             if not isinstance(error, BackendError):
@@ -129,15 +134,19 @@ class Connection:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._idle.wait(), seconds)
 
-    def again(self) -> bool:
-        """Read now; False where there is no connection and `run` has to start anew."""
+    def again(self, *, hurry: bool = False) -> bool:
+        """Read now; False where there is no connection and `run` has to start anew.
+
+        `hurry`: something was done here, so look often for a while.
+        """
         if self.poller is None:
             return self.link.state is LinkState.CONNECTING
-        self.poller.kick()
+        self.poller.kick(hurry=hurry)
         return True
 
     def watch(self, seen: bool) -> None:
         """Read as often as is worth while for a list that is seen, or is not."""
+        self._seen = seen
         poller = self.poller
         if poller is not None and poller.visible != seen:
             poller.visible = seen

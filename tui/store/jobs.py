@@ -51,13 +51,21 @@ class JobStore:
         self.regions: dict[str, RegionStatus] = {}
         self.read_at: datetime | None = None
         """When every region had last been asked; `None` while nothing but a snapshot is known."""
+        self.active: dict[str, Job] = {}
+        """Those of `jobs` that hold or may soon hold machines: few, where there are many that have ended."""
         self._seen: set[str] = set()
-        self._covered: set[str] = set()
+        self._covered: set[tuple[str, str]] = set()
 
     def load(self, jobs: Iterable[Job]) -> JobChange:
         """Take over a snapshot; its jobs are replaced by what the service says later."""
-        self.jobs = {job.name: job for job in jobs}
-        return JobChange(added=tuple(self.jobs))
+        gone = tuple(self.jobs)
+        self.jobs.clear()
+        self.active.clear()
+        for job in jobs:
+            self._keep(job)
+        return JobChange(
+            added=tuple(self.jobs), removed=tuple(name for name in gone if name not in self.jobs)
+        )
 
     def find(self, reference: str) -> list[Job]:
         """Jobs a person may mean: by id or resource name, else by display name, else by its start.
@@ -80,28 +88,44 @@ class JobStore:
 
     def apply(self, page: JobPage, now: datetime) -> JobChange:
         """Take over one page; a region that failed keeps its jobs and says since when it fails."""
+        where = f"{page.context}/{page.region}" if page.context else page.region
         if page.error is not None:
-            before = self.regions.get(page.region, RegionStatus(page.region))
+            before = self.regions.get(where, RegionStatus(where))
             since = before.failing_since or now
-            self.regions[page.region] = replace(before, error=page.error, failing_since=since)
-            self._covered.discard(page.region)
+            self.regions[where] = replace(before, error=page.error, failing_since=since)
+            self._covered.discard((page.context, page.region))
             return JobChange()
-        self.regions[page.region] = RegionStatus(page.region, page.read_at or now)
-        self._covered.add(page.region)
+        self.regions[where] = RegionStatus(where, page.read_at or now)
+        self._covered.add((page.context, page.region))
         self._seen.update(job.name for job in page.jobs)
         return self._merge(page.jobs)
 
     def finish(self, now: datetime) -> JobChange:
         """End a reading: jobs of the regions it covered that no page named are gone."""
-        gone = [
-            name
-            for name, job in self.jobs.items()
-            if name not in self._seen and (job.region in self._covered or EVERYWHERE in self._covered)
-        ]
+        seen, jobs = self._seen, self.jobs
+        gone = (
+            [name for name in jobs.keys() - seen if self._covers(jobs[name])] if len(seen) < len(jobs) else []
+        )
         for name in gone:
-            del self.jobs[name]
+            del jobs[name]
+            self.active.pop(name, None)
         self.read_at = now
         return JobChange(removed=tuple(gone))
+
+    def _covers(self, job: Job) -> bool:
+        """Whether a page of the job's own region, or of all of them, has been read."""
+        return any(
+            (context, region) in self._covered
+            for context in ("", job.context)
+            for region in (job.region, EVERYWHERE)
+        )
+
+    def _keep(self, job: Job) -> None:
+        self.jobs[job.name] = job
+        if job.state.active:
+            self.active[job.name] = job
+        else:
+            self.active.pop(job.name, None)
 
     @property
     def reached(self) -> bool:
@@ -118,7 +142,7 @@ class JobStore:
         for name, progress in found.items():
             job = self.jobs.get(name)
             if job is not None and job.progress != progress:
-                self.jobs[name] = replace(job, progress=progress)
+                self._keep(replace(job, progress=progress))
                 changed.append(name)
         return JobChange(changed=tuple(changed))
 
@@ -127,18 +151,30 @@ class JobStore:
         changed: list[str] = []
         ended: list[Job] = []
         started: list[Job] = []
+        known = self.jobs
         for job in jobs:
-            old = self.jobs.get(job.name)
+            old = known.get(job.name)
             if old is None:
-                self.jobs[job.name] = job
+                self._keep(job)
                 added.append(job.name)
                 continue
-            if job.progress == NOT_SAID:
-                job = replace(job, progress=old.progress)  # noqa: PLW2901 - a listing says no progress
-            if job == old:
+            if job is old:
                 continue
-            self.jobs[job.name] = job
+            if job.progress == NOT_SAID:
+                if _same_listing(job, old):
+                    continue
+                job = replace(job, progress=old.progress)  # noqa: PLW2901 - a listing says no progress
+            elif job == old:
+                continue
+            self._keep(job)
             changed.append(job.name)
             if job.state is not old.state:
                 (ended if job.state.terminal else started).append(job)
         return JobChange(tuple(added), tuple(changed), ended=tuple(ended), started=tuple(started))
+
+
+def _same_listing(job: Job, old: Job) -> bool:
+    """Whether a listing says of a job what is known; the mere state and times differ where anything does."""
+    if job.state is not old.state or job.update_time != old.update_time:
+        return False
+    return (job if old.progress == NOT_SAID else replace(job, progress=old.progress)) == old

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 
 from tui.backends.base import Backend, BackendError
@@ -12,6 +13,11 @@ from tui.domain.states import JobState
 from tui.store.jobs import NOT_SAID, JobChange, JobStore
 
 HIDDEN_FACTOR = 6
+"""So many times longer are the waits while nobody looks."""
+HURRIED, HURRY = 2.0, timedelta(seconds=20)
+"""Longest wait for so long after something was done here: its effect comes soon."""
+REST = 4.0
+"""At least so many times longer than a reading took is the wait after it."""
 MOST_BACK_OFF = 30.0
 _AT_WORK = frozenset({JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING})
 ENDED_AT_ONCE = 12
@@ -44,7 +50,11 @@ class Poller:
         self._asked: set[str] = set()
         self._failures = 0
         self._connect_first = False
+        self._hurry_until: datetime | None = None
+        self._took = 0.0
         self.visible = True
+        self.looked_at: Callable[[], Sequence[str]] | None = None
+        """Names of the jobs on the screen; ended ones elsewhere are not asked for their progress."""
         self.error: BackendError | None = None
         self.failing_since: datetime | None = None
         self.progress_error: BackendError | None = None
@@ -55,10 +65,15 @@ class Poller:
         usual = 1.0 if self._backend.info.local else 10.0
         if self._failures:
             return min(MOST_BACK_OFF, usual * 2 ** min(self._failures, 6))
+        usual = max(usual, REST * self._took)
+        if self._hurry_until is not None and self._clock() < self._hurry_until:
+            return min(usual, HURRIED)
         return usual if self.visible else usual * HIDDEN_FACTOR
 
-    def kick(self) -> None:
-        """Read now rather than when the wait is over."""
+    def kick(self, *, hurry: bool = False) -> None:
+        """Read now rather than when the wait is over; after an action, often for a while."""
+        if hurry:
+            self._hurry_until = self._clock() + HURRY
         self._progress_at = None
         self._connect_first = self.error is not None
         self._kick.set()
@@ -77,6 +92,7 @@ class Poller:
     async def read_once(self) -> None:
         """One reading of all regions, then the progress of what runs, where it is due."""
         self._store.begin()
+        began = time.perf_counter()
         try:
             if self._connect_first:
                 self._connect_first = False
@@ -87,6 +103,7 @@ class Poller:
         except BackendError as error:
             self._failed(error)
             return
+        self._took = time.perf_counter() - began
         self._tell(self._store.finish(self._clock()))
         if not self._store.reached:
             self._failed(next(s.error for s in self._store.regions.values() if s.error))
@@ -111,8 +128,8 @@ class Poller:
         every = timedelta(seconds=2 if local else 15)
         if self._progress_at is not None and now - self._progress_at < every:
             return []
-        jobs = self._store.jobs.values()
-        asked = [job for job in jobs if job.state in _AT_WORK]
+        asked = [job for job in self._store.active.values() if job.state in _AT_WORK]
+        jobs = self._looked_at()
         ended = [job for job in jobs if job.state.terminal and job.start_time and job.name not in self._asked]
         # A cloud log read is dear (60 a minute for a project): ended jobs are asked about only where the
         # console saw them run, and on this machine.
@@ -121,6 +138,12 @@ class Poller:
         ended.sort(key=lambda job: job.end_time or now, reverse=True)
         self._asked.update(job.name for job in ended[:ENDED_AT_ONCE])
         return asked + ended[:ENDED_AT_ONCE]
+
+    def _looked_at(self) -> Iterable[Job]:
+        jobs = self._store.jobs
+        names = self.looked_at() if self.looked_at is not None else ()
+        # Before the first picture nothing is in view: the newest ones will be.
+        return [jobs[name] for name in names if name in jobs] or jobs.values()
 
     async def _read_progress(self) -> None:
         now = self._clock()

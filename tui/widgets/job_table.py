@@ -26,7 +26,10 @@ COLUMNS = (
     Column("age", "AGE", 5, most=6, rank=2, right=True),
     Column("duration", "TIME", 5, most=6, rank=8, right=True),
 )
-SORTABLE = ("age", "state", "name", "region", "replicas", "accelerators", "progress", "loss", "duration")
+SORTABLE = (
+    "age", "state", "name", "region", "replicas", "accelerators", "progress", "loss", "duration",
+    "strategy", "step",
+)  # fmt: skip
 BAR = 10
 
 _STRATEGY = {"STANDARD": "std", "SPOT": "spot", "FLEX_START": "flex", "ON_DEMAND": "std"}
@@ -97,6 +100,10 @@ def sort_key(job: Job, column: str, now: datetime) -> tuple[bool, float | str, s
             value = job.replica_count
         case "accelerators":
             value = -sum(job.accelerators.values())
+        case "strategy":
+            value = job.strategy
+        case "step":
+            value = None if job.progress.step is None else -job.progress.step
         case "progress":
             value = None if job.progress.fraction is None else -job.progress.fraction
         case "loss":
