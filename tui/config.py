@@ -1,16 +1,17 @@
-"""Settings and contexts: `~/.config/vxtui/config.yaml`, all optional."""
+"""Settings and contexts: `~/.config/vxtui/config.yaml`, all optional.
+
+Plain dataclasses: a file that has not changed is taken from its last reading, so that a start pays neither
+for the parser nor for the checks (`tui.config_file`).
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
-
-from tui.domain.profile.source import Document, ProfileInvalid, dotted, read
 from tui.places import config_dir
 
 LOCAL = "local"
@@ -20,28 +21,34 @@ class SettingsError(Exception):
     """The settings can't be used; one line for each problem, with file, line and field."""
 
 
-class Context(BaseModel):
+@dataclass
+class Context:
     """Where jobs live: a Google project with its regions, or this machine."""
 
-    model_config = ConfigDict(extra="forbid")
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
 
-    name: str = Field(min_length=1)
-    kind: str = Field(default="vertex", pattern="^(vertex|local)$")
+    name: str
+    kind: Literal["vertex", "local"] = "vertex"
     """`vertex` for Google's service, `local` for the emulator on this machine."""
 
-    project: str = Field(default=LOCAL, min_length=1)
+    project: str = LOCAL
     """Project id."""
 
-    regions: list[str] = Field(default_factory=lambda: ["us-central1"], min_length=1)
+    regions: list[str] = field(default_factory=lambda: ["us-central1"])
     """Regions to list; the first is where a profile without a region is launched."""
 
+    def __post_init__(self) -> None:
+        if not (self.name and self.project and self.regions):
+            raise ValueError("a context has a name, a project and at least one region")
 
-class Settings(BaseSettings):
+
+@dataclass
+class Settings:
     """Everything a user may set; `VXTUI_NAME` in the environment wins over the file."""
 
-    model_config = SettingsConfigDict(extra="forbid", env_prefix="VXTUI_")
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
 
-    contexts: list[Context] = Field(default_factory=list)
+    contexts: list[Context] = field(default_factory=list)
     """Places besides `local`, which always exists."""
 
     context: str = ""
@@ -62,23 +69,11 @@ class Settings(BaseSettings):
     output: Literal["diff", "stock"] = "diff"
     """`diff` sends only what differs, as fast as the line takes it; `stock` leaves that to Textual."""
 
-    keys: dict[str, str] = Field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
     """Action id → key, e.g. `job.cancel: x`. `?` shows the ids."""
 
     profile_folder: str = ""
     """Folder of your own profiles; empty means `profiles` beside the settings."""
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The file's values arrive as arguments; the environment goes before them."""
-        return env_settings, init_settings
 
 
 def config_file() -> Path:
@@ -94,35 +89,21 @@ def load_settings(path: Path | None = None) -> Settings:
         SettingsError: for a file that can't be read, is not valid YAML or has a wrong field.
     """
     file = path or config_file()
+    given = from_environment()
     if not file.exists():
         if path is not None or "VXTUI_CONFIG" in os.environ:
             raise SettingsError(f"{file}: there is no such file.")
-        return _build({}, None)
-    try:
-        document = read(file.read_text() or "{}", str(file))
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{file}: can't be read: {error}") from error
-    except ProfileInvalid as error:
-        raise SettingsError(str(error)) from error
-    if not isinstance(document.value, Mapping):
-        raise SettingsError(f"{file}: expected fields such as `contexts:`.")
-    return _build(document.value, document)
+        if not given:
+            return Settings()
+    from tui.config_cache import remembered  # noqa: PLC0415 - only where there is something to read
+
+    return remembered(file, given)
 
 
-def _build(values: Mapping[str, Any], document: Document | None) -> Settings:
-    try:
-        return Settings(**values)
-    except (ValidationError, TypeError) as error:
-        if not isinstance(error, ValidationError):
-            raise SettingsError(f"{document.file if document else 'settings'}: {error}") from error
-        lines = []
-        for one in error.errors():
-            path = tuple(one["loc"])
-            known = ", ".join(Settings.model_fields)
-            hint = f" Known are {known}." if one["type"] == "extra_forbidden" and len(path) == 1 else ""
-            where = f"{document.file}:{document.line(path)}" if document else "environment"
-            lines.append(f"{where}: {dotted(path)}: {one['msg']}.{hint}")
-        raise SettingsError("\n".join(lines)) from error
+def from_environment() -> dict[str, str]:
+    """Settings of the environment by field, as text."""
+    names = Settings.__dataclass_fields__
+    return {name: os.environ[key] for name in names if (key := f"VXTUI_{name.upper()}") in os.environ}
 
 
 def all_contexts(settings: Settings) -> Sequence[Context]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -17,6 +18,24 @@ def state_dir() -> Path:
     if own:
         return Path(own)
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "vxtui"
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all, for this user alone.
+
+    Raises:
+        OSError: when it can't be written, e.g. on a full disk; the old one stays.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    new = path.with_name(f".{path.name}-{os.getpid()}")
+    try:
+        new.touch(mode=0o600)
+        new.write_bytes(data)
+        new.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            new.unlink()
+        raise
 
 
 def shipped(kind: str) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
 from tui.config import all_contexts, choose_context
@@ -16,7 +18,7 @@ async def contexts(run: Run) -> None:
     current = choose_context(run.settings, run.context_name).name
     found = all_contexts(run.settings)
     if run.json:
-        print_json({"contexts": [{**c.model_dump(), "current": c.name == current} for c in found]})
+        print_json({"contexts": [{**asdict(c), "current": c.name == current} for c in found]})
         return
     rows = [
         ["*" if c.name == current else "", c.name, c.kind, c.project, ", ".join(c.regions)] for c in found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tui import skeleton
 from tui.config import SettingsError, choose_context, load_settings
 from tui.verbs.output import print_error
@@ -13,12 +15,11 @@ def screen(
     """Open the console and stay until it is left; the exit code. What is given goes before the settings."""
     try:
         settings = load_settings()
-        settings = settings.model_copy(
-            update={
-                "slow": slow or settings.slow,
-                "ascii": ascii_only or settings.ascii,
-                "output": output or settings.output,
-            }
+        settings = replace(
+            settings,
+            slow=slow or settings.slow,
+            ascii=ascii_only or settings.ascii,
+            output="stock" if (output or settings.output) == "stock" else "diff",
         )
         context = choose_context(settings, context_name)
     except SettingsError as error:

@@ -1,0 +1,107 @@
+"""Settings: what a file and the environment give, what is wrong with them, and their memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from tui.config import Context, Settings, SettingsError, load_settings
+
+TEXT = """
+context: one
+contexts:
+  - {name: one, project: p, regions: [us-central1, europe-west4]}
+slow: true
+keys: {jobs.cancel: x}
+"""
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in fields(Settings):
+        monkeypatch.delenv(f"VXTUI_{name.name.upper()}", raising=False)
+    monkeypatch.delenv("VXTUI_CONFIG", raising=False)
+    monkeypatch.setenv("VXTUI_STATE_DIR", str(tmp_path / "s"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "c"))
+    (tmp_path / "c" / "vxtui").mkdir(parents=True)
+    return tmp_path / "c" / "vxtui" / "config.yaml"
+
+
+def test_without_a_file_all_is_as_ready_made() -> None:
+    assert load_settings() == Settings()
+
+
+def test_a_file_is_read_once_and_then_remembered(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.write_text(TEXT)
+    first = load_settings()
+    assert first == Settings(
+        contexts=[Context("one", project="p", regions=["us-central1", "europe-west4"])],
+        context="one",
+        slow=True,
+        keys={"jobs.cancel": "x"},
+    )
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "tui.config_file", None)
+        assert load_settings() == first
+    place.write_text(TEXT + "theme: nord\n")
+    assert load_settings().theme == "nord"
+
+
+def test_the_environment_goes_before_the_file_and_before_the_memory(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.write_text(TEXT)
+    assert load_settings().slow
+    monkeypatch.setenv("VXTUI_SLOW", "0")
+    monkeypatch.setenv("VXTUI_KEYS", '{"jobs.delete": "F8"}')
+    found = load_settings()
+    assert not found.slow and found.keys == {"jobs.delete": "F8"} and found.context == "one"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("slow: maybe", "config.yaml:1: slow: "),
+        ("context: a\nthem: nord", "config.yaml:2: them: there is no such setting. Known are contexts"),
+        ("contexts:\n  - {name: a, zone: b}", "config.yaml:2: contexts[0].zone: there is no such setting."),
+        ("contexts:\n  - {name: a, regions: []}", "at least one region"),
+        ("contexts:\n  - {name: a, kind: gke}", "contexts[0].kind: "),
+        ("[1, 2]", "expected fields such as `contexts:`"),
+        ("a: [", "not valid YAML"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(place: Path, text: str, words: str) -> None:
+    place.write_text(text)
+    with pytest.raises(SettingsError) as error:
+        load_settings()
+    assert words in str(error.value) and str(place) in str(error.value)
+
+
+@pytest.mark.parametrize(("value", "words"), [("{", "not valid JSON"), ('["a"]', "VXTUI_KEYS in the env")])
+def test_what_is_wrong_with_the_environment(monkeypatch: pytest.MonkeyPatch, value: str, words: str) -> None:
+    monkeypatch.setenv("VXTUI_KEYS", value)
+    with pytest.raises(SettingsError, match=words):
+        load_settings()
+
+
+@pytest.mark.parametrize("memory", ["", "[]", '{"key": 1}', '{"key": null, "settings": {"contexts": [{}]}}'])
+def test_a_memory_that_cant_be_used_is_made_anew(place: Path, tmp_path: Path, memory: str) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "settings.json").write_text(memory)
+    place.write_text(TEXT)
+    assert load_settings().slow and load_settings().slow
+
+
+def test_a_remembered_file_loads_no_parser(place: Path) -> None:
+    place.write_text(TEXT)
+    load_settings()
+    code = (
+        "import sys\nfrom tui.config import load_settings\nassert load_settings().slow\n"
+        "print([name for name in ('pydantic', 'yaml', 'textual') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
