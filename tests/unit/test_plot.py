@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tui.screens.job_metrics import clock_text
 from tui.widgets.plot import nice_ticks, thin
+from tui.widgets.plot_view import PlotView, value_at
 
 numbers = st.floats(-1e9, 1e9, allow_nan=False)
 
@@ -35,3 +40,54 @@ def test_ticks_are_round() -> None:
     assert nice_ticks(1, 98, 4) == [20, 40, 60, 80]
     assert nice_ticks(0, 75, 4, time=True) == [0, 30, 60]
     assert nice_ticks(5, 5, 4) == [5]
+
+
+def test_times_tell_neighbouring_ticks_apart() -> None:
+    assert [clock_text(x) for x in (0, 40, 540, 570, 3600, 18_120, 172_800, 194_400, -30)] == [
+        "0", "40s", "9m", "9m30", "1h00", "5h02", "2d", "2d06h", "-30s",
+    ]  # fmt: skip
+
+
+@st.composite
+def _steps(draw: st.DrawFn) -> list[str]:
+    return draw(st.lists(st.sampled_from(["in", "out", "left", "right", "earlier", "later"]), max_size=30))
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.floats(0, 1e6), st.floats(10, 1e6), _steps())
+def test_a_view_never_leaves_what_there_is(low: float, wide: float, steps: list[str]) -> None:
+    full = (low, low + wide)
+    view = PlotView()
+    does: dict[str, Callable[[PlotView], PlotView]] = {
+        "in": lambda v: v.zoom(full, 0.5),
+        "out": lambda v: v.zoom(full, 2),
+        "left": lambda v: v.move(full, -0.3),
+        "right": lambda v: v.move(full, 0.3),
+        "earlier": lambda v: v.pan(full, -0.5),
+        "later": lambda v: v.pan(full, 0.5),
+    }
+    slack = full[1] * 1e-9
+    for step in steps:
+        view = does[step](view)
+        first, last = view.window(full)
+        assert full[0] - slack <= first < last <= full[1] + slack
+        if step in {"left", "right"}:
+            assert view.cross is not None and first - slack <= view.cross <= last + slack
+
+
+def test_zoom_keeps_the_crosshair_in_its_place_and_the_newest_in_sight() -> None:
+    full = (0.0, 1000.0)
+    view = replace(PlotView(), cross=400.0).zoom(full, 0.5)
+    assert view.window(full) == (200.0, 700.0)
+    assert view.zoom(full, 2) == PlotView(cross=400.0)
+    live = PlotView().zoom(full, 0.5)
+    assert (live.window(full), live.window((0.0, 1100.0))) == ((500.0, 1000.0), (600.0, 1100.0))
+    still = live.pan(full, -0.5)
+    assert still.window((0.0, 1100.0)) == still.window(full) == (250.0, 750.0)
+
+
+def test_a_value_is_only_taken_where_there_is_one() -> None:
+    x, y = (0.0, 10.0, 90.0), (1.0, 2.0, 3.0)
+    assert value_at(x, y, 8.0, (0.0, 100.0)) == 2.0
+    assert value_at(x, y, 50.0, (0.0, 100.0)) is None
+    assert value_at((), (), 50.0, (0.0, 100.0)) is None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from statistics import fmean
 
@@ -22,7 +24,8 @@ from tui.store.job_feed import Changed, JobFeed
 from tui.store.series_store import replica_order
 from tui.widgets.log_render import short_replica
 from tui.widgets.notice import Notice
-from tui.widgets.plot import Chart, Course, Look
+from tui.widgets.plot import Chart, Course, Look, Sight
+from tui.widgets.plot_view import PlotView, Range, part
 
 TITLES = {
     CPU: "CPU",
@@ -35,7 +38,10 @@ TITLES = {
 SHARES = frozenset({CPU, MEMORY, GPU, GPU_MEMORY})
 MOST_LINES = 6
 """With more replicas, the least, the mean and the greatest are drawn instead."""
-SPANS = (None, timedelta(hours=1), timedelta(minutes=10))
+SPANS = (None, 3600.0, 600.0)
+"""Seconds back from the newest, `None` for all."""
+STEP = 0.02
+"""Share of what is shown that the crosshair moves."""
 TWO_COLUMNS, THREE_COLUMNS = 100, 180
 LOWEST, HIGHEST = 10, 18
 """Lines of one chart."""
@@ -52,6 +58,22 @@ def percent(value: float) -> str:
 def loss_text(value: float) -> str:
     """A loss with as many digits as tell its course."""
     return f"{value:.4g}"
+
+
+def clock_text(seconds: float) -> str:
+    """`40s`, `9m`, `9m30`, `5h02`, `2d`, `2d06h`: as short as tells neighbouring ticks apart."""
+    whole = round(abs(seconds))
+    sign = "-" if seconds < 0 and whole else ""
+    minutes, rest = divmod(whole, 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    if days:
+        return f"{sign}{days}d" + (f"{hour:02}h" if hour else "")
+    if hours:
+        return f"{sign}{hours}h{minute:02}"
+    if minutes:
+        return f"{sign}{minutes}m" + (f"{rest:02}" if rest else "")
+    return f"{sign}{whole}s" if whole else "0"
 
 
 class MetricsPane(JobPane):
@@ -75,7 +97,7 @@ class MetricsPane(JobPane):
     def __init__(self, feed: JobFeed) -> None:
         super().__init__(feed)
         self.by_step = True
-        self.span: timedelta | None = None
+        self.view = PlotView()
         self.replica = ""
         self._charts: dict[str, Chart] = {}
         self._paused = False
@@ -107,9 +129,21 @@ class MetricsPane(JobPane):
 
     def note(self) -> Content:
         parts = ["by step" if self.by_step else "over time"]
-        parts.append("all of it" if self.span is None else f"last {age(self.span)}")
+        parts.append(self._span_text())
         parts.append(short_replica(self.replica) if self.replica else "all replicas")
-        return Content.styled("   ".join(parts), "$text-muted")
+        note = Content.styled("   ".join(parts), "$text-muted")
+        if self.feed.figures.simulated:
+            note = Content.assemble(("simulated", "bold $text-warning"), "   ", note)
+        return note
+
+    def _span_text(self) -> str:
+        view = self.view
+        if view.span is None:
+            return "all of it"
+        if view.end is None:
+            return f"last {age(timedelta(seconds=view.span))}"
+        first, last = view.window(self._full())
+        return f"{clock_text(first)} to {clock_text(last)}"
 
     # What is drawn
 
@@ -134,7 +168,10 @@ class MetricsPane(JobPane):
 
     def _wanted(self) -> dict[str, tuple[Look, list[Course]]]:
         found = {}
-        samples = [s for s in self.feed.samples() if self._within(s.timestamp)]
+        samples = self.feed.samples()
+        window = None if self.view.span is None else self.view.window(self._full())
+        by_time = Sight(window, self.view.cross, self._cross_colour())
+        by_step = self._in_steps(by_time, samples) if self.by_step else by_time
         for key, title, unit, text, value in (
             ("loss", "Loss", "", loss_text, _loss),
             ("speed", "Throughput", "tok/s", figure, _speed),
@@ -142,7 +179,9 @@ class MetricsPane(JobPane):
             course = self._step_course(samples, value)
             if course.x:
                 low = None if key == "loss" else 0.0
-                look = Look(title, unit, self._step_text, text, x_time=not self.by_step, low=low)
+                look = Look(
+                    title, unit, self._step_text, text, x_time=not self.by_step, low=low, sight=by_step
+                )
                 found[key] = (look, [course])
         for metric in TRAINING_METRICS:
             courses = self._metric_courses(metric)
@@ -151,12 +190,47 @@ class MetricsPane(JobPane):
                 text = percent if share else figure
                 high = 1.0 if share else None
                 unit = "" if share else "B/s"
-                look = Look(TITLES[metric], unit, self._time_text, text, x_time=True, low=0.0, high=high)
+                look = Look(
+                    TITLES[metric],
+                    unit,
+                    clock_text,
+                    text,
+                    x_time=True,
+                    low=0.0,
+                    high=high,
+                    sight=by_time,
+                )
                 found[metric] = (look, courses)
         return found
 
-    def _within(self, moment: datetime) -> bool:
-        return self.span is None or self._end() - moment <= self.span
+    def _full(self) -> Range:
+        """All that there is to see, in seconds since the start."""
+        start = self._start()
+        series = self.feed.series
+        known = [one.points for metric in TRAINING_METRICS for one in series.of(metric) if one.points]
+        moments = [moment for points in known for moment, _ in (points[0], points[-1])]
+        if self.feed.steps:
+            moments += [min(self.feed.steps)[0], max(self.feed.steps)[0]]
+        seconds = [(moment - start).total_seconds() for moment in moments] or [0.0]
+        return min(seconds), max(*seconds, min(seconds) + 1)
+
+    def _in_steps(self, sight: Sight, samples: list[StepSample]) -> Sight:
+        """The same view where x is the step: a moment is the last step that was reported by then."""
+        start = self._start()
+        times = [(sample.timestamp - start).total_seconds() for sample in samples]
+
+        def step(moment: float) -> float:
+            return float(samples[max(0, bisect_right(times, moment) - 1)].step) if samples else 0.0
+
+        window, cross = sight.window, sight.cross
+        return Sight(
+            None if window is None else (step(window[0]), step(window[1])),
+            None if cross is None else step(cross),
+            sight.colour,
+        )
+
+    def _cross_colour(self) -> str:
+        return "bright_white" if self.app.native_ansi_color else self.app.current_theme.accent or "white"
 
     def _end(self) -> datetime:
         job, now = self.feed.job, self.feed.session.clock()
@@ -168,10 +242,7 @@ class MetricsPane(JobPane):
         return start or self._end()
 
     def _step_text(self, x: float) -> str:
-        return f"{x:,.0f}" if self.by_step else self._time_text(x)
-
-    def _time_text(self, x: float) -> str:
-        return "0" if x == 0 else ("-" if x < 0 else "") + age(timedelta(seconds=abs(x)))
+        return f"{x:,.0f}" if self.by_step else clock_text(x)
 
     def _step_course(self, samples: list[StepSample], value: Callable[[StepSample], float | None]) -> Course:
         known = [(s, y) for s in samples if (y := value(s)) is not None]
@@ -188,7 +259,7 @@ class MetricsPane(JobPane):
         start = self._start()
         courses = []
         for series in self.feed.series.of(metric, self.replica):
-            points = [(t, v) for t, v in series.points if self._within(t)]
+            points = series.points
             name = short_replica(series.replica) + (
                 f":{plain(series.accelerator)}" if series.accelerator else ""
             )
@@ -196,12 +267,12 @@ class MetricsPane(JobPane):
             courses.append(Course(name, xs, tuple(v for _, v in points), ""))
         courses = [c for c in courses if c.x]
         if len(courses) > MOST_LINES:
-            return self._summary(courses)
+            return self._summary([_part(course, self.view.window(self._full())) for course in courses])
         return [Course(c.name, c.x, c.y, self._colour(at)) for at, c in enumerate(courses)]
 
     def _summary(self, courses: list[Course]) -> list[Course]:
         """Least, mean and greatest over all, in stretches of time."""
-        first, last = min(c.x[0] for c in courses), max(c.x[-1] for c in courses)
+        first, last = min(c.x[0] for c in courses if c.x), max(c.x[-1] for c in courses if c.x)
         width = max(1e-9, (last - first) / 120)
         stretches: dict[int, list[float]] = {}
         for course in courses:
@@ -256,8 +327,47 @@ class MetricsPane(JobPane):
 
     def action_span(self) -> None:
         """How far back."""
-        self.span = SPANS[(SPANS.index(self.span) + 1) % len(SPANS)]
-        self.show(Changed.METRICS)
+        at = SPANS.index(self.view.span) if self.view.span in SPANS and self.view.end is None else -1
+        self._look(PlotView(SPANS[(at + 1) % len(SPANS)], None, self.view.cross))
+
+    def _look(self, view: PlotView) -> None:
+        if view != self.view:
+            self.view = view
+            self.show(Changed.METRICS)
+
+    def action_zoom_in(self) -> None:
+        """Half as much, around the crosshair."""
+        self._look(self.view.zoom(self._full(), 0.5))
+
+    def action_zoom_out(self) -> None:
+        """Twice as much."""
+        self._look(self.view.zoom(self._full(), 2.0))
+
+    def action_whole(self) -> None:
+        """All of it."""
+        self._look(PlotView(cross=self.view.cross))
+
+    def action_later(self) -> None:
+        """On by half of what is shown."""
+        self._look(self.view.pan(self._full(), 0.5))
+
+    def action_earlier(self) -> None:
+        """Back by half of what is shown."""
+        self._look(self.view.pan(self._full(), -0.5))
+
+    def action_cross_right(self) -> None:
+        """The crosshair to the right."""
+        self._look(self.view.move(self._full(), STEP))
+
+    def action_cross_left(self) -> None:
+        """The crosshair to the left."""
+        self._look(self.view.move(self._full(), -STEP))
+
+    def back(self) -> bool:
+        """Take the crosshair away, then the zoom."""
+        before = self.view
+        self._look(replace(before, cross=None) if before.cross is not None else PlotView())
+        return before != self.view
 
     def action_replica(self) -> None:
         """Whose figures."""
@@ -272,6 +382,11 @@ class MetricsPane(JobPane):
                 self.show(Changed.METRICS)
 
         self.app.push_screen(PickScreen("Show the figures of", options, self.replica), picked)
+
+
+def _part(course: Course, window: Range) -> Course:
+    x, y = part(course.x, course.y, window)
+    return Course(course.name, tuple(x), tuple(y), course.colour)
 
 
 def _loss(sample: StepSample) -> float | None:

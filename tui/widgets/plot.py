@@ -15,8 +15,9 @@ from textual.containers import VerticalGroup
 from textual.content import Content
 from textual.widgets import Static
 
-from tui.domain.figures import figure
+from tui.domain.figures import NOT_MEASURED, figure
 from tui.domain.text import plain
+from tui.widgets.plot_view import Range, part, value_at
 from tui.widgets.state import glyphs, wants_ascii
 
 if TYPE_CHECKING:
@@ -40,6 +41,18 @@ class Course:
 
 
 @dataclass(frozen=True, slots=True)
+class Sight:
+    """What of x is shown, all of it without a window, and the crosshair with the colour of its line."""
+
+    window: Range | None = None
+    cross: float | None = None
+    colour: str = ""
+
+
+NO_SIGHT = Sight()
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """What a chart is about and how its numbers read."""
 
@@ -51,6 +64,7 @@ class Look:
     """x is in seconds."""
     low: float | None = None
     high: float | None = None
+    sight: Sight = NO_SIGHT
 
 
 def thin(x: Sequence[float], y: Sequence[float], most: int = MOST_DRAWN) -> tuple[list[float], list[float]]:
@@ -87,6 +101,7 @@ class Chart(VerticalGroup):
         super().__init__(id=id)
         self.look = look
         self._courses: tuple[Course, ...] = ()
+        self._drawn: list[Course] = []
         self._plot: PlotWidget | None = None
         self._ascii = False
 
@@ -121,6 +136,7 @@ class Chart(VerticalGroup):
         if not self.is_mounted or not self.size.width:
             return
         title = self.query_one(".chart-title", Static)
+        self._drawn = [self._cut(course) for course in self._courses if course.x]
         title.update(
             glyphs(self._title().truncate(max(8, self.size.width - 2), ellipsis=True), self), layout=False
         )
@@ -133,23 +149,49 @@ class Chart(VerticalGroup):
         parts: list[Any] = [(self.look.title, "bold")]
         if self.look.unit:
             parts.append((f" {self.look.unit}", "$text-muted"))
+        if self.look.sight.cross is not None:
+            parts.append((f"  at {self.look.x_text(self.look.sight.cross)}", "bold"))
         for at, course in enumerate(c for c in self._courses if c.x):
             mark = MARKS[at % len(MARKS)] if self._ascii else "━"
-            if course.y:
-                if course.name:
-                    parts += ["   ", (f"{mark} {plain(course.name)}", course.colour)]
-                parts.append(f" {self.look.y_text(course.y[-1])}")
+            if course.name:
+                parts += ["   ", (f"{mark} {plain(course.name)}", course.colour)]
+            value = self._value(course)
+            parts.append(f" {NOT_MEASURED if value is None else self.look.y_text(value)}")
         return Content.assemble(*parts)
+
+    def _value(self, course: Course) -> float | None:
+        """The newest value, or the one under the crosshair."""
+        if self.look.sight.cross is None:
+            return course.y[-1]
+        return value_at(course.x, course.y, self.look.sight.cross, self._window())
+
+    def _cut(self, course: Course) -> Course:
+        """What of a line is in sight."""
+        if self.look.sight.window is None:
+            return course
+        x, y = part(course.x, course.y, self.look.sight.window)
+        return Course(course.name, tuple(x), tuple(y), course.colour)
+
+    def _window(self) -> Range:
+        """First and last x that are shown; never the same."""
+        if self.look.sight.window is not None:
+            first, last = self.look.sight.window
+        else:
+            first = min((c.x[0] for c in self._courses if c.x), default=0.0)
+            last = max((c.x[-1] for c in self._courses if c.x), default=0.0)
+        return first, last if last > first else first + 1
 
     def _paint_plot(self, plot: PlotWidget) -> None:
         from textual_plot import HiResMode  # noqa: PLC0415
 
-        drawn = [course for course in self._courses if course.x]
+        drawn = [course for course in self._drawn if course.x]
         with self.app.batch_update():
             plot.clear()
             for course in drawn:
                 x, y = thin(course.x, course.y)
                 plot.plot(x, y, line_style=course.colour, hires_mode=HiResMode.BRAILLE)
+            if self.look.sight.cross is not None:
+                plot.add_v_line(self.look.sight.cross, self.look.sight.colour)
             if drawn:
                 self._scale(plot, drawn)
 
@@ -164,9 +206,7 @@ class Chart(VerticalGroup):
         )
 
     def _scale(self, plot: PlotWidget, drawn: Sequence[Course]) -> None:
-        first, last = min(c.x[0] for c in drawn), max(c.x[-1] for c in drawn)
-        if last <= first:
-            last = first + 1
+        first, last = self._window()
         bottom, top = self._range(drawn)
         plot.set_xlimits(first, last)
         plot.set_ylimits(bottom, top)
@@ -176,16 +216,21 @@ class Chart(VerticalGroup):
 
     def _ascii_plot(self) -> Content:
         """The same in ASCII: a mark for each column, the greatest and the least value at the left."""
-        drawn = [course for course in self._courses if course.x]
+        drawn = [course for course in self._drawn if course.x]
         width, height = self.size.width - LABEL - 4, self.size.height - 2
         if not drawn or width < 8 or height < 2:
             return Content("")
-        first, last = min(c.x[0] for c in drawn), max(c.x[-1] for c in drawn)
+        first, last = self._window()
         low, high = self._range(drawn)
         rows = [[" "] * width for _ in range(height)]
+        if self.look.sight.cross is not None and first <= self.look.sight.cross <= last:
+            for cells in rows:
+                cells[round((self.look.sight.cross - first) / (last - first) * (width - 1))] = "|"
         for at, course in enumerate(drawn):
             for x, y in zip(course.x, course.y, strict=True):
-                column = round((x - first) / ((last - first) or 1) * (width - 1))
+                column = round((x - first) / (last - first) * (width - 1))
+                if not 0 <= column < width:
+                    continue
                 row = round((high - y) / ((high - low) or 1) * (height - 1))
                 rows[max(0, min(height - 1, row))][column] = MARKS[at % len(MARKS)]
         names = [""] * height
