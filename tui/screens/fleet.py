@@ -155,11 +155,10 @@ class FleetScreen(FrameScreen):
         spot, feed = self.spot(), self.feed
         text = Content("")
         if spot is not None and feed is not None:
-            figure = feed.of(spot.job).figure(self.measure, spot.replica, spot.accelerator)
-            text = spot_text(spot, figure, self.measure, self.console.clock())
-            if self.measure is Measure.LAG:
-                step = feed.of(spot.job).step(spot.replica)
-                text = Content.assemble(text, f"{SEP}step {step.step:,}" if step else "")
+            known = feed.of(spot.job)
+            figure = known.figure(self.measure, spot.replica, spot.accelerator)
+            step = known.step(spot.replica)
+            text = spot_text(spot, figure, self.measure, self.console.clock(), step)
         self._put("#spot", text)
         narrow = self.size.width < LEGEND_FROM
         self.query_one("#legend").display = narrow
@@ -200,8 +199,8 @@ class FleetScreen(FrameScreen):
         if not self.job_name:
             parts += [pieces(len(self.jobs()), "job"), SEP]
         parts.append(pieces(rows.replicas, "replica"))
-        if rows.cells != rows.replicas:
-            parts += [SEP, pieces(rows.cells, "cell")]
+        if rows.gpus:
+            parts += [SEP, pieces(rows.gpus, "GPU")]
         parts += [SEP, (self.measure.value, "bold $accent")]
         if rows.simulated:
             parts += [SEP, ("simulated", "bold $text-warning")]

@@ -11,7 +11,7 @@ from textual.content import Content
 from tui.domain.figures import NOT_MEASURED, accelerators, age, pieces, replicas
 from tui.domain.job import Job, WorkerPool
 from tui.domain.text import clip, plain
-from tui.store.job_figures import Figure, JobFigures, Measure
+from tui.store.job_figures import Figure, JobFigures, Measure, StepAt
 from tui.widgets.heat_layout import HeatGroup, HeatRow
 from tui.widgets.heat_scale import LATE, LEVELS, count_level, share_level
 from tui.widgets.heat_scale import NOT_MEASURED as NO_CODE
@@ -41,7 +41,7 @@ class FleetRows:
     groups: tuple[HeatGroup, ...]
     spots: dict[str, tuple[Spot, ...]]
     replicas: int
-    cells: int
+    gpus: int
     simulated: bool
 
 
@@ -80,12 +80,12 @@ def fleet_rows(
             groups.append(HeatGroup(job.name, title, rows))
         if others:
             head = _rest_title(rest, measure) if rows else title
-            groups.append(HeatGroup(f"{job.name} machines", head, others))
+            groups.append(HeatGroup(f"{job.name} machines", head, others, part=bool(rows)))
     return FleetRows(
         tuple(groups),
         spots,
         len(spots),
-        sum(len(each) for each in spots.values()),
+        sum(bool(spot.accelerator) for each in spots.values() for spot in each),
         simulated,
     )
 
@@ -102,7 +102,7 @@ def _rows(
                 names = accelerator_names(pool.accelerator_count, known.accelerators(replica))
             found = [known.figure(measure, replica, name) for name in names]
             codes = tuple(code_of(figure, measure, now) for figure in found)
-            note = value_text(found[0], measure) if names == [""] else ""
+            note = _note(found[0], measure) if names == [""] else ""
             key = row_key(job, replica)
             rows.append(HeatRow(key, f"{pool.position}-{index}", codes, note))
             spots[key] = tuple(Spot(job, replica, name) for name in names)
@@ -116,11 +116,11 @@ def accelerator_names(count: int, heard: Sequence[str]) -> list[str]:
     return sorted(names, key=lambda name: (len(name), name))
 
 
-def value_text(figure: Figure | None, measure: Measure) -> str:
-    """`61` of a share in percent, `6` steps, `·` for what was not measured."""
-    if figure is None:
-        return NOT_MEASURED
-    return f"{figure.value:,.0f}" if measure is Measure.LAG else f"{figure.value * 100:.0f}"
+def _note(figure: Figure | None, measure: Measure) -> str:
+    """`61` of a share in percent, `6` steps; blank where the cell says all. Always as wide: rows stand still."""
+    if figure is None or not figure.value:
+        return "   "
+    return f"{figure.value if measure is Measure.LAG else figure.value * 100:>3.0f}"
 
 
 def _title(
@@ -169,8 +169,10 @@ def _rest_title(pools: Sequence[WorkerPool], measure: Measure) -> Content:
     return Content.styled(f"  {words}, no accelerator{SEP}{what}", "$text-muted")
 
 
-def spot_text(spot: Spot, figure: Figure | None, measure: Measure, now: datetime) -> Content:
-    """All about one cell: whose, which, how much, how old, who said so."""
+def spot_text(
+    spot: Spot, figure: Figure | None, measure: Measure, now: datetime, step: StepAt | None = None
+) -> Content:
+    """All about one cell: whose, which, how much, how old, who said so; `step` is the replica's last."""
     name = [(plain(spot.replica), "bold")]
     if spot.accelerator:
         name.append((f"  GPU {plain(spot.accelerator)}", "bold"))
@@ -180,7 +182,9 @@ def spot_text(spot: Spot, figure: Figure | None, measure: Measure, now: datetime
     of_machine = not spot.accelerator and measure is Measure.UTILIZATION
     what = "CPU" if of_machine else measure.value
     if measure is Measure.LAG:
-        value = f"{pieces(int(figure.value), 'step')} behind" if figure.value else "0 steps behind"
+        value = f"{pieces(int(figure.value), 'step')} behind"
+        if step is not None:
+            value += f" at step {step.step:,}"
     else:
         value = f"{what} {figure.value * 100:.1f}%"
     parts: list[Content | str | tuple[str, str]] = [*name, SEP, value]

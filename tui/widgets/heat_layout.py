@@ -29,6 +29,8 @@ class HeatGroup:
     key: str
     title: Content
     rows: tuple[HeatRow, ...]
+    part: bool = False
+    """Belongs to the group above."""
 
 
 @dataclass(slots=True)
@@ -53,11 +55,11 @@ class Block:
         return found if 0 <= line < self.lines and found < len(self.group.rows) else None
 
 
-def block_of(group: HeatGroup, top: int, width: int) -> Block:
+def block_of(group: HeatGroup, width: int) -> Block:
     label = max((len(row.label) for row in group.rows), default=0)
     cells = max((len(row.cells) for row in group.rows), default=0)
     note = max((len(row.note) for row in group.rows), default=0)
-    block = Block(group, top, 1, 0, label, cells, note)
+    block = Block(group, 0, 1, 0, label, cells, note)
     # The gap behind the last column may fall off the edge.
     fits = max(1, (width + GAP) // block.width)
     block.lines = -(-len(group.rows) // fits)

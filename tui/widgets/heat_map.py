@@ -77,7 +77,7 @@ class HeatMap(ScrollView, can_focus=True):
         self._lines: dict[int, Strip] = {}
         self._painted_with: tuple[object, ...] = ()
         self._paint: _Paint | None = None
-        self._laid_out_for = -1
+        self._laid_out_for: Size | None = None
 
     # What is shown
 
@@ -134,18 +134,27 @@ class HeatMap(ScrollView, can_focus=True):
     def _lay_out(self) -> None:
         """Find each row's place for the width there is; the cursor stays on its row."""
         width = self._width()
-        self._laid_out_for = width
+        self._laid_out_for = self.size
         before = self._place.get(self._cursor[0]) if self._cursor else None
-        self._blocks, self._place, top = [], {}, 0
-        for number, group in enumerate(self._groups):
-            block = block_of(group, top, width - MARGIN)
-            self._blocks.append(block)
-            self._place.update({row.key: (number, at) for at, row in enumerate(group.rows)})
-            top += 1 + block.lines
-        self.virtual_size = Size(width, top)
+        self._blocks = [block_of(group, width - MARGIN) for group in self._groups]
+        self._place = {
+            row.key: (number, at) for number, g in enumerate(self._groups) for at, row in enumerate(g.rows)
+        }
+        self.virtual_size = Size(width, self._put_blocks())
         self._lines.clear()
         self._settle_cursor(before)
         self.refresh()
+
+    def _put_blocks(self) -> int:
+        """Put the blocks below each other, apart where all of them fit so; the height they take."""
+        needed = sum(1 + block.lines for block in self._blocks)
+        apart = needed + sum(not block.group.part for block in self._blocks[1:]) <= self.size.height
+        top = 0
+        for at, block in enumerate(self._blocks):
+            top += apart and at > 0 and not block.group.part
+            block.top = top
+            top += 1 + block.lines
+        return top
 
     def _width(self) -> int:
         # `size` counts the scrollbar's column too.
@@ -167,7 +176,7 @@ class HeatMap(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         """Find the rows' places anew."""
-        if self._width() != self._laid_out_for:
+        if self.size != self._laid_out_for:
             self._lay_out()
         else:
             self._follow_cursor()
