@@ -117,7 +117,7 @@ def accelerator_names(count: int, heard: Sequence[str]) -> list[str]:
 
 
 def _note(figure: Figure | None, measure: Measure) -> str:
-    """`61` of a share in percent, `6` steps; blank where the cell says all. Always as wide: rows stand still."""
+    """`61` of a share in percent, `6` steps, blank where the cell says all; always as wide."""
     if figure is None or not figure.value:
         return "   "
     return f"{figure.value if measure is Measure.LAG else figure.value * 100:>3.0f}"

@@ -31,8 +31,8 @@ DARK = (
     "#4bbab0", "#64ca9b", "#8cd981", "#bde56a", "#f3ee5c",
 )  # fmt: skip
 LIGHT = (
-    "#b3a11f", "#93a02c", "#729a3e", "#529152", "#388664",
-    "#2a7872", "#29687a", "#30567a", "#384172", "#3a2a62",
+    "#b3a11f", "#93a02c", "#729a3e", "#529152", "#268a62",
+    "#1f7f6c", "#1f6f84", "#245c86", "#452a86", "#3d0f50",
 )  # fmt: skip
 ANSI = (
     "ansi_blue", "ansi_blue", "ansi_bright_blue", "ansi_bright_blue", "ansi_cyan",
