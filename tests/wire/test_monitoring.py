@@ -263,6 +263,6 @@ async def test_descriptors() -> None:
         found = {d.type: d async for d in pager}
         assert len(found) == 6
         one = await here.metrics.get_metric_descriptor(request={"name": found[TRAINING_PREFIX + GPU].name})
-        assert {label.key for label in one.labels} == {"replica_id", "accelerator_id"}
+        assert {label.key for label in one.labels} == {"replica_id", "accelerator_id", "simulated"}
         assert one.metadata.sample_period.ToTimedelta().total_seconds() == 2
         assert found[TRAINING_PREFIX + NET_IN].metric_kind == 2

@@ -36,6 +36,11 @@ class Series:
         """The newest point, or `None` where nothing has been measured yet."""
         return self.points[-1] if self.points else None
 
+    @property
+    def simulated(self) -> bool:
+        """Made up by an emulator for an accelerator that is not there: no measurement."""
+        return ("simulated", "true") in self.labels
+
 
 @dataclass(frozen=True, slots=True)
 class NotMeasured:

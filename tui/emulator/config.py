@@ -30,6 +30,10 @@ class EmulatorConfig(BaseModel):
     sample_period: float = Field(2.0, gt=0)
     """Between two samples of a replica's CPU, memory, network and GPU. The cloud's is 60."""
 
+    simulate_accelerators: bool = False
+    """Invent time series for the accelerators that a machine type has and this machine lacks. They are
+    labelled `simulated`; a real device is never imitated."""
+
     restart_delay_seconds: float = Field(1.0, ge=0)
     """Before a new attempt after a preemption or a transient exit."""
 

@@ -65,10 +65,11 @@ def build_plan(  # noqa: PLR0917 - the order of `job_run.Planner`
     pools, scheduling = job.job_spec.worker_pool_specs, job.job_spec.scheduling
     places = places_of(job, ports)
     images = Images.of(config.images)
-    devices = gpus.share_out([int(pools[p.pool].machine_spec.accelerator_count) for p in places])
+    wanted = [int(pools[p.pool].machine_spec.accelerator_count) for p in places]
+    devices = gpus.share_out(wanted)
     common = _common(job, record, attempt_dir, state, config, len(places))
     replicas = []
-    for place, mine in zip(places, devices, strict=True):
+    for place, asked, mine in zip(places, wanted, devices, strict=True):
         workdir = attempt_dir.workdir(place.id)
         env = common | cluster_variables(job, record, places, place, ports[-1])
         env |= _own(place, record, attempt, workdir, state) | gpus.variables(mine)
@@ -77,7 +78,15 @@ def build_plan(  # noqa: PLR0917 - the order of `job_run.Planner`
             env[variable.name] = localise(expand(variable.value, env), state)
         argv = [localise(word, state) for word in _argv(place, pools[place.pool], images, state)]
         replicas.append(
-            ReplicaPlan(place.id, tuple(argv), env, str(workdir), place.pool == 0, accelerators=mine)
+            ReplicaPlan(
+                place.id,
+                tuple(argv),
+                env,
+                str(workdir),
+                place.pool == 0,
+                accelerators=mine,
+                simulated=asked if config.simulate_accelerators and not mine else 0,
+            )
         )
     # "overrides restart_job_on_worker_restart to false" (vertex facts 1.6).
     retries = not scheduling.disable_retries

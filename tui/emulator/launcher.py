@@ -65,7 +65,12 @@ def ensure_running(
 
 
 def start(
-    state: StateDir, *, rest: str | None = None, no_auth: bool = False, timeout: float = START_SECONDS
+    state: StateDir,
+    *,
+    rest: str | None = None,
+    no_auth: bool = False,
+    simulate_accelerators: bool = False,
+    timeout: float = START_SECONDS,
 ) -> dict[str, Any]:
     """Start a server and return its `status`. `rest` is HOST:PORT.
 
@@ -79,6 +84,7 @@ def start(
             "use it, stop it with `vxtui emulator stop`, or choose another state directory"
         )
     options = [*(["--rest", rest] if rest else []), *(["--no-auth"] if no_auth else [])]
+    options += ["--simulate-accelerators"] if simulate_accelerators else []
     return _start(state, options, timeout, lambda: False, share=False)
 
 

@@ -30,10 +30,13 @@ QUOTA_USAGE = "serviceruntime.googleapis.com/quota/allocation/usage"
 
 _LABELS = {
     "replica_id": "The replica, by worker pool and index: workerpool0-0.",
+    "simulated": "true where the emulator made the figures up; not a label of the cloud's.",
     "accelerator_id": "Index of the accelerator in its machine.",
     "quota_metric": "The metric that the quota limits.",
     "limit_name": "The id of the quota.",
 }
+
+_GPU_LABELS = ("accelerator_id", "simulated")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +99,12 @@ def _quota(type_: str, display: str, description: str, *labels: str) -> Metric:
 _ALL = (
     _training(CPU, "CPU utilization", "Fraction of the replica's allocated CPU in use, 0 to 1."),
     _training(MEMORY, "Memory utilization", "Fraction of the replica's allocated memory in use, 0 to 1."),
-    _training(GPU, "Accelerator utilization", "Fraction of time in use, 0 to 1.", "accelerator_id"),
+    _training(GPU, "Accelerator utilization", "Fraction of time in use, 0 to 1.", *_GPU_LABELS),
     _training(
         GPU_MEMORY,
         "Accelerator memory utilization",
         "Fraction of the accelerator's memory in use, 0 to 1.",
-        "accelerator_id",
+        *_GPU_LABELS,
     ),
     _training(NET_IN, "Network bytes received", "Bytes that the replica received.", counter=True),
     _training(NET_OUT, "Network bytes sent", "Bytes that the replica sent.", counter=True),

@@ -32,6 +32,7 @@ from tui.emulator.paths import AttemptDir, StateDir
 from tui.emulator.quota_service import quota_id
 from tui.emulator.runner_database import Sample, read_samples
 from tui.emulator.series import Kind, Point, TimeSeries, ValueType, differences, gauge
+from tui.emulator.simulated import MARK
 from tui.emulator.wire import Method, invalid, not_found
 
 log = logging.getLogger(__name__)
@@ -101,8 +102,7 @@ class MonitoringService:
             for which, values in samples.items():
                 points.setdefault(which, []).extend(make(values))
         for (replica, accelerator), found in points.items():
-            labels = {"replica_id": replica} | ({"accelerator_id": accelerator} if accelerator else {})
-            yield _series(metric, labels, _job_labels(job), found)
+            yield _series(metric, _labels(replica, accelerator), _job_labels(job), found)
 
     def _quotas(self, project: str, question: Question) -> Iterator[TimeSeries]:
         metric, now = question.metric, time.time_ns()
@@ -167,6 +167,16 @@ def _samples(attempt: AttemptDir, since: int) -> list[Sample]:
 def _job_labels(job: JobRecord) -> dict[str, str]:
     """Labels of the monitored resource `cloudml_job` (vertex facts 6.1)."""
     return {"project_id": job.project, "job_id": job.id, "region": job.location}
+
+
+def _labels(replica: str, accelerator: str) -> dict[str, str]:
+    """Labels of a training metric; `simulated` is ours, and only on what is no measurement."""
+    labels = {"replica_id": replica}
+    if accelerator:
+        labels["accelerator_id"] = accelerator.removeprefix(MARK)
+    if accelerator.startswith(MARK):
+        labels["simulated"] = "true"
+    return labels
 
 
 def _series(

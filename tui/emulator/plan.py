@@ -24,6 +24,7 @@ class ReplicaPlan:
 
     `machine_vcpus` and `machine_memory` (bytes) are what utilization is a fraction of; 0 means the
     real machine's. `accelerators` lists the device indices this replica may use, empty for none.
+    `simulated` accelerators are to be invented where no real one answers.
     """
 
     id: str
@@ -34,6 +35,7 @@ class ReplicaPlan:
     machine_vcpus: float = 0
     machine_memory: int = 0
     accelerators: tuple[int, ...] = ()
+    simulated: int = 0
 
 
 @dataclass(frozen=True, slots=True)

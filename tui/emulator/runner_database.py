@@ -28,7 +28,8 @@ CREATE INDEX IF NOT EXISTS samples_by_time ON samples (time_ns);
 """
 
 Sample = tuple[int, str, str, str, float]
-"""(time in ns since the epoch, replica, metric as in `tui.domain.metric`, accelerator or "", value)."""
+"""(time in ns since the epoch, replica, metric as in `tui.domain.metric`, accelerator or "", value).
+The accelerator of a simulated one begins with `tui.emulator.simulated.MARK`."""
 ReplicaRow = tuple[str, int | None, int, str, int | None, int, int]
 """(id, pid, start in ticks, state, exit code, restarts, killed for memory), as in table `replicas`."""
 

@@ -1,6 +1,6 @@
 """What each replica uses: CPU, memory, network and, where NVML answers, GPU. Standard library only.
 
-What can't be measured is absent, never zero.
+What can't be measured is absent, never zero. Accelerators may be simulated where that was asked for.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class Sampler:
         self._meters = {replica: network_usage.Meter() for replica in plans}
         self._network = True
         self._nvml = _open_nvml() if any(p.accelerators for p in plans.values()) else None
+        self._simulated: dict[str, list[Any]] = {}
 
     def collected(self, replica: str, cpu: float) -> None:
         """The runner collected a process of `replica` which, with its children, had used `cpu` seconds."""
@@ -97,7 +98,7 @@ class Sampler:
     def _accelerators(self, plan: ReplicaPlan, now_ns: int) -> list[Sample]:
         found: list[Sample] = []
         if self._nvml is None:
-            return found
+            return self._simulate(plan, now_ns)
         for index in plan.accelerators:
             try:
                 handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
@@ -108,6 +109,21 @@ class Sampler:
             except self._nvml.NVMLError as error:
                 # Some devices (a MIG slice, for one) answer for memory and not for utilization.
                 log.debug("GPU %d can't be read: %s", index, error)
+        return found
+
+    def _simulate(self, plan: ReplicaPlan, now_ns: int) -> list[Sample]:
+        if not plan.simulated:
+            return []
+        from tui.emulator.simulated import MARK, Accelerator  # noqa: PLC0415 - a usual runner has none
+
+        now = now_ns / 1e9
+        if plan.id not in self._simulated:
+            self._simulated[plan.id] = [Accelerator(plan.id, i, now) for i in range(plan.simulated)]
+        found: list[Sample] = []
+        for index, accelerator in enumerate(self._simulated[plan.id]):
+            busy, memory = accelerator.read(now)
+            found.append((now_ns, plan.id, GPU_MEMORY, f"{MARK}{index}", memory))
+            found.append((now_ns, plan.id, GPU, f"{MARK}{index}", busy))
         return found
 
 

@@ -217,9 +217,11 @@ def parse_address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-async def serve(state: StateDir, rest: str | None, auth: bool) -> None:
-    """Run until told to stop."""
+async def serve(state: StateDir, rest: str | None, auth: bool, simulate: bool = False) -> None:
+    """Run until told to stop. `simulate` switches simulated accelerators on, whatever the settings say."""
     config = load_config(state.config)
+    if simulate:
+        config = config.model_copy(update={"simulate_accelerators": True})
     check_quotas(config)
     emulator = Emulator(state, config, rest=rest, auth=auth)
     loop = asyncio.get_running_loop()
@@ -240,6 +242,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--state-dir", type=Path, required=True, help="directory of this emulator's state")
     parser.add_argument("--rest", metavar="HOST:PORT", help="serve REST too, on a loopback address")
     parser.add_argument("--no-auth", action="store_true", help="let REST clients in without the token")
+    parser.add_argument(
+        "--simulate-accelerators", action="store_true", help="invent figures of accelerators not there"
+    )
     options = parser.parse_args(arguments)
     os.umask(0o077)
     # gRPC's core writes to stderr by itself, past any logging set-up.
@@ -250,7 +255,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parse_address(options.rest)
         state.prepare()
         _log_to(state)
-        asyncio.run(serve(state, options.rest, not options.no_auth))
+        asyncio.run(serve(state, options.rest, not options.no_auth, options.simulate_accelerators))
     except (StateDirError, ConfigError, DatabaseError, sqlite3.Error) as error:
         return _refuse(str(error))
     except OSError as error:

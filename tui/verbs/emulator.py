@@ -24,18 +24,30 @@ def emulator() -> None:
     "--rest", metavar="HOST:PORT", help="Serve REST too, on a loopback address; port 0 takes a free one."
 )
 @click.option("--no-auth", is_flag=True, help="Let REST clients in without the token.")
+@click.option(
+    "--simulate-accelerators", is_flag=True, help="Invent GPU figures where a machine type has GPUs."
+)
 @click.option("--foreground", is_flag=True, help="Stay in this terminal until ctrl+c.")
 @verb
-async def start(run: Run, rest: str | None, no_auth: bool, foreground: bool) -> None:
+async def start(
+    run: Run, rest: str | None, no_auth: bool, simulate_accelerators: bool, foreground: bool
+) -> None:
     """Start the emulator."""
     state = default_state_dir()
     if foreground:
         argv = [sys.executable, "-m", "tui.emulator.server", "--state-dir", str(state.root)]
         argv += ["--rest", rest] if rest else []
         argv += ["--no-auth"] if no_auth else []
+        argv += ["--simulate-accelerators"] if simulate_accelerators else []
         os.execv(sys.executable, argv)
     try:
-        info = await asyncio.to_thread(launcher.start, state, rest=rest, no_auth=no_auth)
+        info = await asyncio.to_thread(
+            launcher.start,
+            state,
+            rest=rest,
+            no_auth=no_auth,
+            simulate_accelerators=simulate_accelerators,
+        )
     except launcher.LauncherError as error:
         raise Failure(str(error), code="UNAVAILABLE", exit_code=5) from error
     if run.json:

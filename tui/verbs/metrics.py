@@ -29,6 +29,7 @@ async def metrics(run: Run, job: str) -> None:
                         "replica": s.replica,
                         "accelerator": s.accelerator,
                         "unit": s.unit,
+                        "simulated": s.simulated,
                         "points": [[when(t), v] for t, v in s.points],
                     }
                     for s in reading.series
