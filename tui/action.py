@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tui.backends.base import Capability
+from tui.backends.capability import Capability
 
 NOTHING = Capability(0)
 

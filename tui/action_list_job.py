@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tui.action import Action
-from tui.backends.base import Capability as C
+from tui.backends.capability import Capability as C
 
 
 def _act(

@@ -1,4 +1,7 @@
-"""The console: modes, themes, keys and going places. All I/O is the connection's, in the background."""
+"""The console: modes, themes, keys and going places. All I/O is the connection's, in the background.
+
+What the first paint of the jobs does not need is imported where it is used: a start is mostly imports.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.command import Provider
 from textual.screen import Screen
 from textual.signal import Signal
-from textual.theme import Theme
 from textual.worker import Worker, WorkerState
 
 from tui.actions import key_problems
-from tui.backends.base import Backend, BackendError
 from tui.config import Context, Settings, all_contexts, profile_folder
 from tui.console_io import NoTerminal, screen_only
 from tui.domain.figures import age
@@ -26,39 +26,33 @@ from tui.domain.job import Job
 from tui.domain.states import JobState
 from tui.domain.text import plain
 from tui.places import config_dir, shipped, state_dir
-from tui.screens.ask import ask_cancel, ask_delete
-from tui.screens.commands import Command, CommandLine, RegistryProvider, commands, run_command
-from tui.screens.events import EventsScreen
+from tui.screens import later
 from tui.screens.frame import FrameScreen
-from tui.screens.help import HelpScreen
 from tui.screens.jobs import JobsScreen
-from tui.screens.launch import LaunchScreen
-from tui.screens.profiles import ProfilesScreen
-from tui.screens.quotas import QuotasScreen
 from tui.screens.work import background
 from tui.session import Session, now
 from tui.skeleton import hand_over
 from tui.store.connection import Connection, Opener
-from tui.store.deeds import Deeds, Outcome
 from tui.store.jobs import JobChange, JobStore
 from tui.store.journal import Journal
-from tui.store.library import entries
 from tui.store.link import Link, LinkState, broken
-from tui.store.profiles import ProfileEntry
 from tui.store.snapshot import Snapshot, SnapshotFile
-from tui.themes import load_themes
+from tui.themes import remembered_themes
 from tui.widgets.clipboard_app import ClipboardApp
+
+if TYPE_CHECKING:
+    from textual.command import Provider
+    from textual.theme import Theme
+
+    from tui.backends.base import Backend
+    from tui.backends.errors import BackendError
+    from tui.screens.commands import Command
+    from tui.store.deeds import Deeds, Outcome
+    from tui.store.profiles import ProfileEntry
 
 LOG = logging.getLogger("vxtui")
 DEFAULT_THEME = "vxtui-dark"
 NO_COLOUR_THEME = "ansi16"
-
-
-def _fleet() -> Screen[Any]:
-    # Not needed for the first paint.
-    from tui.screens.fleet import FleetScreen  # noqa: PLC0415
-
-    return FleetScreen()
 
 
 class VxtuiApp(ClipboardApp):
@@ -68,13 +62,13 @@ class VxtuiApp(ClipboardApp):
     CSS_PATH = "app.tcss"
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
         "jobs": JobsScreen,
-        "profiles": ProfilesScreen,
-        "fleet": _fleet,
-        "quotas": QuotasScreen,
-        "events": EventsScreen,
+        "profiles": later.profiles,
+        "fleet": later.fleet,
+        "quotas": later.quotas,
+        "events": later.events,
     }
     DEFAULT_MODE = "jobs"
-    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {RegistryProvider}
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {later.palette}
     NOTIFICATION_TIMEOUT = 6
 
     def __init__(
@@ -272,8 +266,8 @@ class VxtuiApp(ClipboardApp):
     def open_job(self, name: str, replica: str = "") -> None:
         """Show one job's screen, at one of its replicas where one is named."""
         # Its plots load numpy: not before a job is opened.
-        from tui.screens.job import JobScreen  # noqa: PLC0415
-        from tui.store.log.shelf import log_folder  # noqa: PLC0415
+        from tui.screens.job import JobScreen
+        from tui.store.log.shelf import log_folder
 
         if self.session is None:
             self.notify("Not connected yet; ctrl+r tries again.", severity="warning", markup=False)
@@ -339,14 +333,20 @@ class VxtuiApp(ClipboardApp):
             why = found.problem if found else "there is no such profile"
             self.notify(f"{name}: {why}", severity="warning", markup=False)
         else:
+            from tui.screens.launch import LaunchScreen
+
             self.push_screen(LaunchScreen(found))
 
     def ask_cancel(self, jobs: Sequence[Job], *, then: Callable[[], None] | None = None) -> None:
         """Cancel after a question; `then` runs after a yes."""
+        from tui.screens.ask import ask_cancel
+
         ask_cancel(self, jobs, then)
 
     def ask_delete(self, jobs: Sequence[Job], *, then: Callable[[], None] | None = None) -> None:
         """Delete after a question; `then` runs after a yes."""
+        from tui.screens.ask import ask_delete
+
         ask_delete(self, jobs, then)
 
     def action_theme(self, name: str) -> None:
@@ -367,6 +367,8 @@ class VxtuiApp(ClipboardApp):
 
     async def action_command(self) -> None:
         """Type a command."""
+        from tui.screens.commands import CommandLine, commands, run_command
+
         frame = self.frame
         if frame is None:
             return
@@ -386,6 +388,8 @@ class VxtuiApp(ClipboardApp):
     def action_help(self) -> None:
         """The keys that work here."""
         if self.frame is not None:
+            from tui.screens.help import HelpScreen
+
             self.push_screen(HelpScreen(self.frame))
 
     def action_refresh_now(self) -> None:
@@ -398,9 +402,15 @@ class VxtuiApp(ClipboardApp):
 
 def _open(context: Context, settings: Settings) -> Backend:
     # Google's clients stay unloaded until the first paint.
-    from tui.backends.factory import open_backend  # noqa: PLC0415
+    from tui.backends.factory import open_backend
 
     return open_backend(context, settings)
+
+
+def _read_profiles(folder: Path) -> list[ProfileEntry]:
+    from tui.store.library import entries
+
+    return entries(folder)
 
 
 def run_console(settings: Settings, context_name: str, *, read_only: bool = False) -> int:
@@ -412,7 +422,7 @@ def run_console(settings: Settings, context_name: str, *, read_only: bool = Fals
     contexts = {context.name: context for context in all_contexts(settings)}
     context = contexts[context_name]
     where = state_dir()
-    themes, problems = load_themes([shipped("themes"), config_dir() / "themes"])
+    themes, problems = remembered_themes([shipped("themes"), config_dir() / "themes"])
     log = where / "console.log"
     try:
         with screen_only(log):
@@ -422,7 +432,7 @@ def run_console(settings: Settings, context_name: str, *, read_only: bool = Fals
                 opener=_open,
                 contexts=list(contexts.values()),
                 state_dir=where,
-                read_profiles=partial(entries, profile_folder(settings)),
+                read_profiles=partial(_read_profiles, profile_folder(settings)),
                 profile_folder=profile_folder(settings),
                 themes=themes,
                 read_only=read_only or settings.read_only,

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from tui.backends.base import Backend, BackendError
+from tui.backends.errors import BackendError
 from tui.config import Settings
 
+if TYPE_CHECKING:
+    from tui.backends.base import Backend
+
 # Screens import no backend; what they have to catch comes with the session.
-__all__ = ["Backend", "BackendError", "Session", "now"]
+__all__ = ["BackendError", "Session", "now"]
 
 
 def now() -> datetime:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import fields
+import contextlib
+from collections.abc import Sequence
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-import yaml
 from textual.color import Color, ColorParseError
 from textual.theme import Theme
+
+from tui import memory
 
 _FIELDS = {field.name for field in fields(Theme)}
 _COLOURS = ("primary", "secondary", "warning", "error", "success", "accent", "foreground", "background",
@@ -26,6 +28,8 @@ def load_theme(path: Path) -> Theme:
     Raises:
         ThemeError: for a file that can't be read, an unknown field, or a colour that is none.
     """
+    import yaml  # noqa: PLC0415 - a start takes its themes from memory
+
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -45,7 +49,7 @@ def load_theme(path: Path) -> Theme:
     return Theme(**found, variables=variables)
 
 
-def load_themes(folders: Iterable[Path]) -> tuple[list[Theme], list[str]]:
+def load_themes(folders: Sequence[Path]) -> tuple[list[Theme], list[str]]:
     """Themes of every `*.yaml` in the folders (a later one wins by name), and what was wrong with others."""
     themes: dict[str, Theme] = {}
     problems = []
@@ -58,6 +62,18 @@ def load_themes(folders: Iterable[Path]) -> tuple[list[Theme], list[str]]:
             else:
                 themes[theme.name] = theme
     return list(themes.values()), problems
+
+
+def remembered_themes(folders: Sequence[Path]) -> tuple[list[Theme], list[str]]:
+    """As `load_themes`; files that have not changed are taken from their last reading."""
+    paths = [path for folder in folders for path in (folder, *sorted(folder.glob("*.yaml")))]
+    key = [sorted(_FIELDS), memory.looks(paths)]
+    kept = memory.recall("themes", key)
+    with contextlib.suppress(TypeError, LookupError):
+        return [Theme(**one) for one in kept["themes"]], list(kept["problems"])
+    themes, problems = load_themes(folders)
+    memory.keep("themes", key, {"themes": [asdict(theme) for theme in themes], "problems": problems})
+    return themes, problems
 
 
 def _check_colour(path: Path, key: str, value: Any) -> None:

@@ -90,8 +90,8 @@ def test_what_is_wrong_with_the_environment(monkeypatch: pytest.MonkeyPatch, val
 
 @pytest.mark.parametrize("memory", ["", "[]", '{"key": 1}', '{"key": null, "settings": {"contexts": [{}]}}'])
 def test_a_memory_that_cant_be_used_is_made_anew(place: Path, tmp_path: Path, memory: str) -> None:
-    (tmp_path / "s").mkdir()
-    (tmp_path / "s" / "settings.json").write_text(memory)
+    (tmp_path / "s" / "memory").mkdir(parents=True)
+    (tmp_path / "s" / "memory" / "settings.json").write_text(memory)
     place.write_text(TEXT)
     assert load_settings().slow and load_settings().slow
 

@@ -1,8 +1,8 @@
 """What the console needs from any service that runs jobs.
 
-A backend is async, owns its timeouts and retries, and raises only the errors below. It returns domain
-objects; messages of a client library never leave it. What a service can't do is a declared capability,
-not an `isinstance` check.
+A backend is async, owns its timeouts and retries, and raises only the errors of `tui.backends.errors`. It
+returns domain objects; messages of a client library never leave it. What a service can't do is a declared
+capability, not an `isinstance` check.
 """
 
 from __future__ import annotations
@@ -11,9 +11,19 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import Flag, auto
 from typing import Any
 
+from tui.backends.capability import Capability
+from tui.backends.errors import (
+    BackendError,
+    FailedPrecondition,
+    InvalidRequest,
+    NotFound,
+    PermissionDenied,
+    QuotaExceeded,
+    Unauthenticated,
+    Unavailable,
+)
 from tui.domain.entry import LogEntry, LogGap, Severity
 from tui.domain.job import Job
 from tui.domain.live import LiveLine
@@ -21,90 +31,25 @@ from tui.domain.metric import MetricsReading
 from tui.domain.progress import Progress, StepSample
 from tui.domain.quota import Quota
 
-
-class Capability(Flag):
-    """What a backend can do; actions that need more are not offered."""
-
-    JOBS = auto()
-    LAUNCH = auto()
-    CANCEL = auto()
-    DELETE = auto()
-    LOGS = auto()
-    TAIL = auto()
-    METRICS = auto()
-    QUOTAS = auto()
-
-
-class BackendError(Exception):
-    """A call failed. `message` says what, to which thing and why; `fix` what to do next.
-
-    `exit_code` is what a verb exits with (DESIGN.md, Contracts) and `code` the word in `--json`.
-    """
-
-    code = "INTERNAL"
-    exit_code = 5
-
-    def __init__(self, message: str, *, fix: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.fix = fix
-
-
-class InvalidRequest(BackendError):
-    """The service refused the request's content. `fields` maps a field path to its problem."""
-
-    code = "INVALID_ARGUMENT"
-    exit_code = 2
-
-    def __init__(self, message: str, *, fix: str = "", fields: Mapping[str, str] | None = None) -> None:
-        super().__init__(message, fix=fix)
-        self.fields = dict(fields or {})
-
-
-class NotFound(BackendError):
-    """The named thing does not exist, or not any more."""
-
-    code = "NOT_FOUND"
-    exit_code = 3
-
-
-class FailedPrecondition(BackendError):
-    """The thing exists but is in the wrong state for this, e.g. cancelling an ended job."""
-
-    code = "FAILED_PRECONDITION"
-    exit_code = 1
-
-
-class Unauthenticated(BackendError):
-    """No credentials, or they have expired."""
-
-    code = "UNAUTHENTICATED"
-    exit_code = 4
-
-
-class PermissionDenied(BackendError):
-    """The caller lacks a permission, which the message names where the service did."""
-
-    code = "PERMISSION_DENIED"
-    exit_code = 4
-
-
-class QuotaExceeded(BackendError):
-    """A rate or resource quota is used up. `retry_after` is in seconds, where the service said."""
-
-    code = "RESOURCE_EXHAUSTED"
-    exit_code = 5
-
-    def __init__(self, message: str, *, fix: str = "", retry_after: float | None = None) -> None:
-        super().__init__(message, fix=fix)
-        self.retry_after = retry_after
-
-
-class Unavailable(BackendError):
-    """The service could not be reached in time; nothing is known about the call's effect."""
-
-    code = "UNAVAILABLE"
-    exit_code = 5
+# What a backend raises and can do has modules of its own: the first paint needs those and not the rest.
+__all__ = [
+    "Backend",
+    "BackendError",
+    "Capability",
+    "ContextInfo",
+    "FailedPrecondition",
+    "InvalidRequest",
+    "JobPage",
+    "LaunchRequest",
+    "LogBatch",
+    "LogQuery",
+    "NotFound",
+    "PermissionDenied",
+    "QuotaExceeded",
+    "Reach",
+    "Unauthenticated",
+    "Unavailable",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 SERVICE = "aiplatform.googleapis.com"
@@ -65,7 +65,7 @@ class Machine:
 
 @cache
 def _table(name: str) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads((files("tui.domain") / "data" / name).read_text())
+    loaded: dict[str, Any] = json.loads((Path(__file__).parent / "data" / name).read_text())
     return loaded
 
 

@@ -8,22 +8,26 @@ import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tui.backends.base import Backend, BackendError
+from tui.backends.errors import BackendError
 from tui.config import Context, Settings
 from tui.session import Session
-from tui.store.deeds import Deeds
 from tui.store.jobs import JobChange, JobStore
 from tui.store.journal import Journal
 from tui.store.link import Link, LinkState, broken
-from tui.store.poller import Poller
 from tui.store.snapshot import Snapshot, SnapshotFile
+
+if TYPE_CHECKING:
+    from tui.backends.base import Backend
+    from tui.store.deeds import Deeds
+    from tui.store.poller import Poller
 
 LOG = logging.getLogger("vxtui")
 SNAPSHOT_EVERY = 10
 """Seconds between two writes of the snapshot."""
 
-Opener = Callable[[Context, Settings], Backend]
+Opener = Callable[[Context, Settings], "Backend"]
 
 
 class Connection:
@@ -85,6 +89,8 @@ class Connection:
 
     def deeds(self) -> Deeds | None:
         """What can change something; `None` while not connected."""
+        from tui.store.deeds import Deeds  # noqa: PLC0415 - not before there is a session
+
         return Deeds(self.session, self.journal) if self.session else None
 
     # The way there
@@ -109,6 +115,8 @@ class Connection:
             backend = self._opener(self.context, self.settings)
             await backend.connect()
             self.session = Session(backend, self.settings, self.read_only, self.clock)
+            from tui.store.poller import Poller  # noqa: PLC0415 - not before there is a session
+
             self.poller = Poller(
                 backend, self.store, self.clock, on_change=self._on_change, on_round=self._on_round
             )

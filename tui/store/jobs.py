@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from tui.backends.base import BackendError, JobPage
+from tui.backends.errors import BackendError
 from tui.domain.job import Job
 from tui.domain.progress import Progress
+
+if TYPE_CHECKING:
+    from tui.backends.base import JobPage
 
 NOT_SAID = Progress()
 EVERYWHERE = "-"

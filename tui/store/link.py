@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
-from tui.backends.base import BackendError
+from tui.backends.errors import BackendError
 
 
 class LinkState(Enum):

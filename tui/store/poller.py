@@ -6,11 +6,15 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
-from tui.backends.base import Backend, BackendError
+from tui.backends.errors import BackendError
 from tui.domain.job import Job
 from tui.domain.states import JobState
 from tui.store.jobs import NOT_SAID, JobChange, JobStore
+
+if TYPE_CHECKING:
+    from tui.backends.base import Backend
 
 HIDDEN_FACTOR = 6
 """So many times longer are the waits while nobody looks."""

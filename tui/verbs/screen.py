@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from tui import skeleton
 from tui.config import SettingsError, choose_context, load_settings
-from tui.verbs.output import print_error
 
 
 def screen(
@@ -23,6 +22,8 @@ def screen(
         )
         context = choose_context(settings, context_name)
     except SettingsError as error:
+        from tui.verbs.output import print_error
+
         skeleton.take_back()
         return print_error("INVALID_SETTINGS", str(error), "", 2, as_json=False)
     from tui.app import run_console
