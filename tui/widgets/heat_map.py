@@ -434,8 +434,11 @@ def _runs(codes: Sequence[int], lit: int, paint: _Paint, cursor: RichStyle) -> l
     for at, code in enumerate(codes):
         text, own = paint.cells[code]
         if at == lit:
-            found += [Segment(run, style), Segment(text[0], cursor)] if run else [Segment(text[0], cursor)]
-            run, style = text[1], own
+            if run:
+                found.append(Segment(run, style))
+            # A full block turned round would be a hole: under the cursor stands the level's digit.
+            found.append(Segment(glyph(code, ascii_only=True), cursor))
+            run, style = "", paint.base
         elif own is style:
             run += text
         else:

@@ -1,0 +1,94 @@
+"""A backend in memory whose running jobs have figures of every GPU, the same ones at each look."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from tests.ui.double import NOON, MemoryBackend, job, pool
+from tui.backends.base import BackendError
+from tui.domain.job import Job
+from tui.domain.live import GpuFigure, LiveLine
+from tui.domain.metric import GPU, GPU_MEMORY, UNITS, MetricsReading, Series
+
+A100, H100 = "NVIDIA_TESLA_A100", "NVIDIA_H100_80GB"
+TRAINING = job(
+    101,
+    "arr-coc-4x8-a100",
+    age=302,
+    strategy="SPOT",
+    pools=(pool(0, 1, A100, 8), pool(1, 3, A100, 8), pool(2, 13, reducer=True)),
+)
+LARGE = job(102, "llm-7b-[/]fsdp", age=2900, pools=(pool(0, 1, H100, 8), pool(1, 7, H100, 8)))
+LOCAL = job(103, "local-2node-1120", age=3)
+
+
+class FleetBackend(MemoryBackend):
+    """`broken_jobs` are refused; `simulated` labels the accelerators' series; `asked` is what was read."""
+
+    def __init__(self, *jobs: Job, local: bool = True, simulated: bool = False) -> None:
+        super().__init__(jobs or (TRAINING, LARGE, LOCAL), local=local)
+        self.simulated = simulated
+        self.broken_jobs: dict[str, BackendError] = {}
+        self.asked: list[tuple[str, tuple[str, ...]]] = []
+        self.at_once = self.most_at_once = 0
+        self.live = [line for each in self.jobs.values() for line in steps(each)]
+
+    async def read_metrics(
+        self, name: str, *, since: datetime | None = None, metrics: Sequence[str] = ()
+    ) -> MetricsReading:
+        self._try()
+        self.asked.append((name, tuple(metrics)))
+        if name in self.broken_jobs:
+            raise self.broken_jobs[name]
+        return MetricsReading(
+            tuple(
+                series
+                for each in self.jobs[name].pools
+                for index in range(each.replicas)
+                for metric in metrics
+                for series in self._series(
+                    f"workerpool{each.position}-{index}", each.accelerator_count, metric
+                )
+            ),
+            (),
+            NOON,
+        )
+
+    def _series(self, replica: str, gpus: int, metric: str) -> list[Series]:
+        pool_, _, index = replica.removeprefix("workerpool").partition("-")
+        if metric not in {GPU, GPU_MEMORY}:
+            value = 0.3 + 0.05 * int(index)
+            return [Series(metric, replica, "", UNITS[metric], ((NOON - timedelta(seconds=3), value),))]
+        found = []
+        for gpu in range(gpus):
+            if (index, gpu) == ("2", 5):
+                continue
+            value = 0.9 + 0.08 * math.sin(int(index) * 3 + gpu * 2)
+            if (pool_, index) == ("1", "1"):
+                value = 0.12 + 0.03 * gpu
+            elif (pool_, index, gpu) == ("1", "0", 3):
+                value = 0.0
+            when = NOON - timedelta(seconds=120 if (pool_, index, gpu) == ("0", "0", 6) else 4)
+            labels = (("simulated", "true"),) if self.simulated else ()
+            found.append(Series(metric, replica, str(gpu), "1", ((when, value),), labels))
+        return found
+
+
+def steps(of: Job) -> list[LiveLine]:
+    """Step lines of the last minute; the replicas `1-1` are 6 steps behind."""
+    return [
+        LiveLine(NOON - timedelta(seconds=ago), of.id, f"workerpool{each.position}-{index}", number)
+        for each in of.pools
+        if not each.reduction_server
+        for index in range(each.replicas)
+        for ago in (1, 8, 15)
+        for number in [61_204 - ago - (13 if (each.position, index) == (1, 1) else 0)]
+    ]
+
+
+def gpus(of: Job, replica: str, shares: Sequence[float], ago: float = 1) -> LiveLine:
+    """A trainer's own line about its GPUs."""
+    found = tuple(GpuFigure(str(n), share, share / 2) for n, share in enumerate(shares))
+    return LiveLine(NOON - timedelta(seconds=ago), of.id, replica, None, found)
