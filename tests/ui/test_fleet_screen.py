@@ -141,6 +141,15 @@ async def test_a_job_shows_its_own_map(tmp_path: Path) -> None:
         assert "llm-7b-[/]fsdp ▸ Fleet" in lines(app)
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, JobScreen), "the job again")
+        below, depth = app.screen, len(app.screen_stack)
+        await pilot.press("m")
+        await until(pilot, lambda: isinstance(app.screen, FleetScreen) and app.screen.spot(), "its map")
+        await pilot.press("G", "enter")
+        await until(pilot, lambda: app.screen is below and len(app.screen_stack) == depth, "the same job")
+        assert isinstance(below, JobScreen)
+        pane = below.pane
+        assert isinstance(pane, ReplicasPane)
+        await until(pilot, lambda: pane.tree_view.cursor == "workerpool1-6", "the replica")
 
 
 async def test_it_reads_only_while_it_is_in_sight(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from tui.domain.figures import age, pieces
 from tui.domain.job import Job
 from tui.domain.text import clip, plain
 from tui.screens.frame import FrameScreen
+from tui.screens.job import JobScreen
 from tui.screens.lists import SEP, link_text, summary
 from tui.screens.message import MessageScreen
 from tui.screens.work import background
@@ -237,7 +238,13 @@ class FleetScreen(FrameScreen):
     def action_open(self) -> None:
         """The job, at the replica under the cursor."""
         spot = self.spot()
-        if spot is not None:
+        if spot is None:
+            return
+        below = self.app.screen_stack[-2] if len(self.app.screen_stack) > 1 else None
+        if self.job_name and isinstance(below, JobScreen):
+            self.dismiss()
+            below.show_replica(spot.replica)
+        else:
             self.console.open_job(spot.job.name, spot.replica)
 
     def action_measure(self) -> None:

@@ -85,11 +85,12 @@ class JobScreen(FrameScreen):
         background(self, self.feed.run, "job feed")
         self.set_interval(1.0, self._tick)
         if self._first_replica:
-            self._go_to_replica(self._first_replica)
+            self.show_replica(self._first_replica)
         else:
             self._open(self.panes[0])
 
-    def _go_to_replica(self, name: str) -> None:
+    def show_replica(self, name: str) -> None:
+        """Open the replicas' tab, the cursor on one of them."""
         replicas = self._tab(ReplicasPane)
         if isinstance(replicas, ReplicasPane):
             replicas.select(name)
