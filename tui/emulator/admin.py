@@ -4,6 +4,8 @@ Service `vxtui.emulator.v1.Admin`, method `Call`, google.protobuf.Struct both wa
 
     {"do": "status"}                                   → pid, socket, rest, state_dir, version, jobs
     {"do": "preempt", "job": REF, "replica": R}        → job, replicas   (R: a name, a list, or left out: all)
+    {"do": "tail", "cut_every": S, "late_share": X, "late_seconds": S, "double_share": X, "shuffle": B}
+                                                       → what is in force; what is left out is off
     {"do": "stop"}                                     → stopping
 
 REF is an id, a full resource name or the display name of one job that has not ended.
@@ -12,12 +14,14 @@ REF is an id, a full resource name or the display name of one job that has not e
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from google.protobuf import json_format, struct_pb2
 
 from tui.emulator.job_table import Job, JobTable
 from tui.emulator.jobs import KIND, find_by_reference
+from tui.emulator.log_faults import FaultBoard, LogFaults
 from tui.emulator.scheduler import Scheduler
 from tui.emulator.wire import Method, failed_precondition, invalid, not_found
 
@@ -33,14 +37,17 @@ class Admin:
         scheduler: Scheduler,
         info: Callable[[], Mapping[str, Any]],
         stop: Callable[[], None],
+        faults: FaultBoard,
     ) -> None:
         self._table = table
         self._scheduler = scheduler
         self._info = info
         self._stop = stop
+        self._faults = faults
         self._verbs: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "status": self._do_status,
             "preempt": self._do_preempt,
+            "tail": self._do_tail,
             "stop": self._do_stop,
         }
 
@@ -63,6 +70,14 @@ class Admin:
         job = self._job(asked.get("job"))
         hit = self._scheduler.preempt(job, _names(asked.get("replica")))
         return {"job": job.record.name, "replicas": list(hit)}
+
+    def _do_tail(self, asked: dict[str, Any]) -> dict[str, Any]:
+        try:
+            faults = LogFaults.of(asked)
+        except ValueError as error:
+            raise invalid(("tail", str(error))) from error
+        self._faults.set(faults)
+        return asdict(faults)
 
     def _do_stop(self, _asked: dict[str, Any]) -> dict[str, Any]:
         self._stop()

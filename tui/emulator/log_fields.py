@@ -36,7 +36,7 @@ _CAMEL = {
 _OF_SOURCE = frozenset({"resource", "logName"})
 _NEVER_ESCAPED = re.compile(r"[a-z0-9 _.,:;=@#%()\[\]-]*")
 """Text that JSON writes as it is, unless all of it is written as \\u escapes."""
-_TIME, _SEVERITY = ("timestamp",), ("severity",)
+_TIME, _SEVERITY, _RECEIVED = ("timestamp",), ("severity",), ("receiveTimestamp",)
 
 
 def _canonical(path: tuple[str, ...]) -> tuple[str, ...]:
@@ -224,11 +224,15 @@ def window(node: Node) -> Window:
                 max((w.first for w in found), default=FIRST),
                 min((w.last for w in found), default=LAST),
                 max((w.severity for w in found), default=0),
+                max((w.received for w in found), default=FIRST),
             )
         case Or(parts):
             found = [window(part) for part in parts]
             return Window(
-                min(w.first for w in found), max(w.last for w in found), min(w.severity for w in found)
+                min(w.first for w in found),
+                max(w.last for w in found),
+                min(w.severity for w in found),
+                min(w.received for w in found),
             )
         case Comparison(path, operator, Value(text)) if not node.presence:
             return _bounds(_canonical(path), operator, text)
@@ -239,6 +243,8 @@ def _bounds(path: tuple[str, ...], operator: str, text: str) -> Window:
     full = Window()
     if path == _SEVERITY and operator in {"=", ":", ">=", ">"}:
         return replace(full, severity=_severity(text) + (operator == ">"))
+    if path == _RECEIVED and operator in {">=", ">"}:
+        return replace(full, received=time_value(text) + (operator == ">"))
     if path != _TIME or operator in {"!=", "=~", "!~"}:
         return full
     at = time_value(text)
@@ -255,7 +261,7 @@ def _settled(node: Node) -> bool:
         case Comparison(path, operator, Value()) if not node.presence:
             name = _canonical(path)
             ordered = operator in {">=", ">"} or (name == _TIME and operator in {"=", ":", "<", "<="})
-            return (name in {_TIME, _SEVERITY} and ordered) or _of_source(node)
+            return (name in {_TIME, _SEVERITY, _RECEIVED} and ordered) or _of_source(node)
     return _of_source(node)
 
 

@@ -13,6 +13,7 @@ import json
 import logging
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from tui.emulator.database import DatabaseError
+from tui.emulator.log_faults import FaultBoard
 from tui.emulator.log_record import Record, Row, Source
 
 log = logging.getLogger(__name__)
@@ -56,11 +58,13 @@ Listener = Callable[[Sequence[Record]], None]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which rows of a source: timestamps from `first` to `last`, severity at least `severity`."""
+    """Which rows of a source: timestamps from `first` to `last`, severity and receipt at least that."""
 
     first: int = FIRST
     last: int = LAST
     severity: int = 0
+    received: int = FIRST
+    """Earliest time of receipt."""
 
 
 class LogStore:
@@ -72,6 +76,7 @@ class LogStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.faults = FaultBoard()
         self._listeners: list[Listener] = []
         self._sources: dict[int, Source] = {}
         self._known: dict[tuple[str, str, str, str], Source] = {}
@@ -141,6 +146,7 @@ class LogStore:
         A row whose source, timestamp and insert_id are there already is left out; `fresh` says that none
         can be. Returns how many were new. Raises sqlite3.Error with nothing changed.
         """
+        rows = self.faults.current.delayed(rows)
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
             new = rows if fresh or not self._listeners else self._new(rows)
@@ -231,8 +237,10 @@ class LogStore:
     ) -> Iterator[Record]:
         order = "timestamp DESC, insert_id" if newest_first else "timestamp, insert_id"
         rows = self._reader().execute(
-            f"SELECT {_COLUMNS} FROM entries WHERE source = ? AND {where} AND severity >= ? ORDER BY {order}",
-            (source.id, *values, window.severity),
+            f"SELECT {_COLUMNS} FROM entries WHERE source = ? AND {where} AND severity >= ?"
+            f" AND received BETWEEN ? AND ? ORDER BY {order}",
+            # An entry that is late is not there yet.
+            (source.id, *values, window.severity, window.received, time.time_ns()),
         )
         for row in rows:
             yield Record(source, row)

@@ -34,6 +34,7 @@ from tui.emulator.job_table import Job, JobTable
 from tui.emulator.jobs import JobServer
 from tui.emulator.locations import Locations
 from tui.emulator.lock import Lock, remove_traces, write_info
+from tui.emulator.log_faults import FaultBoard
 from tui.emulator.log_ingest import LogCollector
 from tui.emulator.log_store import LogStore
 from tui.emulator.operations import Operations
@@ -144,7 +145,7 @@ class Emulator:
         stack.push_async_callback(table.settle)
         catalog = Catalog(table, quotas)
 
-        sink, log_methods = await self._open_logs(catalog)
+        sink, log_methods, faults = await self._open_logs(catalog)
         parts = Parts(
             state, config, table, quotas, Ports(state.root), LocalRunner(), sink, planner=environment
         )
@@ -158,7 +159,7 @@ class Emulator:
         operations.load(operation_rows)
         stack.push_async_callback(scheduler.close)
         scheduler.adopt()
-        admin = Admin(table, scheduler, self.info, self.stopping.set)
+        admin = Admin(table, scheduler, self.info, self.stopping.set, faults)
         return [
             *JobServer(table, scheduler, operations).methods(),
             *operations.methods(),
@@ -169,13 +170,13 @@ class Emulator:
             *quota_service.methods(catalog),
         ]
 
-    async def _open_logs(self, catalog: Catalog) -> tuple[LogCollector, list[Method]]:
+    async def _open_logs(self, catalog: Catalog) -> tuple[LogCollector, list[Method], FaultBoard]:
         store = LogStore(self.state.log_database)
         self._stack.callback(store.close)
         collector = LogCollector(self.state, store)
         await collector.start()
         self._stack.push_async_callback(collector.close)
-        return collector, logging_service.methods(store, catalog)
+        return collector, logging_service.methods(store, catalog), store.faults
 
     async def _serve_grpc(self, methods: list[Method]) -> None:
         server = grpc.aio.server(options=_OPTIONS)

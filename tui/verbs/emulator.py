@@ -143,3 +143,53 @@ async def preempt(run: Run, job: str, replica: str | None) -> None:
     else:
         note("SIGTERM sent; SIGKILL follows after the grace period")
         out(f"{answer['job']}: {', '.join(answer['replicas'])}")
+
+
+@fault.command()
+@click.option("--cut-every", metavar="SECONDS", type=click.FloatRange(0), default=0.0, help="End streams.")
+@click.option("--late", metavar="SHARE:SECONDS", help="Entries that come up to so much later.")
+@click.option(
+    "--double", metavar="SHARE", type=click.FloatRange(0, 1), default=0.0, help="Entries sent twice."
+)
+@click.option("--shuffle", is_flag=True, help="Entries of one message in no order.")
+@verb
+async def tail(run: Run, cut_every: float, late: str | None, double: float, shuffle: bool) -> None:
+    """Make log streams as bad as a network may: from now on, for all of them; without options all is well.
+
+    SHARE is from 0 to 1. A late entry is in no list either before its time.
+    """
+    from tui.emulator.admin_client import AdminError, admin_call
+
+    share, seconds = _late(late)
+    request = {
+        "do": "tail",
+        "cut_every": cut_every,
+        "late_share": share,
+        "late_seconds": seconds,
+        "double_share": double,
+        "shuffle": shuffle,
+    }
+    try:
+        answer = await asyncio.to_thread(admin_call, default_state_dir(), request)
+    except AdminError as error:
+        raise Failure(
+            str(error), code=error.code, exit_code=5 if error.code == "UNAVAILABLE" else 2
+        ) from error
+    if run.json:
+        print_json(answer)
+    else:
+        on = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in answer.items() if value)
+        out(on or "log streams are well again")
+
+
+def _late(text: str | None) -> tuple[float, float]:
+    if text is None:
+        return 0.0, 0.0
+    share, _, seconds = text.partition(":")
+    try:
+        found = float(share), float(seconds)
+    except ValueError:
+        found = -1.0, 0.0
+    if not (0 <= found[0] <= 1 and 0 < found[1] <= 3600):
+        raise click.BadParameter(f"{text!r}: write SHARE:SECONDS, e.g. 0.1:5", param_hint="--late")
+    return found
