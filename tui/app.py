@@ -6,6 +6,7 @@ What the first paint of the jobs does not need is imported where it is used: a s
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -39,6 +40,7 @@ from tui.store.link import Link, LinkState, broken
 from tui.store.snapshot import Snapshot, SnapshotFile
 from tui.themes import remembered_themes
 from tui.widgets.clipboard_app import ClipboardApp
+from tui.widgets.stylesheet import SteadyStylesheet
 
 if TYPE_CHECKING:
     from textual.command import Provider
@@ -108,6 +110,18 @@ class VxtuiApp(ClipboardApp):
         self.connection.restore(snapshot)
         for theme in themes:
             self.register_theme(theme)
+        self._start_in(settings.theme or (NO_COLOUR_THEME if self.no_color else DEFAULT_THEME))
+
+    def _start_in(self, theme: str) -> None:
+        """Take these colours before anything is styled: a change would parse all styles again."""
+        self._unknown_theme = theme if theme not in self.available_themes else ""
+        if not self._unknown_theme:
+            self.set_reactive(VxtuiApp.theme, theme)
+            # What Textual does itself where a theme changes; nothing public does it before the start.
+            self._refresh_truecolor_filter(self.ansi_theme)
+        if theme == NO_COLOUR_THEME and self.no_color:
+            self.drop_colours()
+        self.stylesheet = SteadyStylesheet(variables=self.get_css_variables())
 
     def _connection(self, context: Context) -> Connection:
         return Connection(
@@ -129,16 +143,19 @@ class VxtuiApp(ClipboardApp):
         hand_over()
 
     def on_mount(self) -> None:
-        """Colours and keys, then the connection once something is on the screen."""
-        wanted = self.settings.theme or (NO_COLOUR_THEME if self.no_color else DEFAULT_THEME)
-        if wanted == NO_COLOUR_THEME and self.no_color:
-            self.drop_colours()
-        if wanted in self.available_themes:
-            self.theme = wanted
-        else:
-            self.action_theme(wanted)
+        """Keys, then the connection once something is on the screen."""
+        if self._unknown_theme:
+            self.action_theme(self._unknown_theme)
         self._take_keys(self.settings.keys)
-        self.call_after_refresh(self.connect)
+        self.call_after_refresh(self._painted)
+
+    def _painted(self) -> None:
+        """The first paint is out: go on with what takes longer."""
+        # Collecting rests from the start of the program; what a start makes is no garbage, and is not
+        # looked through again.
+        gc.freeze()
+        gc.enable()
+        self.connect()
 
     def _take_keys(self, keys: dict[str, str]) -> None:
         for problem in key_problems(keys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from tui import skeleton
@@ -14,6 +15,8 @@ def main() -> None:
         from tui.verbs.group import run
 
         sys.exit(run())
+    # Nothing that a start makes is garbage; the console collects again from its first paint on.
+    gc.disable()
     skeleton.show(str(options["context_name"]), ascii_only="ascii_only" in options)
     sys.exit(_screen(options))
 
