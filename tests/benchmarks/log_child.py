@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.content import Content
 from textual.events import Key
 from textual.widgets import Log, Static
@@ -21,6 +21,7 @@ from textual.widgets import Log, Static
 from tui.store.log.lines import Lines
 from tui.store.log.store import LogStore
 from tui.widgets.log_view import LogView
+from tui.widgets.ordered_keys import OrderedKeysApp
 
 TICK = 0.1
 START = 1_760_000_000_000_000_000
@@ -48,7 +49,7 @@ def batches(replicas: int) -> Iterator[Lines]:
         number += 1000
 
 
-class Bench(App[str]):
+class Bench(OrderedKeysApp[str]):
     """One log under a line that shows that keys are heard."""
 
     CSS = "#heard { height: 1; } Log { height: 1fr; scrollbar-size-vertical: 1; }"
@@ -56,6 +57,7 @@ class Bench(App[str]):
 
     def __init__(self, kind: str, rate: int, replicas: int, folder: Path) -> None:
         super().__init__()
+        self.output = "diff" if kind == "ours" else "stock"
         self.kind, self.rate, self.replicas = kind, rate, replicas
         self.store = LogStore(folder) if kind == "ours" else None
         self.keys = self.fed = 0

@@ -34,7 +34,7 @@ def latencies(kind: str, rate: int, replicas: int = 1, keys: int = KEYS) -> tupl
             while word(number).encode() not in seen:
                 if not select.select([screen._master], [], [], 10)[0]:
                     raise AssertionError(f"{kind} did not answer key {number}")
-                seen = seen[-16:] + os.read(screen._master, 65536)
+                seen = seen[-16:] + _read(screen)
             found.append((time.perf_counter() - began) * 1000)
         os.write(screen._master, b"q")
         tail = b""
@@ -55,7 +55,17 @@ def _drain(screen: Terminal, seconds: float) -> None:
     until = time.perf_counter() + seconds
     while (left := until - time.perf_counter()) > 0:
         if select.select([screen._master], [], [], left)[0]:
-            os.read(screen._master, 65536)
+            _read(screen)
+
+
+def _read(screen: Terminal) -> bytes:
+    """What has come; the cursor's place is told where it was asked for, as terminals do."""
+    data = os.read(screen._master, 65536)
+    # A question may come in two pieces.
+    screen.raw = screen.raw[-3:] + data
+    for _ in range(screen.raw.count(b"\x1b[6n")):
+        os.write(screen._master, b"\x1b[1;1R")
+    return data
 
 
 def run() -> Iterator[Result]:

@@ -125,6 +125,8 @@ class LogView(ScrollView, can_focus=True):
         let_pass = getattr(self.app, "key_under_way", False)
         if not self.paused and (let_pass or not self.views.catch_up(AT_ONCE)):
             self.set_timer(0.002, self.tick)
+        if let_pass:
+            return
         wait = self._laid_at + FRAME - monotonic()
         if wait <= 0:
             self._lay()
