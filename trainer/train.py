@@ -19,6 +19,7 @@ import torch.distributed as dist
 from trainer.checkpoint import Checkpoints
 from trainer.config import PRESETS, Config, UsageError
 from trainer.data import Batches, local_path, read_bytes
+from trainer.gpus import GpuLines
 from trainer.group import ProcessGroup
 from trainer.lines import emit
 from trainer.model import GPT
@@ -37,6 +38,7 @@ class Trainer:
         self.group = ProcessGroup()
         self.rank, self.world = self.group.rank, self.group.world
         self.device = pick_device(config.device)
+        self.gpus = GpuLines(local_gpus(os.environ)) if self._speaks_for_its_gpus() else None
         self.signal = 0
         self.step = 0
         self._saved_at = -1
@@ -45,6 +47,9 @@ class Trainer:
         self.spent = {"init": 0.0, "data": 0.0, "step": 0.0, "checkpoint": 0.0}
         self._began = time.monotonic()
         signal.signal(signal.SIGTERM, self._note)
+
+    def _speaks_for_its_gpus(self) -> bool:
+        return self.device.type == "cuda" and self.group.local_rank == 0
 
     def _note(self, number: int, _: object) -> None:
         # Only a flag: the loop shares it with all ranks in the reduction that each step does anyway.
@@ -151,6 +156,8 @@ class Trainer:
 
     def _report(self, loss: float, seconds: float, waited: float, norm: float, rate: float) -> None:
         config = self.config
+        if self.gpus is not None:
+            self.gpus.tick()
         last = self.step == config.steps
         if self.step != 1 and not last and self.step % config.log_every:
             return
@@ -226,6 +233,11 @@ class Trainer:
     def _warn(self, text: str) -> None:
         if self.rank == 0:
             emit("phase", text, severity="WARNING", phase="resuming")
+
+
+def local_gpus(env: Mapping[str, str]) -> int:
+    """GPUs that the processes of this machine use."""
+    return min(int(env.get("LOCAL_WORLD_SIZE", "1")), torch.cuda.device_count())
 
 
 def checkpoint_folder(given: str, env: Mapping[str, str]) -> Path:
