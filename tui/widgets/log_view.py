@@ -14,39 +14,31 @@ from datetime import datetime
 from time import monotonic
 
 from rich.cells import cell_len
-from rich.segment import Segment
-from rich.style import Style
 from textual import events
-from textual.color import Color
-from textual.geometry import Region, Size
+from textual.geometry import Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.selection import Selection
-from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
 
 from tui.actions import bindings
 from tui.domain.entry import LogGap, Severity
 from tui.store.log.lines import Line, line_key
-from tui.store.log.view import Source, View
-from tui.store.log_views import LogViews
-from tui.widgets.log_paint import COMPONENTS, CSS, LinePainter
-from tui.widgets.log_render import JsonForm, TimeColumn, line_text, short_replica, whole_line
-from tui.widgets.log_rows import top_for, visible_rows
-from tui.widgets.state import wants_ascii
+from tui.store.log.view import Source
+from tui.widgets.log_canvas import LogCanvas
+from tui.widgets.log_paint import COMPONENTS, CSS
+from tui.widgets.log_render import JsonForm, TimeColumn, short_replica, whole_line
+from tui.widgets.log_rows import top_for
 
 AT_ONCE = 0.008
 """Seconds of looking at new lines in one go; a key pressed meanwhile waits for no more than that."""
 FRAME = 1 / 15
 """Seconds between two looks at what has come: lines that come faster can't be read."""
-REMEMBERED = 1_000
-"""Drawn rows that are kept."""
 SIDE = 16
 """Cells of one step to the side."""
 
 
-class LogView(ScrollView, can_focus=True):
+class LogView(LogCanvas, can_focus=True):
     """See the module. `tick` takes over what is new; `Moved` tells that the status line may differ."""
 
     BINDINGS = bindings("logview")
@@ -64,39 +56,17 @@ class LogView(ScrollView, can_focus=True):
             return isinstance(message, LogView.Moved)
 
     def __init__(self, buffer: Source, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.buffer = buffer
-        self.following = True
-        self.paused = False
-        self.paint = LinePainter(self._look)
-        self.views = LogViews(buffer, line_text)
-        self._cursor: Line | None = None
-        self._mark: Line | None = None
+        super().__init__(buffer, id=id)
         self._anchor: Line | None = None
         self._moving = False
-        self._rows: list[tuple[int, int]] | None = None
-        self._shown: Sequence[int] = ()
         self._extent = (0, 0)
         self._first: tuple[int, int] = (-1, 0)
-        self._thumb: tuple[int, int, int] = (0, 0, 0)
-        self._background = Color(0, 0, 0)
         self._laid_at = 0.0
         self._laying: Timer | None = None
-        self._strips: dict[tuple[int, int, str], Strip] = {}
-        self._strips_of: object = None
-        self._looks: dict[str, Style] = {}
         self.replicas_seen: Sequence[str] = ()
         """Names of the replicas that may write; the pane sets it."""
 
-    def on_mount(self) -> None:
-        self.paint.ascii_only = wants_ascii(self)
-
     # What is shown
-
-    @property
-    def view(self) -> View:
-        """The lines shown."""
-        return self.views.shown
 
     @property
     def cursor(self) -> Line | None:
@@ -177,17 +147,6 @@ class LogView(ScrollView, can_focus=True):
             self.refresh(self.size.region)
         self.post_message(self.Moved(self))
 
-    def _show_thumb(self) -> None:
-        """Move the scroll bar's thumb, if it would be drawn elsewhere: drawing it is dear."""
-        height, lines, top = self.size.height, self.virtual_size.height, self.scroll_offset.y
-        size = max(1.0, height * height / lines) if lines > height else float(height)
-        start = (height - size) * top / (lines - height) if lines > height else 0.0
-        thumb = (int(start * 8), int(size * 8), height)
-        if thumb != self._thumb:
-            self._thumb = thumb
-            bar = self.vertical_scrollbar
-            bar.window_virtual_size, bar.window_size, bar.position = lines, height, top
-
     def _forget_gone(self) -> None:
         """Let go of lines that are not kept any more."""
         buffer = self.buffer
@@ -200,34 +159,6 @@ class LogView(ScrollView, can_focus=True):
             held: Line | None = getattr(self, name)
             if held is not None and line_key(held) < first:
                 setattr(self, name, None if name == "_mark" else oldest)
-
-    def _repaint(self) -> None:
-        self._forget_paint()
-        self._rows = None
-        self.refresh()
-
-    def _forget_paint(self) -> None:
-        self.paint.forget()
-        self._strips.clear()
-
-    # Where things are
-
-    def _top(self) -> int:
-        return max(0, int(self.scroll_offset.y))
-
-    def _bottom_top(self) -> int:
-        """Position of the first line of the last page."""
-        return top_for(self.view, self.paint, max(1, self.size.height), len(self.view) - 1)
-
-    def _height(self) -> int:
-        return self._bottom_top() + self.size.height if self.paint.tall else len(self.view)
-
-    def _visible(self) -> list[tuple[int, int]]:
-        """(position, row of that line) for each row of the screen that has one."""
-        if self._rows is None:
-            size, top = self.size, self._top()
-            self._rows = visible_rows(self.view, self.paint, size.height, top, following=self.following)
-        return self._rows
 
     # Moving
 
@@ -258,10 +189,6 @@ class LogView(ScrollView, can_focus=True):
         self._anchor = self.view[top] if top < len(self.view) else None
         self._rows = None
         self._shown = self._numbers()
-
-    def _numbers(self) -> list[int]:
-        """Numbers of the lines in sight."""
-        return [self.view.number(at) for at, _ in self._visible()]
 
     def pause(self, on: bool) -> None:
         """Take nothing over until it goes on; what is dropped meanwhile goes from view all the same."""
@@ -497,80 +424,3 @@ class LogView(ScrollView, can_focus=True):
 
     def selection_updated(self, selection: Selection | None) -> None:
         self._repaint()
-
-    # Paint
-
-    def notify_style_update(self) -> None:
-        """A new theme."""
-        super().notify_style_update()
-        self._looks.clear()
-        self._forget_paint()
-
-    def _look(self, name: str) -> Style:
-        if name not in self._looks:
-            if name == "selected":
-                self._looks[name] = self.screen.get_component_rich_style("screen--selection")
-            elif name == "base":
-                self._looks[name] = self.rich_style
-            else:
-                self._looks[name] = self.get_component_rich_style(f"log--{name}", partial=True)
-        return self._looks[name]
-
-    def render_line(self, y: int) -> Strip:
-        """Row `y` of what is in sight, without the padding; its segments know their characters."""
-        return self._paint_rows(range(y, y + 1), offsets=True)[0]
-
-    def render_lines(self, crop: Region) -> list[Strip]:
-        """The rows of a region; those that were drawn before are taken as they are."""
-        filters = self.get_line_filters()
-        known = (self.buffer.revision, self.text_selection, tuple(filters))
-        if known != self._strips_of or len(self._strips) > REMEMBERED:
-            self._forget_paint()
-            self._strips_of, self._background = known, self.background_colors[1]
-        strips = self._paint_rows(crop.line_range)
-        left, right = crop.column_span
-        if (left, right) != (0, self.styles.padding.left + self.paint.width):
-            strips = [strip.crop(left, right) for strip in strips]
-        return strips
-
-    def _paint_rows(self, wanted: Iterable[int], *, offsets: bool = False) -> list[Strip]:
-        rows, view, selection = self._visible(), self.view, self.text_selection
-        looked, strips = self._lit(), []
-        blank: Strip | None = None
-        for y in wanted:
-            if y >= len(rows) or rows[y][0] >= len(view):
-                if blank is None:
-                    blank = Strip.blank(self.size.width, self._look("base"))
-                    blank = blank if offsets else self._finished(blank)
-                strips.append(blank)
-                continue
-            at, row = rows[y]
-            number = view.number(at)
-            look = looked(number)
-            strip = None if offsets else self._strips.get((number, row, look))
-            if strip is None:
-                base = self._look("base") + self._look(look) if look else self._look("base")
-                line = self.buffer[number]
-                strip = self.paint.row(line, number, row, base, selection=selection, offsets=offsets)
-                if not offsets:
-                    strip = self._strips[number, row, look] = self._finished(strip)
-            strips.append(strip)
-        return strips
-
-    def _finished(self, strip: Strip) -> Strip:
-        """With the padding and in the colours that the terminal has."""
-        pad = self.styles.padding.left
-        if pad:
-            strip = Strip([Segment(" " * pad, self._look("base")), *strip], strip.cell_length + pad)
-        for line_filter in self.get_line_filters():
-            strip = strip.apply_filter(line_filter, self._background)
-        return strip
-
-    def _lit(self) -> Callable[[int], str]:
-        """Which look the row of a line has beside its own: the cursor's, the marked range's, or none."""
-        if self.following or self._cursor is None:
-            return lambda _: ""
-        cursor = self.buffer.find(self._cursor)
-        mark = cursor if self._mark is None else self.buffer.find(self._mark)
-        low, high = min(cursor, mark), max(cursor, mark)
-        return lambda number: "cursor" if number == cursor else "marked" if low <= number <= high else ""
