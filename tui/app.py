@@ -151,10 +151,11 @@ class VxtuiApp(ClipboardApp):
 
     def _painted(self) -> None:
         """The first paint is out: go on with what takes longer."""
-        # Collecting rests from the start of the program; what a start makes is no garbage, and is not
-        # looked through again.
-        gc.freeze()
-        gc.enable()
+        # Collecting rests from the start of the program (`tui.cli`); what a start makes is no garbage, and is
+        # not looked through again.
+        if not gc.isenabled():
+            gc.freeze()
+            gc.enable()
         self.connect()
 
     def _take_keys(self, keys: dict[str, str]) -> None:
