@@ -22,7 +22,7 @@ from tui.widgets.replica_tree import Figures, ReplicaTree
 from tui.widgets.state import wants_ascii
 from tui.widgets.table import Table
 
-WIDE = 140
+WIDE = 170
 
 
 class ReplicasPane(JobPane):
