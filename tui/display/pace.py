@@ -20,7 +20,7 @@ FIRST_ANSWER = 0.15
 """Seconds that frames wait for the very first answer, which tells whether there will be any."""
 NO_ANSWER = 10.0
 """Seconds after which a terminal that never answered is not asked again."""
-LOST = 10.0
+LOST = 2.0
 """Seconds after which an answer counts as lost."""
 QUEUE = 0.1
 """Seconds a byte may wait on its way before that counts as a line that is behind."""
