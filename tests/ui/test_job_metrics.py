@@ -1,0 +1,82 @@
+"""The plots by keys: closer and back, earlier and later, and every line's value under the crosshair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.widgets import Static
+
+from tests.ui.double import console
+from tests.ui.test_job_screen import backend_of, opened, tab
+from tests.ui.test_job_snapshots import TABS, USUAL, _ready
+from tests.ui.test_jobs_screen import until
+from tui.config import Settings
+from tui.screens.job_metrics import MetricsPane
+from tui.store.job_feed import JobFeed
+from tui.widgets.plot import Chart
+
+
+def titles(pane: MetricsPane) -> dict[str, str]:
+    """The line above each chart, by what the chart is about."""
+    return {
+        chart.look.title: str(chart.query_one(".chart-title", Static).content) for chart in pane.query(Chart)
+    }
+
+
+async def test_zoom_pan_and_back(tmp_path: Path) -> None:
+    async with opened(backend_of(), tmp_path, size=(160, 50)) as (screen, pilot):
+        pane = await tab(screen, pilot, MetricsPane)
+        await until(pilot, lambda: "CPU" in titles(pane), "the charts")
+        assert "all of it" in pane.note().plain
+        full = pane._full()
+        await pilot.press("plus")
+        low, high = pane.view.window(full)
+        assert high == full[1] and high - low == pytest.approx((full[1] - full[0]) / 2)
+        assert "last " in pane.note().plain
+        await pilot.press("plus", "H")
+        earlier = pane.view.window(full)
+        assert earlier[1] < full[1] and " to " in pane.note().plain
+        chart = next(c for c in pane.query(Chart) if c.look.title == "CPU")
+        assert chart.look.sight.window == earlier
+        await pilot.press("L", "L")
+        assert pane.view.end is None
+        await pilot.press("minus", "minus")
+        assert pane.view.span is None
+        await pilot.press("plus", "0")
+        assert pane.view.span is None
+
+
+async def test_the_crosshair_reads_every_line_over_time_and_by_step(tmp_path: Path) -> None:
+    async with opened(backend_of(), tmp_path, size=(160, 50)) as (screen, pilot):
+        pane = await tab(screen, pilot, MetricsPane)
+        await until(pilot, lambda: "CPU" in titles(pane), "the charts")
+        newest = titles(pane)
+        assert " at " not in newest["CPU"]
+        await pilot.press("h", "h", "h")
+        cross = pane.view.cross
+        assert cross is not None
+        feed = pane.feed
+        assert isinstance(feed, JobFeed)
+        start = pane._start()
+        for series in feed.series.of("cpu/utilization"):
+            near = min(series.points, key=lambda p: abs((p[0] - start).total_seconds() - cross))
+            assert f"{near[1] * 100:.0f}%" in titles(pane)["CPU"]
+        said = [s for s in feed.samples() if (s.timestamp - start).total_seconds() <= cross]
+        assert f"at {said[-1].step:,}" in titles(pane)["Loss"], "by step it stands at that moment's step"
+        await pilot.press("escape")
+        assert pane.view.cross is None and titles(pane) == newest
+        await pilot.press("plus", "escape")
+        assert pane.view.span is None
+        assert pane.is_attached, "only then does escape leave"
+
+
+def test_zoomed_with_a_crosshair(tmp_path: Path, snap_compare: Any) -> None:
+    backend = backend_of()
+    keys = (*TABS["metrics"], "plus", "h", "h", "h", "h", "h", "h")
+    app = console(backend, tmp_path, settings=Settings(theme="vxtui-dark"))
+    ready: Callable[..., Any] = partial(_ready, app=app, backend=backend, keys=keys, fail=None)
+    assert snap_compare(app, terminal_size=USUAL, run_before=ready)
