@@ -8,6 +8,7 @@ busy for both. CPU time is user plus system time of a whole process, unless the 
 from __future__ import annotations
 
 import json
+import math
 import os
 import resource
 import shutil
@@ -64,7 +65,8 @@ class Result:
                 "peer": None if self.peer is None else float(f"{self.peer:.5g}"),
                 "peer_name": self.peer_name,
                 "ratio": ratio,
-                "goal": self.goal,
+                # A line that is there for the picture has no goal.
+                "goal": self.goal if math.isfinite(self.goal) else None,
                 "holds": self.holds,
                 "unit": self.unit,
                 **({"missing": self.missing} if self.missing else {}),
@@ -77,7 +79,7 @@ class Result:
         ratio = "–" if self.ratio is None else f"{self.ratio:.3g} ×"
         peer = self.missing or ("–" if self.peer is None else f"{self.peer:.4g} {self.peer_name}")
         verdict = "holds" if self.holds else "MISSED"
-        goal = f"{sign} {self.goal:g}{' ×' if self.peer_name else ''}"
+        goal = f"{sign} {self.goal:g}{' ×' if self.peer_name else ''}" if math.isfinite(self.goal) else ""
         return f"{verdict:7} {self.name:44} {f'{self.ours:.4g} {self.unit}':>16}  {peer:32} {ratio:>9} {goal}"
 
 
