@@ -38,6 +38,7 @@ from tui.store.jobs import JobChange, JobStore
 from tui.store.journal import Journal
 from tui.store.link import Link, LinkState, broken
 from tui.store.snapshot import Snapshot, SnapshotFile
+from tui.store.taste import Taste
 from tui.themes import remembered_themes
 from tui.widgets.clipboard_app import ClipboardApp
 from tui.widgets.stylesheet import SteadyStylesheet
@@ -110,7 +111,10 @@ class VxtuiApp(ClipboardApp):
         self.connection.restore(snapshot)
         for theme in themes:
             self.register_theme(theme)
-        self._start_in(settings.theme or (NO_COLOUR_THEME if self.no_color else DEFAULT_THEME))
+        self.taste = Taste(state_dir)
+        self._start_in(
+            self.taste.theme(settings.theme) or (NO_COLOUR_THEME if self.no_color else DEFAULT_THEME)
+        )
 
     def _start_in(self, theme: str) -> None:
         """Take these colours before anything is styled: a change would parse all styles again."""
@@ -371,6 +375,7 @@ class VxtuiApp(ClipboardApp):
         """Change the colours."""
         if name in self.available_themes:
             self.theme = name
+            self.taste.choose(name, self.settings.theme)
         else:
             known = ", ".join(sorted(self.available_themes))
             self.notify(f"No theme is called {name}. There are: {known}", severity="warning", markup=False)
@@ -412,7 +417,7 @@ class VxtuiApp(ClipboardApp):
 
     def action_refresh_now(self) -> None:
         """Read again now; where there is no connection, try to get one."""
-        if not self.connection.again():
+        if not self.connection.again(connect=True):
             self.connect()
         if self.frame is not None:
             self.frame.refresh_here()

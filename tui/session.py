@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from tui.backends.errors import BackendError
+from tui.backends.errors import BackendError, Stopped
 from tui.config import Settings
 
 if TYPE_CHECKING:
     from tui.backends.base import Backend
 
 # Screens import no backend; what they have to catch comes with the session.
-__all__ = ["BackendError", "Session", "now"]
+__all__ = ["BackendError", "Session", "Stopped", "now"]
 
 
 def now() -> datetime:

@@ -49,11 +49,19 @@ def show(context: str = "", *, ascii_only: bool = False) -> None:
     if tty is None:
         return
     try:
-        columns, rows = os.get_terminal_size(tty)
+        columns, rows = _size(tty)
         os.write(tty, (ENTER + frame(columns, rows, context, ascii_only=ascii_only)).encode())
     except OSError:
         return
     _standing = tty
+
+
+def _size(tty: int) -> tuple[int, int]:
+    """Columns and rows, as Textual will take them: the environment's go before the terminal's own."""
+    columns, rows = os.get_terminal_size(tty)
+    given = [os.environ.get(name, "") for name in ("COLUMNS", "LINES")]
+    wanted = [int(text) if text.isdecimal() else 0 for text in given]
+    return wanted[0] or columns, wanted[1] or rows
 
 
 def frame(columns: int, rows: int, context: str = "", *, ascii_only: bool = False) -> str:

@@ -180,9 +180,13 @@ async def test_it_waits_longer_when_it_fails_or_is_not_seen() -> None:
     assert waits == sorted(waits) and waits[0] == 2.0 and waits[-1] == 30.0
     assert reader.error is backend.error and reader.failing_since == NOON
     assert not store.jobs
-    backend.error = None
-    reader.kick()
     connects = backend.connects
+    # Nothing but a person's wish connects anew: that would start what was stopped.
+    reader.kick()
+    await reader.read_once()
+    assert reader.error is backend.error and backend.connects == connects
+    backend.error = None
+    reader.kick(connect=True)
     await reader.read_once()
     assert reader.error is None and reader.interval == 1.0 and backend.connects == connects + 1
 

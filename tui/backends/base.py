@@ -21,6 +21,7 @@ from tui.backends.errors import (
     NotFound,
     PermissionDenied,
     QuotaExceeded,
+    Stopped,
     Unauthenticated,
     Unavailable,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "PermissionDenied",
     "QuotaExceeded",
     "Reach",
+    "Stopped",
     "Unauthenticated",
     "Unavailable",
 ]
@@ -79,10 +81,15 @@ class LogQuery:
 
 @dataclass(frozen=True, slots=True)
 class LogBatch:
-    """Entries in the order of their keys within the batch, and what the service left out."""
+    """Entries in the order of their keys within the batch, and what the service left out.
+
+    `note` says how the log is followed where that is not by a stream, e.g. that it is polled; an empty one
+    that a stream is back, `None` that nothing has changed.
+    """
 
     entries: tuple[LogEntry, ...] = ()
     gaps: tuple[LogGap, ...] = ()
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,3 +75,7 @@ class Unavailable(BackendError):
 
     code = "UNAVAILABLE"
     exit_code = 5
+
+
+class Stopped(Unavailable):
+    """A service of this machine was stopped. Only `connect` starts it again: nobody does so unasked."""

@@ -14,6 +14,7 @@ from tui.domain.figures import age, pieces
 from tui.domain.states import JobState
 from tui.domain.text import plain
 from tui.screens.frame import FrameScreen
+from tui.session import Stopped
 from tui.store.connection import Connection
 from tui.store.jobs import JobStore
 from tui.store.link import LinkState
@@ -152,7 +153,8 @@ class ListScreen(FrameScreen):
         lasts = console.clock() - since if since else timedelta(0)
         when = f" for {age(lasts)}" if lasts > timedelta(seconds=5) else ""
         what = f"{console.context_name} can't be reached{when}"
-        fix = (error.fix + "\n" if error.fix else "") + "ctrl+r tries again   :context goes elsewhere"
+        again = "starts it" if isinstance(error, Stopped) else "tries again"
+        fix = (error.fix + "\n" if error.fix else "") + f"ctrl+r {again}   :context goes elsewhere"
         notice.tell(what, error.message, fix, bad=True, alone=not shown)
         return True
 

@@ -112,10 +112,10 @@ class Connection:
         self._tell(Link(LinkState.CONNECTING, self.clock()))
         backend: Backend | None = None
         try:
-            backend = self._opener(self.context, self.settings)
+            backend = await asyncio.to_thread(self._made)
             await backend.connect()
             self.session = Session(backend, self.settings, self.read_only, self.clock)
-            from tui.store.poller import Poller  # noqa: PLC0415 - not before there is a session
+            from tui.store.poller import Poller  # noqa: PLC0415 - not needed for the first paint
 
             self.poller = Poller(
                 backend, self.store, self.clock, on_change=self._on_change, on_round=self._on_round
@@ -137,19 +137,25 @@ class Connection:
             if not self._running:
                 self._idle.set()
 
+    def _made(self) -> Backend:
+        """The backend, not connected yet. In a thread: what it imports would hold up the screen."""
+        from tui.store import poller  # noqa: F401, PLC0415
+
+        return self._opener(self.context, self.settings)
+
     async def closed(self, seconds: float = 3.0) -> None:
         """Wait until what was opened is closed, at most so long; `run` has been cancelled before."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._idle.wait(), seconds)
 
-    def again(self, *, hurry: bool = False) -> bool:
+    def again(self, *, hurry: bool = False, connect: bool = False) -> bool:
         """Read now; False where there is no connection and `run` has to start anew.
 
-        `hurry`: something was done here, so look often for a while.
+        `hurry`: something was done here, so look often for a while. `connect`: see `Poller.kick`.
         """
         if self.poller is None:
             return self.link.state is LinkState.CONNECTING
-        self.poller.kick(hurry=hurry)
+        self.poller.kick(hurry=hurry, connect=connect)
         return True
 
     def watch(self, seen: bool) -> None:

@@ -74,12 +74,16 @@ class Poller:
             return min(usual, HURRIED)
         return usual if self.visible else usual * HIDDEN_FACTOR
 
-    def kick(self, *, hurry: bool = False) -> None:
-        """Read now rather than when the wait is over; after an action, often for a while."""
+    def kick(self, *, hurry: bool = False, connect: bool = False) -> None:
+        """Read now rather than when the wait is over; after an action (`hurry`), often for a while.
+
+        `connect`: where it fails, connect anew first. That starts a service of this machine which was
+        stopped, so it is for a person to ask for.
+        """
         if hurry:
             self._hurry_until = self._clock() + HURRY
         self._progress_at = None
-        self._connect_first = self.error is not None
+        self._connect_first = self._connect_first or (connect and self.error is not None)
         self._kick.set()
 
     async def run(self) -> None:

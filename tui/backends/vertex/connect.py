@@ -12,11 +12,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, TypeVar
 
-from tui.backends.base import Unauthenticated, Unavailable
+from tui.backends.base import BackendError, Stopped, Unauthenticated, Unavailable
 from tui.emulator import launcher
 from tui.emulator.paths import StateDir
+from tui.places import state_dir
 
 T = TypeVar("T")
 LOGIN = "Run `gcloud auth application-default login`, then try again."
@@ -42,7 +44,9 @@ class Pace:
     hold: float
     """How long an entry waits for an older one of another replica."""
     overlap: float
-    """How far a back-fill goes back behind the newest entry known."""
+    """How far a back-fill goes back behind the newest time of receipt known."""
+    latest: float
+    """How much later than its own time the service may receive an entry that a back-fill has to find."""
     poll: float
     """Between two reads of a log that can't be tailed."""
     state_poll: float
@@ -64,6 +68,7 @@ CLOUD_PACE = Pace(
     buffer_window=1.0,
     hold=1.0,
     overlap=10.0,
+    latest=600.0,
     poll=5.0,
     state_poll=2.0,
     drain=10.0,
@@ -76,6 +81,7 @@ LOCAL_PACE = Pace(
     buffer_window=0.3,
     hold=0.3,
     overlap=2.0,
+    latest=30.0,
     poll=0.5,
     state_poll=0.5,
     drain=0.0,
@@ -93,6 +99,8 @@ class Endpoint(ABC):
     """One listing of the location `-` covers every region (AIP-159)."""
     credentials: Any = None
     """google-auth credentials, or `None` for a channel without TLS."""
+    budgets: Path | None = None
+    """Where all who use this service from this machine share out its quotas, a folder for each project."""
 
     @abstractmethod
     def target(self, service: Service, region: str) -> str:
@@ -105,6 +113,10 @@ class Endpoint(ABC):
     async def ready(self) -> None:  # noqa: B027 - most endpoints have nothing to renew
         """Called before every RPC; renews what is about to end. Raises BackendError."""
 
+    def explain(self, error: BackendError) -> BackendError:
+        """What is behind the failure of an RPC, where more is known than the RPC says."""
+        return error
+
 
 class LocalEndpoint(Endpoint):
     """The emulator of one state directory, started on demand; it outlives the console."""
@@ -114,6 +126,7 @@ class LocalEndpoint(Endpoint):
 
     def __init__(self, state: StateDir) -> None:
         self.state = state
+        self.budgets = state.root / "budgets"
 
     def target(self, service: Service, region: str) -> str:
         return self.state.target
@@ -130,6 +143,14 @@ class LocalEndpoint(Endpoint):
         finally:
             given_up.set()
 
+    def explain(self, error: BackendError) -> BackendError:
+        if not isinstance(error, Unavailable) or launcher.status(self.state) is not None:
+            return error
+        return Stopped(
+            "The local emulator is stopped. Jobs that run go on meanwhile.",
+            fix="`vxtui emulator start` starts it.",
+        )
+
 
 class CloudEndpoint(Endpoint):
     """Google Vertex AI with the application-default credentials (vertex facts 2.3)."""
@@ -137,6 +158,7 @@ class CloudEndpoint(Endpoint):
     pace = CLOUD_PACE
 
     def __init__(self) -> None:
+        self.budgets = state_dir() / "budgets"
         self._refreshing: asyncio.Task[None] | None = None
 
     def target(self, service: Service, region: str) -> str:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from tui.backends.base import BackendError, QuotaExceeded, Unavailable
+from tui.backends.base import BackendError, QuotaExceeded, Stopped, Unavailable
 from tui.backends.vertex.connect import Endpoint
 from tui.backends.vertex.errors import translate
 
@@ -89,7 +89,7 @@ class Caller:
                 raise Unavailable(f"Can't {what}: the connection was closed.") from None
             raise
         except Exception as error:
-            raise translate(error, what) from error
+            raise self._endpoint.explain(translate(error, what)) from error
 
     async def read(
         self,
@@ -116,7 +116,7 @@ class Caller:
                 return await self.once(what, send, within=within)
             except (Unavailable, QuotaExceeded) as error:
                 wait = delay(attempt, error, self._endpoint.pace.reconnect)
-                if self.closed or time.monotonic() + wait >= end:
+                if self.closed or isinstance(error, Stopped) or time.monotonic() + wait >= end:
                     raise
                 attempt += 1
             await asyncio.sleep(wait)
