@@ -14,7 +14,7 @@ from tui.domain.job_query import JobQuery
 from tui.domain.states import JobState
 from tui.domain.text import plain
 from tui.store.jobs import JobStore
-from tui.widgets.job_table import sort_key
+from tui.widgets.job_table import newest_first, sort_key
 from tui.widgets.state import state_content
 from tui.widgets.table import Cells, Table
 from tui.widgets.table_rows import Listing, SortKey, grouped
@@ -69,7 +69,8 @@ class JobRows:
         if asked != self._asked:
             regrouped = self._asked[3:] != asked[3:]
             self._asked = asked
-            self._listing.ask(self._matches, self._sort_key(), reverse=self.reverse)
+            matches = self._matches if self.query.terms else None
+            self._listing.ask(matches, self._sort_key(), reverse=self.reverse)
             moved = True
         else:
             regrouped = False
@@ -102,6 +103,8 @@ class JobRows:
 
     def _sort_key(self) -> Callable[[Job], SortKey]:
         column = self.sort
+        if column == "age":
+            return newest_first
         return lambda job: sort_key(job, column, self._now)
 
     def _cells(self, key: str) -> Cells:

@@ -33,8 +33,8 @@ FIRST_RUN_FIX = "l launches one; local-2node trains on this machine in two minut
 SHOWN_AT_ONCE = 500
 """Up to so many jobs each page is shown when it comes."""
 FIRST_PAGE = 50
-TOGETHER = 0.15
-"""Seconds between two pictures of a longer list while it is read."""
+FIRST_WAIT, TOGETHER = 0.25, 1.0
+"""Seconds until a longer list is shown while it is read, and between two pictures; its end comes at once."""
 
 
 class JobsScreen(ListScreen):
@@ -100,20 +100,23 @@ class JobsScreen(ListScreen):
         if self._paused or not self.is_current or self._waiting:
             return
         # Pages of a long list come in quick succession: what they bring is shown together.
-        rest = self._shown_at + TOGETHER - time.monotonic()
-        if len(self.console.store.jobs) <= SHOWN_AT_ONCE or rest <= 0:
+        if len(self.console.store.jobs) <= SHOWN_AT_ONCE:
             self._show()
         else:
             self._waiting = True
-            self.set_timer(rest, self._show_waiting)
+            rest = self._shown_at + TOGETHER - time.monotonic()
+            self.set_timer(max(FIRST_WAIT, rest), self._show_waiting)
 
     def _show_waiting(self) -> None:
-        self._waiting = False
-        if not self._paused and self.is_current:
+        waiting, self._waiting = self._waiting, False
+        if waiting and not self._paused and self.is_current:
             self._show()
 
     def _link(self) -> None:
-        if self.is_current:
+        if self._waiting:
+            # A reading has ended: what its last pages brought is due.
+            self._show_waiting()
+        elif self.is_current:
             self._notice()
             self.refresh_frame()
 

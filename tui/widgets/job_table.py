@@ -12,6 +12,7 @@ from tui.domain.states import JobState
 from tui.domain.text import plain
 from tui.widgets.state import bar, state_content
 from tui.widgets.table import Cells, Column, Table
+from tui.widgets.table_rows import SortKey
 
 COLUMNS = (
     Column("state", "STATE", 12, most=13),
@@ -86,7 +87,13 @@ def _step(job: Job) -> str:
     return f"{job.progress.step:,}{total}"
 
 
-def sort_key(job: Job, column: str, now: datetime) -> tuple[bool, float | str, str]:
+def newest_first(job: Job) -> SortKey:
+    """What orders jobs by their age; the order that a list has unless it is told another."""
+    created = job.create_time
+    return (True, 0, job.name) if created is None else (False, -created.timestamp(), job.name)
+
+
+def sort_key(job: Job, column: str, now: datetime) -> SortKey:
     """What orders jobs by a column: unknown last, then the value, then the name of the resource."""
     value: float | str | None
     match column:
@@ -112,5 +119,5 @@ def sort_key(job: Job, column: str, now: datetime) -> tuple[bool, float | str, s
             span = job.duration(now)
             value = None if span is None else -span.total_seconds()
         case _:
-            value = None if job.create_time is None else -job.create_time.timestamp()
+            return newest_first(job)
     return (value is None, 0 if value is None else value, job.name)

@@ -93,6 +93,7 @@ class Table(ScrollView, can_focus=True):
         self._placed: tuple[Placed, ...] = ()
         self._strips: dict[tuple[str, bool, bool], Strip] = {}
         self._painter = RowPainter(self)
+        self._painted_width = 0
 
     # Rows
 
@@ -242,13 +243,13 @@ class Table(ScrollView, can_focus=True):
 
     def open_group(self, group: str, on: bool) -> None:
         """Open a group or close it; a cursor on one of its rows goes to its head."""
-        at = self._cursor_at()
+        at, seen = self._cursor_at(), tuple(self.in_view)
         if not self._shown.close(group, not on):
             return
         if self._cursor not in self._shown.index and group in self._shown.index:
             self._cursor = group
             self.post_message(self.Moved(self, group))
-        self._laid(at)
+        self._laid(at, seen)
         self.change([group])
         self._prepare()
 
@@ -368,7 +369,7 @@ class Table(ScrollView, can_focus=True):
             self.refresh()
 
     def _reorder(self, order: Sequence[str], parents: Mapping[str, str]) -> None:
-        old_at = self._cursor_at()
+        old_at, seen = self._cursor_at(), tuple(self.in_view)
         self._shown.lay(order, parents)
         if self.marks:
             self.marks &= self._shown.index.keys()
@@ -376,16 +377,21 @@ class Table(ScrollView, can_focus=True):
             at = min(old_at or 0, len(self.keys) - 1)
             self._cursor = self.keys[at] if self.keys else None
             self.post_message(self.Moved(self, self._cursor))
-        self._laid(old_at)
+        self._laid(old_at, seen)
 
-    def _laid(self, old_at: int | None) -> None:
-        """The rows have another order: keep the cursor's line where it was on the screen."""
-        self.virtual_size = Size(self.size.width, len(self.keys) + 1)
+    def _laid(self, old_at: int | None, seen: Sequence[str]) -> None:
+        """The rows have another order: keep the cursor's line where it was on the screen.
+
+        `old_at` is where the cursor was, `seen` what was in view; nothing is painted where that is so still.
+        """
+        # Its width is of no matter: nothing scrolls sideways.
+        self.virtual_size = Size(1, len(self.keys) + 1)
         new_at = self._cursor_at()
         if old_at is not None and new_at is not None and self.scroll_offset.y > 0:
             self.scroll_to(y=self.scroll_offset.y + new_at - old_at, animate=False)
         self._follow_cursor()
-        self.refresh()
+        if tuple(self.in_view) != seen:
+            self.refresh()
 
     def _cursor_at(self) -> int | None:
         return None if self._cursor is None else self._shown.index.get(self._cursor)
@@ -412,8 +418,9 @@ class Table(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         """Choose the columns anew."""
-        self.virtual_size = Size(self.size.width, len(self.keys) + 1)
-        self._strips.clear()
+        if self._painted_width != self.size.width:
+            self._painted_width = self.size.width
+            self._strips.clear()
         self._prepare()
         self._choose_columns()
         self._follow_cursor()

@@ -112,8 +112,12 @@ class RowPainter:
 
     def _text(self, content: Content, base: Style, *, plain: bool) -> Iterator[tuple[str, Style]]:
         content = glyphs(content, self._table)
-        if plain:
+        spans = content.spans
+        if plain or not spans:
             return iter(((content.plain, base),))
+        if len(spans) == 1 and spans[0].start <= 0 and spans[0].end >= len(content):
+            # One look all through, as most cells have.
+            return iter(((content.plain, base + self._style(spans[0].style)),))
         return iter(content.render(base, "", self._style))
 
     def _style(self, style: str | Style) -> Style:

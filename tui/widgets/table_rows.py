@@ -20,25 +20,26 @@ class Listing(Generic[T]):
     def __init__(self, items: Mapping[str, T]) -> None:
         self.items = items
         self.order: list[str] = []
-        self._matches: Callable[[T], bool] = lambda _: True
+        self._matches: Callable[[T], bool] | None = None
         self._key: Callable[[T], SortKey] = lambda _: ()
         self._reverse = False
         self._keys: dict[str, SortKey] = {}
 
-    def ask(self, matches: Callable[[T], bool], key: Callable[[T], SortKey], *, reverse: bool) -> bool:
-        """Filter and sort anew."""
+    def ask(self, matches: Callable[[T], bool] | None, key: Callable[[T], SortKey], *, reverse: bool) -> bool:
+        """Filter and sort anew; without `matches` all items are listed."""
         self._matches, self._key, self._reverse = matches, key, reverse
-        self._keys = {name: key(item) for name, item in self.items.items() if matches(item)}
+        found = self.items.items()
+        self._keys = {name: key(item) for name, item in found if matches is None or matches(item)}
         return self._sort(list(self._keys))
 
     def update(self, names: Iterable[str]) -> bool:
         """These items are new, differ, or are gone."""
         moved = False
         new: list[str] = []
-        keys = self._keys
+        keys, matches, key, items = self._keys, self._matches, self._key, self.items
         for name in names:
-            item = self.items.get(name)
-            found = self._key(item) if item is not None and self._matches(item) else None
+            item = items.get(name)
+            found = key(item) if item is not None and (matches is None or matches(item)) else None
             before = keys.get(name)
             if found == before:
                 continue

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
@@ -23,7 +23,7 @@ from tui.backends.base import InvalidRequest
 from tui.domain.catalog import REDUCTION_SERVER
 from tui.domain.entry import LogEntry, Severity
 from tui.domain.job import Job, JobError, WorkerPool, infer_replicas
-from tui.domain.states import from_vertex
+from tui.domain.states import JobState, from_vertex
 
 CustomJobPb = CustomJob.pb()
 LogEntryPb = LogEntryMessage.pb()
@@ -52,6 +52,7 @@ _ACCELERATORS = {number: name for number, name in _names(AcceleratorType).items(
 _STRATEGIES = {**_names(Scheduling.Strategy), 0: "STANDARD"}
 _SEVERITIES = {severity.value: severity for severity in Severity}
 _EXACT = 2**53
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def moment(message: Any, field: str) -> datetime | None:
@@ -62,9 +63,15 @@ def moment(message: Any, field: str) -> datetime | None:
 
 
 def _datetime(value: timestamp_pb2.Timestamp) -> datetime | None:
+    return time_of(value.seconds, value.nanos)
+
+
+def time_of(seconds: int, nanos: int) -> datetime | None:
+    """The time so long after the epoch; `None` where it is out of range."""
     try:
-        return datetime.fromtimestamp(value.seconds, UTC).replace(microsecond=value.nanos // 1000)
-    except (ValueError, OverflowError, OSError):
+        # A third of what `datetime.fromtimestamp` takes, which asks the time zone.
+        return _EPOCH + timedelta(0, seconds, nanos // 1000)
+    except OverflowError:
         return None
 
 
@@ -138,6 +145,12 @@ def _error(pb: Any) -> JobError | None:
 _state = cache(from_vertex)
 
 
+@cache
+def state_of(number: int) -> JobState:
+    """The domain's state of a native one's number."""
+    return from_vertex(_STATES.get(number) or str(number))
+
+
 def _pool(position: int, spec: Any) -> WorkerPool:
     machine = spec.machine_spec
     image = spec.container_spec.image_uri or spec.python_package_spec.executor_image_uri
@@ -186,31 +199,55 @@ def job_message(resource: Mapping[str, Any]) -> Any:
 def entry(pb: Any) -> LogEntry:
     """A LogEntry message as a domain entry.
 
-    `message` is the text payload, the `message` of a structured one, or that one whole as JSON.
+    `message` is the text payload, the `message` of a structured one, or that one whole as JSON. This runs
+    for every line of a log, so that it is written for speed: each access to a message costs a call.
     """
-    at = moment(pb, "timestamp") or moment(pb, "receive_timestamp") or datetime.fromtimestamp(0, UTC)
-    labels = pb.resource.labels
+    stamp = pb.timestamp
+    seconds, nanos = stamp.seconds, stamp.nanos
+    try:
+        at = _second(seconds) + timedelta(0, 0, nanos // 1000) if seconds else _unusual_time(pb)
+    except (ValueError, OverflowError, OSError):
+        at = _unusual_time(pb)
     payload: dict[str, Any] | None = None
-    kind = pb.WhichOneof("payload")
-    text = ""
-    if kind == "text_payload":
-        text = pb.text_payload
-    elif kind == "json_payload":
-        payload = plain_struct(pb.json_payload)
-        said = payload.get("message")
-        text = said if isinstance(said, str) else json.dumps(payload, ensure_ascii=False)
-    elif kind == "proto_payload":
-        text = f"({pb.proto_payload.type_url.rsplit('/', 1)[-1]})"
-    return LogEntry(
-        at,
-        pb.insert_id,
-        labels.get("task_name", ""),
-        _SEVERITIES.get(pb.severity, Severity.DEFAULT),
-        text,
-        payload,
-        labels.get("job_id", ""),
-        pb.timestamp.nanos % 1000,
-    )
+    text = pb.text_payload
+    if not text:
+        kind = pb.WhichOneof("payload")
+        if kind == "json_payload":
+            payload = plain_struct(pb.json_payload)
+            said = payload.get("message")
+            text = said if isinstance(said, str) else json.dumps(payload, ensure_ascii=False)
+        elif kind == "proto_payload":
+            text = f"({pb.proto_payload.type_url.rsplit('/', 1)[-1]})"
+    labels = pb.resource.labels
+    replica, number = labels.get("task_name", ""), labels.get("job_id", "")
+    severity = _SEVERITIES.get(pb.severity, Severity.DEFAULT)
+    return LogEntry(at, pb.insert_id, replica, severity, text, payload, number, nanos % 1000)
+
+
+def receipt(pbs: Iterable[Any]) -> tuple[datetime | None, int]:
+    """When the service received the newest of these entries, where it says so, and the latest one's delay.
+
+    The delay is between an entry's own time and its receipt, in whole seconds.
+    """
+    newest, late = (0, 0), 0
+    for pb in pbs:
+        at = pb.receive_timestamp
+        seconds = at.seconds
+        newest = max(newest, (seconds, at.nanos))
+        late = max(late, seconds - pb.timestamp.seconds)
+    if newest == (0, 0):
+        return None, 0
+    return _datetime(timestamp_pb2.Timestamp(seconds=newest[0], nanos=newest[1])), late
+
+
+def _unusual_time(pb: Any) -> datetime:
+    return moment(pb, "timestamp") or moment(pb, "receive_timestamp") or _EPOCH
+
+
+@lru_cache(maxsize=64)
+def _second(seconds: int) -> datetime:
+    # Lines come by the thousand a second: most share theirs with the line before.
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 def plain_struct(struct: struct_pb2.Struct) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from tui.backends.base import (
     NotFound,
     Unavailable,
 )
-from tui.backends.vertex import convert
+from tui.backends.vertex import convert, lean
 from tui.backends.vertex.channels import Clients
 from tui.backends.vertex.errors import from_status
 from tui.backends.vertex.filters import quote
@@ -89,11 +89,12 @@ class Jobs:
         """One listing over all locations, told as if it were one for each region."""
         try:
             async for jobs in self._listing("-").pages(filter):
-                by_region: dict[str, list[Job]] = {}
+                by_place: dict[str, list[Job]] = {}
                 for job in jobs:
-                    by_region.setdefault(job.region, []).append(job)
-                self._regions_seen.update(by_region)
-                for region, found in by_region.items():
+                    by_place.setdefault(job.name.rpartition("/customJobs/")[0], []).append(job)
+                for place, found in by_place.items():
+                    region = convert.region_of(place)
+                    self._regions_seen.add(region)
                     yield JobPage(region, tuple(found), read_at=datetime.now(UTC))
         except BackendError as error:
             for region in self._info.regions:
@@ -211,7 +212,7 @@ class Jobs:
                 continue
             seen = True
             if reply.custom_jobs:
-                return convert.job(reply.custom_jobs[0], self._info.name)
+                return convert.job(lean.whole(reply.custom_jobs[0]), self._info.name)
         if seen:
             raise Unavailable(
                 f"{lost.message} No job with the label {LAUNCH_LABEL}={mark} is there: "

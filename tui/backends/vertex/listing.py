@@ -1,21 +1,22 @@
 """Lists jobs page by page and reads of each only what is not known yet.
 
 A job's specification never changes, and it is most of the message: it is asked for by the first listing and
-by none after it. Of the rest a digest is kept, so that a job that did not change is not even read.
+by none after it. A job whose state and last update are those known is not read again at all.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from google.cloud.aiplatform_v1.types import job_service
 
 from tui.backends.base import BackendError, InvalidRequest
-from tui.backends.vertex import convert
+from tui.backends.vertex import convert, lean
 from tui.backends.vertex.channels import Clients
+from tui.backends.vertex.listed import ListedJob
 from tui.domain.job import Job
 
 LARGE_PAGE, SAFE_PAGE = 1_000, 100
@@ -24,10 +25,14 @@ that a service which refuses them is asked for the smaller ones from then on."""
 FEW = 20
 """So many jobs that are new are read one by one; where there are more, everything is listed anew."""
 LIGHT_FIELDS = tuple(field for field in convert.LIST_FIELDS if field != "job_spec")
+FILL_AFTER, FILL_AT_ONCE, FILL_PAUSE = 1.0, 100, 0.02
+"""Seconds until the rest of a whole listing is read, jobs a slice, seconds between two slices."""
 READ_AT_ONCE = 250
 """Jobs read without letting anything else go on."""
 
 Get = Callable[[str], Awaitable[Job]]
+Stamp = tuple[int, bytes]
+"""State and time of the last update: the service sets the latter whenever anything in a job differs."""
 
 
 class Listing:
@@ -41,7 +46,10 @@ class Listing:
         self._get = get
         self._page_size = LARGE_PAGE
         self._known: dict[str, Job] = {}
-        self._digests: dict[str, int] = {}
+        self._stamps: dict[str, Stamp] = {}
+        self._messages: dict[str, Any] = {}
+        """Of the whole listing, until the next one has compared with them."""
+        self._filling: asyncio.Task[None] | None = None
 
     async def pages(self, filter: str = "") -> AsyncIterator[tuple[Job, ...]]:
         """Pages of jobs, newest first. Raises BackendError."""
@@ -63,21 +71,25 @@ class Listing:
             found = tuple(job for pb in reply.custom_jobs if (job := self._light(pb)) is not None)
             seen.update(job.name for job in found)
             yield found
+        self._messages.clear()
         self._keep(seen)
 
     async def _whole(self, filter: str) -> AsyncIterator[tuple[Job, ...]]:
         known: dict[str, Job] = {}
+        messages: dict[str, Any] = {}
         async for reply in self._replies(filter, convert.LIST_FIELDS):
             page: list[Job] = []
             for pb in reply.custom_jobs:
-                page.append(convert.listed_job(pb, self._context))
+                page.append(lean.job_of_list(pb, self._context))
                 if not len(page) % READ_AT_ONCE:
                     await asyncio.sleep(0)
             known |= {job.name: job for job in page}
+            messages |= zip([job.name for job in page], reply.custom_jobs, strict=True)
             yield tuple(page)
         if not filter:
-            self._known = known
-            self._digests.clear()
+            self._known, self._messages = known, messages
+            self._stamps.clear()
+            self._filling = asyncio.create_task(_fill(tuple(known.values())))
 
     async def _meet(self, names: list[str]) -> None:
         for name in names:
@@ -92,20 +104,23 @@ class Listing:
         known = self._known.get(pb.name)
         if known is None:
             return None
-        digest = hash(pb.SerializeToString())
-        if self._digests.get(pb.name) != digest:
-            known = self._known[pb.name] = convert.relisted_job(pb, known)
-            self._digests[pb.name] = digest
+        name, stamp = pb.name, _stamp(pb)
+        before = self._stamps.get(name)
+        if before is None and name in self._messages:
+            before = _stamp(self._messages[name])
+        if before != stamp:
+            known = self._known[name] = convert.relisted_job(lean.whole(pb), known)
+        self._stamps[name] = stamp
         return known
 
     def _keep(self, seen: set[str]) -> None:
         for name in [name for name in self._known if name not in seen]:
             del self._known[name]
-            self._digests.pop(name, None)
+            self._stamps.pop(name, None)
 
     def _forget(self) -> None:
         self._known.clear()
-        self._digests.clear()
+        self._stamps.clear()
 
     async def _replies(self, filter: str, fields: tuple[str, ...]) -> AsyncIterator[Any]:
         token = ""
@@ -117,7 +132,7 @@ class Listing:
                 return
 
     async def page(self, filter: str, token: str, fields: tuple[str, ...] = convert.LIST_FIELDS) -> Any:
-        """One page as plain protobuf."""
+        """One page as a `lean.LeanReply`."""
         try:
             return await self._ask(filter, token, fields)
         except InvalidRequest:
@@ -139,11 +154,21 @@ class Listing:
         client = self._clients.jobs(self._region)
 
         async def send(seconds: float) -> Any:
-            pager = await client.list_custom_jobs(request, retry=None, timeout=seconds)
-            # The first page only: each further one is a call of its own, with its own retries.
-            async for page in pager.pages:
-                return job_service.ListCustomJobsResponse.pb(page)
-            return job_service.ListCustomJobsResponse.pb()()
+            return await lean.list_page(client, request, seconds)
 
         where = "every region" if self._region == "-" else self._region
         return await self._clients.caller.read(f"list the jobs of {where}", send)
+
+
+async def _fill(jobs: Sequence[Job]) -> None:
+    """Read what nobody has asked for yet, a little at a time: a first filter then finds it read."""
+    await asyncio.sleep(FILL_AFTER)
+    for at, job in enumerate(jobs):
+        if isinstance(job, ListedJob):
+            job.fill()
+        if not at % FILL_AT_ONCE:
+            await asyncio.sleep(FILL_PAUSE)
+
+
+def _stamp(pb: Any) -> Stamp:
+    return (pb.state, pb.update_time)
