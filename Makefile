@@ -37,6 +37,10 @@ $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $$(grep '^torch==' constraints.txt)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[trainer,dev]'
+# Compiled now: where nothing may be written beside the sources each start would do it, at five times the wait.
+# Of what is installed some modules are templates that no Python can compile.
+	$(BIN)/python -m compileall -qq tui trainer
+	$(BIN)/python -m compileall -qq -j 0 $$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') || true
 	touch $(STAMP)
 
 clean:
