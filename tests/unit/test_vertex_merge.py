@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tui.backends.vertex import merge
 from tui.backends.vertex.merge import LogMerger
 from tui.domain.entry import LogEntry, Severity
 
@@ -106,9 +108,35 @@ def test_same_insert_id_in_two_replicas_is_two_entries() -> None:
     assert merger.fresh(both) == []
 
 
-def test_memory_is_bounded_and_forgets_the_oldest_first() -> None:
-    merger = LogMerger(hold=0, memory=10)
-    assert merger.add([entry(n) for n in range(100)], 0) == 100
-    assert len(merger.ready(0)) == 100
-    assert merger.add([entry(n) for n in range(90, 100)], 0) == 0
-    assert merger.newest == entry(99).timestamp
+def test_what_can_still_come_again_is_known_and_the_rest_is_forgotten() -> None:
+    merger = LogMerger(hold=0)
+    second = timedelta(seconds=1)
+    for at in range(60):
+        batch = [entry(1000 * at + n) for n in range(1000)]
+        assert merger.add(batch, at, START + at * second) == 1000
+        merger.forget(START + (at - 5) * second)
+        # What was received in the last five seconds, and a little more, however much that is.
+        assert 5000 <= merger.remembered <= 9000 or at < 5
+    assert len(merger.ready(60)) == 60_000
+    assert merger.add([entry(n) for n in range(55_000, 60_000)], 60, START + 59 * second) == 0
+    assert merger.newest == entry(59_999).timestamp
+
+
+def test_an_outage_forgets_nothing() -> None:
+    merger = LogMerger(hold=0)
+    merger.add([entry(n) for n in range(100)], 0, START)
+    # An hour later the service goes on, and gives the seam again.
+    later = START + timedelta(hours=1)
+    merger.forget(START - timedelta(seconds=2))
+    again = [*(entry(n) for n in range(90, 100)), entry(200)]
+    assert merger.add(again, 3600, later) == 1
+
+
+def test_a_clock_that_runs_ahead_keeps_memory_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merge, "MOST", 4000)
+    merger = LogMerger(hold=0)
+    merger.add([entry(0, at=10**9)], 0)
+    for at in range(100):
+        merger.add([entry(1000 * at + n) for n in range(1000)], at)
+        merger.ready(at)
+    assert merger.remembered <= 5100

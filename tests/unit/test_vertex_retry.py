@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tui.backends.base import BackendError, NotFound, QuotaExceeded, Unavailable
 from tui.backends.vertex.connect import LOCAL_PACE, Endpoint, Service
-from tui.backends.vertex.retry import Caller, RateLimiter, delay, log_reads
+from tui.backends.vertex.retry import Caller, RateLimiter, delay
 
 
 class Nowhere(Endpoint):
@@ -127,8 +127,3 @@ def test_never_more_than_the_limit_in_any_period(calls: int, gaps: list[float]) 
 def test_calls_within_the_limit_do_not_wait(calls: int) -> None:
     limiter = RateLimiter(calls)
     assert [limiter.reserve(5.0) for _ in range(calls)] == [0.0] * calls
-
-
-def test_readers_of_one_project_share_one_budget() -> None:
-    assert log_reads("host/p", 54) is log_reads("host/p", 54)
-    assert log_reads("host/p", 54) is not log_reads("host/q", 54)

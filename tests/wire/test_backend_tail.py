@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from google.cloud.logging_v2.types import logging as logging_types
@@ -36,14 +35,17 @@ class Reader:
     def __init__(self, found: VertexBackend, query: LogQuery = QUERY) -> None:
         self.entries: list[LogEntry] = []
         self.gaps: list[LogGap] = []
+        self.notes: list[str] = []
         self.task = asyncio.create_task(self._run(found, query))
 
     async def _run(self, found: VertexBackend, query: LogQuery) -> None:
         async for batch in found.tail_logs(query):
             assert isinstance(batch, LogBatch)
-            assert batch.entries or batch.gaps
+            assert batch != LogBatch()
             self.entries += batch.entries
             self.gaps += batch.gaps
+            if batch.note is not None:
+                self.notes.append(batch.note)
 
     @property
     def texts(self) -> list[str]:
@@ -98,19 +100,11 @@ async def test_what_both_history_and_stream_bring_comes_once() -> None:
     fake = Fake()
     fake.add_job()
     fake.write("both", at=1)
-
-    async def send_again(_request: Any) -> None:
-        for queue in fake.tails:
-            queue.put_nowait(line("both", at=1))
-
-    async def slowly(_request: Any) -> None:
-        await until(lambda: fake.tails, "the stream to listen before history is read")
-        await send_again(None)
-
-    fake.before["ListLogEntries"] = slowly
     async with connected(fake, PACE) as found:
         reader = Reader(found)
-        await until(lambda: fake.calls["ListLogEntries"] >= 2, "history and the look at the seam")
+        await until(lambda: fake.tails, "the stream, after history")
+        fake.tails[0].put_nowait(line("both", at=1))
+        await until(lambda: fake.calls["ListLogEntries"] >= 2, "the look at the seam")
         fake.end(NAME)
         await reader.end()
     assert reader.texts == ["both"]

@@ -8,6 +8,8 @@ from datetime import datetime
 from enum import IntEnum
 from typing import Any
 
+from tui.domain.figures import pieces
+
 SERVICE = "service"
 """The task name under which the platform itself writes (vertex facts 5.1)."""
 
@@ -68,10 +70,21 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class LogGap:
-    """Entries that the service did not deliver: how many and why, so that the log can say so."""
+    """A hole in what the service delivered: how many entries are missing and why, for the log to say so."""
 
     timestamp: datetime
     count: int
     reason: str
     until: datetime | None = None
     """When the entries came again; `None` where that is not known."""
+    filled: int = 0
+    """Entries of the hole that were fetched later and stand in their place."""
+
+    @property
+    def words(self) -> str:
+        """The same in a sentence without its times; `reason` may be from outside."""
+        missing = f"{pieces(self.count, 'line')} not delivered"
+        if not self.filled:
+            return f"{missing}: {self.reason}"
+        late = f"{pieces(self.filled, 'line')} fetched late, in place"
+        return f"{self.reason}: {late}; {missing if self.count else 'nothing missing'}"

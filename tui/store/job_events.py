@@ -73,8 +73,8 @@ class JobEvents:
                 self._lifted[event.key] = event
         for gap in gaps:
             key = f"gap {gap.timestamp.isoformat()} {gap.count} {gap.reason}"
-            text = f"{gap.count} log entries were not delivered: {gap.reason}"
-            self._lifted[key] = JobEvent(gap.timestamp, "gap", "", text, Severity.WARNING, key)
+            weight = Severity.WARNING if gap.count else Severity.INFO
+            self._lifted[key] = JobEvent(gap.timestamp, "gap", "", gap.words, weight, key)
         added = len(self._lifted) > before
         if len(self._lifted) > MOST:
             for event in sorted(self._lifted.values(), key=_when)[: len(self._lifted) - MOST]:

@@ -75,7 +75,7 @@ async def logs(  # noqa: PLR0917 - one for each option
         query = LogQuery(found.name, tuple(replicas), since=begin or found.create_time, severity=least)
         async for batch in _batches(backend, query, follow):
             for gap in batch.gaps:
-                note(f"┄┄ {gap.count} entries were not delivered: {gap.reason} ┄┄")
+                note(f"┄┄ {gap.words} ┄┄")
             for entry in batch.entries:
                 if wanted is None or wanted.search(entry.message):
                     out(_json(entry) if run.json else _line(entry))

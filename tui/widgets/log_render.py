@@ -96,7 +96,10 @@ def gap_text(gap: LogGap, width: int) -> str:
     until = ""
     if gap.until is not None:
         until = f", {gap.timestamp.astimezone():%H:%M:%S} to {gap.until.astimezone():%H:%M:%S}"
-    words = f" {pieces(gap.count, 'line')} not delivered{until}: {plain(gap.reason)} "
+    if gap.filled:
+        words = f" {plain(gap.words)}{until} "
+    else:
+        words = f" {pieces(gap.count, 'line')} not delivered{until}: {plain(gap.reason)} "
     return words.center(max(0, width), "┄")
 
 

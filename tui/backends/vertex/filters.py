@@ -52,8 +52,10 @@ def job_id(name: str) -> str:
     return name.rsplit("/", 1)[-1]
 
 
-def log_filter(query: LogQuery, *, since: datetime | None = None) -> str:
+def log_filter(query: LogQuery, *, since: datetime | None = None, received: datetime | None = None) -> str:
     """The filter of `query`; `since` stands in for a later or a missing `query.since`.
+
+    `received` leaves out what the service received before that.
 
     Raises:
         InvalidRequest: when it is longer than the service takes.
@@ -66,6 +68,8 @@ def log_filter(query: LogQuery, *, since: datetime | None = None) -> str:
     lower = max((moment for moment in (query.since, since) if moment is not None), default=None)
     if lower is not None:
         parts.append(f"timestamp>={quote(stamp(lower))}")
+    if received is not None:
+        parts.append(f"receiveTimestamp>={quote(stamp(received))}")
     if query.until is not None:
         # Entries have nanoseconds, and ours are cut to microseconds: the whole last one belongs to it.
         parts.append(f"timestamp<{quote(stamp(query.until + MICROSECOND))}")

@@ -10,11 +10,11 @@ from google.cloud.logging_v2.types import logging as logging_types
 
 from tui.backends.base import ContextInfo, LogBatch, LogQuery, NotFound
 from tui.backends.vertex import convert
+from tui.backends.vertex.budget import budget_of
 from tui.backends.vertex.channels import Clients
 from tui.backends.vertex.connect import Service
 from tui.backends.vertex.filters import log_filter
 from tui.backends.vertex.jobs import Jobs
-from tui.backends.vertex.retry import log_reads
 
 PAGE = 1000
 """Most entries a page (vertex facts 5.3)."""
@@ -30,8 +30,9 @@ class Logs:
         self._info = info
         self._clients = clients
         self._jobs = jobs
-        scope = f"{clients.endpoint.target(Service.LOGGING, '')}/{info.project}"
-        self._limiter = log_reads(scope, clients.endpoint.pace.log_reads_per_minute)
+        endpoint = clients.endpoint
+        target = endpoint.target(Service.LOGGING, "")
+        self.budget = budget_of(endpoint.budgets, target, info.project, endpoint.pace.log_reads_per_minute)
         self._created: dict[str, datetime] = {}
 
     async def read(
@@ -79,7 +80,7 @@ class Logs:
             return logging_types.ListLogEntriesResponse.pb()()
 
         return await self._clients.caller.read(
-            f"read the logs of {self._info.project}", send, patience=patience, limiter=self._limiter
+            f"read the logs of {self._info.project}", send, patience=patience, limiter=self.budget
         )
 
     async def lower_bound(self, query: LogQuery) -> datetime | None:

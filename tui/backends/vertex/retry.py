@@ -7,7 +7,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from tui.backends.base import BackendError, QuotaExceeded, Stopped, Unavailable
 from tui.backends.vertex.connect import Endpoint
@@ -36,7 +36,7 @@ def delay(attempt: int, error: BackendError, most: float = MOST_DELAY) -> float:
 class RateLimiter:
     """At most `calls` in any `period` seconds, first come first served.
 
-    One object a project: the limit counts all calls of a project, whoever makes them.
+    Of one process; `tui.backends.vertex.budget` shares a limit among all of this machine.
     """
 
     def __init__(self, calls: int, period: float = 60.0) -> None:
@@ -59,12 +59,11 @@ class RateLimiter:
             await asyncio.sleep(seconds)
 
 
-_limiters: dict[tuple[str, int], RateLimiter] = {}
+class Limiter(Protocol):
+    """Says when a call may be made."""
 
-
-def log_reads(scope: str, per_minute: int) -> RateLimiter:
-    """The limiter of log reads that everyone in this process shares for one project."""
-    return _limiters.setdefault((scope, per_minute), RateLimiter(per_minute))
+    async def wait(self) -> None:
+        """Return when it may."""
 
 
 class Caller:
@@ -98,7 +97,7 @@ class Caller:
         *,
         within: float = TIMEOUT,
         patience: float | None = None,
-        limiter: RateLimiter | None = None,
+        limiter: Limiter | None = None,
     ) -> T:
         """An RPC that changes nothing: attempts of `within` seconds each while that may help.
 

@@ -1,9 +1,10 @@
 """A log that is followed: history, then what comes, each entry once, until its job has ended.
 
-The stream is opened first and history read after it, so that nothing falls between; what both bring is
-dropped by its key. A stream has no resume token: after a cut, and once after every opening (the service
-does not say from when on it listens), a list fills in from a little before the newest entry known. Where
-no stream is to be had (10 a project, vertex facts 5.3) the log is polled.
+History is read, then a stream opened, then a list fills the seam between the two: a stream has no resume
+token, and the service does not say from when on it listens. The same happens after every cut. Such a list
+asks for what the service has received since a little before the newest receipt known, which finds entries
+that come long after their own time too; what it brings twice is dropped by its key. Where no stream is to
+be had (10 a project, vertex facts 5.3, shared by all of this machine) the log is polled.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from google.protobuf import duration_pb2
 
 from tui.backends.base import BackendError, LogBatch, LogQuery, NotFound, QuotaExceeded, Unavailable
 from tui.backends.vertex import convert
+from tui.backends.vertex.budget import Lease
 from tui.backends.vertex.channels import Clients
 from tui.backends.vertex.filters import log_filter
 from tui.backends.vertex.jobs import Jobs
@@ -42,6 +44,14 @@ an older entry which only the list has does not come after it."""
 SEAM = 5.0
 """Longest that a list which fails may keep new entries back."""
 
+OUTAGE = 5.0
+"""Without a stream for longer than that a person sees the log stand still: then the hole is told of."""
+MOST_DRAIN = 60.0
+"""Longest wait after a job's end for entries as late as some that were seen."""
+NOTHING = LogBatch()
+FILLS = 2
+"""Lists that look for entries which a stream left out, before they count as lost."""
+
 _REASONS = logging_types.TailLogEntriesResponse.SuppressionInfo.Reason
 
 
@@ -50,8 +60,24 @@ class _Event:
     """What a stream said: entries, entries that were left out, or that it ended and why."""
 
     entries: tuple[LogEntry, ...] = ()
+    received: datetime | None = None
+    late: int = 0
     suppressed: tuple[tuple[str, int], ...] = ()
     cut: BackendError | None = None
+
+
+@dataclass(slots=True)
+class _Hole:
+    """Entries that a stream did not bring, being looked for."""
+
+    since: datetime | None
+    """The newest entry known when it began."""
+    began: float
+    reasons: list[str]
+    lost: int = 0
+    """How many the service said it left out; 0 after a cut, of which nobody knows."""
+    found: int = 0
+    fills: int = 0
 
 
 class Stream:
@@ -102,7 +128,8 @@ class Stream:
                 left_out = tuple(
                     (_reason(info.reason), info.suppressed_count) for info in pb.suppression_info
                 )
-                await self.events.put(_Event(tuple(map(convert.entry, pb.entries)), left_out))
+                entries = tuple(map(convert.entry, pb.entries))
+                await self.events.put(_Event(entries, *convert.receipt(pb.entries), left_out))
         finally:
             done.set()
             call.cancel()
@@ -126,12 +153,22 @@ class Tail:
         self._logs = logs
         self._query = query
         self._pace = clients.endpoint.pace
+        self._overlap = timedelta(seconds=self._pace.overlap)
         self._merger = LogMerger(self._pace.hold)
         self._loop = asyncio.get_running_loop()
         self._stream: Stream | None = None
+        self._lease: Lease | None = None
         self._text = log_filter(replace(query, since=None))
         self._lower: datetime | None = None
+        self._received: datetime | None = None
+        """Everything that the service had received until then has come; its own clock."""
+        self._seam: datetime | None = None
+        """Where the next list begins, once a hole has opened; then `_received` moves on without it."""
+        self._hole: _Hole | None = None
         self._gaps: list[LogGap] = []
+        self._late = 0
+        """Seconds that the latest entry came after its own time."""
+        self._note = self._said = ""
         self._failures = 0
         self._failing_since: float | None = None
         now = self._loop.time()
@@ -148,30 +185,66 @@ class Tail:
         job = await self._jobs.get(self._query.job_name)
         self._lower = await self._logs.lower_bound(self._query) or self._query.since
         try:
+            async for entries in self._history():
+                yield LogBatch(entries)
             if not job.state.terminal:
                 self._open()
             else:
                 self._ended_at = self._loop.time()
                 self._fill_at = self._ended_at
-            async for batch in self._logs.read(self._query):
-                fresh = self._merger.fresh(batch.entries)
-                if fresh:
-                    yield LogBatch(tuple(fresh))
             while not await self._step():
                 now = self._loop.time()
                 batch = self._batch(self._merger.ready(now) if now >= self._keep_until else [])
-                if batch.entries or batch.gaps:
+                if batch != NOTHING:
                     yield batch
             last = self._batch(self._merger.rest())
-            if last.entries or last.gaps:
+            if last != NOTHING:
                 yield last
         finally:
             if self._stream is not None:
                 await self._stream.close()
+            self._release()
+
+    async def _history(self) -> AsyncGenerator[tuple[LogEntry, ...], None]:
+        """What is there, a page at a time, in order."""
+        text = log_filter(self._query, since=self._lower)
+        began, token = self._loop.time(), ""
+        newest: datetime | None = None
+        while True:
+            reply = await self._logs.page(text, token=token)
+            newest = _newest(newest, convert.receipt(reply.entries)[0])
+            self._received = self._whole_until(newest, began)
+            fresh = self._merger.fresh(map(convert.entry, reply.entries), newest)
+            self._forget()
+            if fresh:
+                yield tuple(fresh)
+            token = reply.next_page_token
+            if not token:
+                return
+
+    def _whole_until(self, newest: datetime | None, began: float) -> datetime | None:
+        """The time of receipt up to which lists that began at `began` can't have missed anything.
+
+        Pages go by the entries' own times: what came late, after its page had been read, is in none.
+        """
+        return None if newest is None else newest - timedelta(seconds=self._loop.time() - began)
 
     def _batch(self, entries: list[LogEntry]) -> LogBatch:
         gaps, self._gaps = tuple(self._gaps), []
-        return LogBatch(tuple(entries), gaps)
+        note = None if self._note == self._said else self._note
+        self._said = self._note
+        return LogBatch(tuple(entries), gaps, note)
+
+    def _begin_of_list(self) -> datetime | None:
+        """Time of receipt from which on a list has to look."""
+        if self._seam is not None:
+            return self._seam
+        return None if self._received is None else self._received - self._overlap
+
+    def _forget(self) -> None:
+        begin = self._begin_of_list()
+        if begin is not None:
+            self._merger.forget(begin)
 
     async def _step(self) -> bool:
         """Wait for the next thing and do it; True when all has been delivered."""
@@ -207,27 +280,54 @@ class Tail:
 
     def _open(self) -> None:
         now = self._loop.time()
+        if self._lease is None:
+            self._lease = self._logs.budget.lease()
+        if self._lease is None:
+            self._poll(now, STREAM_AGAIN, "others on this machine follow as many logs as the project may")
+            return
         self._stream = Stream(self._clients, self._project, self._text)
         self._opened_at, self._open_at = now, None
+        self._seam = self._begin_of_list()
         self._fill_at = now + SETTLE
         self._keep_until = self._fill_at + SEAM
+
+    def _poll(self, now: float, again: float, why: str) -> None:
+        """Read by lists for `again` seconds, for no stream is to be had."""
+        self._open_at = now + again
+        self._fill_at = now + self._pace.poll
+        self._note = f"read every {self._pace.poll:g} s, not streamed: {why}"
+
+    def _release(self) -> None:
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
 
     async def _take(self, event: _Event, now: float) -> None:
         if event.cut is not None:
             await self._cut(event.cut, now)
             return
         self._recovered()
-        self._merger.add(event.entries, now)
+        newest = self._merger.newest
+        self._merger.add(event.entries, now, event.received)
+        if event.entries:
+            # Without times of receipt on the stream there is nothing to begin a list at but entries' own.
+            self._received = _newest(self._received, event.received) if event.received else None
+            self._late = max(self._late, event.late)
+            self._forget()
         # A log that moves belongs to a job that runs.
         self._look_at = now + self._pace.state_poll
         lost = sum(count for _reason, count in event.suppressed)
         if lost:
-            found = 0
-            with contextlib.suppress(Unavailable, QuotaExceeded):
-                found = await self._list_new()
-            if found < lost:
-                reason = ", ".join(dict.fromkeys(reason for reason, _count in event.suppressed))
-                self._gaps.append(LogGap(datetime.now(UTC), lost - found, reason))
+            hole = self._open_hole(newest, now)
+            hole.lost += lost
+            hole.reasons += [reason for reason, _count in event.suppressed]
+            self._fill_at = min(self._fill_at or now + SETTLE, now + SETTLE)
+
+    def _open_hole(self, newest: datetime | None, now: float) -> _Hole:
+        self._seam = self._begin_of_list()
+        if self._hole is None:
+            self._hole = _Hole(newest, now, [])
+        return self._hole
 
     async def _cut(self, error: BackendError, now: float) -> None:
         """Plan the next opening, or raise what no patience mends."""
@@ -238,11 +338,12 @@ class Tail:
             # Lists bring the rest.
             return
         if isinstance(error, QuotaExceeded):
-            self._open_at = now + max(STREAM_AGAIN, error.retry_after or 0)
-            self._fill_at = now + self._pace.poll
+            self._release()
+            self._poll(now, max(STREAM_AGAIN, error.retry_after or 0), "the project's streams are taken")
             return
         if not isinstance(error, Unavailable):
             raise error
+        self._open_hole(self._merger.newest, now)
         if now - self._opened_at > STREAM_AGAIN:
             # It had lived: an hour is a stream's usual age, and says nothing about the next one.
             self._recovered()
@@ -272,26 +373,59 @@ class Tail:
         if self._ended_at is None:
             if self._stream is None:
                 self._fill_at = now + self._pace.poll
+            self._close_hole(found, now)
             return False
-        if found == 0 and now >= self._ended_at + self._pace.drain:
+        drain = max(self._pace.drain, min(2 * self._late, MOST_DRAIN) if self._late > 1 else 0)
+        if found == 0 and now >= self._ended_at + drain:
+            self._close_hole(found, now, last=True)
             return True
-        self._fill_at = now + (self._pace.poll if self._pace.drain else 0.0)
+        self._fill_at = now + (self._pace.poll if drain else 0.0)
         return False
 
+    def _close_hole(self, found: int, now: float, *, last: bool = False) -> None:
+        """A list has been read to its end: say what is missing still, or look once more."""
+        hole = self._hole
+        if hole is not None:
+            hole.found, hole.fills = hole.found + found, hole.fills + 1
+            missing = max(0, hole.lost - hole.found)
+            if missing and hole.fills < FILLS and not last:
+                self._fill_at = now + SETTLE
+                return
+            if missing or (hole.found and now - hole.began > OUTAGE):
+                since = hole.since or datetime.now(UTC)
+                reason = ", ".join(dict.fromkeys(hole.reasons)) or "reconnected"
+                filled = min(hole.found, hole.lost) if hole.lost else hole.found
+                self._gaps.append(LogGap(since, missing, reason, self._merger.newest, filled))
+            self._hole = None
+        if self._stream is not None:
+            self._seam, self._note = None, ""
+            self._forget()
+
     async def _list_new(self) -> int:
-        """Read from a little before the newest entry on; the number of new ones."""
-        lower = self._lower
-        if self._merger.newest is not None:
-            behind = self._merger.newest - timedelta(seconds=self._pace.overlap)
+        """Read what the service has received since a little before the newest known; the number of new."""
+        lower, begin, newest = self._lower, self._begin_of_list(), self._merger.newest
+        if newest is not None:
+            # Without times of receipt the entries' own have to do.
+            late = self._pace.overlap if begin is None else self._pace.latest
+            behind = newest - timedelta(seconds=late)
             lower = behind if lower is None else max(lower, behind)
-        text = log_filter(self._query, since=lower)
-        token, found = "", 0
+        text = log_filter(self._query, since=lower, received=begin)
+        began, token, found = self._loop.time(), "", 0
+        seen: datetime | None = None
         while True:
             reply = await self._logs.page(text, token=token, patience=2.0)
-            found += self._merger.add(map(convert.entry, reply.entries), self._loop.time())
+            received, late = convert.receipt(reply.entries)
+            seen = _newest(seen, received)
+            self._late = max(self._late, late)
+            found += self._merger.add(map(convert.entry, reply.entries), self._loop.time(), seen)
             token = reply.next_page_token
             if not token:
-                return found
+                break
+        if self._stream is None:
+            self._received = _newest(self._received, self._whole_until(seen, began))
+            self._seam = None
+            self._forget()
+        return found
 
     async def _look(self, now: float) -> None:
         """Whether the job has ended: then the rest is read by lists."""
@@ -310,3 +444,7 @@ class Tail:
             return (await self._jobs.get(self._query.job_name)).state.terminal
         except NotFound:
             return True
+
+
+def _newest(one: datetime | None, other: datetime | None) -> datetime | None:
+    return max((at for at in (one, other) if at is not None), default=None)

@@ -76,7 +76,11 @@ class Lines:
         for gap in gaps:
             time, name, replica = line_key(gap)
             payloads[len(times)] = json.dumps(
-                {"count": gap.count, "until": gap.until.isoformat() if gap.until else None}
+                {
+                    "count": gap.count,
+                    "until": gap.until.isoformat() if gap.until else None,
+                    "filled": gap.filled,
+                }
             )
             times.append(time)
             ids.append(name)
@@ -104,7 +108,11 @@ class Lines:
             said = json.loads(payload or "{}")
             until = said.get("until")
             return LogGap(
-                moment, said.get("count", 0), self.texts[at], datetime.fromisoformat(until) if until else None
+                moment,
+                said.get("count", 0),
+                self.texts[at],
+                datetime.fromisoformat(until) if until else None,
+                said.get("filled", 0),
             )
         return LogEntry(
             moment,
