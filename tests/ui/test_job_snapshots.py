@@ -22,6 +22,7 @@ from tui.domain.entry import LogGap
 from tui.domain.job import JobError
 from tui.domain.states import JobState
 from tui.screens.job import JobScreen
+from tui.screens.job_logs import LogsPane
 from tui.screens.job_metrics import MetricsPane
 from tui.screens.job_spec import SpecPane
 from tui.widgets.plot import Chart
@@ -88,6 +89,12 @@ async def _ready(
         await until(pilot, lambda: all(chart.is_mounted for chart in pane.query(Chart)), "the charts")
     if isinstance(pane, SpecPane):
         await until(pilot, lambda: pane.spec_view.text, "the specification")
+    if isinstance(pane, LogsPane):
+        await pilot.pause()
+        # The second's tick, before it comes by itself.
+        pane.tick()
+        await pilot.pause()
+        await until(pilot, lambda: pane.log_view.settled, "the log as it is by now")
     await pilot.pause()
     await pilot.pause(0.1)
     await pilot.wait_for_scheduled_animations()

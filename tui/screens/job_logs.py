@@ -82,6 +82,8 @@ class LogsPane(JobPane):
             self.log_view.set_start(job.start_time or job.create_time)
         self.log_view.tick()
         self._say()
+        if not self.query_one(SeverityStrip).display:
+            self._show_times()
 
     def tick(self) -> None:
         self._say()

@@ -31,6 +31,7 @@ class SeverityStrip(Static):
     def __init__(self) -> None:
         super().__init__("", markup=False)
         self._text = Content("")
+        self.display = False
 
     def show(self, found: Histogram | None) -> None:
         """Show this, or nothing where there is nothing to show."""
