@@ -26,7 +26,7 @@ bench: $(STAMP) peers
 
 # Python peers pin other versions of what we use: each has an environment of its own.
 peers: $(STAMP)
-	for peer in textual-fastdatatable toolong; do \
+	for peer in textual-fastdatatable; do \
 	  test -d $(VENV)/peers/$$peer/bin || $(PYTHON) -m venv $(VENV)/peers/$$peer; \
 	  $(VENV)/peers/$$peer/bin/python -m pip install --quiet --disable-pip-version-check $$peer; \
 	done
