@@ -21,7 +21,7 @@ from tui.session import Session
 from tui.store.deeds import Deeds
 from tui.store.jobs import JobChange, JobStore
 from tui.store.journal import Journal
-from tui.store.poller import Poller
+from tui.store.poller import QUIET, Poller
 from tui.store.snapshot import MOST_JOBS, SnapshotFile
 
 
@@ -189,6 +189,16 @@ async def test_it_waits_longer_when_it_fails_or_is_not_seen() -> None:
     reader.kick(connect=True)
     await reader.read_once()
     assert reader.error is None and reader.interval == 1.0 and backend.connects == connects + 1
+
+
+async def test_it_reads_less_often_while_nothing_is_at_work() -> None:
+    backend = MemoryBackend([j for j in fleet() if j.state.terminal])
+    reader, _, _ = poller(backend, Clock())
+    await reader.read_once()
+    assert reader.interval == QUIET
+    backend.jobs |= {j.name: j for j in fleet()}
+    await reader.read_once()
+    assert reader.interval == 1.0
 
 
 async def test_a_kick_ends_the_wait() -> None:

@@ -22,6 +22,8 @@ HURRIED, HURRY = 2.0, timedelta(seconds=20)
 """Longest wait for so long after something was done here: its effect comes soon."""
 REST = 4.0
 """At least so many times longer than a reading took is the wait after it."""
+QUIET = 2.5
+"""Seconds between readings of this machine while no job is at work or waits: only a launch can change it."""
 MOST_BACK_OFF = 30.0
 _AT_WORK = frozenset({JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING})
 ENDED_AT_ONCE = 12
@@ -69,10 +71,16 @@ class Poller:
         usual = 1.0 if self._backend.info.local else 10.0
         if self._failures:
             return min(MOST_BACK_OFF, usual * 2 ** min(self._failures, 6))
+        if self._backend.info.local and self._at_rest():
+            usual = QUIET
         usual = max(usual, REST * self._took)
         if self._hurry_until is not None and self._clock() < self._hurry_until:
             return min(usual, HURRIED)
         return usual if self.visible else usual * HIDDEN_FACTOR
+
+    def _at_rest(self) -> bool:
+        jobs = self._store.jobs.values()
+        return self._store.read_at is not None and not any(job.state.active for job in jobs)
 
     def kick(self, *, hurry: bool = False, connect: bool = False) -> None:
         """Read now rather than when the wait is over; after an action (`hurry`), often for a while.
