@@ -19,7 +19,7 @@ FIELDS = ("data", "fg", "bg", "bold", "italics", "underscore", "strikethrough", 
 
 
 class Pair:
-    """The two terminals. `written` counts the bytes of each; `foreign` the frames left to Textual."""
+    """The two terminals. `written`: bytes of each; `foreign`: frames left to Textual, the last one `why`."""
 
     def __init__(self) -> None:
         self.stock = pyte.Screen(1, 1)
@@ -27,6 +27,7 @@ class Pair:
         self.written = [0, 0]
         self.frames = 0
         self.foreign = 0
+        self.why = ""
 
     def frame(self, app: DisplayApp[Any], update: CompositorUpdate) -> None:
         """Write one frame to both, and compare them."""
@@ -40,8 +41,8 @@ class Pair:
         stock = update.render_segments(app.console) + Control.move_to(*cursor).segment.text
         try:
             ours = app.paint(update)  # type: ignore[arg-type]
-        except NotUnderstood:
-            self.foreign += 1
+        except NotUnderstood as error:
+            self.foreign, self.why = self.foreign + 1, str(error)
             app._picture, ours = None, "\x1b[m" + stock
         self.frames += 1
         for index, (screen, text) in enumerate(((self.stock, stock), (self.ours, ours))):

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import random
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from textual.pilot import Pilot
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
-from tests.ui.double import MemoryBackend, console, fleet, job
+from tests.ui.double import MemoryBackend, fleet, job
 from tests.ui.job_double import line
 from tests.ui.tee import Pair, both
 from tests.ui.test_job_screen import backend_of
@@ -36,8 +41,10 @@ def test_a_frame_is_seen() -> None:
         pair.compare("")
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-@pytest.mark.parametrize("theme", ["vxtui-dark", "ansi-dark"])
+@pytest.mark.parametrize(
+    ("size", "theme"),
+    [((80, 24), "ansi-dark"), ((120, 40), "vxtui-dark"), ((120, 40), "ansi16"), ((200, 60), "vxtui-light")],
+)
 async def test_a_session_over_all_screens(tmp_path: Path, size: tuple[int, int], theme: str) -> None:
     with both() as pair:
         async with opened(MemoryBackend(fleet()), tmp_path, size=size, settings=Settings(theme=theme)) as (
@@ -52,19 +59,39 @@ async def test_a_session_over_all_screens(tmp_path: Path, size: tuple[int, int],
     assert pair.written[1] < 0.6 * pair.written[0]
 
 
-async def walk(pilot: Pilot[Any], seed: int, count: int) -> None:
-    chosen = random.Random(seed)
-    for _ in range(count):
-        await pilot.press(chosen.choice(KEYS))
+def pressed(keys: Sequence[str], start: Callable[[Path], AbstractAsyncContextManager[Any]]) -> Pair:
+    """Press keys on a screen; every frame on the way is compared."""
 
+    async def run() -> None:
+        with TemporaryDirectory() as folder:
+            async with start(Path(folder)) as (_, pilot):
+                for key in keys:
+                    await pilot.press(key)
 
-@pytest.mark.parametrize("seed", range(4))
-async def test_random_keys(tmp_path: Path, seed: int) -> None:
     with both() as pair:
-        app = console(MemoryBackend(fleet()), tmp_path)
-        async with app.run_test(size=(100, 30)) as pilot:
-            await walk(pilot, seed, 40)
-    assert pair.frames > 10 and not pair.foreign
+        asyncio.run(run())
+    return pair
+
+
+RANDOM = settings(
+    max_examples=4, deadline=None, database=None, phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
+SEQUENCES = st.lists(st.sampled_from(KEYS), min_size=12, max_size=20)
+
+
+@RANDOM
+@given(SEQUENCES)
+def test_random_keys_on_the_lists(keys: list[str]) -> None:
+    pair = pressed(keys, partial(opened, MemoryBackend(fleet()), size=(100, 30)))
+    assert pair.frames and not pair.foreign, pair.why
+
+
+@RANDOM
+@given(SEQUENCES)
+def test_random_keys_on_a_job(keys: list[str]) -> None:
+    pair = pressed(keys, lambda where: job_opened(backend_of(gpus=2), where, size=(100, 30)))
+    assert pair.frames and not pair.foreign, pair.why
 
 
 async def test_a_log_that_runs(tmp_path: Path) -> None:
@@ -100,4 +127,3 @@ async def test_resize_theme_and_suspend(tmp_path: Path) -> None:
             await pilot.press("k")
     # A frame that is still of the size before is left to Textual.
     assert pair.foreign <= 3 and pair.frames > 10
-
