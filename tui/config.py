@@ -15,6 +15,8 @@ from typing import ClassVar, Literal
 from tui.places import config_dir
 
 LOCAL = "local"
+ALL = "all"
+"""The group of all contexts, which is there where there is more than one."""
 
 
 class SettingsError(Exception):
@@ -28,8 +30,8 @@ class Context:
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 
     name: str
-    kind: Literal["vertex", "local"] = "vertex"
-    """`vertex` for Google's service, `local` for the emulator on this machine."""
+    kind: Literal["vertex", "local", "group"] = "vertex"
+    """`vertex` for Google's service, `local` for the emulator here, `group` for several contexts at once."""
 
     project: str = LOCAL
     """Project id."""
@@ -37,7 +39,14 @@ class Context:
     regions: list[str] = field(default_factory=lambda: ["us-central1"])
     """Regions to list; the first is where a profile without a region is launched."""
 
+    members: list[str] = field(default_factory=list)
+    """Names of the contexts of a group, whose jobs are listed together."""
+
     def __post_init__(self) -> None:
+        if (self.kind == "group") != bool(self.members):
+            raise ValueError("a context of the kind group, and only that one, has members")
+        if self.kind == "group":
+            self.project, self.regions = "several", list(self.members)
         if not (self.name and self.project and self.regions):
             raise ValueError("a context has a name, a project and at least one region")
 
@@ -107,11 +116,29 @@ def from_environment() -> dict[str, str]:
 
 
 def all_contexts(settings: Settings) -> Sequence[Context]:
-    """Configured contexts and `local`, which is always there."""
+    """Configured contexts and `local`, which is always there; then `all`, where there are several."""
     named = list(settings.contexts)
     if not any(c.name == LOCAL for c in named):
         named.append(Context(name=LOCAL, kind="local"))
+    single = [c.name for c in named if c.kind != "group"]
+    if len(single) > 1 and not any(c.name == ALL for c in named):
+        named.append(Context(name=ALL, kind="group", members=single))
     return named
+
+
+def members_of(settings: Settings, group: Context) -> Sequence[Context]:
+    """The contexts of a group, in its order.
+
+    Raises:
+        SettingsError: naming a member that is no context, or is a group itself.
+    """
+    known = {c.name: c for c in all_contexts(settings) if c.kind != "group"}
+    for name in group.members:
+        if name not in known:
+            raise SettingsError(
+                f"the group {group.name!r} has a member {name!r}, which is none of {', '.join(known)}."
+            )
+    return [known[name] for name in dict.fromkeys(group.members)]
 
 
 def choose_context(settings: Settings, name: str = "") -> Context:
@@ -126,6 +153,8 @@ def choose_context(settings: Settings, name: str = "") -> Context:
         return contexts[0]
     for context in contexts:
         if context.name == wanted:
+            if context.kind == "group":
+                members_of(settings, context)
             return context
     known = ", ".join(c.name for c in contexts)
     raise SettingsError(f"there is no context {wanted!r}; known are {known}.")

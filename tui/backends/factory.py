@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tui.backends.base import Backend, ContextInfo
+from tui.backends.group import GroupBackend
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.connect import CloudEndpoint, LocalEndpoint
-from tui.config import Context, Settings
+from tui.config import Context, Settings, members_of
 from tui.emulator.paths import default_state_dir
 
 
@@ -15,6 +16,9 @@ def open_backend(context: Context, settings: Settings) -> Backend:
     The local context lists all regions at once, whatever its own are; the first of these is where a
     profile without a region is launched.
     """
+    if context.kind == "group":
+        members = [open_backend(member, settings) for member in members_of(settings, context)]
+        return GroupBackend(context.name, members)
     regions = tuple(context.regions)
     if context.kind == "local":
         state = default_state_dir()

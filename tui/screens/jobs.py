@@ -140,7 +140,8 @@ class JobsScreen(ListScreen):
         self.refresh_frame()
 
     def _cells(self, job: Job, now: datetime) -> Cells:
-        several = len(self.console.settings.contexts) > 1
+        console = self.console
+        several = console.connection.context.kind == "group" or len(console.settings.contexts) > 1
         return job_cells(job, now, context=plain(job.context) if several else "")
 
     def _read_filter(self) -> None:
@@ -179,7 +180,9 @@ class JobsScreen(ListScreen):
             for status in console.store.regions.values():
                 if status.error is not None:
                     since = age(console.clock() - status.failing_since) if status.failing_since else ""
-                    lines.append(f"! {status.region}: not reached for {since} ({status.error.message})")
+                    seen = f", seen {age(console.clock() - status.read_at)} ago" if status.read_at else ""
+                    words = f"not reached for {since}{seen} ({status.error.message})"
+                    lines.append(f"! {status.region}: {words}")
         text = Content("\n").join([Content.styled(plain(line), "$text-warning") for line in lines[:4]])
         widget = self.query_one("#regions", Static)
         if widget.display != bool(lines) or widget.content != text:
@@ -214,7 +217,8 @@ class JobsScreen(ListScreen):
         reason = super().why_not(found)
         if reason is not None:
             return reason
-        if found.id == "jobs.open" and self.table.cursor is not None:
+        if found.id in {"jobs.open", "jobs.mark_all"} and self.table.cursor is not None:
+            # The cursor may be on a group.
             return None
         needs_job = {"open", "mark", "mark_all", "cancel", "delete", "copy", "link"}
         if found.scope == "jobs" and found.method in needs_job and self.current is None:

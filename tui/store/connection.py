@@ -61,6 +61,7 @@ class Connection:
         self._on_link = on_link
         self._snapshot_at: datetime | None = None
         self._running = 0
+        self._rounds = 0
         self._seen = True
         self.looked_at: Callable[[], Sequence[str]] | None = None
         """Names of the jobs on the screen now."""
@@ -186,7 +187,12 @@ class Connection:
             self._tell(Link(LinkState.FAILED, poller.failing_since or self.clock(), poller.error))
             return
         self._tell(Link(LinkState.LIVE, self.clock()))
-        if self._snapshot_at is None or (self.clock() - self._snapshot_at).total_seconds() >= SNAPSHOT_EVERY:
+        # The first reading is shown before anything else is done with it.
+        self._rounds += 1
+        old = (
+            self._snapshot_at is None or (self.clock() - self._snapshot_at).total_seconds() >= SNAPSHOT_EVERY
+        )
+        if old and self._rounds > 1:
             await self.save()
 
     async def save(self) -> None:

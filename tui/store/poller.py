@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from tui.backends.errors import BackendError
@@ -26,6 +27,7 @@ QUIET = 2.5
 """Seconds between readings of this machine while no job is at work or waits: only a launch can change it."""
 MOST_BACK_OFF = 30.0
 _AT_WORK = frozenset({JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING})
+FIRST_LOOK = 100
 ENDED_AT_ONCE = 12
 """Ended jobs whose last progress is looked up in one round."""
 
@@ -158,8 +160,8 @@ class Poller:
     def _looked_at(self) -> Iterable[Job]:
         jobs = self._store.jobs
         names = self.looked_at() if self.looked_at is not None else ()
-        # Before the first picture nothing is in view: the newest ones will be.
-        return [jobs[name] for name in names if name in jobs] or jobs.values()
+        # Before the first picture nothing is in view; those read first, the newest, will be.
+        return [jobs[name] for name in names if name in jobs] or list(islice(jobs.values(), FIRST_LOOK))
 
     async def _read_progress(self) -> None:
         now = self._clock()

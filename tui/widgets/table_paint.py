@@ -43,11 +43,12 @@ class RowPainter:
         return self._blank
 
     def header(self, placed: Sequence[Placed], folded: int) -> Strip:
-        """The titles; the sorted column has an arrow, and the number of folded ones stands at the end."""
+        """The titles; the sorted column has an arrow, a + before them says that some are folded away."""
         table = self._table
         base = table.get_visual_style("table--header")
-        parts: list[tuple[str, Style]] = [(" " * GAP, base)]
-        used = GAP
+        # In the cells of the marks, of which the header has none.
+        note = "+" if folded else ""
+        parts: list[tuple[str, Style]] = [(note.ljust(GAP), base)]
         for column, width, _ in placed:
             title = column.title
             if column.key == table.sorted_by:
@@ -58,13 +59,6 @@ class RowPainter:
             if column.key == table.chosen_column:
                 style = table.get_visual_style("table--column") + Style(underline=True)
             parts += [(self._drawn(title), style), (" " * GAP, base)]
-            used += width + GAP
-        if folded:
-            note = self._drawn(f"+{folded}")
-            room = table.size.width - 1 - used + GAP
-            if room >= len(note):
-                parts[-1] = (" " * (room - len(note)), base)
-                parts.append((note, base))
         return self._finished(parts, table.size.width)
 
     def row(

@@ -1,0 +1,159 @@
+"""Several contexts as one: whose job is whose, and what one that can't be reached costs the others."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.ui.double import MemoryBackend, job
+from tui.backends.base import (
+    BackendError,
+    Capability,
+    ContextInfo,
+    InvalidRequest,
+    JobPage,
+    LaunchRequest,
+    LogQuery,
+    NotFound,
+    Unavailable,
+)
+from tui.backends.factory import open_backend
+from tui.backends.group import GroupBackend
+from tui.config import ALL, Context, Settings, SettingsError, all_contexts, choose_context
+from tui.config_file import read_settings
+from tui.domain.job import Job
+from tui.domain.quota import Quota
+from tui.domain.states import JobState
+from tui.session import now
+from tui.store.jobs import JobStore
+
+
+def member(name: str, *numbers: int, regions: tuple[str, ...] = ("us-central1",)) -> MemoryBackend:
+    jobs = []
+    for number in numbers:
+        one = job(number, f"{name}-{number}")
+        full = one.name.replace("projects/p/", f"projects/{name}-project/")
+        jobs.append(
+            Job(**{**{f: getattr(one, f) for f in one.__dataclass_fields__}, "name": full, "context": name})
+        )
+    found = MemoryBackend(jobs, regions=regions)
+    found.info = ContextInfo(name, f"{name}-project", regions, local=False)
+    return found
+
+
+async def pages(group: GroupBackend) -> list[JobPage]:
+    return [page async for page in group.list_jobs()]
+
+
+async def test_jobs_of_all_are_one_list_and_each_is_asked_where_it_lives() -> None:
+    one, two = member("one", 1, 2), member("two", 1)
+    async with GroupBackend(ALL, [one, two]) as group:
+        assert isinstance(group, GroupBackend)
+        await until_ready(group, 2)
+        found = {job.name: page.context for page in await pages(group) for job in page.jobs}
+        assert sorted(found.values()) == ["one", "one", "two"]
+        there = next(iter(two.jobs))
+        assert (await group.get_job(there)).context == "two"
+        await group.cancel_job(there)
+        assert two.cancelled == [there] and not one.cancelled
+        assert {j.context for j in await group.find_jobs("1")} == {"one", "two"}
+        assert await group.read_progress([*one.jobs.values(), *two.jobs.values()])
+        assert [batch async for batch in group.read_logs(LogQuery(there))] == [
+            batch async for batch in two.read_logs(LogQuery(there))
+        ]
+
+
+async def until_ready(group: GroupBackend, count: int) -> None:
+    await asyncio.wait(group._connecting.values(), timeout=10)
+    assert len(group._ready()) == count
+
+
+async def test_a_context_that_can_not_be_reached_holds_up_nobody() -> None:
+    one, two = member("one", 1), member("two", 2, regions=("us-central1", "europe-west4"))
+    two.error = Unavailable("no way there")
+    async with GroupBackend(ALL, [one, two]) as group:
+        assert isinstance(group, GroupBackend)
+        found = await pages(group)
+        assert [page.context for page in found if page.jobs] == ["one"]
+        assert {(p.context, p.region) for p in found if p.error} == {
+            ("two", "us-central1"), ("two", "europe-west4")
+        }  # fmt: skip
+        assert await group.read_quotas() == []
+
+
+async def test_none_that_can_be_reached_is_an_error() -> None:
+    one = member("one", 1)
+    one.error = Unavailable("no way there")
+    group = GroupBackend(ALL, [one])
+    with pytest.raises(Unavailable, match="no way there"):
+        await group.connect()
+    await group.aclose()
+
+
+async def test_nothing_is_launched_into_several_and_strangers_are_not_found() -> None:
+    async with GroupBackend(ALL, [member("one", 1)]) as group:
+        assert Capability.LAUNCH not in group.capabilities and Capability.CANCEL in group.capabilities
+        with pytest.raises(InvalidRequest, match="several contexts"):
+            await group.create_job(LaunchRequest("us-central1"))
+        with pytest.raises(NotFound, match="none of the contexts"):
+            await group.get_job("projects/stranger/locations/x/customJobs/1")
+
+
+async def test_quotas_say_whose_they_are() -> None:
+    one, two = member("one"), member("two")
+    one.quotas = two.quotas = [Quota("m", "us-central1", 8, 1)]
+    async with GroupBackend(ALL, [one, two]) as group:
+        assert isinstance(group, GroupBackend)
+        await until_ready(group, 2)
+        assert [q.region for q in await group.read_quotas()] == ["one/us-central1", "two/us-central1"]
+
+
+async def test_the_same_region_of_two_contexts_is_two_regions_to_the_store() -> None:
+    one, two = member("one", 1), member("two", 2)
+    store = JobStore()
+    async with GroupBackend(ALL, [one, two]) as group:
+        assert isinstance(group, GroupBackend)
+        await until_ready(group, 2)
+        await read(store, group)
+        assert len(store.jobs) == 2 and set(store.regions) == {"one/us-central1", "two/us-central1"}
+        one.jobs.clear()
+        two.broken["us-central1"] = Unavailable("away")
+        await read(store, group)
+        # The one that was read has none; of the other nothing is known but what was.
+        assert [j.context for j in store.jobs.values()] == ["two"] and store.reached
+        status = store.regions["two/us-central1"]
+        assert isinstance(status.error, BackendError) and status.read_at is not None
+        assert all(j.state is JobState.RUNNING for j in store.active.values())
+
+
+async def read(store: JobStore, group: GroupBackend) -> None:
+    store.begin()
+    for page in await pages(group):
+        store.apply(page, now())
+    store.finish(now())
+
+
+def test_all_is_there_where_there_are_several() -> None:
+    assert [c.name for c in all_contexts(Settings())] == ["local"]
+    settings = Settings(contexts=[Context("one", project="p"), Context("two", project="q")])
+    assert choose_context(settings, ALL).members == ["one", "two", "local"]
+    group = open_backend(choose_context(settings, ALL), settings)
+    assert [m.info.name for m in group.members] == ["one", "two", "local"]  # type: ignore[attr-defined]
+
+
+def test_a_group_of_the_settings(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        "contexts:\n- {name: one, project: p}\n- {name: both, kind: group, members: [one, local]}\n"
+    )
+    settings = read_settings(file, {})
+    assert choose_context(settings, "both").members == ["one", "local"]
+    assert choose_context(settings, ALL).members == ["one", "local"]
+    settings.contexts[1].members.append("nobody")
+    with pytest.raises(SettingsError, match="'nobody'"):
+        choose_context(settings, "both")
+    file.write_text("contexts:\n- {name: both, kind: group}\n")
+    with pytest.raises(SettingsError, match="members"):
+        read_settings(file, {})
