@@ -59,6 +59,8 @@ def run() -> Iterator[Result]:
         yield Result("CPU to the first paint", ours * 1000, 1.5, "ms", peer * 1000, "import textual.app")
         yield Result("memory at the first paint", median(one["rss"] for one in paints), 45, "MB")
         place.run("emulator", "start")
+        # The first one finds an emulator that is busy with its own start.
+        _measure("live", place)
         lives = [_measure("live", place) for _ in range(3)]
         yield Result("memory, clients loaded, context live", median(one["rss"] for one in lives), 110, "MB")
         late = max(one["late"] for one in lives)

@@ -39,6 +39,11 @@ _MODULES = (
     "google.cloud.monitoring_v3.services.metric_service",
     "google.cloud.cloudquotas_v1.services.cloud_quotas",
 )
+SHORT_TURNS = 0.0005
+"""Seconds that the importing thread keeps the interpreter while the event loop waits for it.
+
+The loop gives it away with each system call, several times for a key, and would wait the usual 5 ms each time.
+"""
 _OWN_DUNDERS = frozenset({"__all__", "__version__"})
 """Special names that only the real `__init__` defines; Python itself asks for many others in passing."""
 
@@ -125,12 +130,14 @@ def load() -> None:
     # Before gRPC is first imported, which reads it once. Its core writes to file descriptor 2.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     install()
-    collecting = gc.isenabled()
+    collecting, turns = gc.isenabled(), sys.getswitchinterval()
     gc.disable()
+    sys.setswitchinterval(SHORT_TURNS)
     try:
         for name in _MODULES:
             importlib.import_module(name)
     finally:
+        sys.setswitchinterval(turns)
         if collecting:
             gc.enable()
     gc.freeze()
