@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
@@ -77,8 +77,13 @@ class LogCanvas(ScrollView):
     # Drawing
 
     def _show_thumb(self) -> None:
-        """Move the scroll bar's thumb, if it would be drawn elsewhere: drawing it is dear."""
+        """Move the scroll bar's thumb, if it would be drawn elsewhere: drawing it is dear.
+
+        While following there is none: it would scroll away with the lines, and be sent anew for each.
+        """
         height, lines, top = self.size.height, self.virtual_size.height, self.scroll_offset.y
+        if self.following:
+            lines, top = height, 0
         size = max(1.0, height * height / lines) if lines > height else float(height)
         start = (height - size) * top / (lines - height) if lines > height else 0.0
         thumb = (int(start * 8), int(size * 8), height)
@@ -86,6 +91,12 @@ class LogCanvas(ScrollView):
             self._thumb = thumb
             bar = self.vertical_scrollbar
             bar.window_virtual_size, bar.window_size, bar.position = lines, height, top
+
+    def _scroll_update(self, virtual_size: Size) -> None:
+        """Textual's layout tells the scroll bar its own numbers here; they are ours to tell."""
+        super()._scroll_update(virtual_size)
+        self._thumb = (0, 0, 0)
+        self._show_thumb()
 
     def _repaint(self) -> None:
         self._forget_paint()

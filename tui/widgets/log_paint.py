@@ -42,6 +42,9 @@ LogView {
     overflow-x: hidden;
     overflow-y: scroll;
     scrollbar-size-vertical: 1;
+    scrollbar-background: $background;
+    scrollbar-background-hover: $background;
+    scrollbar-background-active: $background;
     .log--time, .log--dim, .log--service { color: $text-muted; }
     .log--strong { text-style: bold; }
     .log--warning { color: $text-warning; }

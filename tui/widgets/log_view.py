@@ -203,6 +203,7 @@ class LogView(LogCanvas, can_focus=True):
             self.following = False
             self._cursor = self._last_in_view()
             self._hold_top()
+            self._show_thumb()
             self._repaint()
 
     def _last_in_view(self) -> Line | None:
