@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import partial
 
 from textual import on
 from textual.content import Content
@@ -19,7 +20,10 @@ from tui.domain.text import plain
 from tui.screens.job_rows import GROUPS, HEAD, JobRows
 from tui.screens.lists import ListScreen
 from tui.screens.message import show_link, show_trouble
+from tui.screens.work import background
+from tui.session import Session
 from tui.store.jobs import JobChange
+from tui.store.usage import UsageFeed
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.job_table import SORTABLE, JobTable, job_cells
 from tui.widgets.notice import Notice
@@ -53,6 +57,9 @@ class JobsScreen(ListScreen):
         self._rows: JobRows | None = None
         self._waiting = False
         self._shown_at = 0.0
+        self._usage: UsageFeed | None = None
+        self._usage_of: Session | None = None
+        self._following = False
 
     def make_table(self) -> Table:
         return JobTable()
@@ -72,10 +79,12 @@ class JobsScreen(ListScreen):
     def on_screen_suspend(self) -> None:
         """Nobody sees the list now."""
         self.console.connection.watch(False)
+        self._follow_usage()
 
     def _watched(self) -> None:
         """Read often only while somebody can see it: a terminal tells when it has lost the focus."""
         self.console.connection.watch(self.is_current and self.app.app_focus)
+        self._follow_usage()
 
     # What is shown
 
@@ -113,6 +122,7 @@ class JobsScreen(ListScreen):
             self._show()
 
     def _link(self) -> None:
+        self._follow_usage()
         if self._waiting:
             # A reading has ended: what its last pages brought is due.
             self._show_waiting()
@@ -142,7 +152,33 @@ class JobsScreen(ListScreen):
     def _cells(self, job: Job, now: datetime) -> Cells:
         console = self.console
         several = console.connection.context.kind == "group" or len(console.settings.contexts) > 1
-        return job_cells(job, now, context=plain(job.context) if several else "")
+        feed = self._usage
+        return job_cells(
+            job,
+            now,
+            context=plain(job.context) if several else "",
+            usage=partial(feed.course, job.name) if feed is not None else None,
+            ascii_only=self.ascii_only,
+        )
+
+    def _follow_usage(self) -> None:
+        """Read how busy the jobs in view are, while they are in view."""
+        session = self.session
+        wanted = session is not None and self.is_current and self.app.app_focus
+        if wanted and session is not None and session is not self._usage_of:
+            self._usage_of = session
+            self._usage = UsageFeed(session, self._at_work, self.table.change)
+            self._following = False
+        if wanted and self._usage is not None and not self._following:
+            self._following = True
+            background(self, self._usage.run, "usage")
+        elif not wanted and self._following:
+            self._following = False
+            self.workers.cancel_group(self, "usage")
+
+    def _at_work(self) -> list[Job]:
+        active = self.console.store.active
+        return [active[n] for n in self.table.in_view if n in active and active[n].start_time is not None]
 
     def _read_filter(self) -> None:
         bar = self.query_one(FilterBar)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 
 from textual.content import Content
 
 from tui.domain.figures import NOT_MEASURED, accelerators, age, replicas, short_error
 from tui.domain.job import Job
+from tui.domain.metric import CPU, GPU
 from tui.domain.states import JobState
 from tui.domain.text import plain
+from tui.store.usage import Course
+from tui.widgets.sparkline import sparkline
 from tui.widgets.state import bar, state_content
 from tui.widgets.table import Cells, Column, Table
 from tui.widgets.table_rows import SortKey
@@ -23,6 +27,8 @@ COLUMNS = (
     Column("strategy", "TYPE", 4, most=6, rank=7),
     Column("progress", "PROGRESS", 17, most=60, rank=1, flex=True),
     Column("step", "STEP", 9, most=20, rank=9, right=True),
+    Column("gpu", "GPU %", 10, most=10, rank=8, right=True),
+    Column("cpu", "CPU %", 10, most=10, rank=10, right=True),
     Column("loss", "LOSS", 6, most=8, rank=5, right=True),
     Column("age", "AGE", 5, most=6, rank=2, right=True),
     Column("duration", "TIME", 5, most=6, rank=8, right=True),
@@ -32,6 +38,7 @@ SORTABLE = (
     "strategy", "step",
 )  # fmt: skip
 BAR = 10
+Usage = Callable[[str], Course]
 
 _STRATEGY = {"STANDARD": "std", "SPOT": "spot", "FLEX_START": "flex", "ON_DEMAND": "std"}
 _STATE_ORDER = {state: at for at, state in enumerate(JobState)}
@@ -44,8 +51,13 @@ class JobTable(Table):
         super().__init__(COLUMNS, id=id)
 
 
-def job_cells(job: Job, now: datetime, *, context: str = "") -> Cells:
-    """One job's row; a region stands behind its context where several contexts are shown."""
+def job_cells(
+    job: Job, now: datetime, *, context: str = "", usage: Usage | None = None, ascii_only: bool = False
+) -> Cells:
+    """One job's row; a region stands behind its context where several contexts are shown.
+
+    `usage` gives the course of a metric of this job.
+    """
     none = Content.styled(NOT_MEASURED, "$text-muted")
     loss = job.progress.last_loss
     region = plain(job.region)
@@ -58,10 +70,23 @@ def job_cells(job: Job, now: datetime, *, context: str = "") -> Cells:
         "strategy": Content.styled(_STRATEGY.get(job.strategy, plain(job.strategy).lower()), "$text-muted"),
         "progress": progress_content(job, now),
         "step": none if job.progress.step is None else Content.styled(_step(job), "$text-muted"),
+        "gpu": none if usage is None else course_content(usage(GPU), ascii_only=ascii_only),
+        "cpu": none if usage is None else course_content(usage(CPU), ascii_only=ascii_only),
         "loss": none if loss is None else Content(f"{loss:.4g}"),
         "age": Content.styled(age(job.age(now)), "$text-muted"),
         "duration": Content.styled(age(job.duration(now)), "$text-muted"),
     }
+
+
+def course_content(course: Course, *, ascii_only: bool = False) -> Content:
+    """Bars and the newest value in per cent: `▂▃▅▇▇▆ 91`; `sim▇▇▆ 91` where an emulator made it up."""
+    if course.latest is None:
+        return Content.styled(NOT_MEASURED, "$text-muted")
+    drawn = sparkline(course.shares, ascii_only=ascii_only)
+    value = f" {course.latest * 100:>3.0f}"
+    if course.simulated:
+        return Content.styled(f"sim{drawn[-3:]}{value}", "$text-warning")
+    return Content.assemble((drawn, "$text-muted"), value)
 
 
 def progress_content(job: Job, now: datetime) -> Content:

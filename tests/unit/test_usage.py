@@ -1,0 +1,87 @@
+"""Figures of the jobs in view: what is read, how often, and that not measured is not zero."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from tests.ui.double import NOON, Clock, MemoryBackend, job
+from tui.backends.base import Unavailable
+from tui.config import Settings
+from tui.domain.job import Job
+from tui.domain.metric import CPU, GPU, MetricsReading, Series
+from tui.session import Session
+from tui.store.usage import BARS, UsageFeed
+from tui.widgets.job_table import course_content
+
+
+class Busy(MemoryBackend):
+    """Two GPUs, one at 40 % and one at 60 %; no CPU is measured."""
+
+    def __init__(self, jobs: Sequence[Job], *, simulated: bool = False) -> None:
+        super().__init__(jobs)
+        self.asked: list[str] = []
+        self.labels = (("simulated", "true"),) if simulated else ()
+
+    async def read_metrics(
+        self, name: str, *, since: datetime | None = None, metrics: Sequence[str] = ()
+    ) -> MetricsReading:
+        self._try()
+        self.asked.append(name)
+        points = ((NOON - timedelta(seconds=1), 0.0),)
+        series = tuple(
+            Series(GPU, "workerpool0-0", str(n), "1", tuple((at, share) for at, _ in points), self.labels)
+            for n, share in enumerate((0.4, 0.6))
+        )
+        return MetricsReading(series, (), NOON)
+
+
+def feed(backend: MemoryBackend, clock: Clock, jobs: list[Job]) -> tuple[UsageFeed, list[str]]:
+    changed: list[str] = []
+    return UsageFeed(Session(backend, Settings(), clock=clock), lambda: jobs, changed.extend), changed
+
+
+async def test_the_mean_of_the_accelerators_and_a_dot_for_what_is_not_measured() -> None:
+    one = job(1, "one")
+    backend, clock = Busy([one]), Clock()
+    usage, changed = feed(backend, clock, [one])
+    assert usage.course(one.name, GPU).latest is None
+    await usage.read_due()
+    course = usage.course(one.name, GPU)
+    assert course.shares == (None,) * (BARS - 1) + (0.5,) and course.latest == 0.5
+    assert course_content(course).plain == "·····▅  50"
+    assert course_content(course, ascii_only=True).plain.isascii()
+    assert usage.course(one.name, CPU).latest is None
+    assert course_content(usage.course(one.name, CPU)).plain == "·" and changed == [one.name]
+
+
+async def test_a_job_is_read_when_it_comes_into_view_and_then_when_it_is_due() -> None:
+    one, two = job(1, "one"), job(2, "two")
+    backend, clock, jobs = Busy([one, two]), Clock(), [job(1, "one")]
+    usage, _ = feed(backend, clock, jobs)
+    await usage.read_due()
+    jobs.append(two)
+    await usage.read_due()
+    assert backend.asked == [one.name, two.name]
+    clock.on(seconds=5)
+    await usage.read_due()
+    assert sorted(backend.asked) == [one.name, one.name, two.name, two.name]
+    # Older than the span that is drawn: not measured any more.
+    clock.on(minutes=10)
+    assert usage.course(one.name, GPU).latest is None
+
+
+async def test_a_job_that_can_not_be_read_has_no_figures_and_stops_nobody() -> None:
+    one = job(1, "one")
+    backend = Busy([one])
+    backend.error = Unavailable("away")
+    usage, changed = feed(backend, Clock(), [one])
+    await usage.read_due()
+    assert usage.course(one.name, GPU).latest is None and not changed
+
+
+async def test_simulated_figures_say_so() -> None:
+    one = job(1, "one")
+    usage, _ = feed(Busy([one], simulated=True), Clock(), [one])
+    await usage.read_due()
+    assert course_content(usage.course(one.name, GPU)).plain.startswith("sim")
