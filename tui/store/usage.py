@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tui.backends.base import BackendError, Capability
+from tui.backends.capability import Capability
+from tui.backends.errors import BackendError
 from tui.domain.job import Job
 from tui.domain.metric import CPU, GPU
 from tui.session import Session

@@ -42,7 +42,7 @@ _MODULES = (
 SHORT_TURNS = 0.0005
 """Seconds that the importing thread keeps the interpreter while the event loop waits for it.
 
-The loop gives it away with each system call, several times for a key, and would wait the usual 5 ms each time.
+The loop gives it away with each system call, several times for a key, and would wait 5 ms each time.
 """
 _OWN_DUNDERS = frozenset({"__all__", "__version__"})
 """Special names that only the real `__init__` defines; Python itself asks for many others in passing."""
