@@ -225,6 +225,7 @@ def window(node: Node) -> Window:
                 min((w.last for w in found), default=LAST),
                 max((w.severity for w in found), default=0),
                 max((w.received for w in found), default=FIRST),
+                min((w.received_last for w in found), default=LAST),
             )
         case Or(parts):
             found = [window(part) for part in parts]
@@ -233,6 +234,7 @@ def window(node: Node) -> Window:
                 max(w.last for w in found),
                 min(w.severity for w in found),
                 min(w.received for w in found),
+                max(w.received_last for w in found),
             )
         case Comparison(path, operator, Value(text)) if not node.presence:
             return _bounds(_canonical(path), operator, text)
@@ -245,6 +247,8 @@ def _bounds(path: tuple[str, ...], operator: str, text: str) -> Window:
         return replace(full, severity=_severity(text) + (operator == ">"))
     if path == _RECEIVED and operator in {">=", ">"}:
         return replace(full, received=time_value(text) + (operator == ">"))
+    if path == _RECEIVED and operator in {"<=", "<"}:
+        return replace(full, received_last=time_value(text) - (operator == "<"))
     if path != _TIME or operator in {"!=", "=~", "!~"}:
         return full
     at = time_value(text)
@@ -261,6 +265,7 @@ def _settled(node: Node) -> bool:
         case Comparison(path, operator, Value()) if not node.presence:
             name = _canonical(path)
             ordered = operator in {">=", ">"} or (name == _TIME and operator in {"=", ":", "<", "<="})
+            ordered = ordered or (name == _RECEIVED and operator in {"<", "<="})
             return (name in {_TIME, _SEVERITY, _RECEIVED} and ordered) or _of_source(node)
     return _of_source(node)
 

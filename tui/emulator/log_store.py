@@ -64,7 +64,8 @@ class Window:
     last: int = LAST
     severity: int = 0
     received: int = FIRST
-    """Earliest time of receipt."""
+    received_last: int = LAST
+    """Earliest and latest time of receipt."""
 
 
 class LogStore:
@@ -77,6 +78,9 @@ class LogStore:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.faults = FaultBoard()
+        self._late: list[Record] = []
+        self._late_most = 1000
+        self._late_lock = threading.Lock()
         self._listeners: list[Listener] = []
         self._sources: dict[int, Source] = {}
         self._known: dict[tuple[str, str, str, str], Source] = {}
@@ -154,6 +158,8 @@ class LogStore:
             self._db.executemany("INSERT OR IGNORE INTO entries VALUES (?,?,?,?,?,?,?)", new)
             count = self._db.total_changes - before
             self._db.executemany("UPDATE streams SET offset=?, last=?, done=? WHERE key=?", offsets)
+        if self.faults.current.late_share:
+            self._keep_late(new)
         if self._listeners and new:
             records = [Record(self._sources[row[0]], row) for row in new]
             for listener in tuple(self._listeners):
@@ -163,6 +169,20 @@ class LogStore:
                     # The entries are stored; one reader's trouble is not the writer's.
                     log.exception("a tail failed on new entries")
         return count
+
+    def _keep_late(self, rows: Sequence[Row]) -> None:
+        now = time.time_ns()
+        late = [Record(self._sources[row[0]], row) for row in rows if row[6] > now]
+        with self._late_lock:
+            self._late += late
+            if len(self._late) > self._late_most:
+                self._late = [record for record in self._late if record.row[6] > now]
+                self._late_most = max(1000, 2 * len(self._late))
+
+    def late(self) -> list[Record]:
+        """Entries that are stored and will be received later, for a reader that comes now (any thread)."""
+        with self._late_lock:
+            return list(self._late)
 
     def _new(self, rows: Sequence[Row]) -> list[Row]:
         """Without rows that are stored already, or twice here: listeners must not hear of those."""
@@ -240,7 +260,7 @@ class LogStore:
             f"SELECT {_COLUMNS} FROM entries WHERE source = ? AND {where} AND severity >= ?"
             f" AND received BETWEEN ? AND ? ORDER BY {order}",
             # An entry that is late is not there yet.
-            (source.id, *values, window.severity, window.received, time.time_ns()),
+            (source.id, *values, window.severity, window.received, min(window.received_last, time.time_ns())),
         )
         for row in rows:
             yield Record(source, row)

@@ -75,6 +75,8 @@ class Tails:
         session = Session(frozenset(found), plan, window, self._store.faults)
         self._open.update(found)
         stop = self._store.listen(session.hear)
+        # Entries on their way; one that is stored right now may be heard of twice, as from any network.
+        session.hear(self._store.late())
         try:
             while True:
                 yield await session.next()
@@ -143,15 +145,15 @@ class Session:
         double = self._board.current.double_share
         with self._lock:
             for record in wanted:
-                if (
-                    len(self._arrived) + len(self._ready) + len(self._late) >= MAX_WAITING
+                ahead = record.row[6] - clock
+                if ahead > 0:
+                    self._put_off(now + ahead / 1e9, record)
+                elif (
+                    len(self._arrived) + len(self._ready) >= MAX_WAITING
                     or self._waiting_bytes >= MAX_WAITING_BYTES
                 ):
                     self._suppressed += 1
                     continue
-                ahead = record.row[6] - clock
-                if ahead > 0:
-                    self._put_off(now + ahead / 1e9, record)
                 else:
                     self._arrived.append((now, record))
                     self._waiting_bytes += len(record.row[5])
@@ -175,7 +177,7 @@ class Session:
             self._sources[source.id]
             and window.first <= row[1] <= window.last
             and row[3] >= window.severity
-            and row[6] >= window.received
+            and window.received <= row[6] <= window.received_last
             and self._plan.entry(record)
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from typing import Any
@@ -224,20 +224,35 @@ def entry(pb: Any) -> LogEntry:
     return LogEntry(at, pb.insert_id, replica, severity, text, payload, number, nanos % 1000)
 
 
-def receipt(pbs: Iterable[Any]) -> tuple[datetime | None, int]:
-    """When the service received the newest of these entries, where it says so, and the latest one's delay.
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What a message's entries say of their receipt by the service."""
 
-    The delay is between an entry's own time and its receipt, in whole seconds.
-    """
-    newest, late = (0, 0), 0
+    newest: datetime | None = None
+    """`None` where the service does not say it."""
+    whole_until: datetime | None = None
+    """A stream that sorts has nothing left to say of what was received before, whatever waits in it."""
+    late: int = 0
+    """Whole seconds between an entry's own time and its receipt, the most."""
+
+
+def receipt(pbs: Iterable[Any]) -> Receipt:
+    """See `Receipt`."""
+    newest, newest_own, late = (0, 0), (0, 0), 0
     for pb in pbs:
-        at = pb.receive_timestamp
-        seconds = at.seconds
+        at, own = pb.receive_timestamp, pb.timestamp
+        seconds, own_seconds = at.seconds, own.seconds
         newest = max(newest, (seconds, at.nanos))
-        late = max(late, seconds - pb.timestamp.seconds)
+        newest_own = max(newest_own, (own_seconds, own.nanos))
+        late = max(late, seconds - own_seconds)
     if newest == (0, 0):
-        return None, 0
-    return _datetime(timestamp_pb2.Timestamp(seconds=newest[0], nanos=newest[1])), late
+        return Receipt()
+    # Late entries come first where many wait, for they are older: their receipt says nothing of the rest.
+    return Receipt(_moment(newest), _moment(min(newest, newest_own)), late)
+
+
+def _moment(at: tuple[int, int]) -> datetime | None:
+    return _datetime(timestamp_pb2.Timestamp(seconds=at[0], nanos=at[1]))
 
 
 def _unusual_time(pb: Any) -> datetime:

@@ -52,10 +52,16 @@ def job_id(name: str) -> str:
     return name.rsplit("/", 1)[-1]
 
 
-def log_filter(query: LogQuery, *, since: datetime | None = None, received: datetime | None = None) -> str:
+def log_filter(
+    query: LogQuery,
+    *,
+    since: datetime | None = None,
+    received: datetime | None = None,
+    before: datetime | None = None,
+) -> str:
     """The filter of `query`; `since` stands in for a later or a missing `query.since`.
 
-    `received` leaves out what the service received before that.
+    `received` leaves out what the service received before that, `before` what it received later.
 
     Raises:
         InvalidRequest: when it is longer than the service takes.
@@ -70,6 +76,8 @@ def log_filter(query: LogQuery, *, since: datetime | None = None, received: date
         parts.append(f"timestamp>={quote(stamp(lower))}")
     if received is not None:
         parts.append(f"receiveTimestamp>={quote(stamp(received))}")
+    if before is not None:
+        parts.append(f"receiveTimestamp<{quote(stamp(before))}")
     if query.until is not None:
         # Entries have nanoseconds, and ours are cut to microseconds: the whole last one belongs to it.
         parts.append(f"timestamp<{quote(stamp(query.until + MICROSECOND))}")

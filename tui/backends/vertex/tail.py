@@ -23,6 +23,7 @@ from tui.backends.base import BackendError, LogBatch, LogQuery, NotFound, QuotaE
 from tui.backends.vertex import convert
 from tui.backends.vertex.budget import Lease
 from tui.backends.vertex.channels import Clients
+from tui.backends.vertex.convert import Receipt
 from tui.backends.vertex.filters import log_filter
 from tui.backends.vertex.jobs import Jobs
 from tui.backends.vertex.logs import Logs
@@ -49,6 +50,7 @@ OUTAGE = 5.0
 MOST_DRAIN = 60.0
 """Longest wait after a job's end for entries as late as some that were seen."""
 NOTHING = LogBatch()
+NO_RECEIPT = Receipt()
 FILLS = 2
 """Lists that look for entries which a stream left out, before they count as lost."""
 
@@ -57,13 +59,14 @@ _REASONS = logging_types.TailLogEntriesResponse.SuppressionInfo.Reason
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """What a stream said: entries, entries that were left out, or that it ended and why."""
+    """What a stream said: entries, entries left out, or that it ended and why; or that a list is read."""
 
     entries: tuple[LogEntry, ...] = ()
-    received: datetime | None = None
-    late: int = 0
+    receipt: Receipt = NO_RECEIPT
     suppressed: tuple[tuple[str, int], ...] = ()
     cut: BackendError | None = None
+    listed: int | BackendError | None = None
+    """How many entries of a list were new, or why it could not be read."""
 
 
 @dataclass(slots=True)
@@ -81,13 +84,13 @@ class _Hole:
 
 
 class Stream:
-    """One TailLogEntries call that feeds a queue, as a task."""
+    """One TailLogEntries call that feeds a queue, as a task; its cut is the last that it puts there."""
 
-    def __init__(self, clients: Clients, project: str, text: str) -> None:
+    def __init__(self, clients: Clients, project: str, text: str, events: asyncio.Queue[_Event]) -> None:
         self._clients = clients
         self._project = project
         self._text = text
-        self.events: asyncio.Queue[_Event] = asyncio.Queue(maxsize=WAITING)
+        self._events = events
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
@@ -103,7 +106,7 @@ class Stream:
             cut: BackendError = Unavailable("The service ended the log stream.")
         except BackendError as error:
             cut = error
-        await self.events.put(_Event(cut=cut))
+        await self._events.put(_Event(cut=cut))
 
     async def _listen(self) -> None:
         window = self._clients.endpoint.pace.buffer_window
@@ -129,7 +132,7 @@ class Stream:
                     (_reason(info.reason), info.suppressed_count) for info in pb.suppression_info
                 )
                 entries = tuple(map(convert.entry, pb.entries))
-                await self.events.put(_Event(entries, *convert.receipt(pb.entries), left_out))
+                await self._events.put(_Event(entries, convert.receipt(pb.entries), left_out))
         finally:
             done.set()
             call.cancel()
@@ -156,12 +159,16 @@ class Tail:
         self._overlap = timedelta(seconds=self._pace.overlap)
         self._merger = LogMerger(self._pace.hold)
         self._loop = asyncio.get_running_loop()
+        self._events: asyncio.Queue[_Event] = asyncio.Queue(maxsize=WAITING)
         self._stream: Stream | None = None
+        self._listing: asyncio.Task[None] | None = None
         self._lease: Lease | None = None
         self._text = log_filter(replace(query, since=None))
         self._lower: datetime | None = None
         self._received: datetime | None = None
-        """Everything that the service had received until then has come; its own clock."""
+        """What the service had received until then has come, but for the overlap; its own clock."""
+        self._heard: datetime | None = None
+        """Newest receipt of the first message of the open stream."""
         self._seam: datetime | None = None
         """Where the next list begins, once a hole has opened; then `_received` moves on without it."""
         self._hole: _Hole | None = None
@@ -169,6 +176,8 @@ class Tail:
         self._late = 0
         """Seconds that the latest entry came after its own time."""
         self._note = self._said = ""
+        self._done = False
+        """All has been delivered."""
         self._failures = 0
         self._failing_since: float | None = None
         now = self._loop.time()
@@ -192,7 +201,8 @@ class Tail:
             else:
                 self._ended_at = self._loop.time()
                 self._fill_at = self._ended_at
-            while not await self._step():
+            while not self._done:
+                await self._step()
                 now = self._loop.time()
                 batch = self._batch(self._merger.ready(now) if now >= self._keep_until else [])
                 if batch != NOTHING:
@@ -201,6 +211,9 @@ class Tail:
             if last != NOTHING:
                 yield last
         finally:
+            if self._listing is not None:
+                self._listing.cancel()
+                await asyncio.gather(self._listing, return_exceptions=True)
             if self._stream is not None:
                 await self._stream.close()
             self._release()
@@ -212,7 +225,7 @@ class Tail:
         newest: datetime | None = None
         while True:
             reply = await self._logs.page(text, token=token)
-            newest = _newest(newest, convert.receipt(reply.entries)[0])
+            newest = _newest(newest, convert.receipt(reply.entries).newest)
             self._received = self._whole_until(newest, began)
             fresh = self._merger.fresh(map(convert.entry, reply.entries), newest)
             self._forget()
@@ -246,36 +259,34 @@ class Tail:
         if begin is not None:
             self._merger.forget(begin)
 
-    async def _step(self) -> bool:
-        """Wait for the next thing and do it; True when all has been delivered."""
+    async def _step(self) -> None:
+        """Wait for the next thing and do it."""
         now = self._loop.time()
         # First what is due: a busy stream always has an event.
         if self._open_at is not None and now >= self._open_at:
             self._open()
-        elif self._fill_at is not None and now >= self._fill_at:
-            return await self._fill(now)
+        elif self._fill_at is not None and now >= self._fill_at and self._listing is None:
+            self._fill_at = None
+            self._listing = asyncio.create_task(self._list())
         elif now >= self._look_at:
             await self._look(now)
         else:
             event = await self._next_event()
             if event is not None:
                 await self._take(event, self._loop.time())
-        return False
 
     async def _next_event(self) -> _Event | None:
         """An event of the stream, or `None` when something is due before one came."""
         due = self._merger.due
         if due is not None:
             due = max(due, self._keep_until)
-        times = [due, self._open_at, self._fill_at, self._look_at]
+        fill_at = self._fill_at if self._listing is None else None
+        times = [due, self._open_at, fill_at, self._look_at]
         left = max(0.0, min(t for t in times if t is not None) - self._loop.time())
-        if self._stream is None:
-            await asyncio.sleep(left)
-            return None
         with contextlib.suppress(asyncio.QueueEmpty):
-            return self._stream.events.get_nowait()
+            return self._events.get_nowait()
         with contextlib.suppress(TimeoutError):
-            return await asyncio.wait_for(self._stream.events.get(), left)
+            return await asyncio.wait_for(self._events.get(), left)
         return None
 
     def _open(self) -> None:
@@ -285,7 +296,8 @@ class Tail:
         if self._lease is None:
             self._poll(now, STREAM_AGAIN, "others on this machine follow as many logs as the project may")
             return
-        self._stream = Stream(self._clients, self._project, self._text)
+        self._stream = Stream(self._clients, self._project, self._text, self._events)
+        self._heard = None
         self._opened_at, self._open_at = now, None
         self._seam = self._begin_of_list()
         self._fill_at = now + SETTLE
@@ -306,13 +318,19 @@ class Tail:
         if event.cut is not None:
             await self._cut(event.cut, now)
             return
+        if event.listed is not None:
+            self._take_list(event.listed, now)
+            return
         self._recovered()
         newest = self._merger.newest
-        self._merger.add(event.entries, now, event.received)
+        receipt = event.receipt
+        self._merger.add(event.entries, now, receipt.newest)
         if event.entries:
+            self._heard = self._heard or receipt.newest
             # Without times of receipt on the stream there is nothing to begin a list at but entries' own.
-            self._received = _newest(self._received, event.received) if event.received else None
-            self._late = max(self._late, event.late)
+            whole = receipt.whole_until
+            self._received = _newest(self._received, whole) if whole else None
+            self._late = max(self._late, receipt.late)
             self._forget()
         # A log that moves belongs to a job that runs.
         self._look_at = now + self._pace.state_poll
@@ -333,7 +351,7 @@ class Tail:
         """Plan the next opening, or raise what no patience mends."""
         assert self._stream is not None
         await self._stream.close()
-        self._stream = None
+        self._stream = self._heard = None
         if self._ended_at is not None:
             # Lists bring the rest.
             return
@@ -360,27 +378,35 @@ class Tail:
     def _recovered(self) -> None:
         self._failures, self._failing_since = 0, None
 
-    async def _fill(self, now: float) -> bool:
-        """List what the stream may have missed; True when that was the last thing to do."""
-        self._fill_at = None
+    async def _list(self) -> None:
+        """List what the stream may have missed, while the stream goes on."""
+        said: int | BackendError
         try:
-            found = await self._list_new()
-        except (Unavailable, QuotaExceeded) as error:
-            self._fill_at = self._loop.time() + max(0.2, self._failed(error, now))
-            return False
+            said = await self._list_new()
+        except BackendError as error:
+            said = error
+        await self._events.put(_Event(listed=said))
+
+    def _take_list(self, found: int | BackendError, now: float) -> None:
+        """A list has been read, or could not be; plan the next."""
+        self._listing = None
+        if isinstance(found, BackendError):
+            if not isinstance(found, Unavailable | QuotaExceeded):
+                raise found
+            self._fill_at = now + max(0.2, self._failed(found, now))
+            return
         self._recovered()
-        now = self._keep_until = self._loop.time()
+        self._keep_until = now
         if self._ended_at is None:
             if self._stream is None:
                 self._fill_at = now + self._pace.poll
             self._close_hole(found, now)
-            return False
+            return
         drain = max(self._pace.drain, min(2 * self._late, MOST_DRAIN) if self._late > 1 else 0)
         if found == 0 and now >= self._ended_at + drain:
             self._close_hole(found, now, last=True)
-            return True
+            self._done = True
         self._fill_at = now + (self._pace.poll if drain else 0.0)
-        return False
 
     def _close_hole(self, found: int, now: float, *, last: bool = False) -> None:
         """A list has been read to its end: say what is missing still, or look once more."""
@@ -409,14 +435,15 @@ class Tail:
             late = self._pace.overlap if begin is None else self._pace.latest
             behind = newest - timedelta(seconds=late)
             lower = behind if lower is None else max(lower, behind)
-        text = log_filter(self._query, since=lower, received=begin)
+        # What was received since the stream first spoke is the stream's to bring: else a list would run
+        # after a busy log for ever.
+        before = self._heard + self._overlap if self._heard is not None else None
+        text = log_filter(self._query, since=lower, received=begin, before=before)
         began, token, found = self._loop.time(), "", 0
         seen: datetime | None = None
         while True:
             reply = await self._logs.page(text, token=token, patience=2.0)
-            received, late = convert.receipt(reply.entries)
-            seen = _newest(seen, received)
-            self._late = max(self._late, late)
+            seen = _newest(seen, convert.receipt(reply.entries).newest)
             found += self._merger.add(map(convert.entry, reply.entries), self._loop.time(), seen)
             token = reply.next_page_token
             if not token:
