@@ -128,7 +128,7 @@ class Child(DisplayApp[None]):
             self.query_one("#heard", Static).update(Content(word(self.keys)), layout=False)
 
     def _change_cell(self) -> None:
-        value = f"{10 + self.keys % 90}%"
+        value = f"{10 + self.keys * 37 % 90}%"
         if self.kind == "table":
             table = self.query_one(Table)
             table.show(list(table.keys), {"row5": {**cells(5), "c4": Content(value)}})
