@@ -238,6 +238,10 @@ _PREVIEW = (
 _QUOTAS = (
     Action("quotas.filter", "slash", "filter", "Filter by name or region", "quotas", "filter"),
     Action("quotas.all", "a", "all", "Show the ones with no limit and no use, or hide them", "quotas", "all"),
+    Action("quotas.open", "enter", "open", "Open the region, or close it", "quotas", "open", footer=False),
+    Action("quotas.sort", "s", "sort", "Sort by the next column, or by the chosen one", "quotas", "sort"),
+    Action("quotas.reverse", "S", "reverse", "Turn the order round", "quotas", "reverse", footer=False),
+    Action("quotas.group", "b", "group by", "Group by region, or not", "quotas", "group"),
     Action("quotas.back", "escape", "back", "Back to the jobs", "quotas", "back", footer=False),
 )
 

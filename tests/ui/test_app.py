@@ -183,6 +183,34 @@ async def test_quotas(tmp_path: Path) -> None:
         assert len(table(app).keys) == 3
 
 
+async def test_quotas_are_sorted_by_any_column_and_grouped_by_region(tmp_path: Path) -> None:
+    backend = MemoryBackend()
+    stem = "aiplatform.googleapis.com/custom_model_training_"
+    backend.quotas = [
+        Quota(f"{stem}{name}", region, limit, used)
+        for region in ("us-central1", "europe-west4")
+        for name, limit, used in (("a100_gpus", 32, 24), ("l4_gpus", 8, None), ("cpus", -1, 40))
+    ]
+    async with opened(backend, tmp_path) as (app, pilot):
+        await pilot.press("4")
+        await until(pilot, lambda: len(table(app).keys) == 6, "the quotas")
+
+        def column(at: int) -> list[str]:
+            return [key.split("/")[at].removeprefix("custom_model_training_") for key in table(app).keys]
+
+        assert column(0) == ["europe-west4"] * 3 + ["us-central1"] * 3
+        await pilot.press("right", "right", "right", "right", "s")
+        assert column(2) == ["cpus", "cpus", "a100_gpus", "a100_gpus", "l4_gpus", "l4_gpus"]
+        await pilot.press("S")
+        assert column(2) == ["l4_gpus", "l4_gpus", "a100_gpus", "a100_gpus", "cpus", "cpus"]
+        await pilot.press("b")
+        heads = [key for key in table(app).keys if key.startswith("group ")]
+        assert heads == ["group europe-west4", "group us-central1"] and len(table(app).keys) == 8
+        await pilot.press("G", "enter")
+        assert table(app).keys[-1] == heads[1] == table(app).cursor
+        assert "3 quotas" in table(app).render_line(5).text
+
+
 async def test_events_tell_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(MemoryBackend(fleet()), tmp_path) as (app, pilot):
         went: list[str] = []

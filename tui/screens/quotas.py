@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from textual import on
 from textual.content import Content
 
-from tui.actions import bindings
-from tui.domain.figures import NOT_MEASURED, age
+from tui.actions import Action, bindings
+from tui.domain.figures import NOT_MEASURED, age, pieces
 from tui.domain.quota import UNLIMITED, Quota
 from tui.domain.text import plain
 from tui.screens.lists import ListScreen
@@ -18,6 +19,7 @@ from tui.widgets.filter_bar import FilterBar
 from tui.widgets.notice import Notice
 from tui.widgets.state import bar
 from tui.widgets.table import Cells, Column, Table
+from tui.widgets.table_rows import Listing, SortKey, grouped
 
 COLUMNS = (
     Column("region", "REGION", 12, most=20),
@@ -29,6 +31,7 @@ COLUMNS = (
     Column("share", "", 10, most=10, rank=3),
     Column("age", "AGE", 5, most=6, rank=2, right=True),
 )
+HEAD = "group "
 STEMS = ("custom_model_training_preemptible_", "custom_model_training_")
 
 
@@ -46,6 +49,11 @@ class QuotasScreen(ListScreen):
         self._error: BackendError | None = None
         self._read = False
         self._all = False
+        self._by_key: dict[str, Quota] = {}
+        self._heads: dict[str, list[str]] = {}
+        self._sort = "region"
+        self._reverse = False
+        self._grouped = False
 
     def make_table(self) -> Table:
         return Table(COLUMNS)
@@ -92,10 +100,18 @@ class QuotasScreen(ListScreen):
 
     def reload(self) -> None:
         text = self.query_one(FilterBar).text
-        found = [q for q in self._quotas if self._fits(q, text)]
-        found.sort(key=lambda q: (q.region, q.preemptible, _short(q)))
+        self._by_key = found = {_key(q): q for q in self._quotas if self._fits(q, text)}
+        listing = Listing(found)
+        listing.ask(None, lambda q: _sort_key(q, self._sort), reverse=self._reverse)
+        order = listing.order
+        parents: dict[str, str] = {}
+        self._heads = {}
+        if self._grouped:
+            order, parents, self._heads = grouped(order, lambda key: HEAD + found[key].region)
         table, notice = self.table, self.query_one(Notice)
-        table.show([_key(q) for q in found], {_key(q): self._cells(q) for q in found})
+        table.set_sort(self._sort, self._reverse)
+        table.lay(order, self._row, parents)
+        table.change(table.in_view)
         table.display = bool(found)
         if self._error is not None:
             notice.tell(
@@ -110,6 +126,51 @@ class QuotasScreen(ListScreen):
         elif not self.say_stale(()):
             notice.tell("Reading quotas…")
         self.refresh_frame()
+
+    def _row(self, key: str) -> Cells:
+        if not key.startswith(HEAD):
+            return self._cells(self._by_key[key])
+        members = self._heads.get(key, [])
+        return {
+            "region": Content.styled(plain(key.removeprefix(HEAD)), "bold"),
+            "name": Content.styled(pieces(len(members), "quota"), "$text-muted"),
+        }
+
+    def action_sort(self) -> None:
+        """Sort by the chosen column; by the next one, where none is chosen or it is sorted by that."""
+        keys = [column.key for column in COLUMNS]
+        chosen = self.table.chosen_column
+        if not chosen or chosen == self._sort:
+            chosen = keys[(keys.index(self._sort) + 1) % len(keys)]
+        self._sort = chosen
+        self.reload()
+
+    def action_reverse(self) -> None:
+        """Turn the order round."""
+        self._reverse = not self._reverse
+        self.reload()
+
+    @on(Table.SortAsked)
+    def _sort_asked(self, event: Table.SortAsked) -> None:
+        self._reverse = event.column == self._sort and not self._reverse
+        self._sort = event.column
+        self.reload()
+
+    def action_group(self) -> None:
+        """Group by region, or not."""
+        self._grouped = not self._grouped
+        self.reload()
+
+    def action_open(self) -> None:
+        """Open a region, or close it."""
+        group = self.table.group(self.table.cursor)
+        if group is not None:
+            self.table.open_group(group, not self.table.is_open(group))
+
+    def why_not(self, found: Action) -> str | None:
+        if found.id == "quotas.open" and self.table.group(self.table.cursor) is None:
+            return "There is no group here; b groups by region."
+        return super().why_not(found)
 
     def _cells(self, quota: Quota) -> Cells:
         none = Content.styled(NOT_MEASURED, "$text-muted")
@@ -139,12 +200,38 @@ class QuotasScreen(ListScreen):
         }
 
     def count_text(self) -> str:
-        shown, total = len(self.table.keys), len(self._quotas)
+        shown, total = len(self._by_key), len(self._quotas)
         return f"{shown:,}" if shown == total else f"{shown:,} of {total:,}"
 
 
 def _key(quota: Quota) -> str:
     return f"{quota.region}/{quota.metric}/{quota.quota_id}/{quota.preemptible}"
+
+
+def _sort_key(quota: Quota, column: str) -> SortKey:
+    """Not known last; the largest first; then by region, kind and name."""
+    rest = (quota.region, quota.preemptible, _short(quota), _key(quota))
+    value: object
+    match column:
+        case "name":
+            value = _short(quota)
+        case "kind":
+            value = quota.preemptible
+        case "limit":
+            most = float("inf") if quota.limit == UNLIMITED else quota.limit
+            value = None if most is None else -most
+        case "used":
+            value = None if quota.used is None else -quota.used
+        case "free":
+            value = None if quota.free is None else -quota.free
+        case "share":
+            value = None if quota.used is None or not quota.limit else -quota.used / quota.limit
+        case "age":
+            read_at = quota.used_at or quota.limit_read_at
+            value = None if read_at is None else -read_at.timestamp()
+        case _:
+            value = quota.region
+    return (value is None, 0 if value is None else value, *rest)
 
 
 def _short(quota: Quota) -> str:
