@@ -82,6 +82,10 @@ async def _ready(
         screen.feed.kick()
         await until(pilot, lambda: len([s for s in screen.feed.sources.values() if s.error]) == 3, "trouble")
     for key in keys:
+        shown = screen.pane
+        if isinstance(shown, LogsPane):
+            log = shown.log_view
+            await until(pilot, lambda: log.settled and len(log.view) and log.size.height, "the log")  # noqa: B023
         await pilot.press(key)
         await pilot.pause()
     pane = screen.pane
