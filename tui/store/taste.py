@@ -1,4 +1,4 @@
-"""What a person chose on the screen and finds again at the next start. The settings' file is never written."""
+"""What a person chose on the screen and finds again at the next start; settings are not written for it."""
 
 from __future__ import annotations
 
