@@ -37,7 +37,7 @@ FIRST_RUN_FIX = "l launches one; local-2node trains on this machine in two minut
 SHOWN_AT_ONCE = 500
 """Up to so many jobs each page is shown when it comes."""
 FIRST_PAGE = 50
-FIRST_WAIT, TOGETHER = 0.25, 1.0
+FIRST_WAIT, TOGETHER = 0.5, 1.0
 """Seconds until a longer list is shown while it is read, and between two pictures; its end comes at once."""
 
 
