@@ -83,9 +83,17 @@ class Fake:
     def end(self, name: str) -> None:
         self.jobs[name].state = State.JOB_STATE_SUCCEEDED
 
-    def write(self, text: str, *, at: float, replica: str = "workerpool0-0", send: bool = True) -> Any:
+    def write(
+        self,
+        text: str,
+        *,
+        at: float,
+        replica: str = "workerpool0-0",
+        send: bool = True,
+        received: float | None = None,
+    ) -> Any:
         """Store an entry, and send it to whoever follows."""
-        pb = line(text, at=at, replica=replica)
+        pb = line(text, at=at, replica=replica, received=received)
         self.entries.append(pb)
         if send:
             for tail in self.tails:
@@ -266,10 +274,14 @@ async def _abort(context: Any, error: Abort) -> None:
     await context.abort(error.code, error.message, trailing_metadata=trailer)
 
 
-def line(text: str, *, at: float, replica: str = "workerpool0-0", job: str = "1") -> Any:
-    """An entry `at` seconds after the job's start."""
+def line(
+    text: str, *, at: float, replica: str = "workerpool0-0", job: str = "1", received: float | None = None
+) -> Any:
+    """An entry `at` seconds after the job's start, received so many after it."""
     pb = LogEntry.pb()(insert_id=f"{replica}-{text}", text_payload=text)
     pb.timestamp.FromDatetime(START + timedelta(seconds=at))
+    if received is not None:
+        pb.receive_timestamp.FromDatetime(START + timedelta(seconds=received))
     pb.resource.type = "ml_job"
     pb.resource.labels.update({"job_id": job, "task_name": replica})
     return pb
@@ -282,6 +294,10 @@ def _meets(pb: Any, text: str) -> bool:
     lower = re.search(r'timestamp>="([^"]+)"', text)
     if lower is not None and pb.timestamp.ToDatetime(tzinfo=UTC) < datetime.fromisoformat(lower[1]):
         return False
+    for sign, bound in re.findall(r'receiveTimestamp(>=|<)"([^"]+)"', text):
+        moment = pb.receive_timestamp.ToDatetime(tzinfo=UTC)
+        if (moment >= datetime.fromisoformat(bound)) is (sign == "<"):
+            return False
     kinds = re.search(r"vxtui\.kind=(.*)", text)
     if kinds is None:
         return True

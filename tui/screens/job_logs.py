@@ -152,6 +152,8 @@ class LogsPane(JobPane):
             parts.append(("  only matches", "bold"))
         if view.marked:
             parts += [SEP, (pieces(len(view.picked()), "line") + " marked", "bold $accent")]
+        if note := self.source.sources["logs"].note:
+            parts += [SEP, (plain(note), "$text-warning")]
         return Content.assemble(*parts)
 
     def _place(self) -> Content:

@@ -63,6 +63,8 @@ class Source:
     done: bool = False
     """Nothing more can come, e.g. the log of an ended job."""
     failures: int = 0
+    note: str = ""
+    """How it is read, where that is not the usual way, e.g. polled and not streamed; from outside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,11 +269,14 @@ class JobFeed:
             await self._read_recent()
         await self._drained.wait()
         newest = self.buffer.newest
-        since = newest - OVERLAP if newest else None
+        since = newest - (LOCAL_OVERLAP if self.local else OVERLAP) if newest else None
         async for batch in backend.tail_logs(LogQuery(self.job_name, since=since)):
             source.read_at = self.session.clock()
             if source.error is not None:
                 self._fine(source)
+            if batch.note is not None:
+                source.note = batch.note
+                self._on_change(Changed.SOURCES)
             await self._take(batch)
         await self._drained.wait()
         # The tail ends by itself only when the job has ended and all was delivered.

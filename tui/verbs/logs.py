@@ -74,6 +74,8 @@ async def logs(  # noqa: PLR0917 - one for each option
                 raise Failure(f"{found.display_name} has no replica {replica}; it has {', '.join(known)}.")
         query = LogQuery(found.name, tuple(replicas), since=begin or found.create_time, severity=least)
         async for batch in _batches(backend, query, follow):
+            if batch.note:
+                note(batch.note)
             for gap in batch.gaps:
                 note(f"┄┄ {gap.words} ┄┄")
             for entry in batch.entries:

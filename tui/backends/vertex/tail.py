@@ -47,6 +47,8 @@ SEAM = 5.0
 
 OUTAGE = 5.0
 """Without a stream for longer than that a person sees the log stand still: then the hole is told of."""
+REPEATS = timedelta(seconds=5)
+"""How much later a stream may bring an entry once more; for so long, beyond what lists bring, it is known."""
 MOST_DRAIN = 60.0
 """Longest wait after a job's end for entries as late as some that were seen."""
 NOTHING = LogBatch()
@@ -257,7 +259,7 @@ class Tail:
     def _forget(self) -> None:
         begin = self._begin_of_list()
         if begin is not None:
-            self._merger.forget(begin)
+            self._merger.forget(begin - REPEATS)
 
     async def _step(self) -> None:
         """Wait for the next thing and do it."""
@@ -306,7 +308,7 @@ class Tail:
     def _poll(self, now: float, again: float, why: str) -> None:
         """Read by lists for `again` seconds, for no stream is to be had."""
         self._open_at = now + again
-        self._fill_at = now + self._pace.poll
+        self._fill_at = min(self._fill_at or now + self._pace.poll, now + self._pace.poll)
         self._note = f"read every {self._pace.poll:g} s, not streamed: {why}"
 
     def _release(self) -> None:

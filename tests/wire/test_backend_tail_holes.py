@@ -1,0 +1,135 @@
+"""Holes in a followed log: found by time of receipt, filled in place, told of; and tails that are shared."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.wire.control import QUICK, emulator, until
+from tests.wire.fake_vertex import START, Fake, FixedEndpoint, backend, connected, serving
+from tests.wire.test_backend_emulator import REGION, launch, pool, written
+from tests.wire.test_backend_tail import NAME, PACE, Reader
+from tui.backends.base import ContextInfo, LogQuery
+from tui.backends.vertex import tail as tail_module
+from tui.backends.vertex.backend import VertexBackend
+from tui.backends.vertex.budget import TAILS, Budget
+from tui.domain.entry import LogEntry
+
+COUNTED = """
+import time
+for i in range(600):
+    print(f"{i:05}", flush=True)
+    time.sleep(0.01)
+"""
+
+
+async def test_what_came_long_after_its_own_time_while_there_was_no_stream_is_found() -> None:
+    fake = Fake()
+    fake.add_job()
+    pace = replace(PACE, overlap=2.0, latest=600.0)
+    async with connected(fake, pace) as found:
+        reader = Reader(found)
+        await until(lambda: fake.tails, "the stream")
+        for number in range(20):
+            fake.write(f"before {number}", at=300 + number, received=301 + number)
+        await reader.reach(20)
+        fake.deaf = 0.5
+        fake.cut()
+        await until(lambda: not fake.tails, "the cut")
+        fake.write("four minutes late", at=80, received=322, send=False)
+        fake.write("in time", at=323, received=323, send=False)
+        await reader.reach(22)
+        fake.end(NAME)
+        await reader.end()
+    assert Counter(reader.texts) == Counter(
+        [f"before {n}" for n in range(20)] + ["four minutes late", "in time"]
+    )
+    # Only the seam was asked for again, not the ten minutes in which something may be late.
+    asked = [re.findall(r'receiveTimestamp>="([^"]+)"', getattr(r, "filter", "")) for r in fake.requests]
+    bounds = [datetime.fromisoformat(bound[0]) for bound in asked if bound]
+    assert bounds[-1] >= START + timedelta(seconds=316)
+
+
+async def test_an_outage_that_a_person_sees_is_told_of_with_what_was_fetched_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tail_module, "OUTAGE", 0.1)
+    fake = Fake()
+    fake.add_job()
+    async with connected(fake, PACE) as found:
+        reader = Reader(found)
+        await until(lambda: fake.tails, "the stream")
+        fake.write("before", at=1)
+        await reader.reach(1)
+        fake.deaf = 0.5
+        fake.cut()
+        await until(lambda: not fake.tails, "the cut")
+        for number in range(3):
+            fake.write(f"hole {number}", at=2 + number, send=False)
+        await until(lambda: reader.gaps, "word of the hole")
+        fake.end(NAME)
+        await reader.end()
+    (gap,) = reader.gaps
+    assert (gap.count, gap.filled) == (0, 3)
+    assert gap.words == "reconnected: 3 lines fetched late, in place; nothing missing"
+    assert gap.until is not None and (gap.until - gap.timestamp).total_seconds() == 3
+    assert reader.texts == ["before", "hole 0", "hole 1", "hole 2"]
+
+
+async def test_without_a_tail_left_on_this_machine_the_log_is_polled_until_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tail_module, "STREAM_AGAIN", 0.5)
+    fake = Fake()
+    fake.add_job()
+    others = [Budget(tmp_path / "p", 1).lease() for _ in range(TAILS)]
+    assert all(others)
+    async with serving(fake) as target:
+        endpoint = FixedEndpoint({REGION: target}, PACE)
+        endpoint.budgets = tmp_path
+        async with backend(endpoint) as found:
+            assert isinstance(found, VertexBackend)
+            reader = Reader(found)
+            for number in range(3):
+                fake.write(f"polled {number}", at=number)
+                await reader.reach(number + 1)
+            assert fake.calls["TailLogEntries"] == 0
+            (said,) = reader.notes
+            assert "not streamed" in said
+            others[4].release()  # type: ignore[union-attr]
+            await until(lambda: fake.tails and len(reader.notes) == 2, "a stream, and word of it")
+            assert reader.notes[1] == ""
+            assert Budget(tmp_path / "p", 1).lease() is None
+            fake.write("streamed", at=10)
+            await reader.reach(4)
+            fake.end(NAME)
+            await reader.end()
+            # The one that was used is free again.
+            assert Budget(tmp_path / "p", 1).lease() is not None
+    assert reader.texts == ["polled 0", "polled 1", "polled 2", "streamed"]
+
+
+async def test_over_streams_that_are_cut_late_doubled_and_shuffled_each_line_comes_once() -> None:
+    async with emulator(**QUICK) as (running, clients):
+        await clients.admin(
+            do="tail", cut_every=1.5, late_share=0.2, late_seconds=2, double_share=0.2, shuffle=True
+        )
+        info = ContextInfo("local", "p", (REGION,), local=True)
+        async with VertexBackend(info, FixedEndpoint({REGION: running.target}, everywhere=True)) as found:
+            job = await found.create_job(launch(pool(COUNTED), pool(COUNTED, replicas=3), name="bad line"))
+            entries: list[LogEntry] = []
+            missing = 0
+            async for batch in found.tail_logs(LogQuery(job.name, include_service=False)):
+                entries += batch.entries
+                missing += sum(gap.count for gap in batch.gaps)
+        assert missing == 0
+        assert max(Counter(entry.key for entry in entries).values()) == 1
+        for replica, lines in written(running.state, job.id).items():
+            mine = sorted((e for e in entries if e.replica == replica), key=lambda e: e.key)
+            assert [entry.message for entry in mine] == lines, replica
+        assert len({entry.replica for entry in entries}) == 4
