@@ -43,6 +43,14 @@ class Source:
         """The last part of the log's name, decoded."""
         return unquote(self.log_name.partition("/logs/")[2])
 
+    @cached_property
+    def head(self) -> bytes:
+        """A serialized LogEntry of the log's name and the resource."""
+        entry = LogEntryPb(log_name=self.log_name)
+        entry.resource.type = self.resource_type
+        entry.resource.labels.update(self.resource_labels)
+        return bytes(entry.SerializeToString())
+
 
 class Record:
     """One entry as it is stored. What is expensive is made on demand."""
@@ -100,11 +108,18 @@ class Record:
 
     def message(self) -> Pb:
         """The LogEntry as the wire has it."""
+        entry = LogEntryPb()
+        self.fill(entry)
+        return entry
+
+    def fill(self, entry: Pb) -> None:
+        """The same into an empty LogEntry, e.g. one that has just been added to a response."""
         _, timestamp, insert_id, severity, kind, payload, received = self.row
-        entry = LogEntryPb.FromString(payload) if kind == MESSAGE else LogEntryPb()
-        entry.log_name = self.source.log_name
-        entry.resource.type = self.source.resource_type
-        entry.resource.labels.update(self.source.resource_labels)
+        if kind == MESSAGE:
+            entry.MergeFromString(payload)
+            entry.ClearField("resource")
+        # Parsing what entries of a source have in common is cheaper than setting it field by field.
+        entry.MergeFromString(self.source.head)
         entry.insert_id = insert_id
         entry.severity = severity
         _set_time(entry.timestamp, timestamp)
@@ -113,7 +128,6 @@ class Record:
             entry.text_payload = payload
         elif kind == JSON:
             fill_struct(entry.json_payload, self.json or {})
-        return entry
 
 
 def _set_time(field: Timestamp, nanoseconds: int) -> None:

@@ -61,7 +61,10 @@ class LoggingService:
 
     def _page(self, listing: Listing) -> Pb:
         records, token = listing.read(self._store)
-        return ListResponse(entries=[record.message() for record in records], next_page_token=token)
+        response = ListResponse(next_page_token=token)
+        for record in records:
+            record.fill(response.entries.add())
+        return response
 
     async def tail_log_entries(self, requests: AsyncIterator[Pb]) -> AsyncIterator[Pb]:
         async for response in self._tails.serve(requests):

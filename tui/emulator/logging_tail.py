@@ -256,7 +256,9 @@ class Session:
         return count
 
     def _message(self, records: Sequence[Record], suppressed: int) -> Pb:
-        response = Response(entries=[record.message() for record in records])
+        response = Response()
+        for record in records:
+            record.fill(response.entries.add())
         if suppressed:
             response.suppression_info.add(reason=int(_NOT_CONSUMED), suppressed_count=suppressed)
         return response
