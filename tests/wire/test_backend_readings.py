@@ -180,6 +180,27 @@ async def test_the_first_loss_of_a_long_job_is_looked_up_once() -> None:
         assert fake.calls["ListLogEntries"] == calls + 1
 
 
+async def test_reads_stay_few_however_many_jobs_there_are() -> None:
+    fake = Fake()
+    # The busy ones fill every page; the last ten have nothing to say.
+    for number in range(1, 31):
+        fake.add_job(number)
+        for index in range(60 if number <= 20 else 0):
+            step(fake, index, 9.0 - index / 100, at=index + number / 100, job=str(number))
+    async with connected(fake) as found:
+        jobs = [job async for page in found.list_jobs() for job in page.jobs]
+        counts = []
+        for _ in range(8):
+            before = fake.calls["ListLogEntries"]
+            progress = await found.read_progress(jobs)
+            counts.append(fake.calls["ListLogEntries"] - before)
+        assert counts[0] == 1 + progress_module.ALONE + progress_module.FIRST_LOSSES
+        assert counts[1:5] == [1 + progress_module.FIRST_LOSSES] * 4
+        assert counts[5:] == [1] * 3
+        losses = [progress[job.name].first_loss for job in jobs if int(job.id) <= 20]
+        assert losses == [9.0] * 20
+
+
 async def test_a_quiet_job_beside_a_busy_one_is_not_forgotten() -> None:
     fake = Fake()
     fake.add_job(1)

@@ -23,6 +23,10 @@ PER_JOB = 40
 """Entries asked for each job of a first look; the newest few are enough."""
 ALONE = 10
 """Most jobs that one `read` asks for one by one."""
+FIRST_LOSSES = 4
+"""Jobs whose first loss one `read` asks for: reads are few, and the next one goes on."""
+ALONE_OVERLAP = timedelta(minutes=5)
+"""How much the clocks of a job and of this machine may differ."""
 MOST_STEPS = 2000
 STEP_PAGES = 20
 """Pages one `read_steps` reads at most; the next one goes on where it ended."""
@@ -35,6 +39,8 @@ class _Known:
     progress: Progress = field(default_factory=Progress)
     last: tuple[datetime, int, str, str] | None = None
     first_loss: float | None = None
+    alone: datetime | None = None
+    """When it was asked for by itself; what was there then need not be read again."""
 
 
 @dataclass(slots=True)
@@ -59,20 +65,21 @@ class ProgressReader:
         self._steps: dict[str, _Steps] = {}
 
     async def read(self, jobs: Sequence[Job]) -> Mapping[str, Progress]:
-        """Progress by job name: one read for all, and one more for a job's first loss, once."""
+        """Progress by job name: one read for all, and for a few jobs a time one more for the first loss."""
         by_id = {job.id: job for job in jobs}
         ids = list(by_id)
         for start in range(0, len(ids), JOBS_PER_READ):
             await self._advance([by_id[i] for i in ids[start : start + JOBS_PER_READ]])
+        asked = 0
         for job in jobs:
-            await self._first_loss(job)
+            asked += await self._first_loss(job, may_read=asked < FIRST_LOSSES)
         return {job.name: self._known[job.name].progress for job in jobs}
 
     async def _advance(self, jobs: Sequence[Job]) -> None:
         known = {job.id: self._known.setdefault(job.name, _Known()) for job in jobs}
         now = datetime.now(UTC)
-        new = [job for job in jobs if known[job.id].last is None]
-        lower = min(self._lower(job, known[job.id].last, now) for job in jobs)
+        new = [job for job in jobs if known[job.id].last is None and known[job.id].alone is None]
+        lower = min(self._begin(job, known[job.id], now) for job in jobs)
         text = " AND ".join(
             [
                 job_entries(known),
@@ -95,19 +102,30 @@ class ProgressReader:
             # Busier jobs filled the page; the quiet ones are asked for by themselves, once.
             for job in [job for job in new if known[job.id].last is None][:ALONE]:
                 await self._advance([job])
+                known[job.id].alone = now
+
+    def _begin(self, job: Job, known: _Known, now: datetime) -> datetime:
+        if known.last is None and known.alone is not None:
+            return known.alone - ALONE_OVERLAP
+        return self._lower(job, known.last, now)
 
     def _lower(self, job: Job, last: tuple[datetime, int, str, str] | None, now: datetime) -> datetime:
         if last is not None:
             return last[0] - self._overlap
         return (job.create_time - BEFORE) if job.create_time is not None else now - RETENTION
 
-    async def _first_loss(self, job: Job) -> None:
-        """The loss that a person compares with is the first ever, which the newest lines don't have."""
+    async def _first_loss(self, job: Job, *, may_read: bool) -> bool:
+        """The loss that a person compares with is the first ever, which the newest lines don't have.
+
+        Whether it took a read of its own.
+        """
         known = self._known[job.name]
-        if known.first_loss is None and known.progress.last_loss is not None:
+        asks = may_read and known.first_loss is None and known.progress.last_loss is not None
+        if asks:
             known.first_loss = await self._oldest_loss(job)
         if known.first_loss is not None:
             known.progress = replace(known.progress, first_loss=known.first_loss)
+        return asks
 
     async def _oldest_loss(self, job: Job) -> float | None:
         text = self._step_filter(job.id, self._lower(job, None, datetime.now(UTC)))
