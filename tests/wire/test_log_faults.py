@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -109,3 +113,23 @@ async def test_faults_are_set_and_refused_by_the_admin() -> None:
                 await clients.admin(do="tail", **wrong)
         assert not any((await clients.admin(do="tail")).values())
         assert running.state.socket.exists()
+
+
+async def test_the_verb_sets_them_and_says_what_is_in_force(tmp_path: Path) -> None:
+    async with emulator(**QUICK) as (running, clients):
+        (tmp_path / "emulator").symlink_to(running.state.root)
+
+        async def call(*arguments: str) -> tuple[int | None, str]:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "tui.cli", "emulator", "fault", "tail", *arguments),
+                env={**os.environ, "VXTUI_STATE_DIR": str(tmp_path)},
+                stdout=asyncio.subprocess.PIPE,
+            )
+            out, _ = await process.communicate()
+            return process.returncode, out.decode()
+
+        told = await call("--cut-every", "20", "--late", "0.1:5", "--double", "0.05", "--shuffle")
+        assert told == (0, "log streams: cut every 20 s, 10% up to 5 s late, 5% twice, in no order\n")
+        assert await call("--late", "2:5") == (2, "")
+        assert await call() == (0, "log streams: no faults\n")
+        assert not any((await clients.admin(do="tail")).values())

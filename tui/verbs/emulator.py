@@ -178,8 +178,13 @@ async def tail(run: Run, cut_every: float, late: str | None, double: float, shuf
     if run.json:
         print_json(answer)
     else:
-        on = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in answer.items() if value)
-        out(on or "log streams are well again")
+        said = [
+            f"cut every {cut_every:g} s" if cut_every else "",
+            f"{share:.0%} up to {seconds:g} s late" if share else "",
+            f"{double:.0%} twice" if double else "",
+            "in no order" if shuffle else "",
+        ]
+        out("log streams: " + (", ".join(filter(None, said)) or "no faults"))
 
 
 def _late(text: str | None) -> tuple[float, float]:
