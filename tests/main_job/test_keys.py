@@ -36,6 +36,8 @@ def test_launch_watch_cancel_quit(place: Home) -> None:
             if any(">" in x or "local-2node" in x for x in screen.text.splitlines()):
                 break
         screen.press("/", "local-2node", "enter")
+        # The filter is in force and its line has gone.
+        screen.wait(lambda t: "1 of " in t and t.count("local-2node") == 2)
         screen.press("l")
         screen.wait(lambda t: "Launch" in t and "local-2node" in t)
         screen.press("enter")
