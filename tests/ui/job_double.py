@@ -39,13 +39,15 @@ class JobBackend(MemoryBackend):
         self.spec: dict[str, Any] = {}
         self.log_error: BackendError | None = None
         self.metrics_error: BackendError | None = None
+        self.note: str | None = None
         self.tails = 0
         self.queries: list[LogQuery] = []
         self._said = asyncio.Event()
 
-    def say(self, *entries: LogEntry, gaps: Sequence[LogGap] = ()) -> None:
+    def say(self, *entries: LogEntry, gaps: Sequence[LogGap] = (), note: str | None = None) -> None:
         self.entries.extend(entries)
         self.gaps.extend(gaps)
+        self.note = note
         said, self._said = self._said, asyncio.Event()
         said.set()
 
@@ -78,8 +80,9 @@ class JobBackend(MemoryBackend):
         sent, holes = len(self.entries), 0
         while True:
             said = self._said
-            if len(self.entries) > sent or len(self.gaps) > holes:
-                yield LogBatch(tuple(self.entries[sent:]), tuple(self.gaps[holes:]))
+            if len(self.entries) > sent or len(self.gaps) > holes or self.note is not None:
+                yield LogBatch(tuple(self.entries[sent:]), tuple(self.gaps[holes:]), self.note)
+                self.note = None
                 sent, holes = len(self.entries), len(self.gaps)
             elif all(job.state.terminal for job in self.jobs.values()):
                 return

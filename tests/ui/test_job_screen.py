@@ -304,6 +304,19 @@ async def test_columns_wrap_and_json(tmp_path: Path) -> None:
         )
 
 
+async def test_a_log_that_is_polled_and_a_hole_that_was_filled_are_said(tmp_path: Path) -> None:
+    backend = backend_of()
+    async with opened(backend, tmp_path) as (screen, pilot):
+        pane = await tab(screen, pilot, LogsPane)
+        filled = LogGap(at(470), 0, "reconnected", at(480), filled=38)
+        backend.say(gaps=[filled], note="read every 5 s, not streamed: [all] taken")
+        await until(pilot, lambda: "not streamed: [all] taken" in text_of(pane, "#log-status"), "the note")
+        shown = "\n".join(pane.log_view.render_line(y).text for y in range(pane.log_view.size.height))
+        assert "reconnected: 38 lines fetched late, in place; nothing missing" in shown
+        backend.say(note="")
+        await until(pilot, lambda: "not streamed" not in text_of(pane, "#log-status"), "a stream again")
+
+
 async def test_gaps_late_lines_and_a_broken_log_are_said(tmp_path: Path) -> None:
     backend = backend_of()
     async with opened(backend, tmp_path) as (screen, pilot):
