@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from google.cloud.logging_v2.types import logging as logging_types
 
 from tests.wire.control import QUICK, emulator, until
 from tests.wire.fake_vertex import START, Fake, FixedEndpoint, backend, connected, serving
@@ -53,6 +54,47 @@ async def test_what_came_long_after_its_own_time_while_there_was_no_stream_is_fo
     asked = [re.findall(r'receiveTimestamp>="([^"]+)"', getattr(r, "filter", "")) for r in fake.requests]
     bounds = [datetime.fromisoformat(bound[0]) for bound in asked if bound]
     assert bounds[-1] >= START + timedelta(seconds=316)
+
+
+async def test_what_only_a_list_has_at_the_end_of_a_long_stream_still_comes() -> None:
+    fake = Fake()
+    fake.add_job()
+    async with connected(fake, replace(PACE, overlap=2.0, latest=600.0)) as found:
+        reader = Reader(found)
+        await until(lambda: fake.tails, "the stream")
+        fake.write("first", at=1, received=1)
+        await until(lambda: fake.calls["ListLogEntries"] >= 2, "the look at the seam")
+        for number in range(10):
+            fake.write(f"streamed {number}", at=10 * (number + 1), received=10 * (number + 1))
+        await reader.reach(11)
+        # On its way in the stream when the job ends.
+        fake.write("last", at=101, received=101, send=False)
+        fake.end(NAME)
+        await reader.end()
+    assert reader.texts == ["first", *(f"streamed {n}" for n in range(10)), "last"]
+
+
+async def test_what_a_stream_left_out_long_after_its_opening_is_looked_for() -> None:
+    fake = Fake()
+    fake.add_job()
+    async with connected(fake, replace(PACE, overlap=2.0, latest=600.0)) as found:
+        reader = Reader(found)
+        await until(lambda: fake.tails, "the stream")
+        fake.write("first", at=1, received=1)
+        await until(lambda: fake.calls["ListLogEntries"] >= 2, "the look at the seam")
+        fake.write("second", at=100, received=100)
+        await reader.reach(2)
+        fake.write("left out", at=101, received=101, send=False)
+        reason = logging_types.TailLogEntriesResponse.SuppressionInfo.Reason.NOT_CONSUMED
+        fake.tails[0].put_nowait(
+            logging_types.TailLogEntriesResponse.pb()(
+                suppression_info=[{"reason": int(reason), "suppressed_count": 1}]
+            )
+        )
+        await reader.reach(3)
+        fake.end(NAME)
+        await reader.end()
+    assert (reader.texts, reader.gaps) == (["first", "second", "left out"], [])
 
 
 async def test_an_outage_that_a_person_sees_is_told_of_with_what_was_fetched_late(

@@ -67,7 +67,7 @@ class _Event:
     receipt: Receipt = NO_RECEIPT
     suppressed: tuple[tuple[str, int], ...] = ()
     cut: BackendError | None = None
-    listed: int | BackendError | None = None
+    listed: int | Exception | None = None
     """How many entries of a list were new, or why it could not be read."""
 
 
@@ -170,7 +170,9 @@ class Tail:
         self._received: datetime | None = None
         """What the service had received until then has come, but for the overlap; its own clock."""
         self._heard: datetime | None = None
-        """Newest receipt of the first message of the open stream."""
+        """Newest receipt of the first message of a stream that was just opened."""
+        self._opening = False
+        """The seam before the open stream is not filled yet."""
         self._seam: datetime | None = None
         """Where the next list begins, once a hole has opened; then `_received` moves on without it."""
         self._hole: _Hole | None = None
@@ -187,6 +189,8 @@ class Tail:
         self._open_at: float | None = None
         self._fill_at: float | None = None
         self._look_at = now + self._pace.state_poll
+        self._listed_at = now
+        """When the newest list began."""
         self._ended_at: float | None = None
         self._keep_until = now
         """Until then, or until the seam has been filled, nothing is delivered."""
@@ -268,7 +272,7 @@ class Tail:
         if self._open_at is not None and now >= self._open_at:
             self._open()
         elif self._fill_at is not None and now >= self._fill_at and self._listing is None:
-            self._fill_at = None
+            self._fill_at, self._listed_at = None, now
             self._listing = asyncio.create_task(self._list())
         elif now >= self._look_at:
             await self._look(now)
@@ -299,7 +303,7 @@ class Tail:
             self._poll(now, STREAM_AGAIN, "others on this machine follow as many logs as the project may")
             return
         self._stream = Stream(self._clients, self._project, self._text, self._events)
-        self._heard = None
+        self._opening, self._heard = True, None
         self._opened_at, self._open_at = now, None
         self._seam = self._begin_of_list()
         self._fill_at = now + SETTLE
@@ -328,7 +332,8 @@ class Tail:
         receipt = event.receipt
         self._merger.add(event.entries, now, receipt.newest)
         if event.entries:
-            self._heard = self._heard or receipt.newest
+            if self._opening:
+                self._heard = self._heard or receipt.newest
             # Without times of receipt on the stream there is nothing to begin a list at but entries' own.
             whole = receipt.whole_until
             self._received = _newest(self._received, whole) if whole else None
@@ -353,7 +358,7 @@ class Tail:
         """Plan the next opening, or raise what no patience mends."""
         assert self._stream is not None
         await self._stream.close()
-        self._stream = self._heard = None
+        self._stream, self._opening, self._heard = None, False, None
         if self._ended_at is not None:
             # Lists bring the rest.
             return
@@ -382,17 +387,17 @@ class Tail:
 
     async def _list(self) -> None:
         """List what the stream may have missed, while the stream goes on."""
-        said: int | BackendError
+        said: int | Exception
         try:
             said = await self._list_new()
-        except BackendError as error:
+        except Exception as error:  # noqa: BLE001 - it is raised again where it is taken
             said = error
         await self._events.put(_Event(listed=said))
 
-    def _take_list(self, found: int | BackendError, now: float) -> None:
+    def _take_list(self, found: int | Exception, now: float) -> None:
         """A list has been read, or could not be; plan the next."""
         self._listing = None
-        if isinstance(found, BackendError):
+        if isinstance(found, Exception):
             if not isinstance(found, Unavailable | QuotaExceeded):
                 raise found
             self._fill_at = now + max(0.2, self._failed(found, now))
@@ -405,7 +410,7 @@ class Tail:
             self._close_hole(found, now)
             return
         drain = max(self._pace.drain, min(2 * self._late, MOST_DRAIN) if self._late > 1 else 0)
-        if found == 0 and now >= self._ended_at + drain:
+        if found == 0 and self._listed_at >= self._ended_at + drain:
             self._close_hole(found, now, last=True)
             self._done = True
         self._fill_at = now + (self._pace.poll if drain else 0.0)
@@ -427,6 +432,7 @@ class Tail:
             self._hole = None
         if self._stream is not None:
             self._seam, self._note = None, ""
+            self._opening, self._heard = False, None
             self._forget()
 
     async def _list_new(self) -> int:
@@ -439,7 +445,8 @@ class Tail:
             lower = behind if lower is None else max(lower, behind)
         # What was received since the stream first spoke is the stream's to bring: else a list would run
         # after a busy log for ever.
-        before = self._heard + self._overlap if self._heard is not None else None
+        heard = self._heard if self._opening and self._ended_at is None else None
+        before = None if heard is None else heard + self._overlap
         text = log_filter(self._query, since=lower, received=begin, before=before)
         began, token, found = self._loop.time(), "", 0
         seen: datetime | None = None
