@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tui.domain.profile.check import Checker, camel
 from tui.domain.profile.fields import HEADER, JOB_SPEC
 from tui.domain.profile.parameters import Parameter, Value, fill, read_parameters, references
-from tui.domain.profile.source import Document, ProfileInvalid, read
+from tui.domain.profile.source import Document, Problem, ProfileInvalid, read
 from tui.domain.rules import check_job
+from tui.domain.rules.base import Case, Finding, Severity
 
 DEFAULT_NAME = "custom-job"
 
@@ -21,6 +22,19 @@ class Request:
 
     region: str
     custom_job: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A request and its problems; with an error among them it must not be sent."""
+
+    request: Request
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def errors(self) -> list[Problem]:
+        """What stops a launch."""
+        return [p for p in self.problems if p.severity is Severity.ERROR]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +82,11 @@ class Profile:
             raise ProfileInvalid(problems)
         return found
 
-    def render(self, given: Mapping[str, str] | None = None) -> Request:
-        """The request with these parameter texts.
+    def check(self, given: Mapping[str, str] | None = None) -> Checked:
+        """The request with these parameter texts, and everything that is wrong with it.
 
         Raises:
-            ProfileInvalid: for wrong values, and for every rule that the job breaks.
+            ProfileInvalid: for parameters that don't exist, don't fit or are missing.
         """
         values = self.values(given or {})
         document = self.document
@@ -87,15 +101,30 @@ class Profile:
             job["labels"] = {k: str(v) for k, v in header["labels"].items()}
         if self.encryption:
             job["encryptionSpec"] = fill(dict(self.encryption), values)
-        broken = [
-            document.problem(_in_file(found.path, self.wrapped), found.sentence, found.fix)
-            for found in check_job(job)
-            if found.error
-        ]
-        problems = [*checker.problems, *broken]
-        if problems:
-            raise ProfileInvalid(problems)
-        return Request(str(header["region"]), job)
+        region = str(header["region"])
+        problems = [*checker.problems, *map(self._problem, check_job(Case(job, region)))]
+        return Checked(Request(region, job), tuple(problems))
+
+    def render(self, given: Mapping[str, str] | None = None) -> Request:
+        """The request with these parameter texts.
+
+        Raises:
+            ProfileInvalid: for wrong values, and for every error of the rules.
+        """
+        checked = self.check(given)
+        if checked.errors:
+            raise ProfileInvalid(checked.errors)
+        return checked.request
+
+    def _problem(self, found: Finding) -> Problem:
+        path = _in_file(found.path, self.wrapped)
+        return replace(
+            self.document.problem(path, found.sentence, found.fix),
+            id=found.rule,
+            severity=found.severity,
+            source=found.source,
+            edits=tuple(replace(e, path=_in_file(e.path, self.wrapped)) for e in found.edits),
+        )
 
 
 def _known(known: Mapping[str, Parameter]) -> str:

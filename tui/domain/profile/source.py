@@ -8,6 +8,9 @@ from typing import Any
 
 import yaml
 
+from tui.domain.edit import Edit
+from tui.domain.rules.base import Severity
+
 Path = tuple[str | int, ...]
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -15,13 +18,23 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with a file: where, what, and what to do. `line` counts from 1, 0 for no line."""
+    """One thing wrong with a file: where, what, and what to do.
+
+    `line` and `column` count from 1, 0 where there is none. `path` is where it stands in the file and `field`
+    the same in words; `edits` (of the file's own paths) mend it, where there is nothing to decide.
+    """
 
     file: str
     line: int
     field: str
     message: str
     fix: str = ""
+    id: str = "profile.shape"
+    severity: Severity = Severity.ERROR
+    source: str = ""
+    path: Path = ()
+    column: int = 0
+    edits: tuple[Edit, ...] = ()
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" if self.line else self.file
@@ -53,7 +66,7 @@ class Document:
         return 0
 
     def problem(self, path: Path, message: str, fix: str = "") -> Problem:
-        return Problem(self.file, self.line(path), dotted(path), message, fix)
+        return Problem(self.file, self.line(path), dotted(path), message, fix, path=path)
 
 
 def dotted(path: Path) -> str:

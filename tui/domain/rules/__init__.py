@@ -5,11 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tui.domain.rules import machine, shape
-from tui.domain.rules.base import Finding, Job, Rule
+from tui.domain.rules.base import Case, Finding, Rule, Severity
+
+__all__ = ["RULES", "Case", "Finding", "Rule", "Severity", "check_job"]
 
 RULES: tuple[Rule, ...] = (*shape.RULES, *machine.RULES)
 
 
-def check_job(job: Job) -> list[Finding]:
-    """Every finding of every rule about a CustomJob in REST form, in the order of the rules."""
-    return [replace(f, rule=rule.id, error=rule.error) for rule in RULES for f in rule.check(job)]
+def check_job(case: Case) -> list[Finding]:
+    """Every finding of every rule, in the order of the rules."""
+    return [
+        replace(found, rule=rule.id, severity=rule.severity, source=rule.source)
+        for rule in RULES
+        for found in rule.check(case)
+    ]

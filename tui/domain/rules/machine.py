@@ -6,15 +6,15 @@ import difflib
 from collections.abc import Iterator
 
 from tui.domain import catalog
-from tui.domain.rules.base import Finding, Job, Rule, pools
+from tui.domain.rules.base import Case, Finding, Rule
 
 DISKS = ("pd-ssd", "pd-standard", "hyperdisk-balanced")
 MIN_DISK, MAX_DISK = 100, 64_000
 
 
-def machine_type(job: Job) -> Iterator[Finding]:
-    for path, pool in pools(job):
-        if not pool or job.get("jobSpec", {}).get("persistentResourceId"):
+def machine_type(case: Case) -> Iterator[Finding]:
+    for path, pool in case.pools:
+        if not pool or case.spec.get("persistentResourceId"):
             continue
         name = (pool.get("machineSpec") or {}).get("machineType", "")
         here = (*path, "machineSpec", "machineType")
@@ -26,8 +26,8 @@ def machine_type(job: Job) -> Iterator[Finding]:
             yield Finding(here, f"{name} is not a machine type for training.", fix)
 
 
-def accelerator(job: Job) -> Iterator[Finding]:
-    for path, pool in pools(job):
+def accelerator(case: Case) -> Iterator[Finding]:
+    for path, pool in case.pools:
         spec = pool.get("machineSpec") or {}
         machine = catalog.machines().get(spec.get("machineType", ""))
         kind, count = spec.get("acceleratorType", ""), int(spec.get("acceleratorCount", 0))
@@ -54,8 +54,8 @@ def _built_in(machine: catalog.Machine) -> bool:
     return bool(machine.accelerators) and not machine.name.startswith("n1-")
 
 
-def disk(job: Job) -> Iterator[Finding]:
-    for path, pool in pools(job):
+def disk(case: Case) -> Iterator[Finding]:
+    for path, pool in case.pools:
         spec = pool.get("diskSpec") or {}
         kind, size = spec.get("bootDiskType"), spec.get("bootDiskSizeGb")
         if kind is not None and kind not in DISKS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tui.domain.rules.base import Finding, Job, Rule, pools
+from tui.domain.rules.base import Case, Finding, Rule
 
 MAX_POOLS = 4
 MAX_ENV = 100
@@ -13,16 +13,16 @@ MAX_ARGS = 100_000
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def display_name(job: Job) -> Iterator[Finding]:
-    name = str(job.get("displayName", ""))
+def display_name(case: Case) -> Iterator[Finding]:
+    name = str(case.job.get("displayName", ""))
     if not name:
         yield Finding(("displayName",), "a job needs a display name.")
     if len(name.encode()) > 128:
         yield Finding(("displayName",), f"it has {len(name.encode())} bytes; 128 is the most.", "Shorten it.")
 
 
-def labels(job: Job) -> Iterator[Finding]:
-    for key, value in job.get("labels", {}).items():
+def labels(case: Case) -> Iterator[Finding]:
+    for key, value in case.job.get("labels", {}).items():
         for text in (key, str(value)):
             if len(text) > 64 or any(c.isupper() or not (c.isalnum() or c in "_-") for c in text):
                 yield Finding(
@@ -32,8 +32,8 @@ def labels(job: Job) -> Iterator[Finding]:
                 )
 
 
-def pool_count(job: Job) -> Iterator[Finding]:
-    found = pools(job)
+def pool_count(case: Case) -> Iterator[Finding]:
+    found = case.pools
     if not found:
         yield Finding(
             ("jobSpec", "workerPoolSpecs"), "there is no worker pool.", "The first one is the primary."
@@ -43,8 +43,8 @@ def pool_count(job: Job) -> Iterator[Finding]:
         yield Finding(path, f"there are {len(found)} worker pools; {MAX_POOLS} positions exist.")
 
 
-def primary(job: Job) -> Iterator[Finding]:
-    for path, pool in pools(job)[:1]:
+def primary(case: Case) -> Iterator[Finding]:
+    for path, pool in case.pools[:1]:
         if not pool:
             yield Finding(path, "the first pool is the primary and can't be skipped.")
         elif pool.get("replicaCount", 1) != 1:
@@ -55,14 +55,14 @@ def primary(job: Job) -> Iterator[Finding]:
             )
 
 
-def replicas(job: Job) -> Iterator[Finding]:
-    for path, pool in pools(job)[1:]:
+def replicas(case: Case) -> Iterator[Finding]:
+    for path, pool in case.pools[1:]:
         if pool and int(pool.get("replicaCount", 0)) < 1:
             yield Finding((*path, "replicaCount"), "a pool has at least 1 replica.", "Write {} to skip it.")
 
 
-def task(job: Job) -> Iterator[Finding]:
-    for path, pool in pools(job):
+def task(case: Case) -> Iterator[Finding]:
+    for path, pool in case.pools:
         if not pool:
             continue
         container, package = pool.get("containerSpec"), pool.get("pythonPackageSpec")
@@ -76,8 +76,8 @@ def task(job: Job) -> Iterator[Finding]:
                     yield Finding((*path, "pythonPackageSpec", name), "it is required.")
 
 
-def environment(job: Job) -> Iterator[Finding]:
-    for path, pool in pools(job):
+def environment(case: Case) -> Iterator[Finding]:
+    for path, pool in case.pools:
         for name in ("containerSpec", "pythonPackageSpec"):
             spec = pool.get(name) or {}
             env = spec.get("env", [])

@@ -1,0 +1,83 @@
+"""A mechanical change of a document: the value at one path set, inserted or removed."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Path = tuple[str | int, ...]
+
+
+class _Removed:
+    """Stands where a value was taken away."""
+
+    def __repr__(self) -> str:
+        return "REMOVED"
+
+
+REMOVED = _Removed()
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Set `path` to `value`; mappings on the way are made. A list's own length as an index appends.
+
+    With `REMOVED` as the value what stands at `path` goes away. With `insert` a list makes room at the index.
+    """
+
+    path: Path
+    value: Any
+    insert: bool = False
+
+
+def edited(value: Any, edits: Sequence[Edit]) -> Any:
+    """A copy of plain values (mappings, lists, scalars) with `edits` made one after another.
+
+    Raises:
+        LookupError: where a path leads through something that is not there and can't be made.
+    """
+    root = copy.deepcopy(value)
+    for edit in edits:
+        root = _one(root, edit)
+    return root
+
+
+def _one(root: Any, edit: Edit) -> Any:
+    if not edit.path:
+        return None if edit.value is REMOVED else copy.deepcopy(edit.value)
+    here = root
+    for part, following in zip(edit.path, edit.path[1:], strict=False):
+        if isinstance(here, dict) and isinstance(part, str):
+            if here.get(part) is None:
+                here[part] = [] if isinstance(following, int) else {}
+        elif isinstance(here, list) and part == len(here):
+            here.append([] if isinstance(following, int) else {})
+        here = _step(here, part, edit)
+    _set(here, edit.path[-1], edit)
+    return root
+
+
+def _step(here: Any, part: str | int, edit: Edit) -> Any:
+    try:
+        return here[part]
+    except (LookupError, TypeError) as error:
+        raise LookupError(f"nothing stands at {part!r} on the way to {edit.path}") from error
+
+
+def _set(here: Any, last: str | int, edit: Edit) -> None:
+    if isinstance(here, dict) and isinstance(last, str):
+        if edit.value is REMOVED:
+            here.pop(last, None)
+        else:
+            here[last] = copy.deepcopy(edit.value)
+    elif isinstance(here, list) and isinstance(last, int) and 0 <= last <= len(here):
+        if edit.value is REMOVED:
+            del here[last : last + 1]
+        elif edit.insert or last == len(here):
+            here.insert(last, copy.deepcopy(edit.value))
+        else:
+            here[last] = copy.deepcopy(edit.value)
+    else:
+        raise LookupError(f"{last!r} can't be set on the way to {edit.path}")
