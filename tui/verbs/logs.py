@@ -141,7 +141,7 @@ def _json(entry: LogEntry) -> str:
     return json.dumps(
         {
             "schema": SCHEMA,
-            "timestamp": when(entry.timestamp),
+            "timestamp": _stamp(entry),
             "replica": entry.replica,
             "severity": entry.severity.name,
             "message": entry.message,
@@ -150,6 +150,11 @@ def _json(entry: LogEntry) -> str:
         },
         ensure_ascii=True,
     )
+
+
+def _stamp(entry: LogEntry) -> str:
+    """Its time to the nanosecond: entries of one microsecond are in the order of these digits."""
+    return f"{(when(entry.timestamp) or '').removesuffix('Z')}{entry.nanos:03}Z"
 
 
 def _line(entry: LogEntry) -> str:
