@@ -75,8 +75,18 @@ class Terminal:
     def press(self, *keys: str) -> None:
         """Type keys, by name or as text."""
         for key in keys:
-            os.write(self._master, KEYS.get(key, key).encode())
-            self.pump(0.05)
+            self.type(KEYS.get(key, key).encode())
+
+    def type(self, data: bytes) -> None:
+        """Type bytes as they are."""
+        os.write(self._master, data)
+        self.pump(0.05)
+
+    def hang_up(self) -> None:
+        """Close the terminal, as a lost connection does; nothing can be typed or read any more."""
+        if self._master >= 0:
+            os.close(self._master)
+            self._master = -1
 
     def wait_exit(self, seconds: float = 30) -> int:
         deadline = time.monotonic() + seconds
@@ -91,4 +101,4 @@ class Terminal:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        os.close(self._master)
+        self.hang_up()

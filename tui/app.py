@@ -22,6 +22,7 @@ from textual.worker import Worker, WorkerState
 from tui.actions import key_problems
 from tui.config import Context, Settings, all_contexts, profile_folder
 from tui.console_io import NoTerminal, screen_only
+from tui.display.app import ENDED_BY_SIGNAL
 from tui.domain.figures import age
 from tui.domain.job import Job
 from tui.domain.states import JobState
@@ -467,6 +468,6 @@ def run_console(settings: Settings, context_name: str, *, read_only: bool = Fals
     except NoTerminal as error:
         sys.stderr.write(f"vxtui: {error}. The verbs work without one: vxtui jobs, vxtui --help.\n")
         return 2
-    if app.return_code:
+    if app.return_code and app.return_code < ENDED_BY_SIGNAL:
         sys.stderr.write(f"vxtui ended by an error of its own; what happened is in {log}\n")
     return app.return_code or 0

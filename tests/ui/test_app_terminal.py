@@ -70,3 +70,28 @@ def test_without_a_terminal_it_says_what_works(place: Home) -> None:
     assert done.returncode == 2 and "not a terminal" in done.stderr and "vxtui jobs" in done.stderr
     assert "Traceback" not in done.stderr and not (place.root / "s" / "snapshots").exists()
     assert [path.name for path in (place.root / "c").iterdir()] == ["vxtui"]
+
+
+def test_a_terminal_that_goes_away_takes_the_console_with_it(place: Home) -> None:
+    screen = Terminal([VXTUI, "--context", "cloud"], place.env, columns=100, rows=30)
+    try:
+        # Past the first paint, that of the frame without the app.
+        screen.wait("can't be reached")
+        screen.hang_up()
+        assert screen.process.wait(20) == 129
+    finally:
+        screen.close()
+
+
+def test_a_signal_ends_it_with_the_terminal_in_order(place: Home) -> None:
+    screen = Terminal([VXTUI, "--context", "cloud"], place.env, columns=100, rows=30)
+    try:
+        screen.wait("vxtui   cloud")
+        # Bytes that are no text are typed by mistake, by a paste or by a line that loses some.
+        screen.type(b"\xff\xfe\x80?")
+        screen.wait("Keys that work here")
+        screen.process.terminate()
+        assert screen.wait_exit() == 143
+        assert nothing_but_the_screen(bytes(screen.raw))
+    finally:
+        screen.close()

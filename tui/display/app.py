@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from rich.color import ColorSystem
@@ -35,6 +36,8 @@ Output = Literal["diff", "stock"]
 SLOW_FRAMES = 4.0
 """Frames a second of the preset for slow lines."""
 LOOK_AGAIN = 0.25
+ENDED_BY_SIGNAL = 128
+"""Plus the signal's number: the exit code that a shell would show."""
 Result = TypeVar("Result")
 
 
@@ -60,6 +63,17 @@ class DisplayApp(App[Result]):
         """No colours at all rather than Textual's greys: for a theme that tells things apart without them."""
         # Read by every widget where it renders; Textual has no other place for it.
         self._filters[:] = [NoColor() if isinstance(f, Monochrome) else f for f in self._filters]
+
+    def on_load(self) -> None:
+        """Put the terminal in order before a signal ends us."""
+        if not self.is_headless:
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                loop.add_signal_handler(number, self.leave, number)
+
+    def leave(self, number: signal.Signals) -> None:
+        """End as this signal would end us, but in good order."""
+        self.exit(return_code=ENDED_BY_SIGNAL + number)
 
     def get_driver_class(self) -> type[Driver]:
         """Textual's driver for this platform, with our writer where it is the one for Linux."""

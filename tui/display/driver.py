@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from textual import events
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
+from tui.display.reader import read_keys
 from tui.display.writer import LineWriter
 
 if TYPE_CHECKING:
@@ -40,6 +42,12 @@ class ConsoleDriver(LinuxDriver):
 
     def _on_free(self) -> None:
         self._loop.call_soon_threadsafe(self._app.line_free)
+
+    def run_input_thread(self) -> None:
+        """Read keys until the app ends; where the terminal goes first, the app follows."""
+        if read_keys(self.fileno, self.exit_event, self.process_message, debug=self._debug):
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._app.leave, signal.SIGHUP)
 
     def process_message(self, message: Message) -> None:
         if isinstance(message, events.CursorPosition):
