@@ -1,0 +1,195 @@
+"""The reference workload on a tiny Qwen3-VL: its parts, the official model as their measure, and learning."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from torch.utils.data import default_collate
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+
+from trainer.config import DataError, UsageError
+from trainer.models.arr_coc import ArrCoc
+from trainer.models.arr_coc.attend import at, choose
+from trainer.models.arr_coc.lora import LowRank
+from trainer.models.arr_coc.model import NOT_SCORED
+from trainer.models.arr_coc.questions import QuestionFile, Shapes, to_tokens
+from trainer.models.arr_coc.qwen import Backbone, build, patches
+from trainer.models.arr_coc.texture import CHANNELS, texture_array
+
+
+def encode(text: str) -> list[int]:
+    return list(text.encode())
+
+
+@pytest.fixture
+def backbone() -> Backbone:
+    torch.manual_seed(0)
+    return Backbone(build("tiny", torch.float32))
+
+
+def drawn(count: int = 16, side: int = 128) -> list[torch.Tensor]:
+    shapes = Shapes(count, encode, side=side, length=40)
+    return list(default_collate([shapes[n] for n in range(count)]))
+
+
+def test_the_texture_of_an_image_does_not_depend_on_what_stands_beside_it() -> None:
+    images = torch.rand(3, 3, 96, 128, generator=torch.Generator().manual_seed(1))
+    together = texture_array(images)
+    assert together.shape == (3, len(CHANNELS), 32, 32)
+    assert together.min() >= 0 and together.max() <= 1 + 1e-6
+    alone = torch.cat([texture_array(image[None]) for image in images])
+    assert torch.equal(together, alone)
+
+
+def test_colours_are_those_of_the_cie() -> None:
+    # Published L*a*b* of sRGB red and white under D65.
+    red = torch.zeros(1, 3, 64, 64)
+    red[:, 0] = 1
+    at_centre = texture_array(red)[0, :, 16, 16]
+    expected = {"lightness": 0.5324, "a*": (80.09 + 128) / 255, "b*": (67.20 + 128) / 255}
+    for name, value in expected.items():
+        assert float(at_centre[CHANNELS.index(name)]) == pytest.approx(value, abs=2e-3)
+    white = texture_array(torch.ones(1, 3, 64, 64))[0, :, 16, 16]
+    assert float(white[CHANNELS.index("lightness")]) == pytest.approx(1, abs=1e-3)
+    assert float(white[CHANNELS.index("a*")]) == pytest.approx(128 / 255, abs=1e-3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**31), st.integers(1, 12), st.integers(1, 12), st.integers(1, 20), st.integers(0, 30))
+def test_a_choice_is_the_most_relevant_in_the_order_of_reading(
+    seed: int, rows: int, columns: int, least: int, more: int
+) -> None:
+    relevance = torch.rand(3, 32, 32, generator=torch.Generator().manual_seed(seed))
+    found = choose(relevance, (rows, columns), least=least, most=least + more)
+    score = torch.nn.functional.interpolate(
+        relevance[:, None], (rows, columns), mode="bilinear", align_corners=False
+    ).flatten(1)
+    for image in range(3):
+        taken = found.index[image][found.there[image]]
+        assert min(least, rows * columns) <= len(taken) <= min(least + more, rows * columns)
+        assert torch.equal(taken, taken.unique()), "each once, sorted"
+        left = [n for n in range(rows * columns) if n not in set(taken.tolist())]
+        if left:
+            assert score[image][taken].min() >= score[image][left].max()
+    assert torch.allclose(found.gate, torch.ones_like(found.gate))
+
+
+def test_patches_are_those_of_the_official_processor() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (128, 160, 3), dtype=np.uint8)
+    official = Qwen2VLImageProcessorPil(
+        patch_size=16, merge_size=2, image_mean=[0.5] * 3, image_std=[0.5] * 3
+    )(pixels, return_tensors="pt")
+    ours = patches(torch.from_numpy(pixels).permute(2, 0, 1)[None] / 255, 16, 2, 2)
+    assert official["image_grid_thw"].tolist() == [[1, 8, 10]]
+    assert torch.allclose(official["pixel_values"], ours, atol=1e-6)
+
+
+def test_with_every_token_chosen_it_is_the_official_model(backbone: Backbone) -> None:
+    images, tokens, _ = drawn(2)
+    rows, columns = backbone.grid(images)
+    count, real = rows * columns, tokens >= 0
+    config = backbone.model.config
+    whole = torch.cat(
+        (
+            torch.full((2, 1), backbone.start),
+            torch.full((2, count), config.image_token_id),
+            torch.full((2, 1), backbone.end),
+            tokens.clamp_min(0),
+        ),
+        1,
+    )
+    kinds = torch.zeros_like(whole)
+    kinds[:, 1 : 1 + count] = 1
+    with torch.no_grad():
+        official = backbone.model(
+            input_ids=whole,
+            attention_mask=torch.cat((torch.ones(2, count + 2), real.float()), 1).long(),
+            pixel_values=patches(images, 16, 2, 2),
+            image_grid_thw=torch.tensor([[1, 2 * rows, 2 * columns]] * 2),
+            mm_token_type_ids=kinds,
+        ).logits[:, count + 2 :]
+        index = torch.arange(count)[None].expand(2, -1)
+        states = backbone.read(
+            [at(level, index) for level in backbone.see(images)],
+            torch.ones(2, count, dtype=torch.bool),
+            torch.stack((index // columns, index % columns), 2),
+            backbone.words(tokens.clamp_min(0)),
+            real,
+        )
+        ours = backbone.logits(states)
+    assert torch.allclose(official[real], ours[real], atol=1e-5)
+
+
+@pytest.mark.parametrize("stage", ["adapter", "lora", "both"])
+def test_it_learns_with_gradients_everywhere_that_they_belong(backbone: Backbone, stage: str) -> None:
+    model = ArrCoc(backbone, stage=stage, rank=4, least=4, most=12)
+    before = {n: p.detach().clone() for n, p in model.named_parameters() if not p.requires_grad}
+    learning = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    parts = {n.split(".")[0] for n in learning}
+    wanted = {"propositional", "perspectival", "participatory", "balance", "quality"}
+    assert parts == {"adapter": wanted, "lora": {"backbone"}, "both": wanted | {"backbone"}}[stage]
+    optimizer = torch.optim.AdamW(learning.values(), lr=1e-2)
+    batch, losses, reached = drawn(), [], dict.fromkeys(learning, 0.0)
+    for _ in range(12):
+        loss = model(*batch)
+        loss.backward()
+        for name, weight in learning.items():
+            assert weight.grad is not None, name
+            reached[name] = max(reached[name], float(weight.grad.norm()))
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(float(loss.detach()))
+    # A frozen random model has little to say about shapes, whatever it is shown.
+    assert losses[-1] < losses[0] - (0.002 if stage == "adapter" else 0.01)
+    assert min(reached.values()) > 0, min(reached, key=lambda name: reached[name])
+    after = dict(model.named_parameters())
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
+    assert any(isinstance(part, LowRank) for part in model.modules()) == (stage != "adapter")
+
+
+def test_an_image_scores_the_same_alone_and_in_a_batch(backbone: Backbone) -> None:
+    model = ArrCoc(backbone, least=4, most=12).eval()
+    images, tokens, targets = drawn(4)
+    with torch.no_grad():
+        together = model(images, tokens, targets)
+        alone = [model(images[n : n + 1], tokens[n : n + 1], targets[n : n + 1]) for n in range(4)]
+    counts = [(targets[n] != NOT_SCORED).sum() for n in range(4)]
+    mean = sum(a * c for a, c in zip(alone, counts, strict=True)) / sum(counts)
+    assert float(together) == pytest.approx(float(mean), abs=1e-5)
+
+
+@given(st.text(max_size=60), st.text(max_size=20), st.integers(2, 50))
+def test_only_the_answer_is_scored(question: str, answer: str, length: int) -> None:
+    tokens, targets = to_tokens(encode, question, answer, length)
+    assert len(tokens) == len(targets) == length
+    said = encode(answer)[: length - 1]
+    assert targets[targets != NOT_SCORED].tolist() == said
+    assert torch.equal(tokens[targets != NOT_SCORED], targets[targets != NOT_SCORED])
+
+
+def test_questions_come_from_a_file_and_a_bad_line_is_named(tmp_path: Path) -> None:
+    Image.new("RGB", (40, 30), (255, 0, 0)).save(tmp_path / "red.png")
+    lines = [{"image": "red.png", "question": "Which colour?", "answer": "red"}]
+    path = tmp_path / "questions.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n\n")
+    image, tokens, targets = QuestionFile(path, encode, side=64, length=24)[0]
+    assert image.shape == (3, 64, 64) and image[:, 5, 5].tolist() == [1, 0, 0]
+    assert targets[targets >= 0].tolist() == encode("red") and int(tokens[0]) == ord("W")
+    path.write_text(json.dumps(lines[0]) + "\n{}\n")
+    with pytest.raises(DataError, match=r"questions\.jsonl:2"):
+        QuestionFile(path, encode, side=64, length=24)
+    path.write_text(json.dumps({**lines[0], "image": "none.png"}))
+    with pytest.raises(DataError, match=r"none\.png"):
+        QuestionFile(path, encode, side=64, length=24)[0]
+
+
+def test_a_model_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no Qwen3-VL"):
+        build(str(tmp_path / "nothing"), torch.float32)

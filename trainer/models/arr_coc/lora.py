@@ -1,0 +1,43 @@
+"""Low-rank updates beside frozen linear layers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+RANK = 32
+LAYERS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+class LowRank(nn.Module):
+    """A frozen linear layer plus `scale · x A Bᵀ`; B is zero at first, so that nothing changes."""
+
+    def __init__(self, base: nn.Linear, rank: int, scale: float) -> None:
+        super().__init__()
+        self.base, self.scale = base, scale
+        # In full precision: its steps are far below what bf16 tells apart.
+        self.down = nn.Parameter(torch.empty(rank, base.in_features, dtype=torch.float32))
+        self.up = nn.Parameter(torch.zeros(base.out_features, rank, dtype=torch.float32))
+        nn.init.kaiming_uniform_(self.down, a=math.sqrt(5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        low = F.linear(F.linear(x.to(self.down.dtype), self.down), self.up)
+        base: torch.Tensor = self.base(x)
+        return base + (self.scale * low).to(x.dtype)
+
+
+def add_low_rank(
+    module: nn.Module, *, rank: int = RANK, scale: float = 2.0, layers: Iterable[str] = LAYERS
+) -> int:
+    """Put a low-rank update beside every linear layer of these names; returns how many."""
+    names, count = set(layers), 0
+    for parent in list(module.modules()):
+        for name, child in list(parent.named_children()):
+            if name in names and isinstance(child, nn.Linear):
+                setattr(parent, name, LowRank(child, rank, scale))
+                count += 1
+    return count

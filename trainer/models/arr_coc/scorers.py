@@ -1,0 +1,98 @@
+"""Three ways of knowing where it matters, how they are weighed, and how they are told to the language model.
+
+Each scorer has parameters of its own, so that the loss can teach it: without any the two that only look at
+the image could never learn what the question wants.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from trainer.models.arr_coc.texture import CHANNELS, EDGES, min_max
+
+_HIDDEN = 64
+_BALANCE = 128
+
+
+class Propositional(nn.Module):
+    """Knowing that: how much there is to tell, the entropy of the channels at each place.
+
+    Texture [B, 13, 32, 32] to a map [B, 32, 32] in 0..1. What each channel counts is learned, from 1.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(len(CHANNELS)))
+
+    def forward(self, texture: torch.Tensor) -> torch.Tensor:
+        logs = F.log_softmax(texture * self.weight[:, None, None], 1)
+        return min_max(-(logs.exp() * logs).sum(1) / math.log(len(CHANNELS)))
+
+
+class Perspectival(nn.Module):
+    """Salience: what stands out, from the edges. The mixture of edge channels is learned; at first it is the
+    edge's magnitude alone. Texture [B, 13, 32, 32] to a map [B, 32, 32] in 0..1.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        start = [1.0 if CHANNELS[channel] == "edge" else 0.0 for channel in EDGES]
+        self.weight = nn.Parameter(torch.tensor(start))
+
+    def forward(self, texture: torch.Tensor) -> torch.Tensor:
+        return min_max(torch.einsum("bchw,c->bhw", texture[:, list(EDGES)], self.weight))
+
+
+class Participatory(nn.Module):
+    """What the question has to do with each place: texture and query [B, D] to a map [B, 32, 32] in 0..1."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.into = nn.Conv2d(len(CHANNELS), _HIDDEN, 1)
+        self.out = nn.Conv2d(_HIDDEN, width, 1)
+
+    def forward(self, texture: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
+        seen = F.normalize(self.out(F.relu(self.into(texture))), dim=1)
+        cosine = torch.einsum("bdhw,bd->bhw", seen, F.normalize(query, dim=1))
+        return (cosine + 1) / 2
+
+
+class Balance(nn.Module):
+    """How much each of the three counts, for this image and this question.
+
+    Maps [B, 3, 32, 32] and query [B, D] to the relevance [B, 32, 32] in 0..1.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weigh = nn.Sequential(
+            nn.Linear(9 + width, _BALANCE), nn.ReLU(), nn.Linear(_BALANCE, _BALANCE), nn.ReLU(),
+            nn.Linear(_BALANCE, 3),
+        )  # fmt: skip
+
+    def forward(self, maps: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
+        flat = maps.flatten(2)
+        told = torch.cat((flat.mean(2), flat.amax(2), flat.std(2)), 1)
+        weights = self.weigh(torch.cat((told, query), 1)).softmax(1)
+        return min_max((maps * weights[:, :, None, None]).sum(1))
+
+
+class Quality(nn.Module):
+    """Knowing how: the three scores of a chosen token to the factor it is taken with, 1 at first.
+
+    Scores [B, K, 3] to factors [B, K, 1] between 0 and 2.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = nn.Linear(_HIDDEN, 1)
+        nn.init.normal_(self.last.weight, std=1e-3)
+        nn.init.zeros_(self.last.bias)
+        self.first = nn.Linear(3, _HIDDEN)
+
+    def forward(self, scores: torch.Tensor) -> torch.Tensor:
+        return 1 + torch.tanh(self.last(F.gelu(self.first(scores))))
