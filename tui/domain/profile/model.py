@@ -90,7 +90,7 @@ class Profile:
         """
         values = self.values(given or {})
         document = self.document
-        checker = Checker(Document(document.file, None, document.lines))
+        checker = Checker(Document(document.file, None, document.places))
         path = ("jobSpec",) if self.wrapped else ()
         spec = checker.message(fill(self.job_spec, values), JOB_SPEC.fields, path)
         header = fill(

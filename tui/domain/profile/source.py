@@ -1,19 +1,22 @@
-"""YAML (or JSON) text to plain values that know their lines."""
+"""YAML (or JSON) text to plain values that know their places."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import yaml
-
 from tui.domain.edit import Edit
+from tui.domain.profile.tree import DEEPEST, Node, NotYaml, parse
 from tui.domain.rules.base import Severity
 
 Path = tuple[str | int, ...]
+Place = tuple[int, int]
+"""Line and column, both from 1."""
 
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+MOST_VALUES = 100_000
+"""Values that a file may have once its aliases stand for what they name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,8 @@ class Problem:
     edits: tuple[Edit, ...] = ()
 
     def __str__(self) -> str:
-        where = f"{self.file}:{self.line}" if self.line else self.file
+        where = f"{self.file}:{self.line}:{self.column}" if self.column else self.file
+        where = f"{self.file}:{self.line}" if self.line and not self.column else where
         what = f"{self.field}: {self.message}" if self.field else self.message
         return f"{where}: {what}" + (f" {self.fix}" if self.fix else "")
 
@@ -52,21 +56,22 @@ class ProfileInvalid(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed file: its value, and the line of each path in it."""
+    """A parsed file: its value, and the place of each path in it."""
 
     file: str
     value: Any
-    lines: Mapping[Path, int] = field(default_factory=dict)
+    places: Mapping[Path, Place] = field(default_factory=dict)
 
-    def line(self, path: Path) -> int:
-        """Line of `path`, or of the nearest thing around it."""
+    def place(self, path: Path) -> Place:
+        """Line and column of `path`, or of the nearest thing around it; zeros where nothing is known."""
         for end in range(len(path), -1, -1):
-            if path[:end] in self.lines:
-                return self.lines[path[:end]]
-        return 0
+            if path[:end] in self.places:
+                return self.places[path[:end]]
+        return 0, 0
 
-    def problem(self, path: Path, message: str, fix: str = "") -> Problem:
-        return Problem(self.file, self.line(path), dotted(path), message, fix, path=path)
+    def problem(self, path: Path, message: str, fix: str = "", rule: str = "profile.shape") -> Problem:
+        line, column = self.place(path)
+        return Problem(self.file, line, dotted(path), message, fix, rule, path=path, column=column)
 
 
 def dotted(path: Path) -> str:
@@ -77,72 +82,163 @@ def dotted(path: Path) -> str:
     return text
 
 
+def decode(data: bytes, file: str) -> str:
+    """The text of a file's bytes, in UTF-8 or in UTF-16 with its mark.
+
+    Raises:
+        ProfileInvalid: with the line and column of the first byte that is no text.
+    """
+    encoding = "utf-16" if data[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8"
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode(encoding, "replace")
+        line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+        message = f"byte {error.start} is not text in {encoding.upper()}."
+        raise ProfileInvalid([_syntax(file, line, column, message)]) from error
+
+
 def read(text: str, file: str) -> Document:
     """Parse one document.
 
     Raises:
         ProfileInvalid: for text that is not YAML, more than one document, or a key given twice.
     """
+    # A tab is space in JSON and an error in YAML; nothing else sets them apart.
+    text = text.removeprefix("\ufeff")
+    if "\t" in text and is_json(text):
+        text = text.replace("\t", " ")
     try:
-        node = yaml.compose(text, Loader=_Loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 0
-        why = error.problem or error.context or "it can't be read"
-        raise ProfileInvalid([Problem(file, line, "", f"not valid YAML: {why}.")]) from error
-    except (yaml.YAMLError, ValueError) as error:
-        raise ProfileInvalid([Problem(file, 0, "", f"not valid YAML: {error}.")]) from error
-    if node is None:
-        raise ProfileInvalid([Problem(file, 0, "", "the file is empty.")])
+        root = parse(text)
+    except NotYaml as error:
+        if is_json(text):
+            return Document(file, _from_json(text, file))
+        raise ProfileInvalid([_syntax(file, error.line, error.column, error.message)]) from error
+    if root is None:
+        raise ProfileInvalid([_syntax(file, 0, 0, "the file is empty.")])
     reader = _Reader(file)
-    value = reader.build(node, ())
+    value = reader.build(root, ())
     if reader.problems:
         raise ProfileInvalid(reader.problems)
-    return Document(file, value, reader.lines)
+    return Document(file, value, reader.places)
+
+
+def is_json(text: str) -> bool:
+    """The text is one JSON object."""
+    if not text.lstrip("\ufeff \t\r\n").startswith("{"):
+        return False
+    try:
+        json.loads(text.removeprefix("\ufeff"))
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _from_json(text: str, file: str) -> Any:
+    """JSON that is no YAML (an emoji as two `\\u` escapes), without places."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ProfileInvalid([_syntax(file, 0, 0, "a key stands twice in the same object; keep one.")])
+        return found
+
+    return json.loads(text, object_pairs_hook=once)
+
+
+def _syntax(file: str, line: int, column: int, message: str) -> Problem:
+    return Problem(file, line, "", message, id="profile.syntax", column=column)
+
+
+def plain(node: Node) -> Any:
+    """The value of a part of a tree that was read before."""
+    return _Reader("").build(node, ())
+
+
+class _TooMuch(Exception):
+    """The values are more than any job has."""
 
 
 class _Reader:
     def __init__(self, file: str) -> None:
         self._file = file
-        self._scalars = yaml.constructor.SafeConstructor()
-        self.lines: dict[Path, int] = {}
+        self.places: dict[Path, Place] = {}
         self.problems: list[Problem] = []
         self._open: set[int] = set()
+        self._left = MOST_VALUES
 
-    def build(self, node: yaml.Node, path: Path) -> Any:
-        self.lines.setdefault(path, node.start_mark.line + 1)
-        if id(node) in self._open:
-            self._refuse(node, path, "an alias must not contain itself.")
-            return None
-        self._open.add(id(node))
+    def build(self, node: Node, path: Path) -> Any:
+        """The value of a tree, with its problems and places kept."""
         try:
-            if isinstance(node, yaml.MappingNode):
-                return self._mapping(node, path)
-            if isinstance(node, yaml.SequenceNode):
-                return [self.build(child, (*path, i)) for i, child in enumerate(node.value)]
-            return self._scalar(node, path)
-        finally:
-            self._open.discard(id(node))
+            return self._build(node, path)
+        except _TooMuch:
+            self._refuse(node, (), f"its aliases make more than {MOST_VALUES:,} values.", "profile.syntax")
+            return None
 
-    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+    def _build(self, node: Node, path: Path) -> Any:
+        self.places.setdefault(path, (node.line, node.column))
+        real = node.real
+        self._left -= 1
+        if self._left < 0 or len(path) > DEEPEST:
+            raise _TooMuch
+        if id(real) in self._open:
+            self._refuse(node, path, "an alias must not contain itself.", "profile.syntax")
+            return None
+        self._open.add(id(real))
+        try:
+            if real.kind == "map":
+                return self._map(real, path)
+            if real.kind == "list":
+                return [self._build(child, (*path, i)) for i, child in enumerate(real.items)]
+            return self._scalar(real, path)
+        finally:
+            self._open.discard(id(real))
+
+    def _map(self, node: Node, path: Path) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            key = str(key_node.value)
-            if key in found:
-                self._refuse(key_node, (*path, key), "this key stands here twice; keep one.")
+        merged: list[Node] = []
+        for key_node, value_node in zip(node.keys, node.items, strict=True):
+            if is_merge(key_node):
+                merged.append(value_node)
                 continue
-            self.lines[(*path, key)] = key_node.start_mark.line + 1
-            found[key] = self.build(value_node, (*path, key))
+            if key_node.real.kind != "scalar":
+                self._refuse(key_node, path, "a key is a word, not a list or fields.", "profile.syntax")
+                continue
+            key = key_node.real.text
+            if key in found:
+                self._refuse(
+                    key_node, (*path, key), "this key stands here twice; keep one.", "profile.syntax"
+                )
+                continue
+            self.places[*path, key] = (key_node.line, key_node.column)
+            found[key] = self._build(value_node, (*path, key))
+        for value_node in merged:
+            self._merge(found, value_node, path)
         return found
 
-    def _scalar(self, node: yaml.Node, path: Path) -> Any:
-        try:
-            value = self._scalars.construct_object(node, deep=True)
-        except (yaml.YAMLError, ValueError) as error:
-            self._refuse(node, path, f"this value can't be read: {getattr(error, 'problem', error)}.")
-            return None
-        # A date is not a type of any field here; the text as written is.
-        return value if value is None or isinstance(value, bool | int | float | str) else str(node.value)
+    def _merge(self, found: dict[str, Any], node: Node, path: Path) -> None:
+        """What `<<` brings in: its keys where there are none yet, the first of several sources first."""
+        for source in node.real.items if node.real.kind == "list" else [node]:
+            inner = self._build(source, (*path, "<<"))
+            if isinstance(inner, dict):
+                for key, value in inner.items():
+                    found.setdefault(key, value)
+            else:
+                self._refuse(source, path, "<< takes fields, or a list of them.", "profile.syntax")
 
-    def _refuse(self, node: yaml.Node, path: Path, message: str) -> None:
-        self.problems.append(Problem(self._file, node.start_mark.line + 1, dotted(path), message))
+    def _scalar(self, node: Node, path: Path) -> Any:
+        try:
+            return node.scalar()
+        except NotYaml as error:
+            self._refuse(node, path, error.message, "profile.syntax")
+            return None
+
+    def _refuse(self, node: Node, path: Path, message: str, rule: str) -> None:
+        self.problems.append(
+            Problem(self._file, node.line, dotted(path), message, id=rule, path=path, column=node.column)
+        )
+
+
+def is_merge(key: Node) -> bool:
+    """The key is YAML's merge key, `<<` without quotes."""
+    return key.kind == "scalar" and key.text == "<<" and not key.style

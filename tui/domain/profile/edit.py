@@ -1,0 +1,268 @@
+"""Changes of a profile's file that leave the rest of the file as it is, and files made of plain values."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tui.domain.edit import REMOVED, Edit, edited
+from tui.domain.profile import write
+from tui.domain.profile.check import REFERENCE, camel
+from tui.domain.profile.fields import HEADER, JOB_SPEC
+from tui.domain.profile.parameters import fill, read_parameters, references
+from tui.domain.profile.source import Document, Path, ProfileInvalid, is_json, read
+from tui.domain.profile.splice import CannotSplice, splice
+from tui.domain.profile.tree import NotYaml
+
+
+def apply(text: str, file: str, edits: Sequence[Edit]) -> str:
+    """The text of a profile with `edits` made one after another.
+
+    Paths are those of the file, in camelCase; a key that the file spells in snake_case is found. Comments,
+    order, quotes, anchors and the layout of what is not changed stay as they are; a JSON file stays JSON.
+
+    - A value that is one whole `${name}` reference stays one: `parameters.name.default` is changed instead,
+      where the parameter is used nowhere else and takes the value. Otherwise the value replaces it.
+    - A value that an anchor or `<<` shares with other places changes in the edited place only: it gets a
+      copy of its own first, the others keep what they had.
+    - In a file whose top level is the job's spec an edit of `displayName`, `labels`, … puts the spec under
+      `jobSpec` first; the paths of later edits may then begin with `jobSpec` or not.
+
+    The result's values are `edited(values, edits)` once the parameters' defaults are filled in.
+
+    Raises:
+        ProfileInvalid: for a text that can't be read, or a path that leads nowhere, with its place.
+    """
+    mark, text = ("\ufeff", text[1:]) if text.startswith("\ufeff") else ("", text)
+    for edit in edits:
+        text = _apply(text, file, edit)
+    return mark + text
+
+
+def render_new(value: Mapping[str, Any]) -> str:
+    """A profile file of plain values, its fields in the order of the reference.
+
+    Texts that look like a reference are written as they are: `${name}` means the parameter.
+    """
+    return "\n".join(write.block(write.in_order(value))) + "\n"
+
+
+def _apply(text: str, file: str, edit: Edit) -> str:
+    document = read(text, file)
+    if not isinstance(document.value, dict):
+        raise ProfileInvalid([document.problem((), "expected fields at the top level.")])
+    path = edit.path
+    if path and _needs_header(document.value, path[0]):
+        text = _under_job_spec(text, document.value)
+        document = read(text, file)
+    if path and str(path[0]) in JOB_SPEC.fields and _top(document.value, "jobSpec") in document.value:
+        path = ("jobSpec", *path)
+    try:
+        steps = list(_steps(document.value, Edit(path, edit.value, edit.insert)))
+    except LookupError as error:
+        raise ProfileInvalid(
+            [document.problem(path, f"there is nothing to change here: {error}.")]
+        ) from error
+    value = document.value
+    for step in steps:
+        value = edited(value, [step])
+        text = _as_json(text, value) if is_json(text) else _as_yaml(text, step, value)
+    return text
+
+
+def _as_yaml(text: str, step: Edit, value: Any) -> str:
+    """The change in place, or in a larger part written anew where the layout does not allow it."""
+    for end in range(len(step.path), -1, -1):
+        path = step.path[:end]
+        part = step if end == len(step.path) else Edit(path, _at(value, path))
+        try:
+            changed = splice(text, part)
+            if same(read(changed, "").value, value):
+                return changed
+        except (CannotSplice, NotYaml, ProfileInvalid):
+            pass
+    return render_new(value)
+
+
+def _as_json(text: str, value: Any) -> str:
+    """JSON in the layout of `text`: its indent, or on one line."""
+    found = re.search(r"\{\s*?\n([ \t]+)", text)
+    indent = found[1] if found else None
+    ending = "\n" if text.endswith("\n") else ""
+    return json.dumps(value, indent=indent, ensure_ascii=False) + ending
+
+
+def _at(value: Any, path: Path) -> Any:
+    for part in path:
+        value = value[part]
+    return value
+
+
+# From an edit to the steps that change something
+
+
+def _steps(value: dict[str, Any], edit: Edit) -> Iterator[Edit]:
+    """An edit as changes of single values whose parents are there, in the file's own spelling."""
+    here: Any = value
+    found: Path = ()
+    for depth, given in enumerate(edit.path):
+        last = depth == len(edit.path) - 1
+        part = _spelled(here, given, found)
+        there = _has(here, part)
+        found = (*found, part)
+        if last and edit.insert and isinstance(here, list) and edit.value is not REMOVED:
+            yield Edit(found, edit.value, insert=True)
+            return
+        if not there or (here[part] is None and not last):
+            if edit.value is not REMOVED:
+                yield Edit(found, _nested(edit.path[depth + 1 :], edit.value))
+            return
+        here = here[part]
+    if edit.value is REMOVED:
+        yield Edit(found, {} if not found else REMOVED)
+    else:
+        yield from _differences(here, edit.value, found, _Filling(value))
+
+
+def _has(here: Any, part: str | int) -> bool:
+    """Something stands there; raises LookupError where nothing can."""
+    if isinstance(here, dict) and isinstance(part, str):
+        return part in here
+    if isinstance(here, list) and isinstance(part, int) and 0 <= part <= len(here):
+        return part < len(here)
+    raise LookupError(f"{part!r} is no place in {'a list' if isinstance(here, list) else 'this value'}")
+
+
+def _nested(path: Path, value: Any) -> Any:
+    """`value` inside the mappings and lists that `path` names."""
+    if not path:
+        return value
+    if isinstance(path[0], int):
+        if path[0]:
+            raise LookupError(f"an element {path[0]} of an empty list")
+        return [_nested(path[1:], value)]
+    return {path[0]: _nested(path[1:], value)}
+
+
+def _spelled(here: Any, part: str | int, above: Path) -> str | int:
+    """The key as the file spells it; keys of labels and parameters have one spelling."""
+    if not isinstance(here, dict) or not isinstance(part, str) or part in here:
+        return part
+    if above and (above[-1] == "labels" or above[0] == "parameters"):
+        return part
+    return _top(here, part)
+
+
+def _top(here: Mapping[str, Any], name: str) -> str:
+    return next((key for key in here if camel(key) == camel(name)), name)
+
+
+class _Filling:
+    """The references of a file and the defaults that stand for them."""
+
+    def __init__(self, value: Mapping[str, Any]) -> None:
+        settings = value.get("parameters")
+        self.on = isinstance(settings, dict)
+        self.settings: dict[str, Any] = settings if isinstance(settings, dict) else {}
+        self.uses: dict[str, int] = {}
+        self.values: dict[str, Any] = {}
+        if self.on:
+            rest = {k: v for k, v in value.items() if k != "parameters"}
+            for name, _ in references(rest):
+                self.uses[name] = self.uses.get(name, 0) + 1
+                self.values.setdefault(name, f"${{{name}}}")
+            known, _ = read_parameters(self.settings, Document("", None), ())
+            self.values |= {p.name: p.default for p in known if p.default is not None}
+
+    def filled(self, value: Any) -> Any:
+        return fill(value, self.values) if self.on else value
+
+    def through_parameter(self, old: Any, new: Any) -> Edit | None:
+        """The change of a parameter's default that gives the place its new value."""
+        match = REFERENCE.fullmatch(old) if self.on and isinstance(old, str) else None
+        if match is None or isinstance(new, dict | list) or new is None:
+            return None
+        name = match[1]
+        if name not in self.settings or self.uses.get(name) != 1:
+            return None
+        setting = self.settings[name]
+        path: Path = ("parameters", name, "default") if isinstance(setting, dict) else ("parameters", name)
+        changed = {**setting, "default": new} if isinstance(setting, dict) else new
+        known, problems = read_parameters({name: changed}, Document("", None), ())
+        fits = not problems and same(known[0].default, new)
+        return Edit(path, new) if fits else None
+
+
+def _differences(old: Any, new: Any, path: Path, filling: _Filling) -> Iterator[Edit]:
+    """The smallest changes that make `old`, filled in, to `new`."""
+    if same(old, new) or same(filling.filled(old), new):
+        return
+    if isinstance(old, dict) and isinstance(new, dict) and old and new:
+        names = {_spelled(old, key, path): value for key, value in new.items()}
+        for key in old:
+            if key not in names:
+                yield Edit((*path, key), REMOVED)
+        for key, value in names.items():
+            if key in old:
+                yield from _differences(old[key], value, (*path, key), filling)
+            else:
+                yield Edit((*path, key), value)
+    elif isinstance(old, list) and isinstance(new, list) and old and new:
+        yield from _list_differences(old, new, path, filling)
+    else:
+        yield filling.through_parameter(old, new) or Edit(path, new)
+
+
+def _list_differences(old: list[Any], new: list[Any], path: Path, filling: _Filling) -> Iterator[Edit]:
+    def alike(a: Any, b: Any) -> bool:
+        return same(a, b) or same(filling.filled(a), b)
+
+    short = min(len(old), len(new))
+    head = next((i for i in range(short) if not alike(old[i], new[i])), short)
+    tail = next((i for i in range(short - head) if not alike(old[-1 - i], new[-1 - i])), short - head)
+    both = short - head - tail
+    for i in range(head, head + both):
+        yield from _differences(old[i], new[i], (*path, i), filling)
+    for i in range(len(old) - tail - 1, head + both - 1, -1):
+        yield Edit((*path, i), REMOVED)
+    for i in range(head + both, len(new) - tail):
+        yield Edit((*path, i), new[i], insert=True)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal values of equal types: true is not 1, and 1 is not 1.0."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    return type(a) is type(b) and bool(a == b)
+
+
+# A header for a file that has none
+
+
+def _needs_header(value: Mapping[str, Any], first: str | int) -> bool:
+    if not isinstance(first, str) or camel(first) in JOB_SPEC.fields or camel(first) not in HEADER:
+        return False
+    names = {camel(k) for k in value}
+    return "jobSpec" not in names and "workerPoolSpecs" in names
+
+
+def _under_job_spec(text: str, value: Any) -> str:
+    """The same spec under `jobSpec`, with the comments at the head of the file where they are."""
+    wanted = {"jobSpec": value}
+    if is_json(text):
+        return _as_json(text, wanted)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    lines = text.splitlines(keepends=True)
+    start = next((i for i, x in enumerate(lines) if x.strip() and not x.startswith(("#", "---", "%"))), 0)
+    body = ["  " + line if line.strip() else line for line in lines[start:]]
+    changed = "".join([*lines[:start], "jobSpec:" + newline, *body])
+    try:
+        if same(read(changed, "").value, wanted):
+            return changed
+    except ProfileInvalid:
+        pass
+    return render_new(wanted)

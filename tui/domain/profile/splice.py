@@ -1,0 +1,356 @@
+"""One mechanical change of YAML text that leaves every other character as it is.
+
+The tree of `tui.domain.profile.tree` says where each value stands; only its span is written anew, so
+comments, order, quotes and the layout of everything else stay. Where an alias or `<<` shares the value
+among several places, the place that is changed gets a copy first, and the others keep what they had.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tui.domain.edit import REMOVED, Edit
+from tui.domain.profile import write
+from tui.domain.profile.source import is_merge, plain
+from tui.domain.profile.tree import Node, parse
+
+
+class CannotSplice(Exception):
+    """The text is laid out in a way that this change can't be made in place."""
+
+
+def splice(text: str, edit: Edit) -> str:
+    """`text` with one edit made whose parents are all there.
+
+    Raises:
+        CannotSplice: when the layout does not allow it; the caller writes a larger part anew.
+    """
+    for _ in range(100):
+        own = _Text(text).owned(edit)
+        if own is None:
+            return _Text(text).change(edit)
+        text = own
+    raise CannotSplice("aliases without an end")
+
+
+class _Text:
+    """A text with its tree; each change is a new text."""
+
+    def __init__(self, text: str) -> None:
+        root = parse(text)
+        if root is None:
+            raise CannotSplice("an empty text")
+        self.text, self.root = text, root
+        self.newline = "\r\n" if "\r\n" in text else "\n"
+
+    # Sharing
+
+    def owned(self, edit: Edit) -> str | None:
+        """The text with one thing less shared on the way to `edit`, None when nothing is."""
+        node, flow, column = self.root, self.root.flow, 0
+        for depth, part in enumerate(edit.path):
+            shared = self._unshared(node, flow, column, {node})
+            if shared is not None:
+                return shared
+            index = _index(node, part)
+            if index is None and isinstance(part, str) and _merged(node, part) is not None:
+                last = depth == len(edit.path) - 1
+                if not last or edit.value is REMOVED:
+                    return self._unmerged(node, part if not last else None, flow)
+            if index is None or index >= len(node.items):
+                return None
+            column = self._column(node)
+            node = node.items[index]
+            flow = flow or node.flow
+        if edit.insert:
+            return None
+        if node.kind == "alias":
+            return None
+        return self._unshared(node, flow, column, set(_inside(node)))
+
+    def _unshared(self, node: Node, flow: bool, column: int, gone: set[Node]) -> str | None:
+        if node.kind == "alias":
+            return self._replaced(node, self._value(node.real, flow, column))
+        inside = set(_inside(node))
+        for alias in _inside(self.root):
+            if alias.kind == "alias" and alias.target in gone and alias not in inside:
+                return self._moved_anchor(alias, alias.real)
+        return None
+
+    def _moved_anchor(self, alias: Node, owner: Node) -> str:
+        """The first place that used the anchor becomes the one that defines it."""
+        parent, flow, column = self._around(alias)
+        flow = flow or (parent.kind == "map" and is_merge(parent.keys[parent.items.index(alias)]))
+        copy = self._value(owner, flow, column, anchor=owner.anchor or "")
+        text = self._replaced(alias, copy)
+        others = [a for a in _inside(self.root) if a.target is owner and a.start < alias.start]
+        if others:
+            return text
+        mark = f"&{owner.anchor}"
+        at = text.index(mark, owner.start)
+        end = at + len(mark)
+        while text[end : end + 1] == " ":
+            end += 1
+        if text[end : end + 1] in {"\n", "\r", ""}:
+            at = len(text[:at].rstrip(" "))
+        return text[:at] + text[end:]
+
+    def _unmerged(self, node: Node, wanted: str | None, flow: bool) -> str:
+        """`<<` gives the map a key of its own: `wanted`, or with None all of them and `<<` goes."""
+        flow = flow or node.flow
+        if wanted is not None:
+            found = _merged(node, wanted)
+            assert found is not None
+            return self._add_key(node, wanted, plain(found), flow)
+        text, own = self.text, {k.text for k in node.keys if not is_merge(k)}
+        at = next(i for i, key in enumerate(node.keys) if is_merge(key))
+        source = plain(node.items[at])
+        values = [source] if isinstance(source, dict) else list(source)
+        merged = {k: v for value in reversed(values) for k, v in value.items()}
+        lines = [write.entry(k, v) for k, v in merged.items() if k not in own]
+        start, end = node.keys[at].start, node.items[at].end
+        if flow:
+            copies = write.flow({k: v for k, v in merged.items() if k not in own})[1:-1]
+        else:
+            pad = self.newline + " " * (node.keys[at].column - 1)
+            copies = pad.join(line for found in lines for line in found)
+        if not copies:
+            return self._remove_key(node, at, flow)
+        return text[:start] + copies + text[end:]
+
+    def _around(self, wanted: Node) -> tuple[Node, bool, int]:
+        """The parent of a node, whether it stands in flow style, and the parent's column."""
+        stack = [(self.root, self.root.flow)]
+        while stack:
+            node, flow = stack.pop()
+            for child in node.items:
+                if child is wanted:
+                    return node, flow, self._column(node)
+                stack.append((child, flow or child.flow))
+        raise CannotSplice("a node without a parent")
+
+    # Changes
+
+    def change(self, edit: Edit) -> str:
+        """Make the edit; nothing on its way is shared."""
+        node, flow = self.root, self.root.flow
+        if not edit.path:
+            return self._replaced(node, "\n".join(write.block(edit.value)))
+        for part in edit.path[:-1]:
+            index = _index(node, part)
+            if index is None or index >= len(node.items):
+                raise CannotSplice("a parent is missing")
+            node = node.items[index].real
+            flow = flow or node.flow
+        last = edit.path[-1]
+        if node.kind == "map" and isinstance(last, str):
+            return self._change_map(node, last, edit, flow)
+        if node.kind == "list" and isinstance(last, int):
+            return self._change_list(node, last, edit, flow)
+        raise CannotSplice("a scalar has no parts")
+
+    def _change_map(self, node: Node, key: str, edit: Edit, flow: bool) -> str:
+        index = _index(node, key)
+        if edit.value is REMOVED:
+            if index is None:
+                return self.text
+            return self._remove_key(node, index, flow)
+        if index is None:
+            return self._add_key(node, key, edit.value, flow)
+        return self._set(node, node.items[index], edit.value, flow)
+
+    def _change_list(self, node: Node, index: int, edit: Edit, flow: bool) -> str:
+        if edit.value is REMOVED:
+            return self._remove_item(node, index, flow)
+        if index < len(node.items) and not edit.insert:
+            return self._set(node, node.items[index], edit.value, flow)
+        return self._add_item(node, index, edit.value, flow)
+
+    def _set(self, parent: Node, node: Node, value: Any, flow: bool) -> str:
+        style = node.style if node.kind == "scalar" else ""
+        if flow or (isinstance(value, str) and style in {"'", '"'}):
+            new = write.scalar(value, flow=True, style=style) if _is_scalar(value) else write.flow(value)
+        else:
+            # A list or mapping that was on one line stays on one where it fits.
+            new = self._value_text(value, parent.kind == "list", self._column(parent))
+        return self._replaced(node, new)
+
+    def _remove_key(self, node: Node, index: int, flow: bool) -> str:
+        spans = [(k.start, v.end) for k, v in zip(node.keys, node.items, strict=True)]
+        if flow:
+            return self._cut_flow(spans, index)
+        if len(spans) == 1:
+            return self._replaced(node, "{}")
+        start, end = spans[index]
+        if self._first_on_line(start):
+            return self.text[: self._line_start(start)] + self.text[self._line_end(end) :]
+        end = self._line_end(end)
+        while self.text[end : end + 1] in {" ", "\n", "\r"}:
+            end += 1
+        return self.text[:start] + self.text[end:]
+
+    def _remove_item(self, node: Node, index: int, flow: bool) -> str:
+        spans = [(i.start, i.end) for i in node.items]
+        if flow:
+            return self._cut_flow(spans, index)
+        if len(spans) == 1:
+            return self._replaced(node, "[]")
+        start = self._dash(node.items[index])
+        if not self._first_on_line(start):
+            raise CannotSplice("a list inside a list")
+        return self.text[: self._line_start(start)] + self.text[self._line_end(spans[index][1]) :]
+
+    def _cut_flow(self, spans: list[tuple[int, int]], index: int) -> str:
+        start, end = spans[index]
+        if index + 1 < len(spans):
+            end = spans[index + 1][0]
+        elif index:
+            start = spans[index - 1][1]
+        else:
+            rest = self.text[end:].lstrip()
+            end = len(self.text) - len(rest[1:]) if rest.startswith(",") else end
+        return self.text[:start] + self.text[end:]
+
+    def _add_key(self, node: Node, key: str, value: Any, flow: bool) -> str:
+        if flow or node.flow:
+            text = f"{write.scalar(key, flow=True)}: {write.flow(value)}"
+            return self._add_flow(node, len(node.items), text)
+        pad = " " * self._column(node)
+        lines = [pad + line if line else "" for line in write.entry(key, value, write.WIDE - len(pad))]
+        rank = write.RANKS.get(key, len(write.RANKS))
+        before = [i for i, k in enumerate(node.keys) if write.RANKS.get(k.text, len(write.RANKS)) <= rank]
+        if not before and self._first_on_line(node.keys[0].start):
+            return self._insert_lines(self._line_start(node.keys[0].start), lines)
+        last = node.items[before[-1] if before else -1]
+        return self._insert_lines(self._line_end(last.end), lines)
+
+    def _add_item(self, node: Node, index: int, value: Any, flow: bool) -> str:
+        if flow or node.flow:
+            return self._add_flow(node, index, write.flow(value))
+        pad = " " * self._column(node)
+        lines = [pad + line if line else "" for line in write.item(value, write.WIDE - len(pad))]
+        if index:
+            return self._insert_lines(self._line_end(node.items[index - 1].end), lines)
+        start = self._dash(node.items[0])
+        if not self._first_on_line(start):
+            raise CannotSplice("a list inside a list")
+        return self._insert_lines(self._line_start(start), lines)
+
+    def _add_flow(self, node: Node, index: int, new: str) -> str:
+        starts = [k.start for k in node.keys] or [i.start for i in node.items]
+        if not starts:
+            opening = self.text.index("{" if node.kind == "map" else "[", node.start) + 1
+            return self.text[:opening] + new + self.text[opening:]
+        own_line = len(starts) > 1 and self._first_on_line(starts[-1])
+        gap = self.newline + " " * self._indent(starts[-1]) if own_line else " "
+        if index < len(starts):
+            at = starts[index]
+            return self.text[:at] + new + "," + gap + self.text[at:]
+        at = node.items[-1].end
+        return self.text[:at] + "," + gap + new + self.text[at:]
+
+    # Text
+
+    def _value(self, node: Node, flow: bool, column: int, anchor: str = "") -> str:
+        """A copy of a node's value for another place."""
+        value, mark = plain(node), f"&{anchor} " if anchor else ""
+        if flow or node.flow or node.kind == "scalar" or write.is_leaf(value, write.WIDE):
+            return mark + (write.flow(value) if not _is_scalar(value) else write.scalar(value, flow=True))
+        pad = self.newline + " " * (column + 2)
+        return mark.rstrip() + "".join(pad + line if line else "" for line in write.block(value))
+
+    def _value_text(self, value: Any, in_list: bool, column: int) -> str:
+        """What follows `key:` or `-` in block style."""
+        pad = self.newline + " " * (column + 2)
+        if write.is_leaf(value, write.WIDE - column):
+            return write.inline(value)
+        if _is_scalar(value):
+            lines = write.lines_of(value)
+            return write.literal_mark(value) + "".join(
+                pad + line if line else pad.rstrip(" ") for line in lines
+            )
+        lines = write.block(value, write.WIDE - column)
+        body = pad.join(lines)
+        return body if in_list else pad + body
+
+    def _replaced(self, node: Node, new: str) -> str:
+        """The text with `node` written as `new`, near the key or dash that it belongs to."""
+        before, after = self.text[: node.start], self.text[node.end :]
+        if node is self.root:
+            return before + new + after
+        head = before.rstrip(" \r\n")
+        commented = "#" in head[self._line_start(len(head)) :] and "\n" in before[len(head) :]
+        if head.endswith((":", "-")) and not commented:
+            before = head + ("" if new[:1] in {"\n", "\r"} else " ")
+        return before + new + after
+
+    def _insert_lines(self, at: int, lines: list[str]) -> str:
+        before = self.text[:at]
+        if before and before[-1] not in {"\n", "\r"}:
+            before += self.newline
+        return before + "".join(line + self.newline for line in lines) + self.text[at:]
+
+    def _column(self, node: Node) -> int:
+        """Columns in front of a block's keys or dashes."""
+        if node.flow or not node.items:
+            return node.column - 1
+        start = node.keys[0].start if node.keys else self._dash(node.items[0])
+        return start - self._line_start(start)
+
+    def _dash(self, item: Node) -> int:
+        at = self.text.rfind("-", 0, item.start)
+        if at < 0:
+            raise CannotSplice("an item without a dash")
+        return at
+
+    def _line_start(self, at: int) -> int:
+        return max(self.text.rfind("\n", 0, at), self.text.rfind("\r", 0, at)) + 1
+
+    def _line_end(self, at: int) -> int:
+        """Where the next line begins."""
+        ends = [e for e in (self.text.find("\n", at), self.text.find("\r", at)) if e >= 0]
+        if not ends:
+            return len(self.text)
+        end = min(ends)
+        return end + (2 if self.text[end : end + 2] == "\r\n" else 1)
+
+    def _indent(self, at: int) -> int:
+        return at - self._line_start(at)
+
+    def _first_on_line(self, at: int) -> bool:
+        return not self.text[self._line_start(at) : at].strip(" ")
+
+
+def _is_scalar(value: Any) -> bool:
+    return not isinstance(value, dict | list)
+
+
+def _index(node: Node, part: str | int) -> int | None:
+    """Which of a node's items a part of a path means."""
+    if node.kind == "map":
+        return next((i for i, k in enumerate(node.keys) if k.real.text == part and not is_merge(k)), None)
+    return part if node.kind == "list" and isinstance(part, int) else None
+
+
+def _merged(node: Node, key: str) -> Node | None:
+    """The value that `<<` brings in for a key."""
+    for name, value in zip(node.keys, node.items, strict=True):
+        if is_merge(name):
+            for source in value.real.items if value.real.kind == "list" else [value]:
+                index = _index(source.real, key)
+                if index is not None:
+                    return source.real.items[index].real
+                deeper = _merged(source.real, key)
+                if deeper is not None:
+                    return deeper
+    return None
+
+
+def _inside(node: Node) -> list[Node]:
+    """A node and everything in it, in the order of the text; an alias is not followed."""
+    found, stack = [], [node]
+    while stack:
+        here = stack.pop()
+        found.append(here)
+        stack += [*here.keys, *here.items]
+    return sorted(found, key=lambda n: n.start)

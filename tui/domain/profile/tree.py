@@ -1,0 +1,171 @@
+"""YAML text as a tree of nodes that know the exact span they stand in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+DEEPEST = 64
+"""Levels of nesting that a file may have; no job needs more than ten."""
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_resolver = yaml.resolver.Resolver()
+
+
+class NotYaml(Exception):
+    """Text that is not one YAML document; line and column count from 1, 0 where there is none."""
+
+    def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
+        super().__init__(message)
+        self.message, self.line, self.column = message, line, column
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A scalar, list, map or alias at `start` to `end` of the text (characters, anchor and tag included).
+
+    A block's `end` is that of its last value, without the comments and empty lines after it. `line` and
+    `column` count from 1. `keys` and `items` of a map stand side by side; an alias has a `target`.
+    """
+
+    kind: str
+    start: int
+    end: int
+    line: int
+    column: int
+    flow: bool = False
+    style: str = ""
+    anchor: str | None = None
+    tag: str | None = None
+    text: str = ""
+    implicit: tuple[bool, bool] = (True, False)
+    keys: list[Node] = field(default_factory=list)
+    items: list[Node] = field(default_factory=list)
+    target: Node | None = None
+
+    @property
+    def real(self) -> Node:
+        """What an alias stands for; any other node is itself."""
+        return self.target if self.target is not None else self
+
+    def scalar(self) -> Any:
+        """The value of a scalar by YAML's own types; a date stays text.
+
+        Raises:
+            NotYaml: for a value that its tag or its size does not allow.
+        """
+        tag = self.tag or _resolver.resolve(yaml.ScalarNode, self.text, self.implicit)
+        # One constructor a value: it remembers every node it ever saw.
+        made = yaml.constructor.SafeConstructor()
+        try:
+            value = made.construct_object(yaml.ScalarNode(tag, self.text), deep=True)
+        except (yaml.YAMLError, ValueError, OverflowError, LookupError, TypeError, AttributeError) as error:
+            why = getattr(error, "problem", None) or error
+            raise NotYaml(f"this value can't be read: {why}.", self.line, self.column) from error
+        return value if value is None or isinstance(value, bool | int | float | str) else self.text
+
+
+def parse(text: str) -> Node | None:
+    """The tree of the only document in `text` (without a byte order mark), None when there is none.
+
+    Raises:
+        NotYaml: with line and column.
+    """
+    try:
+        return _Builder(text).document()
+    except yaml.reader.ReaderError as error:
+        line, column = _place(text, error)
+        raise NotYaml(f"not valid YAML: {error.reason}.", line, column) from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        why = error.problem or error.context or "it can't be read"
+        raise NotYaml(
+            f"not valid YAML: {why}.", mark.line + 1 if mark else 0, mark.column + 1 if mark else 0
+        ) from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise NotYaml(f"not valid YAML: {error}.") from error
+
+
+def _place(text: str, error: yaml.reader.ReaderError) -> tuple[int, int]:
+    """Line and column of a character that no YAML may hold; the C reader counts in bytes of UTF-8."""
+    bad = str(error.character) if isinstance(error.character, str) else ""
+    if not bad and isinstance(error.character, int):
+        bad = chr(error.character) if 0 <= error.character < 0x110000 else ""
+    at = text.find(bad) if bad else -1
+    if at < 0:
+        at = len(text.encode(errors="replace")[: error.position or 0].decode(errors="ignore"))
+    return text.count("\n", 0, at) + 1, at - (text.rfind("\n", 0, at) + 1) + 1
+
+
+class _Builder:
+    """Makes nodes of events, on a stack of its own: depth of nesting costs no recursion."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._events = yaml.parse(text, Loader=_Loader)
+        self._anchors: dict[str, Node] = {}
+        self._open: list[tuple[Node, list[Node]]] = []
+
+    def document(self) -> Node | None:
+        root: Node | None = None
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent) and root is not None:
+                line = event.start_mark.line + 1 if event.start_mark else 0
+                raise NotYaml("a second document begins here; a profile is one.", line, 1)
+            done = self._event(event)
+            if done is not None:
+                root = done
+        return root
+
+    def _event(self, event: Any) -> Node | None:
+        """Take one event; the root when it is whole."""
+        if isinstance(event, yaml.AliasEvent):
+            node = _node("alias", event)
+            node.target = self._anchors.get(event.anchor or "")
+            if node.target is None:
+                raise NotYaml(f"*{event.anchor} is not the name of an anchor.", node.line, node.column)
+            return self._put(node)
+        if isinstance(event, yaml.ScalarEvent):
+            node = _node("scalar", event)
+            node.text, node.style = event.value, event.style or ""
+            node.implicit, node.tag = event.implicit, event.tag
+            if node.style in {"|", ">"}:
+                node.end = node.start + len(self._text[node.start : node.end].rstrip("\r\n "))
+            self._name(node)
+            return self._put(node)
+        if isinstance(event, yaml.CollectionStartEvent):
+            node = _node("map" if isinstance(event, yaml.MappingStartEvent) else "list", event)
+            node.flow = bool(event.flow_style)
+            self._name(node)
+            self._open.append((node, []))
+            if len(self._open) > DEEPEST:
+                raise NotYaml(f"it is nested more than {DEEPEST} levels deep.", node.line, node.column)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            return self._close(event)
+        return None
+
+    def _close(self, event: Any) -> Node | None:
+        node, children = self._open.pop()
+        if node.kind == "map":
+            node.keys, node.items = children[::2], children[1::2]
+        else:
+            node.items = children
+        node.end = event.end_mark.index if node.flow else children[-1].end if children else node.end
+        return self._put(node)
+
+    def _name(self, node: Node) -> None:
+        if node.anchor:
+            self._anchors[node.anchor] = node
+
+    def _put(self, node: Node) -> Node | None:
+        if not self._open:
+            return node
+        self._open[-1][1].append(node)
+        return None
+
+
+def _node(kind: str, event: Any) -> Node:
+    start, end = event.start_mark, event.end_mark
+    return Node(kind, start.index, end.index, start.line + 1, start.column + 1, anchor=event.anchor)

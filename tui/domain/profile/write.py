@@ -1,0 +1,155 @@
+"""Plain values as YAML text, in the manner of the ready-made profiles."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from tui.domain.profile.fields import HEADER, Kind
+
+WIDE = 100
+"""Columns up to which a short list or mapping stays on one line."""
+
+# Words and numbers that other readers of YAML (1.2, gcloud's) take for something else than text.
+_DOUBTFUL = re.compile(
+    r"(?i:true|false|yes|no|on|off|y|n|null|~)|[-+]?(\d[\d_.,:eExXoO+a-fA-F-]*|\.\d.*|\.inf|\.nan)"
+)
+
+
+# Characters that mean nothing to YAML inside a word, and those that mean nothing in block style.
+_PLAIN = re.compile(
+    r"[\w./$+=(^<;][\w./$+=()^<>;@%:~*&!?|\\ '\"#-]*|-{1,2}\w[\w./$+=()^<>;@%:~*&!?|\\ '\"#-]*"
+)
+_PLAIN_BLOCK = re.compile(r"[\w./$+=(^<;][^\x00-\x1f]*|-{1,2}\w[^\x00-\x1f]*")
+_resolver = yaml.resolver.Resolver()
+
+
+def scalar(value: Any, *, flow: bool, style: str = "") -> str:
+    """One scalar on one line; a text keeps the quotes of `style` where it can have them."""
+    if not isinstance(value, str):
+        return yaml.dump(value, Dumper=yaml.SafeDumper).removesuffix("...\n").strip()
+    if style == "'" and value.isprintable():
+        return "'" + value.replace("'", "''") + "'"
+    return value if style != '"' and _is_plain(value, flow) else quoted(value)
+
+
+def _is_plain(value: str, flow: bool) -> bool:
+    """The text needs no quotes and no reader of YAML takes it for something else."""
+    if not value.isprintable() or (_PLAIN if flow else _PLAIN_BLOCK).fullmatch(value) is None:
+        return False
+    if ": " in value or " #" in value or value.endswith((":", " ")) or _DOUBTFUL.fullmatch(value):
+        return False
+    resolved: str = _resolver.resolve(yaml.ScalarNode, value, (True, False))
+    return resolved == "tag:yaml.org,2002:str"
+
+
+def quoted(value: str) -> str:
+    """A text in double quotes, with escapes that YAML and JSON share."""
+    if value.isprintable():
+        return json.dumps(value, ensure_ascii=False)
+    if all(ord(c) < 0x10000 for c in value):
+        return json.dumps(value)
+    # Beyond 16 bits JSON escapes by two halves, which YAML does not know.
+    dumped: str = yaml.dump(value, Dumper=yaml.SafeDumper, default_style='"', width=float("inf"))
+    return dumped.rstrip("\n")
+
+
+def flow(value: Any) -> str:
+    """A value on one line."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{scalar(str(k), flow=True)}: {flow(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(flow(v) for v in value) + "]"
+    return scalar(value, flow=True)
+
+
+def block(value: Any, room: int = WIDE) -> list[str]:
+    """A value as lines of block style; what is small enough stands on one line."""
+    if is_leaf(value, room):
+        return [inline(value)]
+    if isinstance(value, Mapping):
+        return [line for k, v in value.items() for line in entry(str(k), v, room)]
+    return [line for v in value for line in item(v, room)]
+
+
+def entry(key: str, value: Any, room: int = WIDE) -> list[str]:
+    """`key: value` as lines."""
+    name = scalar(key, flow=False)
+    if is_leaf(value, room - len(name) - 2):
+        return [f"{name}: {inline(value)}"]
+    if many_lines(value):
+        return [f"{name}: {literal_mark(value)}", *("  " + line if line else "" for line in lines_of(value))]
+    return [f"{name}:", *("  " + line if line else "" for line in block(value, room - 2))]
+
+
+def item(value: Any, room: int = WIDE) -> list[str]:
+    """`- value` as lines."""
+    if not isinstance(value, Mapping | list) or is_leaf(value, room - 2):
+        return [f"- {inline(value)}"]
+    first, *rest = block(value, room - 2)
+    return [f"- {first}", *("  " + line if line else "" for line in rest)]
+
+
+def inline(value: Any) -> str:
+    """A value on one line, in block context."""
+    return flow(value) if isinstance(value, Mapping | list) else scalar(value, flow=False)
+
+
+def is_leaf(value: Any, room: int) -> bool:
+    """The value reads well on one line: a scalar, or a short collection of scalars."""
+    if isinstance(value, Mapping):
+        inner = list(value.values())
+    elif isinstance(value, list):
+        inner = value
+    else:
+        return not many_lines(value)
+    if not inner:
+        return True
+    # A list of mappings has a line for each; so has a mapping with more than a few fields.
+    if any(isinstance(v, Mapping | list) and v for v in inner) or any(map(many_lines, inner)):
+        return False
+    if isinstance(value, Mapping) and len(inner) > 3:
+        return False
+    return len(flow(value)) <= room
+
+
+def many_lines(value: Any) -> bool:
+    """A text that reads better as a literal block: clean lines, none of which begins or ends with a space."""
+    if not isinstance(value, str) or "\n" not in value.rstrip("\n"):
+        return False
+    lines = lines_of(value)
+    return all(line.isprintable() and line.strip() == line for line in lines) and bool(lines[0] and lines[-1])
+
+
+def lines_of(value: str) -> list[str]:
+    return value.removesuffix("\n").split("\n")
+
+
+def literal_mark(value: str) -> str:
+    """The mark that begins a literal block of `value`."""
+    return "|" if value.endswith("\n") else "|-"
+
+
+def _ranks(fields: Mapping[str, Kind], found: dict[str, int]) -> dict[str, int]:
+    for name, kind in fields.items():
+        found.setdefault(name, len(found))
+        _ranks(kind.fields, found)
+    return found
+
+
+RANKS = {"name": -1, **_ranks(HEADER, {})}
+"""Place of each field's name in a well ordered file."""
+
+
+def in_order(value: Any, free: bool = False) -> Any:
+    """A copy with fields in the order of the tables; keys of labels and parameters stay as they are."""
+    if isinstance(value, list):
+        return [in_order(v) for v in value]
+    if not isinstance(value, Mapping):
+        return value
+    keys = list(value) if free else sorted(value, key=lambda k: RANKS.get(k, len(RANKS)))
+    return {k: in_order(value[k], free=k in {"labels", "parameters"}) for k in keys}
