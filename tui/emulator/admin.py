@@ -6,6 +6,8 @@ Service `vxtui.emulator.v1.Admin`, method `Call`, google.protobuf.Struct both wa
     {"do": "preempt", "job": REF, "replica": R}        → job, replicas   (R: a name, a list, or left out: all)
     {"do": "tail", "cut_every": S, "late_share": X, "late_seconds": S, "double_share": X, "shuffle": B}
                                                        → what is in force; what is left out is off
+    {"do": "buckets", "kind": K, "bucket": B, "delay": S, "cut_after": BYTES, "lasts": S, "times": N}
+                                                       → the same for the bucket server
     {"do": "stop"}                                     → stopping
 
 REF is an id, a full resource name or the display name of one job that has not ended.
@@ -19,6 +21,7 @@ from typing import Any
 
 from google.protobuf import json_format, struct_pb2
 
+from tui.emulator.buckets import BucketServer
 from tui.emulator.job_table import Job, JobTable
 from tui.emulator.jobs import KIND, find_by_reference
 from tui.emulator.log_faults import FaultBoard, LogFaults
@@ -31,23 +34,26 @@ SERVICE = "vxtui.emulator.v1.Admin"
 class Admin:
     """Handler of one emulator. `info` gives what `emulator.json` has; `stop` asks the server to end."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - one for each part
         self,
         table: JobTable,
         scheduler: Scheduler,
         info: Callable[[], Mapping[str, Any]],
         stop: Callable[[], None],
         faults: FaultBoard,
+        buckets: BucketServer,
     ) -> None:
         self._table = table
         self._scheduler = scheduler
         self._info = info
         self._stop = stop
         self._faults = faults
+        self._buckets = buckets
         self._verbs: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "status": self._do_status,
             "preempt": self._do_preempt,
             "tail": self._do_tail,
+            "buckets": self._do_buckets,
             "stop": self._do_stop,
         }
 
@@ -77,6 +83,17 @@ class Admin:
         except ValueError as error:
             raise invalid(("tail", str(error))) from error
         self._faults.set(faults)
+        return asdict(faults)
+
+    def _do_buckets(self, asked: dict[str, Any]) -> dict[str, Any]:
+        # Loaded only now: most emulators never need it.
+        from tui.emulator.buckets_faults import BucketFaults  # noqa: PLC0415
+
+        try:
+            faults = BucketFaults.of(asked)
+        except ValueError as error:
+            raise invalid(("buckets", str(error))) from error
+        self._buckets.faults.set(faults)
         return asdict(faults)
 
     def _do_stop(self, _asked: dict[str, Any]) -> dict[str, Any]:

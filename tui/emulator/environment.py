@@ -2,8 +2,8 @@
 
 What differs here and why: every host is 127.0.0.1 with a port of its own; gs:// and /gcs paths lie below
 `$VXTUI_GCS_ROOT`; gloo is bound to the loopback interface, for all replicas share this machine; its CPUs
-and GPUs are shared out among the replicas. Of the server's own environment nothing is handed on but
-`STORAGE_EMULATOR_HOST`: no credential of the user's is any of a job's business.
+and GPUs are shared out among the replicas. Of the server's own environment nothing is handed on but a
+`STORAGE_EMULATOR_HOST` set there: no credential of the user's is any of a job's business.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tui.emulator import gpus, host
+from tui.emulator.buckets import bucket_url
 from tui.emulator.census import ATTEMPT_VARIABLE, REPLICA_VARIABLE
 from tui.emulator.cluster import Place, cluster_variables, places_of
 from tui.emulator.config import EmulatorConfig
@@ -34,6 +35,8 @@ _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 # A path of its own or after a separator; /mnt/gcs/… is something else.
 _GCS = re.compile(r"(?<![\w./-])/gcs/([a-z0-9][a-z0-9._-]*)")
+STORAGE_HOST = "STORAGE_EMULATOR_HOST"
+"""Where every Cloud Storage client looks for its service: the emulator's own bucket server."""
 _WORKER_RESTARTS = 5
 """Restarts of one worker in place (vertex facts 3.8)."""
 
@@ -162,8 +165,9 @@ def _common(  # noqa: PLR0917
         "CLOUD_ML_PROJECT_ID": record.project if record.project.isdigit() else config.project_number,
         "CLOUD_ML_JOB_ID": record.id,
     }
-    if "STORAGE_EMULATOR_HOST" in os.environ:
-        env["STORAGE_EMULATOR_HOST"] = os.environ["STORAGE_EMULATOR_HOST"]
+    buckets = os.environ.get(STORAGE_HOST) or bucket_url(state)
+    if buckets:
+        env[STORAGE_HOST] = buckets
     base = job.job_spec.base_output_directory.output_uri_prefix.rstrip("/")
     if base:
         _make_buckets([base.removeprefix("gs://").split("/")[0]], state)

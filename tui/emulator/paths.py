@@ -32,6 +32,8 @@ class StateDir:
         state.db                 jobs and operations (only the server writes)
         logs.db                  log entries and read offsets (only the server writes)
         buckets/BUCKET/…         what gs://BUCKET and /gcs/BUCKET mean here
+        buckets.db               what of buckets and objects a file can't hold
+        buckets.json             port and secret of the bucket server
         jobs/ID/attempt-N/       one run of the whole job, see `AttemptDir`
     """
 
@@ -72,6 +74,14 @@ class StateDir:
     @property
     def buckets(self) -> Path:
         return self.root / "buckets"
+
+    @property
+    def bucket_database(self) -> Path:
+        return self.root / "buckets.db"
+
+    @property
+    def bucket_address(self) -> Path:
+        return self.root / "buckets.json"
 
     def job(self, job_id: str) -> Path:
         """Directory of one job's attempts."""

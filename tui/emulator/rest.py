@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
-import ipaddress
 import logging
 import os
 import secrets
@@ -22,6 +21,7 @@ from urllib.parse import parse_qsl
 
 import uvicorn
 
+from tui.emulator.loopback import host_only, is_loopback
 from tui.emulator.paths import StateDir, StateDirError
 from tui.emulator.rest_json import plain_error, read_request, write_error, write_response
 from tui.emulator.rest_routes import Route, routes_of
@@ -158,7 +158,7 @@ class RestApp:
         await _reply(send, status, answer, head=scope["method"] == "HEAD")
 
     def _admit(self, headers: dict[str, str]) -> None:
-        if not _is_loopback(_host_only(headers.get("host", ""))):
+        if not is_loopback(host_only(headers.get("host", ""))):
             raise Refused(
                 HTTPStatus.FORBIDDEN, "PERMISSION_DENIED",
                 f"Host {headers.get('host', '')!r} is not a name of this machine's loopback interface; use "
@@ -245,24 +245,8 @@ async def _reply(send: Send, status: int, body: bytes, *, head: bool) -> None:
     await send({"type": "http.response.body", "body": b"" if head else body})
 
 
-def _host_only(header: str) -> str:
-    """`[::1]:80` → `::1`, `localhost:80` → `localhost`."""
-    if header.startswith("["):
-        return header[1:].partition("]")[0]
-    return header.partition(":")[0]
-
-
-def _is_loopback(host: str) -> bool:
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _listen(host: str, port: int) -> socket.socket:
-    if not _is_loopback(host):
+    if not is_loopback(host):
         raise StateDirError(
             f"REST is served on a loopback address only (127.0.0.1, ::1, localhost), not on {host}: a client "
             "of the emulator can run any program as you; reach it from elsewhere through `ssh -L`"

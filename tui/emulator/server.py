@@ -26,6 +26,7 @@ import grpc
 from tui import __version__
 from tui.emulator import environment, logging_service, monitoring_service, quota_service
 from tui.emulator.admin import Admin
+from tui.emulator.buckets import BucketServer
 from tui.emulator.catalog import Catalog
 from tui.emulator.config import ConfigError, EmulatorConfig, load_config
 from tui.emulator.database import Database, DatabaseError
@@ -80,6 +81,7 @@ class Emulator:
         self.stopping = asyncio.Event()
         """Set when someone asked the server to end; whoever owns it then closes it."""
         self.database = Database(state.database)
+        self.buckets = BucketServer(state, self.config.project_number)
         self._rest = rest
         self._auth = auth
         self._started_at = ""
@@ -115,6 +117,7 @@ class Emulator:
             "pid": os.getpid(),
             "socket": str(self.state.socket),
             "rest": self.rest_url,
+            "buckets": self.buckets.url,
             "state_dir": str(self.state.root),
             "started_at": self._started_at,
             "version": __version__,
@@ -127,6 +130,8 @@ class Emulator:
         # We hold the lock, so whoever left these is dead.
         remove_traces(self.state.socket, self.state.info)
         self._stack.callback(remove_traces, self.state.socket, self.state.info)
+        self.buckets.open()
+        self._stack.push_async_callback(self.buckets.close)
         methods = await self._open_services()
         await self._serve_grpc(methods)
         if self._rest is not None:
@@ -159,7 +164,7 @@ class Emulator:
         operations.load(operation_rows)
         stack.push_async_callback(scheduler.close)
         scheduler.adopt()
-        admin = Admin(table, scheduler, self.info, self.stopping.set, faults)
+        admin = Admin(table, scheduler, self.info, self.stopping.set, faults, self.buckets)
         return [
             *JobServer(table, scheduler, operations).methods(),
             *operations.methods(),

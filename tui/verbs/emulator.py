@@ -95,6 +95,7 @@ async def status(run: Run) -> int:
     out(f"running, pid {info['pid']}, {jobs or 'no jobs'}")
     out(f"  socket {info['socket']}")
     out(f"  REST   {info['rest'] or 'off'}")
+    out(f"  buckets {info['buckets']}")
     return 0
 
 
@@ -185,6 +186,54 @@ async def tail(run: Run, cut_every: float, late: str | None, double: float, shuf
             "in no order" if shuffle else "",
         ]
         out("log streams: " + (", ".join(filter(None, said)) or "no faults"))
+
+
+@fault.command()
+@click.option("--bucket", metavar="NAME", default="", help="Only this one; all of them without it.")
+@click.option("--unavailable", "kind", flag_value="unavailable", help="Answer 503.")
+@click.option("--denied", "kind", flag_value="denied", help="Answer 403.")
+@click.option("--missing", "kind", flag_value="missing", help="Answer 404.")
+@click.option("--rate", "kind", flag_value="rate", help="Answer 429.")
+@click.option("--delay", metavar="SECONDS", type=click.FloatRange(0), default=0.0, help="Before each answer.")
+@click.option(
+    "--cut-after", metavar="BYTES", type=click.IntRange(0), default=0, help="Break uploads after so much."
+)
+@click.option(
+    "--for", "lasts", metavar="SECONDS", type=click.FloatRange(0), default=0.0, help="Then all is well."
+)
+@click.option("--times", type=click.IntRange(0), default=0, help="Only so many requests.")
+@verb
+async def buckets(run: Run, **asked: str | float | None) -> None:
+    """Make Cloud Storage fail, slow or cut off uploads: from now on; without options all is well.
+
+    It concerns the bucket server, not the files that a job writes below /gcs.
+    """
+    from tui.emulator.admin_client import AdminError, admin_call
+
+    request = {"do": "buckets", **{key: value for key, value in asked.items() if value}}
+    try:
+        answer = await asyncio.to_thread(admin_call, default_state_dir(), request)
+    except AdminError as error:
+        raise Failure(
+            str(error), code=error.code, exit_code=5 if error.code == "UNAVAILABLE" else 2
+        ) from error
+    if run.json:
+        print_json(answer)
+        return
+    said = [
+        answer["kind"],
+        f"{answer['delay']:g} s late" if answer["delay"] else "",
+        f"uploads cut after {answer['cut_after']} bytes" if answer["cut_after"] else "",
+    ]
+    limits = [
+        f"for {answer['lasts']:g} s" if answer["lasts"] else "",
+        f"{answer['times']} times" if answer["times"] else "",
+    ]
+    what = ", ".join(filter(None, said))
+    if not what:
+        out("buckets: no faults")
+        return
+    out(" ".join([f"buckets {answer['bucket'] or '(all)'}: {what}", *filter(None, limits)]))
 
 
 def _late(text: str | None) -> tuple[float, float]:

@@ -1,0 +1,118 @@
+"""Names of buckets and objects, and where they lie: an object is a file of its bucket's folder.
+
+So gs://BUCKET/a/b and /gcs/BUCKET/a/b are one thing, as with Cloud Storage FUSE. The price is that a few
+names that the cloud would take have no place here; they are refused with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+NAME_LIMIT = 1024
+"""Bytes of an object's name in UTF-8, the service's own limit."""
+PART_LIMIT = 255
+"""Bytes of one part between slashes: a file system's limit."""
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")
+_TOP = "\U0010ffff"
+
+
+class BadName(ValueError):
+    """The name can't be used; the message says why."""
+
+
+def check_bucket(name: str) -> str:
+    """`name` itself. Raises BadName."""
+    if not _BUCKET.fullmatch(name) or ".." in name:
+        raise BadName(
+            f"Invalid bucket name: '{name[:80]}'. It has 3 to 63 lower-case letters, digits, dashes, "
+            "underscores and dots, and begins and ends with a letter or a digit."
+        )
+    return name
+
+
+def is_bucket(name: str) -> bool:
+    """Whether a folder of this name is a bucket."""
+    return _BUCKET.fullmatch(name) is not None and ".." not in name
+
+
+def check_object(name: str) -> str:
+    """`name` itself; one that ends with a slash is a folder's placeholder. Raises BadName."""
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise BadName("An object's name is UTF-8.") from None
+    if not 0 < size <= NAME_LIMIT:
+        raise BadName(f"An object's name has 1 to {NAME_LIMIT} bytes of UTF-8; this one has {size}.")
+    if any(c in name for c in "\0\r\n"):
+        raise BadName("An object's name has no line break and no NUL.")
+    for part in name.removesuffix("/").split("/"):
+        if part in {"", ".", ".."}:
+            raise BadName(
+                f"The object name {name[:80]!r} has a part {part!r} between slashes. The emulator keeps "
+                "objects as files, so that /gcs shows them, and there is no such file."
+            )
+        if len(part.encode()) > PART_LIMIT:
+            raise BadName(
+                f"A part of the object's name has more than {PART_LIMIT} bytes between slashes, the longest "
+                "that a file's name may be; the emulator keeps objects as files."
+            )
+    return name
+
+
+def file_of(root: Path, name: str) -> Path:
+    """The file of an object in the bucket's folder `root`. It never lies outside, not by a link either.
+
+    Raises BadName.
+    """
+    path = root.joinpath(*check_object(name).removesuffix("/").split("/"))
+    if not path.parent.resolve().is_relative_to(root.resolve()):
+        raise BadName(f"{name[:80]!r} leads out of its bucket by a symbolic link.")
+    return path
+
+
+def walk(
+    folder: str, prefix: str, start: str, placeholder: Callable[[str], bool], at: str = ""
+) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Objects whose names begin with `prefix` and are not before `start`, in the order of their names.
+
+    Folders that can't hold one are not entered. Links are no objects. `placeholder` says whether a name
+    that ends with a slash is an object of its own.
+    """
+    try:
+        with os.scandir(folder) as found:
+            entries = sorted(((e.name + "/" * e.is_dir(follow_symlinks=False), e) for e in found), key=_first)
+    except (FileNotFoundError, NotADirectoryError):  # it went meanwhile
+        return
+    for key, entry in entries:
+        name = at + key
+        if not (name.startswith(prefix) or prefix.startswith(name)) or not _is_text(key):
+            continue
+        if not key.endswith("/"):
+            if name.startswith(prefix) and name >= start and entry.is_file(follow_symlinks=False):
+                yield name, entry
+        elif name >= start or start.startswith(name):
+            if name.startswith(prefix) and name >= start and placeholder(name):
+                yield name, entry
+            yield from walk(entry.path, prefix, start, placeholder, name)
+
+
+def after_prefix(prefix: str) -> str:
+    """The least text that comes after everything that begins with `prefix`."""
+    last = prefix[-1:]
+    return prefix[:-1] + chr(ord(last) + 1) if last and last < _TOP else prefix + _TOP
+
+
+def _first(pair: tuple[str, os.DirEntry[str]]) -> str:
+    return pair[0]
+
+
+def _is_text(key: str) -> bool:
+    """Not a file name whose bytes are no UTF-8."""
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
