@@ -1,0 +1,53 @@
+"""Make a token file of text: `python -m trainer.prepare --out tokens.bin FILE|FOLDER …`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from trainer.config import DataError
+from trainer.data import local_path
+from trainer.text.documents import documents, files_of
+from trainer.text.token_file import write_tokens
+from trainer.text.tokenizer import Tokenizer, load_tokenizer, train_bpe
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "python -m trainer.prepare", description="Make a token file that the trainer maps into memory."
+    )
+    parser.add_argument("text", nargs="+", help="text files, .jsonl files or folders; gs:// where mounted")
+    parser.add_argument("--out", required=True, help="the file to write, NAME.bin; NAME.json goes beside it")
+    parser.add_argument("--tokenizer", default="bytes", help="bytes, a tokenizer.json or a folder with one")
+    parser.add_argument("--bpe", type=int, default=0, help="learn a BPE of this many tokens from the text")
+    parser.add_argument("--field", default="text", help="of each line of a .jsonl file")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns the exit code: 0, or 2 with a sentence on stderr."""
+    given = _parser().parse_args(argv)
+    out = local_path(given.out)
+    try:
+        if out.suffix != ".bin":
+            raise DataError(f"--out {given.out}: the name must end in .bin")
+        files = files_of([local_path(text) for text in given.text])
+        if given.bpe:
+            learned = out.with_suffix(".tokenizer.json")
+            tokenizer: Tokenizer = train_bpe(documents(files, given.field), given.bpe, learned)
+        else:
+            tokenizer = load_tokenizer(given.tokenizer)
+        about = write_tokens(out, documents(files, given.field), tokenizer)
+    except DataError as error:
+        sys.stderr.write(f"trainer.prepare: {error}\n")
+        return 2
+    sys.stdout.write(
+        f"{out}: {about.tokens:,} tokens of {about.documents:,} documents, vocabulary {about.vocabulary:,}"
+        f" ({about.tokenizer})\n"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Text to tokens: tokenizers, documents, and token files that are mapped into memory."""
