@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from google.cloud.logging_v2.types import logging as logging_types
@@ -72,6 +74,31 @@ async def test_what_only_a_list_has_at_the_end_of_a_long_stream_still_comes() ->
         fake.end(NAME)
         await reader.end()
     assert reader.texts == ["first", *(f"streamed {n}" for n in range(10)), "last"]
+
+
+async def test_what_a_slow_list_brings_again_is_known_although_the_stream_has_gone_far() -> None:
+    fake, answered = Fake(), asyncio.Event()
+    fake.add_job()
+    async with connected(fake, replace(PACE, overlap=2.0, latest=600.0)) as found:
+        reader = Reader(found)
+        await until(lambda: fake.tails, "the stream")
+        fake.write("first", at=1, received=1)
+        await until(lambda: fake.calls["ListLogEntries"] >= 2, "the look at the seam")
+        await reader.reach(1)
+
+        async def when_told(_: Any) -> None:
+            await answered.wait()
+
+        fake.after["ListLogEntries"] = when_told
+        asked = fake.calls["ListLogEntries"]
+        fake.end(NAME)
+        await until(lambda: fake.calls["ListLogEntries"] > asked, "the list after the end")
+        for number in range(20):
+            fake.write(f"streamed {number}", at=10 * (number + 1), received=10 * (number + 1))
+        await reader.reach(21)
+        answered.set()
+        await reader.end()
+    assert reader.texts == ["first", *(f"streamed {n}" for n in range(20))]
 
 
 async def test_what_a_stream_left_out_long_after_its_opening_is_looked_for() -> None:

@@ -191,6 +191,8 @@ class Tail:
         self._look_at = now + self._pace.state_poll
         self._listed_at = now
         """When the newest list began."""
+        self._under_way: list[datetime | None] = []
+        """From which time of receipt on the list under way looks; empty while there is none."""
         self._ended_at: float | None = None
         self._keep_until = now
         """Until then, or until the seam has been filled, nothing is delivered."""
@@ -261,9 +263,11 @@ class Tail:
         return None if self._received is None else self._received - self._overlap
 
     def _forget(self) -> None:
-        begin = self._begin_of_list()
-        if begin is not None:
-            self._merger.forget(begin - REPEATS)
+        """Forget what neither the stream nor the next list nor the one under way can bring again."""
+        begins = [self._begin_of_list(), *self._under_way]
+        known = [begin for begin in begins if begin is not None]
+        if len(known) == len(begins):
+            self._merger.forget(min(known) - REPEATS)
 
     async def _step(self) -> None:
         """Wait for the next thing and do it."""
@@ -450,13 +454,17 @@ class Tail:
         text = log_filter(self._query, since=lower, received=begin, before=before)
         began, token, found = self._loop.time(), "", 0
         seen: datetime | None = None
-        while True:
-            reply = await self._logs.page(text, token=token, patience=2.0)
-            seen = _newest(seen, convert.receipt(reply.entries).newest)
-            found += self._merger.add(map(convert.entry, reply.entries), self._loop.time(), seen)
-            token = reply.next_page_token
-            if not token:
-                break
+        self._under_way = [begin]
+        try:
+            while True:
+                reply = await self._logs.page(text, token=token, patience=2.0)
+                seen = _newest(seen, convert.receipt(reply.entries).newest)
+                found += self._merger.add(map(convert.entry, reply.entries), self._loop.time(), seen)
+                token = reply.next_page_token
+                if not token:
+                    break
+        finally:
+            self._under_way = []
         if self._stream is None:
             self._received = _newest(self._received, self._whole_until(seen, began))
             self._seam = None
