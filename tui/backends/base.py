@@ -8,9 +8,10 @@ capability, not an `isinstance` check.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from tui.backends.capability import Capability
@@ -36,6 +37,7 @@ from tui.domain.quota import Quota
 __all__ = [
     "Backend",
     "BackendError",
+    "Bucket",
     "Capability",
     "ContextInfo",
     "FailedPrecondition",
@@ -46,6 +48,7 @@ __all__ = [
     "LogQuery",
     "NotFound",
     "PermissionDenied",
+    "Progressed",
     "QuotaExceeded",
     "Reach",
     "Stopped",
@@ -90,6 +93,21 @@ class LogBatch:
     entries: tuple[LogEntry, ...] = ()
     gaps: tuple[LogGap, ...] = ()
     note: str | None = None
+
+
+Progressed = Callable[[int, int], None]
+"""Called with how much is done and how much there is, in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A bucket's place (`us-central1`, `eu`) and class; `location_type` is region, dual- or multi-region."""
+
+    name: str
+    location: str
+    location_type: str = ""
+    storage_class: str = ""
+    project_number: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +231,22 @@ class Backend(ABC):
     @abstractmethod
     async def read_quotas(self, regions: Sequence[str] = ()) -> Sequence[Quota]:
         """Training quotas of the context's regions, with usage where the service has it."""
+
+    async def read_bucket(self, name: str) -> Bucket:
+        """One bucket of object storage."""
+        raise BackendError(f"The context {self.info.name} has no buckets.")
+
+    async def create_bucket(self, name: str, location: str) -> Bucket:
+        """A new bucket. Raises FailedPrecondition where the name is taken."""
+        raise BackendError(f"The context {self.info.name} has no buckets.")
+
+    async def object_size(self, uri: str) -> int | None:
+        """Bytes of the object gs://BUCKET/NAME; `None` when the bucket has no such object."""
+        raise BackendError(f"The context {self.info.name} has no buckets.")
+
+    async def upload(self, path: Path, uri: str, progress: Progressed | None = None) -> None:
+        """Put a file at gs://BUCKET/NAME, whole or not at all. Cancelling it ends it."""
+        raise BackendError(f"The context {self.info.name} has no buckets.")
 
     @abstractmethod
     async def check(self) -> Sequence[Reach]:

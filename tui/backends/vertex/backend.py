@@ -7,17 +7,20 @@ import importlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tui.backends.base import (
     Backend,
     BackendError,
+    Bucket,
     Capability,
     ContextInfo,
     JobPage,
     LaunchRequest,
     LogBatch,
     LogQuery,
+    Progressed,
     Reach,
     Unavailable,
 )
@@ -134,6 +137,18 @@ class VertexBackend(Backend):
 
     async def read_quotas(self, regions: Sequence[str] = ()) -> Sequence[Quota]:
         return await self._open.quotas.read(regions)
+
+    async def read_bucket(self, name: str) -> Bucket:
+        return await self._open.storage.bucket(name)
+
+    async def create_bucket(self, name: str, location: str) -> Bucket:
+        return await self._open.storage.create_bucket(name, location)
+
+    async def object_size(self, uri: str) -> int | None:
+        return await self._open.storage.size_of(uri)
+
+    async def upload(self, path: Path, uri: str, progress: Progressed | None = None) -> None:
+        await self._open.storage.upload(path, uri, progress)
 
     async def check(self) -> Sequence[Reach]:
         try:

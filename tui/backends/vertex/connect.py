@@ -17,11 +17,14 @@ from typing import Any, TypeVar
 
 from tui.backends.base import BackendError, Stopped, Unauthenticated, Unavailable
 from tui.emulator import launcher
+from tui.emulator.buckets import bucket_url
 from tui.emulator.paths import StateDir
 from tui.places import state_dir
 
 T = TypeVar("T")
 LOGIN = "Run `gcloud auth application-default login`, then try again."
+UNBOUND = "http://127.0.0.1:9"
+"""Where nobody listens: in the place of a bucket server that has never been started."""
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 
@@ -113,6 +116,10 @@ class Endpoint(ABC):
     async def ready(self) -> None:  # noqa: B027 - most endpoints have nothing to renew
         """Called before every RPC; renews what is about to end. Raises BackendError."""
 
+    def storage(self) -> str | None:
+        """Base address of Cloud Storage's API; `None` for Google's own."""
+        return None
+
     def explain(self, error: BackendError) -> BackendError:
         """What is behind the failure of an RPC, where more is known than the RPC says."""
         return error
@@ -130,6 +137,9 @@ class LocalEndpoint(Endpoint):
 
     def target(self, service: Service, region: str) -> str:
         return self.state.target
+
+    def storage(self) -> str | None:
+        return bucket_url(self.state) or UNBOUND
 
     async def open(self) -> None:
         given_up = threading.Event()

@@ -16,6 +16,7 @@ from tui.backends.vertex.metrics import Metrics
 from tui.backends.vertex.progress import ProgressReader
 from tui.backends.vertex.quotas import Quotas
 from tui.backends.vertex.reach import Doctor
+from tui.backends.vertex.storage import Storage
 from tui.backends.vertex.tail import Tail
 from tui.domain.job import Job
 from tui.domain.live import LiveLine
@@ -32,6 +33,7 @@ class Rooms:
     metrics: Metrics
     progress: ProgressReader
     quotas: Quotas
+    storage: Storage
     doctor: Doctor
 
     def tail(self, query: LogQuery) -> Tail:
@@ -54,5 +56,6 @@ def furnish(info: ContextInfo, endpoint: Endpoint) -> Rooms:
         Metrics(info, clients, jobs),
         ProgressReader(logs, endpoint.pace.overlap),
         Quotas(info, clients),
+        Storage(info, endpoint),
         Doctor(info, clients),
     )

@@ -1,0 +1,239 @@
+"""Cloud Storage: what a bucket is, and files put into it, with progress and cancel.
+
+Google's client is a blocking one: each call runs in a thread. It is loaded with the first call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tui.backends.base import (
+    BackendError,
+    Bucket,
+    ContextInfo,
+    FailedPrecondition,
+    InvalidRequest,
+    NotFound,
+    PermissionDenied,
+    Progressed,
+    QuotaExceeded,
+    Unauthenticated,
+    Unavailable,
+)
+from tui.backends.vertex.connect import LOGIN, Endpoint, in_thread
+
+T = TypeVar("T")
+
+CALL_SECONDS = (10.0, 60.0)
+"""Longest wait for a connection, and for the next byte of an answer."""
+CHUNK = 2 * 1024 * 1024
+"""Bytes sent at once: after each the progress is told, and what broke off goes on from the last one."""
+
+
+_REACH = "Try again; `vxtui doctor` says what can be reached."
+
+
+class Cancelled(Exception):
+    """Ends a thread whose caller has gone."""
+
+
+class Storage:
+    """Buckets of one context."""
+
+    def __init__(self, info: ContextInfo, endpoint: Endpoint) -> None:
+        self._info = info
+        self._endpoint = endpoint
+        self._client: tuple[str | None, Any] | None = None
+
+    async def bucket(self, name: str) -> Bucket:
+        """Raises NotFound, PermissionDenied, Unavailable."""
+        what = f"read the bucket gs://{name}"
+        found = await self._call(what, lambda client: client.get_bucket(name, **self._patience()), name)
+        return _bucket(found)
+
+    async def create_bucket(self, name: str, location: str) -> Bucket:
+        """Raises FailedPrecondition when somebody has a bucket of that name."""
+        what = f"create the bucket gs://{name}"
+        made = await self._call(
+            what, lambda client: client.create_bucket(name, location=location, timeout=CALL_SECONDS), name
+        )
+        return _bucket(made)
+
+    async def allowed(self, name: str, permissions: list[str]) -> list[str]:
+        """Those of `permissions` that the caller has on a bucket."""
+        what = f"ask for permissions on gs://{name}"
+        found = await self._call(
+            what,
+            lambda client: client.bucket(name).test_iam_permissions(permissions, **self._patience()),
+            name,
+        )
+        return list(found)
+
+    async def size_of(self, uri: str) -> int | None:
+        """Bytes of the object gs://BUCKET/NAME, `None` when there is none. Raises NotFound for the bucket."""
+        bucket, name = split(uri)
+
+        def look(client: Any) -> int | None:
+            blob = client.bucket(bucket).get_blob(name, **self._patience())
+            if blob is None:
+                client.get_bucket(bucket, **self._patience())
+                return None
+            return int(blob.size)
+
+        return await self._call(f"read {uri}", look, bucket)
+
+    async def upload(self, path: Path, uri: str, progress: Progressed | None = None) -> None:
+        """Put the file at gs://BUCKET/NAME, checked by CRC32C; the object is there whole or not at all.
+
+        `progress` is called in the event loop with the bytes sent so far and all of them. Cancelling ends
+        the upload with its chunk. Raises BackendError.
+        """
+        bucket, name = split(uri)
+        gone = threading.Event()
+        told = _teller(progress)
+
+        def send(client: Any) -> None:
+            size = path.stat().st_size
+            with path.open("rb") as file:
+                blob = client.bucket(bucket).blob(name, chunk_size=CHUNK)
+                # Without a size: with one the client sends up to 8 MB in one piece.
+                blob.upload_from_file(
+                    _Reader(file, size, told, gone),
+                    content_type="application/octet-stream",
+                    checksum="crc32c",
+                    **self._patience(),
+                )
+            told(size, size)
+
+        try:
+            await self._call(f"upload {path.name} to {uri}", send, bucket)
+        finally:
+            gone.set()
+
+    async def _call(self, what: str, work: Callable[[Any], T], bucket: str) -> T:
+        """`work` with the client, in a thread. Raises BackendError."""
+        await self._endpoint.ready()
+        try:
+            return await in_thread(lambda: work(self._connected()))
+        except BackendError:
+            raise
+        except Exception as error:
+            raise self._endpoint.explain(_explained(error, what, bucket)) from error
+
+    def _patience(self) -> dict[str, Any]:
+        from google.cloud.storage.retry import DEFAULT_RETRY
+
+        return {"timeout": CALL_SECONDS, "retry": DEFAULT_RETRY.with_timeout(self._endpoint.pace.patience)}
+
+    def _connected(self) -> Any:
+        """The client of the address as it is now: an emulator may come back at another one."""
+        from google.auth.credentials import AnonymousCredentials
+        from google.cloud.storage import Client
+
+        address = self._endpoint.storage()
+        if self._client is None or self._client[0] != address:
+            credentials = self._endpoint.credentials
+            if address is not None:
+                credentials = AnonymousCredentials()
+            options = {"api_endpoint": address} if address else None
+            client = Client(self._info.project, credentials=credentials, client_options=options)
+            self._client = (address, client)
+        return self._client[1]
+
+
+def split(uri: str) -> tuple[str, str]:
+    """Bucket and name of gs://BUCKET/NAME. Raises ValueError."""
+    bucket, slash, name = uri.removeprefix("gs://").partition("/")
+    if not uri.startswith("gs://") or not bucket or not slash or not name:
+        raise ValueError(f"{uri!r} is not gs://BUCKET/NAME")
+    return bucket, name
+
+
+class _Reader:
+    """A file that tells how far it was read, and ends the reading when nobody wants it any more."""
+
+    def __init__(self, file: Any, size: int, told: Callable[[int, int], None], gone: threading.Event) -> None:
+        self._file, self._size, self._told, self._gone = file, size, told, gone
+
+    def read(self, size: int = -1) -> bytes:
+        if self._gone.is_set():
+            raise Cancelled
+        # What was read before has been sent by now.
+        self._told(self._file.tell(), self._size)
+        data: bytes = self._file.read(size)
+        return data
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def seek(self, *to: int) -> int:
+        return int(self._file.seek(*to))
+
+
+def _teller(progress: Progressed | None) -> Callable[[int, int], None]:
+    """`progress` for a thread to call: it runs in the event loop of now."""
+    loop = asyncio.get_running_loop()
+
+    def tell(done: int, total: int) -> None:
+        if progress is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(progress, done, total)
+
+    return tell
+
+
+def _bucket(found: Any) -> Bucket:
+    return Bucket(
+        name=found.name,
+        location=(found.location or "").lower(),
+        location_type=found.location_type or "",
+        storage_class=found.storage_class or "",
+        project_number=str(found.project_number or ""),
+    )
+
+
+def _explained(error: Exception, what: str, bucket: str) -> BackendError:
+    """Of HTTP there is only a number and a text, from which the address has to be kept out."""
+    from google.api_core import exceptions as api
+
+    from tui.backends.vertex.errors import translate
+
+    if isinstance(error, api.RetryError) and isinstance(error.cause, Exception):
+        error = error.cause
+    if isinstance(error, OSError) and hasattr(error, "request"):  # of the HTTP library
+        kind = type(error).__name__
+        return Unavailable(f"Can't {what}: no connection to Cloud Storage ({kind}).", fix=_REACH)
+    # Also the media library's own error, which comes through where its retries have ended.
+    response = getattr(error, "response", None)
+    status = int(getattr(response, "status_code", 0) or 0)
+    if not status:
+        return translate(error, what)
+    message = f"Can't {what}: {_said(response, status)}"
+    if status == HTTPStatus.NOT_FOUND:
+        fix = f"See that the bucket gs://{bucket} exists, in the project that you mean."
+        return NotFound(message, fix=fix)
+    if status == HTTPStatus.UNAUTHORIZED:
+        return Unauthenticated(message, fix=LOGIN)
+    if status == HTTPStatus.FORBIDDEN:
+        return PermissionDenied(message, fix=f"Ask for the role roles/storage.objectAdmin on gs://{bucket}.")
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        return QuotaExceeded(message, fix="Wait a little, then try again.")
+    if status in {HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED}:
+        return FailedPrecondition(message)
+    if status == HTTPStatus.BAD_REQUEST:
+        return InvalidRequest(message)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.INSUFFICIENT_STORAGE:
+        return Unavailable(message, fix=_REACH)
+    return BackendError(message)
+
+
+def _said(response: Any, status: int) -> str:
+    """The service's own sentence."""
+    try:
+        return str(response.json()["error"]["message"])
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return f"the service answered {status} without a reason"
