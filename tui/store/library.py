@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tui.config import Context
 from tui.domain.profile import Profile, ProfileInvalid, load
+from tui.domain.profile.source import decode
 from tui.places import shipped
 from tui.store.profiles import Parameter, Prepared, ProfileEntry, ProfileError
 
@@ -33,11 +34,7 @@ def read_profile(path: Path) -> Profile:
     """
     if path.stat().st_size > LARGEST:
         raise OSError(f"{path} has more than {LARGEST:,} bytes; it is no profile")
-    try:
-        text = path.read_text()
-    except UnicodeDecodeError as error:
-        raise OSError(f"{path} is not text in UTF-8") from error
-    return load(text, str(path), path.stem)
+    return load(decode(path.read_bytes(), str(path)), str(path), path.stem)
 
 
 def find(reference: str, own: Path) -> Path:

@@ -9,10 +9,10 @@ from typing import Any
 
 from tui.domain.edit import REMOVED, Edit, edited
 from tui.domain.profile import write
-from tui.domain.profile.check import REFERENCE, camel
+from tui.domain.profile.check import REFERENCE
 from tui.domain.profile.fields import HEADER, JOB_SPEC
 from tui.domain.profile.parameters import fill, read_parameters, references
-from tui.domain.profile.source import Document, Path, ProfileInvalid, is_json, read
+from tui.domain.profile.source import Document, Path, ProfileInvalid, camel, is_json, read
 from tui.domain.profile.splice import CannotSplice, splice
 from tui.domain.profile.tree import NotYaml
 

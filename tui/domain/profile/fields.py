@@ -5,45 +5,75 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tui.domain.catalog import ACCELERATOR_TYPES
-
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Type of a field: "string", "integer", "boolean", "duration", "enum", "message", "map"."""
+    """Type of a field: "string", "integer", "boolean", "duration", "enum", "message", "map".
+
+    `bits` is the width of an integer. Of an enum `numbers` has every name of the wire, `choices` those that
+    may be meant by somebody (not the unspecified one).
+    """
 
     name: str
     repeated: bool = False
     choices: tuple[str, ...] = ()
     fields: Mapping[str, Kind] = field(default_factory=dict)
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    bits: int = 64
 
 
 STRING = Kind("string")
 STRINGS = Kind("string", repeated=True)
 INTEGER = Kind("integer")
+SMALL = Kind("integer", bits=32)
 BOOLEAN = Kind("boolean")
 DURATION = Kind("duration")
 LABELS = Kind("map")
 
 
-def _enum(*choices: str) -> Kind:
-    return Kind("enum", choices=choices)
+def _enum(**numbers: int) -> Kind:
+    choices = tuple(name for name in numbers if not name.endswith("_UNSPECIFIED"))
+    return Kind("enum", choices=choices, numbers=numbers)
 
 
 def _message(repeated: bool = False, **fields: Kind) -> Kind:
     return Kind("message", repeated, fields=fields)
 
 
+ACCELERATOR = _enum(
+    ACCELERATOR_TYPE_UNSPECIFIED=0,
+    NVIDIA_TESLA_K80=1,
+    NVIDIA_TESLA_P100=2,
+    NVIDIA_TESLA_V100=3,
+    NVIDIA_TESLA_P4=4,
+    NVIDIA_TESLA_T4=5,
+    TPU_V2=6,
+    TPU_V3=7,
+    NVIDIA_TESLA_A100=8,
+    NVIDIA_A100_80GB=9,
+    TPU_V4_POD=10,
+    NVIDIA_L4=11,
+    TPU_V5_LITEPOD=12,
+    NVIDIA_H100_80GB=13,
+    NVIDIA_H100_MEGA_80GB=14,
+    NVIDIA_H200_141GB=15,
+    NVIDIA_B200=16,
+    NVIDIA_GB200=17,
+    NVIDIA_RTX_PRO_6000=18,
+)
+
 ENV = _message(True, name=STRING, value=STRING)
 
 MACHINE = _message(
     machineType=STRING,
-    acceleratorType=_enum(*ACCELERATOR_TYPES),
-    acceleratorCount=INTEGER,
+    acceleratorType=ACCELERATOR,
+    acceleratorCount=SMALL,
     tpuTopology=STRING,
     gpuPartitionSize=STRING,
     reservationAffinity=_message(
-        reservationAffinityType=_enum("NO_RESERVATION", "ANY_RESERVATION", "SPECIFIC_RESERVATION"),
+        reservationAffinityType=_enum(
+            TYPE_UNSPECIFIED=0, NO_RESERVATION=1, ANY_RESERVATION=2, SPECIFIC_RESERVATION=3
+        ),
         key=STRING,
         values=STRINGS,
     ),
@@ -55,7 +85,7 @@ WORKER_POOL = _message(
     replicaCount=INTEGER,
     nfsMounts=_message(True, server=STRING, path=STRING, mountPoint=STRING),
     lustreMounts=_message(True, instanceIp=STRING, volumeHandle=STRING, filesystem=STRING, mountPoint=STRING),
-    diskSpec=_message(bootDiskType=STRING, bootDiskSizeGb=INTEGER),
+    diskSpec=_message(bootDiskType=STRING, bootDiskSizeGb=SMALL),
     containerSpec=_message(imageUri=STRING, command=STRINGS, args=STRINGS, env=ENV),
     pythonPackageSpec=_message(
         executorImageUri=STRING, packageUris=STRINGS, pythonModule=STRING, args=STRINGS, env=ENV
@@ -68,7 +98,7 @@ JOB_SPEC = _message(
     scheduling=_message(
         timeout=DURATION,
         restartJobOnWorkerRestart=BOOLEAN,
-        strategy=_enum("STANDARD", "SPOT", "FLEX_START", "ON_DEMAND", "LOW_COST"),
+        strategy=_enum(STRATEGY_UNSPECIFIED=0, STANDARD=3, SPOT=4, FLEX_START=6, ON_DEMAND=1, LOW_COST=2),
         disableRetries=BOOLEAN,
         maxWaitDuration=DURATION,
     ),
@@ -88,6 +118,20 @@ JOB_SPEC = _message(
     experimentRun=STRING,
     models=STRINGS,
 )
+
+OUTPUT_ONLY = {
+    "name": "its id is given by the service",
+    "state": "it is what the job comes to",
+    "createTime": "the service keeps it",
+    "startTime": "the service keeps it",
+    "endTime": "the service keeps it",
+    "updateTime": "the service keeps it",
+    "error": "it is how a job ended",
+    "webAccessUris": "they exist while a job runs; enableWebAccess asks for them",
+    "satisfiesPzs": "the service says it of a job",
+    "satisfiesPzi": "the service says it of a job",
+}
+"""Fields of a CustomJob that only the service fills (vertex facts 1.1), each with the reason."""
 
 HEADER: Mapping[str, Kind] = {
     "displayName": STRING,

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tui.domain.profile.check import Checker, camel
+from tui.domain.profile.check import Checker, describe, text
 from tui.domain.profile.fields import HEADER, JOB_SPEC
-from tui.domain.profile.parameters import Parameter, Value, fill, read_parameters, references
-from tui.domain.profile.source import Document, Problem, ProfileInvalid, read
+from tui.domain.profile.parameters import PARAMETER, Parameter, Value, fill, read_parameters, references
+from tui.domain.profile.source import Document, Problem, ProfileInvalid, camel, read
 from tui.domain.rules import check_job
 from tui.domain.rules.base import Case, Finding, Severity
 
 DEFAULT_NAME = "custom-job"
+_STAND_IN = {"string": "x", "integer": "1", "number": "1", "boolean": "false"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,12 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A file that was read and whose shape is right; `render` also asks the rules."""
+    """A file that was read and whose shape is right; `check` also asks the rules.
+
+    `wrapped` says that the spec stands under `jobSpec`, `references` that `${name}` means a parameter: only
+    in a file with a `parameters` block; in any other the text is sent as it stands. `doubts` are what the
+    reading found that does not keep the file from being used.
+    """
 
     name: str
     display_name: str
@@ -47,10 +53,12 @@ class Profile:
     region: str
     labels: Mapping[str, str]
     parameters: tuple[Parameter, ...]
-    encryption: Mapping[str, str]
+    encryption: Mapping[str, str] | None
     job_spec: Mapping[str, Any]
     document: Document
     wrapped: bool
+    references: bool = False
+    doubts: tuple[Problem, ...] = ()
 
     def values(self, given: Mapping[str, str]) -> dict[str, Value]:
         """Every parameter's value: the given texts, else the defaults.
@@ -61,7 +69,7 @@ class Profile:
         known = {p.name: p for p in self.parameters}
         found: dict[str, Value] = {}
         problems = [
-            self.document.problem((), f"there is no parameter {name}.", _known(known))
+            self.document.problem((), f"there is no parameter {name}.", _known(known), PARAMETER)
             for name in given
             if name not in known
         ]
@@ -71,39 +79,41 @@ class Profile:
                 try:
                     found[name] = parameter.parse(given[name])
                 except ValueError as error:
-                    problems.append(self.document.problem(here, f"{error}."))
+                    problems.append(self.document.problem(here, f"{error}.", rule=PARAMETER))
             elif parameter.default is not None:
                 found[name] = parameter.default
             else:
-                problems.append(
-                    self.document.problem(here, "it has no default.", f"Give --set {name}=VALUE.")
-                )
+                fix = f"Give --set {name}=VALUE."
+                problems.append(self.document.problem(here, "it has no default.", fix, PARAMETER))
         if problems:
             raise ProfileInvalid(problems)
         return found
 
-    def check(self, given: Mapping[str, str] | None = None) -> Checked:
+    def check(
+        self, given: Mapping[str, str] | None = None, *, region: str = "", local: bool = False
+    ) -> Checked:
         """The request with these parameter texts, and everything that is wrong with it.
+
+        `region` takes the place of the profile's own; `local` says that it would run on this machine.
 
         Raises:
             ProfileInvalid: for parameters that don't exist, don't fit or are missing.
         """
         values = self.values(given or {})
-        document = self.document
-        checker = Checker(Document(document.file, None, document.places))
+        checker = Checker(replace(self.document, texts={}), references=False)
         path = ("jobSpec",) if self.wrapped else ()
-        spec = checker.message(fill(self.job_spec, values), JOB_SPEC.fields, path)
-        header = fill(
-            {"displayName": self.display_name, "region": self.region, "labels": dict(self.labels)}, values
-        )
-        job: dict[str, Any] = {"displayName": str(header["displayName"]), "jobSpec": spec}
-        if header["labels"]:
-            job["labels"] = {k: str(v) for k, v in header["labels"].items()}
-        if self.encryption:
-            job["encryptionSpec"] = fill(dict(self.encryption), values)
-        region = str(header["region"])
-        problems = [*checker.problems, *map(self._problem, check_job(Case(job, region)))]
-        return Checked(Request(region, job), tuple(problems))
+        spec = checker.message(self._filled(self.job_spec, values), JOB_SPEC.fields, path)
+        job: dict[str, Any] = {"displayName": text(self._filled(self.display_name, values)), "jobSpec": spec}
+        if self.labels:
+            job["labels"] = {k: text(v) for k, v in self._filled(self.labels, values).items()}
+        if self.encryption is not None:
+            kind = HEADER["encryptionSpec"]
+            job["encryptionSpec"] = checker.field(
+                self._filled(self.encryption, values), kind, ("encryptionSpec",)
+            )
+        place = region or text(self._filled(self.region, values))
+        found = map(self._problem, check_job(Case(job, place, local)))
+        return Checked(Request(place, job), (*self.doubts, *checker.problems, *found))
 
     def render(self, given: Mapping[str, str] | None = None) -> Request:
         """The request with these parameter texts.
@@ -115,6 +125,9 @@ class Profile:
         if checked.errors:
             raise ProfileInvalid(checked.errors)
         return checked.request
+
+    def _filled(self, value: Any, values: Mapping[str, Value]) -> Any:
+        return fill(value, values) if self.references else value
 
     def _problem(self, found: Finding) -> Problem:
         path = _in_file(found.path, self.wrapped)
@@ -136,55 +149,118 @@ def _in_file(path: tuple[str | int, ...], wrapped: bool) -> tuple[str | int, ...
     return path if wrapped or path[:1] != ("jobSpec",) else path[1:]
 
 
-def load(text: str, file: str, name: str) -> Profile:
-    """Read a profile, a gcloud config file, or the displayName/jobSpec wrapper around one.
+def load(source: str, file: str, name: str) -> Profile:
+    """Read a profile, a gcloud config file, the displayName/jobSpec wrapper around one, or a REST body.
 
     Raises:
         ProfileInvalid: with every problem of the file's shape.
     """
-    document = read(text, file)
+    profile, problems = _read(source, file, name)
+    if problems:
+        raise ProfileInvalid(problems)
+    return profile
+
+
+def inspect(
+    source: str,
+    file: str,
+    name: str,
+    given: Mapping[str, str] | None = None,
+    *,
+    region: str = "",
+    local: bool = False,
+) -> list[Problem]:
+    """Everything that is wrong with a file: its shape, its parameters, and what the rules say of the rest.
+
+    A part whose shape is wrong is left out of what the rules see; they still look at all others.
+    """
+    try:
+        profile, problems = _read(source, file, name)
+    except ProfileInvalid as error:
+        return error.problems
+    texts, open_places = _stand_ins(profile, given or {})
+    try:
+        checked = profile.check(texts, region=region, local=local)
+    except ProfileInvalid as error:
+        return [*problems, *error.problems]
+    # A part that was left out seems to be missing; its own problem has said what is wrong with it.
+    silent = {p.path for p in problems if p.path} | open_places
+    rest = [p for p in checked.problems if not any(p.path[: len(s)] == s for s in silent)]
+    return [*problems, *rest]
+
+
+def _stand_ins(
+    profile: Profile, given: Mapping[str, str]
+) -> tuple[dict[str, str], set[tuple[str | int, ...]]]:
+    """Texts for all that has no value yet, and the places that can't be judged before they have one."""
+    bare = {p.name: p for p in profile.parameters if p.default is None and p.name not in given}
+    texts = {name: text(p.choices[0]) if p.choices else _STAND_IN[p.type] for name, p in bare.items()}
+    raw = {k: v for k, v in profile.document.value.items() if k != "parameters"}
+    places = {path for name, path in references(raw) if name in bare} if bare else set()
+    return {**texts, **given}, places
+
+
+def _read(source: str, file: str, name: str) -> tuple[Profile, list[Problem]]:
+    """The profile with what is right in it, and the problems of its shape."""
+    document = read(source, file)
     if not isinstance(document.value, Mapping):
-        raise ProfileInvalid([document.problem((), "expected fields at the top level.")])
-    top = {camel(key): key for key in document.value}
+        message = f"expected fields at the top level, found {describe(document.value)}."
+        raise ProfileInvalid([document.problem((), message, rule="profile.type")])
+    top = {camel(key) for key in document.value}
     wrapped = "jobSpec" in top or "workerPoolSpecs" not in top
     return _with_header(document, name) if wrapped else _bare(document, name)
 
 
-def _bare(document: Document, name: str) -> Profile:
-    checker = Checker(document)
+def _bare(document: Document, name: str) -> tuple[Profile, list[Problem]]:
+    checker = Checker(document, references=False)
     spec = checker.message(document.value, JOB_SPEC.fields, ())
-    if checker.problems:
-        raise ProfileInvalid(checker.problems)
-    return Profile(name, name or DEFAULT_NAME, "", "", {}, (), {}, spec, document, wrapped=False)
+    profile = Profile(name, name or DEFAULT_NAME, "", "", {}, (), None, spec, document, wrapped=False)
+    return profile, checker.problems
 
 
-def _with_header(document: Document, name: str) -> Profile:
-    raw = dict(document.value)
-    checker = Checker(document)
-    header = checker.message({k: v for k, v in raw.items() if k != "parameters"}, HEADER, ())
-    parameters, problems = read_parameters(raw.get("parameters"), document, ("parameters",))
+def _with_header(document: Document, name: str) -> tuple[Profile, list[Problem]]:
+    raw = {key: value for key, value in document.value.items() if key != "parameters"}
+    referring = "parameters" in document.value
+    checker = Checker(document, references=referring)
+    header = checker.message(raw, HEADER, ())
+    parameters, problems = read_parameters(document.value.get("parameters"), document, ("parameters",))
     problems = [*checker.problems, *problems]
-    if "jobSpec" not in header and not problems:
-        problems.append(
-            document.problem((), "jobSpec is missing.", "It holds the workerPoolSpecs of the job.")
-        )
-    known = {p.name for p in parameters}
-    for used, path in references({k: v for k, v in raw.items() if k != "parameters"}):
-        if used not in known:
-            problems.append(
-                document.problem(path, f"${{{used}}} is not a parameter.", "Add it under `parameters`.")
-            )
-    if problems:
-        raise ProfileInvalid(problems)
-    return Profile(
+    if not isinstance(header.get("jobSpec"), Mapping) and not any(p.path == ("jobSpec",) for p in problems):
+        fix = "It holds the workerPoolSpecs of the job."
+        problems.append(document.problem(("jobSpec",), "it is missing.", fix, "profile.missing"))
+    doubts = _unknown_references(raw, {p.name for p in parameters}, document, referring)
+    if referring:
+        problems += doubts
+    profile = Profile(
         name,
         str(header.get("displayName") or name or DEFAULT_NAME),
         str(header.get("description") or ""),
         str(header.get("region") or ""),
         header.get("labels") or {},
         parameters,
-        header.get("encryptionSpec") or {},
-        header["jobSpec"],
+        header.get("encryptionSpec"),
+        header.get("jobSpec") or {},
         document,
         wrapped=True,
+        references=referring,
+        doubts=() if referring else tuple(doubts),
     )
+    return profile, problems
+
+
+def _unknown_references(
+    raw: Mapping[str, Any], known: set[str], document: Document, referring: bool
+) -> list[Problem]:
+    """`${name}` without a parameter of that name: wrong among parameters, sent as it stands without any."""
+    found = []
+    for used, path in references(raw):
+        if referring and used not in known:
+            fix = f"Add it under `parameters`, or write $${{{used}}} for the text itself."
+            message = f"${{{used}}} is not a parameter."
+            found.append(document.problem(path, message, fix, PARAMETER))
+        elif not referring:
+            message = f"${{{used}}} is sent as it stands: the file has no `parameters`."
+            fix = "Add it under `parameters` if a value is meant to take its place."
+            problem = document.problem(path, message, fix, PARAMETER)
+            found.append(replace(problem, severity=Severity.NOTE))
+    return found

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tui.domain.profile.check import REFERENCE, describe
+from tui.domain.profile.check import REFERENCE, describe, text
 from tui.domain.profile.source import Document, Path, Problem
+
+PARAMETER = "profile.parameter"
+"""Id of every problem with parameters and their values."""
 
 TYPES = ("string", "integer", "number", "boolean")
 Value = str | int | float | bool
@@ -38,6 +42,7 @@ class Parameter:
         return value
 
 
+_MARK = re.compile(REFERENCE.pattern + r"|\$\$\{")
 _WORDS = {
     "string": "text",
     "integer": "a whole number",
@@ -67,17 +72,17 @@ def read_parameters(raw: Any, document: Document, path: Path) -> tuple[tuple[Par
     if raw is None:
         return (), []
     if not isinstance(raw, Mapping):
-        return (), [document.problem(path, f"expected names with their settings, found {describe(raw)}.")]
+        message = f"expected names with their settings, found {describe(raw)}."
+        return (), [document.problem(path, message, rule=PARAMETER)]
     found, problems = [], []
     for name, settings in raw.items():
         here = (*path, name)
-        if REFERENCE.fullmatch(f"${{{name}}}") is None:
-            problems.append(document.problem(here, "a parameter's name has letters, digits, _ and - only."))
-            continue
         try:
+            if REFERENCE.fullmatch(f"${{{name}}}") is None:
+                raise ValueError("a parameter's name has letters, digits, _ and - only")
             found.append(_one(name, settings))
         except ValueError as error:
-            problems.append(document.problem(here, f"{error}."))
+            problems.append(document.problem(here, f"{error}.", rule=PARAMETER))
     return tuple(found), problems
 
 
@@ -89,19 +94,19 @@ def _one(name: str, settings: Any) -> Parameter:
         raise ValueError(
             f"there is no setting {min(unknown)}; a parameter has type, default, choices and help"
         )
-    default = settings.get("default")
+    default, choices = settings.get("default"), settings.get("choices")
     kind = settings.get("type") or _type_of(default)
     if kind not in TYPES:
         raise ValueError(f"type {kind!r} is not one of {', '.join(TYPES)}")
-    choices = settings.get("choices") or []
-    if not isinstance(choices, list):
+    if choices is not None and not isinstance(choices, list):
         raise ValueError("choices is a list")
+    for value in (default, *(choices or ())):
+        if isinstance(value, Mapping | list):
+            raise ValueError(f"a parameter's value is one word or number, not {describe(value)}")
     plain = Parameter(name, kind, help=str(settings.get("help") or ""))
-    values = tuple(plain.parse(str(c) if not isinstance(c, bool) else str(c).lower()) for c in choices)
-    limited = Parameter(name, kind, choices=values, help=plain.help)
-    if default is not None:
-        default = limited.parse(str(default) if not isinstance(default, bool) else str(default).lower())
-    return Parameter(name, kind, default, values, plain.help)
+    values = tuple(plain.parse(text(c)) for c in choices or ())
+    limited = replace(plain, choices=values)
+    return replace(limited, default=None if default is None else limited.parse(text(default)))
 
 
 def _type_of(value: Any) -> str:
@@ -113,7 +118,10 @@ def _type_of(value: Any) -> str:
 
 
 def fill(value: Any, values: Mapping[str, Value]) -> Any:
-    """`value` with every `${name}` replaced; a whole-value reference keeps the parameter's type."""
+    """`value` with every `${name}` replaced; a whole-value reference keeps the parameter's type.
+
+    A name without a value stays as it stands.
+    """
     if isinstance(value, Mapping):
         return {key: fill(inner, values) for key, inner in value.items()}
     if isinstance(value, list):
@@ -122,13 +130,13 @@ def fill(value: Any, values: Mapping[str, Value]) -> Any:
         return value
     whole = REFERENCE.fullmatch(value)
     if whole is not None:
-        return values[whole[1]]
-    return REFERENCE.sub(lambda match: text(values[match[1]]), value)
+        return values.get(whole[1], value)
+    return _MARK.sub(lambda match: text(values.get(match[1], match[0])) if match[1] else "${", value)
 
 
-def text(value: Value) -> str:
-    """A value inside a longer text."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def literal(value: str) -> str:
+    """A text that stands for itself where references are filled in."""
+    return value.replace("${", "$${")
 
 
 def references(value: Any, path: Path = ()) -> list[tuple[str, Path]]:

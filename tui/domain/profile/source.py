@@ -56,22 +56,48 @@ class ProfileInvalid(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed file: its value, and the place of each path in it."""
+    """A parsed file: its value, the place of each path in it, and the words of what is not text."""
 
     file: str
     value: Any
     places: Mapping[Path, Place] = field(default_factory=dict)
+    texts: Mapping[Path, str] = field(default_factory=dict)
 
     def place(self, path: Path) -> Place:
         """Line and column of `path`, or of the nearest thing around it; zeros where nothing is known."""
-        for end in range(len(path), -1, -1):
-            if path[:end] in self.places:
-                return self.places[path[:end]]
+        spelled = self.spelled(path)
+        for end in range(len(spelled), -1, -1):
+            if spelled[:end] in self.places:
+                return self.places[spelled[:end]]
         return 0, 0
+
+    def line(self, path: Path) -> int:
+        """Line of `path`, or of the nearest thing around it."""
+        return self.place(path)[0]
+
+    def spelled(self, path: Path) -> Path:
+        """`path` with the keys as the file spells them, as far as it leads."""
+        here, found = self.value, []
+        for given in path:
+            part = given
+            if isinstance(here, Mapping) and isinstance(part, str) and part not in here:
+                part = next((key for key in here if camel(key) == camel(part)), part)
+            found.append(part)
+            try:
+                here = here[part]
+            except (LookupError, TypeError):
+                here = None
+        return tuple(found)
 
     def problem(self, path: Path, message: str, fix: str = "", rule: str = "profile.shape") -> Problem:
         line, column = self.place(path)
         return Problem(self.file, line, dotted(path), message, fix, rule, path=path, column=column)
+
+
+def camel(name: str) -> str:
+    """`worker_pool_specs` → `workerPoolSpecs`; other names stay."""
+    first, *rest = name.split("_")
+    return first + "".join(part[:1].upper() + part[1:] for part in rest) if rest and first else name
 
 
 def dotted(path: Path) -> str:
@@ -120,7 +146,7 @@ def read(text: str, file: str) -> Document:
     value = reader.build(root, ())
     if reader.problems:
         raise ProfileInvalid(reader.problems)
-    return Document(file, value, reader.places)
+    return Document(file, value, reader.places, reader.texts)
 
 
 def is_json(text: str) -> bool:
@@ -163,6 +189,7 @@ class _Reader:
     def __init__(self, file: str) -> None:
         self._file = file
         self.places: dict[Path, Place] = {}
+        self.texts: dict[Path, str] = {}
         self.problems: list[Problem] = []
         self._open: set[int] = set()
         self._left = MOST_VALUES
@@ -228,7 +255,10 @@ class _Reader:
 
     def _scalar(self, node: Node, path: Path) -> Any:
         try:
-            return node.scalar()
+            value = node.scalar()
+            if not isinstance(value, str):
+                self.texts[path] = node.text
+            return value
         except NotYaml as error:
             self._refuse(node, path, error.message, "profile.syntax")
             return None

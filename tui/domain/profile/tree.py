@@ -64,6 +64,8 @@ class Node:
         except (yaml.YAMLError, ValueError, OverflowError, LookupError, TypeError, AttributeError) as error:
             why = getattr(error, "problem", None) or error
             raise NotYaml(f"this value can't be read: {why}.", self.line, self.column) from error
+        if isinstance(value, int) and value.bit_length() > 256:
+            raise NotYaml("this number is too large.", self.line, self.column)
         return value if value is None or isinstance(value, bool | int | float | str) else self.text
 
 
@@ -81,9 +83,8 @@ def parse(text: str) -> Node | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         why = error.problem or error.context or "it can't be read"
-        raise NotYaml(
-            f"not valid YAML: {why}.", mark.line + 1 if mark else 0, mark.column + 1 if mark else 0
-        ) from error
+        at = min(mark.index, len(text.rstrip())) if mark else 0
+        raise NotYaml(f"not valid YAML: {why}.", *_counted(text, at)) from error
     except (yaml.YAMLError, ValueError) as error:
         raise NotYaml(f"not valid YAML: {error}.") from error
 
@@ -96,6 +97,10 @@ def _place(text: str, error: yaml.reader.ReaderError) -> tuple[int, int]:
     at = text.find(bad) if bad else -1
     if at < 0:
         at = len(text.encode(errors="replace")[: error.position or 0].decode(errors="ignore"))
+    return _counted(text, at)
+
+
+def _counted(text: str, at: int) -> tuple[int, int]:
     return text.count("\n", 0, at) + 1, at - (text.rfind("\n", 0, at) + 1) + 1
 
 
