@@ -207,8 +207,16 @@ _PROFILES = (
         "profiles",
         "preview",
     ),
-    Action("profiles.edit", "e", "edit", "Open the file in your editor", "profiles", "edit"),
-    Action("profiles.duplicate", "d", "duplicate", "Copy it into your own folder", "profiles", "duplicate"),
+    Action("profiles.edit", "e", "edit", "Open it as a form, every field with its help", "profiles", "edit"),
+    Action(
+        "profiles.duplicate",
+        "d",
+        "duplicate",
+        "Copy it into your own folder and edit the copy",
+        "profiles",
+        "duplicate",
+    ),
+    Action("profiles.editor", "E", "editor", "Open the file in your editor", "profiles", "editor"),
     Action("profiles.filter", "slash", "filter", "Filter by name or text", "profiles", "filter"),
     Action("profiles.copy", "y", "copy path", "Copy the file's path", "profiles", "copy", footer=False),
     Action(

@@ -1,8 +1,9 @@
 """The one registry of actions: footer, help, palette, key map, read-only mode and verbs follow from it.
 
 A scope's actions stand in the module of the part that has the screens (`action_list` for the frame and the
-lists, `action_list_job` for one job). A screen or widget takes its keys with `BINDINGS = bindings(SCOPE)`;
-a key then runs `FrameScreen.action_do`, which asks `why_not` before the scope's target does the thing.
+lists, `action_list_form` for a profile's form, `action_list_job` for one job). A screen or widget takes its
+keys with `BINDINGS = bindings(SCOPE)`; a key then runs `FrameScreen.action_do`, which asks `why_not` before
+the scope's target does the thing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tui.action import NOTHING, Action
 from tui.action_list import ACTIONS as _LISTS
+from tui.action_list_form import ACTIONS as _FORM
 from tui.action_list_job import ACTIONS as _JOB
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NOTHING", "Action", "action", "actions", "bindings", "key_problems", "key_text"]
 
-_ACTIONS: tuple[Action, ...] = (*_LISTS, *_JOB)
+_ACTIONS: tuple[Action, ...] = (*_LISTS, *_FORM, *_JOB)
 _BY_ID = {a.id: a for a in _ACTIONS}
 
 _KEY_TEXT = {

@@ -19,6 +19,7 @@ from tests.ui.test_jobs_screen import footer, lines, opened, said, table, until
 from tui.app import VxtuiApp
 from tui.backends.base import InvalidRequest, LaunchRequest, Unavailable
 from tui.domain.job import Job
+from tui.screens.form import FormScreen
 from tui.screens.jobs import JobsScreen
 from tui.screens.launch import LaunchScreen
 from tui.screens.preview import PreviewScreen
@@ -233,6 +234,8 @@ async def test_duplicate_asks_the_name_and_writes_over_nothing(
         await pilot.press("enter")
         copy = tmp_path / "profiles" / "mine.yaml"
         await until(pilot, copy.exists, "the copy")
+        await until(pilot, lambda: isinstance(app.screen, FormScreen), "the form on the copy")
+        await pilot.press("escape")
         await until(pilot, lambda: table(app).cursor == str(copy), "the cursor on it")
         before = copy.read_text()
         await pilot.press("d")
@@ -242,12 +245,12 @@ async def test_duplicate_asks_the_name_and_writes_over_nothing(
         assert copy.read_text() == before
 
 
-async def test_edit_opens_the_users_own_file_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_editor_opens_the_users_own_file_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "profiles"
     folder.mkdir()
     async with profiles(MemoryBackend(), tmp_path, monkeypatch) as (app, pilot, _):
         await choose(app, pilot, "local-1node")
-        await pilot.press("e")
+        await pilot.press("E")
         assert "d makes a copy" in said(app)
         own = folder / "own.yaml"
         own.write_text(app.profiles[0].path.read_text())
@@ -260,7 +263,7 @@ async def test_edit_opens_the_users_own_file_only(tmp_path: Path, monkeypatch: p
         monkeypatch.setattr("subprocess.run", lambda argv, **_: started.append(argv))
         # The pilot's terminal can't be suspended; the real one is driven in the test of the main job.
         monkeypatch.setattr(app, "suspend", _nothing)
-        await pilot.press("e")
+        await pilot.press("E")
         assert started == [["my-editor", "-w", str(own)]]
 
 

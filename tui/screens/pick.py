@@ -18,7 +18,10 @@ from tui.domain.text import plain
 
 
 class PickScreen(ModalScreen[str]):
-    """Answers the key of the chosen option, or nothing on esc. Typing leaves out what does not match."""
+    """Answers the key of the chosen option, or nothing on esc. Typing leaves out what does not match.
+
+    With `free` what is typed may be chosen too, whatever it is.
+    """
 
     CSS_PATH = "pick.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -27,8 +30,11 @@ class PickScreen(ModalScreen[str]):
         Binding("up", "move(-1)", "Up", priority=True),
     ]
 
-    def __init__(self, title: str, options: Sequence[tuple[str, Content]], current: str = "") -> None:
+    def __init__(
+        self, title: str, options: Sequence[tuple[str, Content]], current: str = "", *, free: bool = False
+    ) -> None:
         super().__init__()
+        self._free = free
         self._title = plain(title)
         self._options = list(options)
         self._current = current
@@ -49,6 +55,8 @@ class PickScreen(ModalScreen[str]):
 
     def _fill(self, text: str) -> None:
         found = [(key, label) for key, label in self._options if text.lower() in label.plain.lower()]
+        if self._free and text and all(key != text for key, _ in found):
+            found.append((text, Content.assemble(("take as typed: ", "$text-muted"), plain(text))))
         self._shown = [key for key, _ in found]
         options = self.query_one(OptionList)
         options.clear_options()

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shlex
-import subprocess
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -17,6 +13,8 @@ from textual.content import Content
 from tui.actions import Action, bindings
 from tui.domain.figures import pieces
 from tui.domain.text import plain
+from tui.screens.editor import edit_file
+from tui.screens.form import FormScreen, open_draft
 from tui.screens.launch import LaunchScreen
 from tui.screens.lists import ListScreen
 from tui.screens.preview import PreviewScreen
@@ -190,25 +188,32 @@ class ProfilesScreen(ListScreen):
             return
         await self._load()
         self.table.move_to(str(path))
-        self.notify(f"Copied to {path}; e edits it", markup=False)
+        await self._open_form(path, mine=True)
 
-    def action_edit(self) -> None:
-        """Edit the file; a ready-made one is shown, and a copy is what can be changed."""
+    async def action_edit(self) -> None:
+        """Open the form; a ready-made profile is saved as a copy of one's own."""
+        if self.current is not None:
+            await self._open_form(self.current.path, mine=self.current.mine)
+
+    async def _open_form(self, path: Path, *, mine: bool) -> None:
+        try:
+            draft = await asyncio.to_thread(open_draft, path, self.console.state_dir)
+        except OSError as error:
+            self.notify(f"Can't read {path}: {error.strerror or error}", severity="error", markup=False)
+            return
+        self.app.push_screen(FormScreen(draft, mine=mine))
+
+    def action_editor(self) -> None:
+        """Edit the file's text; of a ready-made one a copy is what can be changed."""
         entry = self.current
         if entry is None:
             return
         if not entry.mine:
             self.notify("A ready-made profile: d makes a copy of your own to edit.", markup=False)
             return
-        editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
-        try:
-            with self.app.suspend():
-                # fd 2 is the log while the screen is up; the editor talks to the terminal.
-                subprocess.run([*editor, str(entry.path)], check=False, stderr=sys.__stderr__)
-        except OSError as error:
-            self.notify(
-                f"Can't start {editor[0]}: {error.strerror}. Set $EDITOR.", severity="error", markup=False
-            )
+        problem = edit_file(self.app, entry.path)
+        if problem:
+            self.notify(problem, severity="error", markup=False)
         self.refresh_here()
 
 

@@ -1,0 +1,69 @@
+"""A draft's text looked at: its values, the request it makes, and everything that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tui.domain.form.values import scalar_text
+from tui.domain.profile import Problem, Profile, ProfileInvalid, inspect, load
+from tui.domain.profile.check import camel
+from tui.domain.profile.source import read
+from tui.domain.rules.base import Severity
+
+_STAND_IN = {"string": "x", "integer": "1", "number": "1", "boolean": "true"}
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """`value` is None where the text is not YAML; `job` (REST form) where its shape is not right."""
+
+    text: str
+    value: Any = None
+    wrapped: bool = True
+    problems: tuple[Problem, ...] = ()
+    job: Mapping[str, Any] | None = None
+    region: str = ""
+
+    @property
+    def readable(self) -> bool:
+        """There are values to be shown and edited."""
+        return self.value is not None
+
+    def count(self, severity: Severity) -> int:
+        """How many problems are of this severity."""
+        return sum(p.severity is severity for p in self.problems)
+
+
+def analyse(text: str, file: str, name: str, *, region: str = "", local: bool = False) -> Analysis:
+    """Read and check a profile's text with its parameters' defaults; never raises for what is in it.
+
+    `region` is where it runs if the file names none; `local` says that it would run on this machine.
+    """
+    try:
+        value = read(text, file).value
+    except ProfileInvalid as error:
+        return Analysis(text, problems=tuple(error.problems))
+    try:
+        profile = load(text, file, name)
+        region = profile.region or region
+    except ProfileInvalid:
+        profile = None
+    problems = tuple(inspect(text, file, name, region="" if "${" in region else region, local=local))
+    if not isinstance(value, Mapping):
+        return Analysis(text, problems=problems)
+    if profile is None:
+        names = {camel(str(key)) for key in value}
+        return Analysis(text, value, "jobSpec" in names or "workerPoolSpecs" not in names, problems)
+    try:
+        request = profile.check(_given(profile), local=local).request
+    except ProfileInvalid:
+        return Analysis(text, value, profile.wrapped, problems)
+    return Analysis(text, value, profile.wrapped, problems, request.custom_job, request.region or region)
+
+
+def _given(profile: Profile) -> dict[str, str]:
+    """Texts for the parameters that have no default."""
+    bare = [p for p in profile.parameters if p.default is None]
+    return {p.name: scalar_text(p.choices[0]) if p.choices else _STAND_IN[p.type] for p in bare}

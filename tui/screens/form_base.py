@@ -1,0 +1,284 @@
+"""The profile form's ground: the draft, what is wrong with it, and how both are shown."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from textual import on
+from textual.containers import Container
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from tui.actions import Action
+from tui.domain.edit import Edit
+from tui.domain.form.analysis import Analysis, analyse
+from tui.domain.form.rows import Look, Row, RowKind, build_rows
+from tui.domain.form.summary import roles, totals, verdict
+from tui.domain.profile import ProfileInvalid
+from tui.domain.profile.source import dotted
+from tui.domain.rules.base import Severity
+from tui.domain.text import plain
+from tui.screens.frame import FrameScreen
+from tui.screens.work import background
+from tui.store.draft import Draft
+from tui.widgets.filter_bar import FilterBar
+from tui.widgets.form_line import FormLine
+from tui.widgets.form_view import FormView
+from tui.widgets.header_lines import Line
+from tui.widgets.notice import Notice
+from tui.widgets.state import glyphs
+
+if TYPE_CHECKING:
+    from tui.app import VxtuiApp
+
+SEP = "   "
+_TONE = {Severity.ERROR: "$text-error", Severity.WARNING: "$text-warning", Severity.NOTE: "$text-muted"}
+_GLYPH = {Severity.ERROR: "✗", Severity.WARNING: "!", Severity.NOTE: "·"}
+
+
+class FormBase(FrameScreen):
+    """Shows a draft. Nothing here changes it but `take`."""
+
+    CSS_PATH = "form.tcss"
+
+    def __init__(self, draft: Draft, *, mine: bool = True) -> None:
+        super().__init__()
+        self.draft = draft
+        self.mine = mine
+        """It is the user's own file; a ready-made one is saved as a copy."""
+        self.analysis = Analysis(draft.text)
+        self._saved = Analysis(draft.text)
+        self._turned: set[str] = set()
+
+    @property
+    def console(self) -> VxtuiApp:
+        """The app, typed."""
+        return cast("VxtuiApp", self.app)
+
+    @property
+    def view(self) -> FormView:
+        """The rows."""
+        return self.query_one(FormView)
+
+    @property
+    def row(self) -> Row | None:
+        """The row under the cursor."""
+        return self.view.current
+
+    def compose_body(self) -> Iterable[Widget]:
+        yield Static("", id="summary", markup=False)
+        yield FilterBar("find a field")
+        with Container(id="area"):
+            yield FormView()
+            yield FormLine()
+        yield Notice()
+        yield Static("", id="detail", markup=False)
+
+    def on_mount(self) -> None:
+        self.view.focus()
+        background(self, self.look, "form-look", exclusive=False)
+
+    @property
+    def values(self) -> Any:
+        """The draft's values."""
+        return self.analysis.value
+
+    # What is shown
+
+    async def look(self, cursor: str = "") -> None:
+        """Check the draft's text, in a thread, and show it."""
+        text, saved = self.draft.text, self.draft.saved
+        found = await asyncio.to_thread(self.analyse, text)
+        if saved != self._saved.text or not self._saved.readable:
+            self._saved = found if saved == text else await asyncio.to_thread(self.analyse, saved)
+        self.analysis = found
+        self.show(cursor)
+
+    def analyse(self, text: str) -> Analysis:
+        """A text of this profile looked at, for where the console is now."""
+        path, connection = self.draft.path, self.console.connection
+        local = self.session is not None and self.session.backend.info.local
+        return analyse(text, str(path), path.stem, region=connection.regions[0], local=local)
+
+    def show(self, cursor: str = "") -> None:
+        """Show the draft as it was last looked at; `cursor` is the key of the row to go to."""
+        readable = self.analysis.readable
+        self.query_one("#area").display = readable
+        notice = self.query_one(Notice)
+        if readable:
+            notice.hide()
+            self.view.show(self.rows_of(self.analysis), cursor)
+        else:
+            problem = self.analysis.problems[0]
+            where = f"line {problem.line}: " if problem.line else ""
+            notice.tell(
+                f"{self.draft.path.name} can't be read as YAML",
+                f"{where}{problem.message}",
+                "E opens the editor" + ("   u takes the change back" if self.draft.can_undo else ""),
+                bad=True,
+            )
+        self._say_summary()
+        self.say_detail()
+        self.refresh_frame()
+
+    def rows_of(self, analysis: Analysis) -> list[Row]:
+        """The rows with these values and problems."""
+        return build_rows(
+            Look(
+                analysis.value,
+                self._saved.value if self._saved.readable else analysis.value,
+                analysis.wrapped,
+                frozenset(self._turned),
+                analysis.problems,
+                self.reducers_text(analysis),
+            )
+        )
+
+    def reducers_text(self, analysis: Analysis) -> tuple[str, str]:
+        """Value and note of the Reduction Server's switch."""
+        return "", ""
+
+    def _say_summary(self) -> None:
+        lines = [Content(plain(text)) for text in self._summary_texts()]
+        lines.append(self._price_line())
+        self.query_one("#summary", Static).update(glyphs(Content("\n").join(lines), self))
+
+    def _summary_texts(self) -> list[str]:
+        job = self.analysis.job
+        if job is None:
+            return ["What the job is made of is known once its fields have the right shape."]
+        return [roles(job), totals(job)]
+
+    def _price_line(self) -> Content:
+        found = verdict(self.analysis)
+        worst = next((s for s in Severity if self.analysis.count(s)), None)
+        said = (
+            Content.styled(f"{_GLYPH[worst]} {found}", f"bold {_TONE[worst]}")
+            if worst
+            else Content.styled("✓ no problems", "$text-success")
+        )
+        return Content(SEP).join([said, self.price_text(), self.quota_text()])
+
+    def price_text(self) -> Content:
+        """What an hour costs."""
+        return Content.styled("? price not known yet", "$text-muted")
+
+    def quota_text(self) -> Content:
+        """Whether the quota does for it."""
+        return Content.styled("? quota not known yet", "$text-muted")
+
+    @on(FormView.Moved)
+    def say_detail(self) -> None:
+        """The field's help, or what is wrong with it and what helps."""
+        row = self.row if self.analysis.readable else None
+        self.query_one("#detail", Static).update(glyphs(detail(row), self), layout=False)
+        self.refresh_frame()
+
+    def say_wrong(self, words: str) -> None:
+        """What is wrong with what is typed."""
+        text = Content.assemble(
+            (f"✗ {plain(words)}", "$text-error"), ("\nesc leaves it as it was", "$text-muted")
+        )
+        self.query_one("#detail", Static).update(glyphs(text, self), layout=False)
+
+    # The frame
+
+    def top_line(self) -> Line:
+        console = self.console
+        left = Content.assemble(
+            ("vxtui", "bold $accent"), SEP, (f"Edit {plain(self.draft.path.stem)}", "bold"), "  ",
+            ("~ not saved" if self.draft.changed else "" if self.mine else "ready-made", "$text-accent"),
+        )  # fmt: skip
+        right = Content.assemble((plain(console.context_name), "bold"), f"  {plain(self.place)}")
+        if self.read_only:
+            right = Content.assemble(("read-only", "bold $text-warning"), SEP, right)
+        return left, right
+
+    def second_line(self) -> Line:
+        row = self.row if self.analysis.readable else None
+        where = dotted(row.path) if row is not None and row.path else ""
+        return Content.styled(plain(str(self.draft.path)), "$text-muted"), Content.styled(
+            plain(where), "$text-muted"
+        )
+
+    @property
+    def place(self) -> str:
+        """Where the job would run."""
+        return self.analysis.region or self.console.connection.regions[0]
+
+    def why_not(self, found: Action) -> str | None:
+        reason = super().why_not(found)
+        if reason is None and not self.analysis.readable and found.id in _NEED_VALUES:
+            return "The file can't be read; E opens the editor."
+        return reason
+
+    # Changes
+
+    async def take(self, edits: Sequence[Edit], what: str, cursor: str = "") -> bool:
+        """Make a change that undo takes back; whether it was made."""
+        if not edits:
+            return False
+        try:
+            text = await asyncio.to_thread(self.draft.preview, edits)
+        except (ProfileInvalid, LookupError, ValueError) as error:
+            self.notify(f"{what}: {error}", severity="error", markup=False)
+            return False
+        return await self.take_text(text, what, cursor)
+
+    async def take_text(self, text: str, what: str, cursor: str = "") -> bool:
+        """Take another text, check it, and keep it for the case of a crash."""
+        if not self.draft.replace(text, what):
+            return False
+        await self.look(cursor)
+        await asyncio.to_thread(self.draft.keep)
+        return True
+
+
+def detail(row: Row | None) -> Content:
+    """Two lines on a row: its worst problem with what helps, or its help."""
+    if row is None:
+        return Content("")
+    if row.problems:
+        problem = next(p for p in row.problems if p.severity is row.severity)
+        tone = _TONE[problem.severity]
+        more = f"  (+{len(row.problems) - 1} more, i)" if len(row.problems) > 1 else ""
+        key = "F " if problem.edits else ""
+        return Content.assemble(
+            (f"{_GLYPH[problem.severity]} {plain(problem.message)}{more}", tone),
+            "\n",
+            (key, "bold $footer-key-foreground"),
+            (plain(problem.fix), "$foreground"),
+        )
+    words = row.field.help if row.field is not None else _HELP.get(row.kind, "")
+    first = Content.styled(plain(words), "$text-muted")
+    if row.parameter:
+        first = Content.assemble(
+            (f"Parameter {plain(row.parameter)}: ", "$text-primary"),
+            ("editing changes its default. ", "$text-muted"),
+            first,
+        )
+    return first
+
+
+_HELP = {
+    RowKind.SECTION: "z folds it; ] and [ go to the next section and back; / finds a field.",
+    RowKind.PARAMETER: "A launch asks for it; ${name} stands for it in any value. enter edits the default, "
+    "z opens its settings.",
+    RowKind.POOL: "A worker pool; its position is its role. a adds one, D takes it away or skips it.",
+    RowKind.SWITCH: "Reducers that sum gradients on the way, for NCCL all-reduce between GPU nodes. space "
+    "turns it on or off.",
+    RowKind.TASK: "What each replica runs: a container of yours, or a Python package on a prebuilt image.",
+    RowKind.MORE: "enter opens it.",
+    RowKind.ELEMENT: "D takes it away, a adds another.",
+    RowKind.UNKNOWN: "No field of a profile has this name. D takes it away.",
+}
+_NEED_VALUES = frozenset(
+    f"form.{name}"
+    for name in (
+        "open", "switch", "add", "remove", "fix", "next_problem", "previous_problem", "parameter", "inline",
+        "find", "fold", "fold_all", "next_section", "previous_section", "why", "copy", "request", "launch",
+    )
+)  # fmt: skip
