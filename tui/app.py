@@ -138,7 +138,7 @@ class VxtuiApp(ClipboardApp):
             clock=self.clock,
             read_only=self.read_only,
             on_jobs=self._on_jobs,
-            on_link=self.link_changed.publish,
+            on_link=self._on_link,
         )
 
     # Start and end
@@ -152,16 +152,8 @@ class VxtuiApp(ClipboardApp):
         if self._unknown_theme:
             self.action_theme(self._unknown_theme)
         self._take_keys(self.settings.keys)
-        self.call_after_refresh(self._painted)
-
-    def _painted(self) -> None:
-        """The first paint is out: go on with what takes longer."""
-        # Collecting rests from the start of the program (`tui.cli`); what a start makes is no garbage, and is
-        # not looked through again.
-        if not gc.isenabled():
-            gc.freeze()
-            gc.enable()
-        self.connect()
+        # The first paint goes out before what takes longer.
+        self.call_after_refresh(self.connect)
 
     def _take_keys(self, keys: dict[str, str]) -> None:
         for problem in key_problems(keys):
@@ -186,6 +178,14 @@ class VxtuiApp(ClipboardApp):
             found = broken(error)
             self.journal.add("error", found.message)
             self.notify(plain(found.message), title=event.worker.name, severity="error", markup=False)
+
+    def _on_link(self, link: Link) -> None:
+        # Collecting rests from the start of the program (`tui.cli`) until the first list is there or can't
+        # be: what a start makes is no garbage, and is not looked through again.
+        if not gc.isenabled() and link.state in {LinkState.LIVE, LinkState.FAILED}:
+            gc.freeze()
+            gc.enable()
+        self.link_changed.publish(link)
 
     def _on_jobs(self, change: JobChange) -> None:
         for job in change.ended:

@@ -15,7 +15,7 @@ def main() -> None:
         from tui.verbs.group import run
 
         sys.exit(run())
-    # Nothing that a start makes is garbage; the console collects again from its first paint on.
+    # Nothing that a start makes is garbage; the console collects again once its first list is there.
     gc.disable()
     skeleton.show(str(options["context_name"]), ascii_only="ascii_only" in options)
     sys.exit(_screen(options))

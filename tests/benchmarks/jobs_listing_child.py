@@ -85,6 +85,8 @@ async def console(state: StateDir) -> tuple[float, int]:
             async for page in super().list_jobs(filter=filter):
                 yield page
 
+    # As `vxtui` starts; the console collects again once its first list is there.
+    gc.disable()
     info = ContextInfo("local", PROJECT, ("us-central1",), str(state.socket), local=True)
     app = VxtuiApp(
         Settings(),

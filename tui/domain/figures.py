@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from tui.domain.catalog import ACCELERATOR_SHORT
-from tui.domain.job import Job, known_replicas
-from tui.domain.states import JobState
+from tui.domain.job import Job, exit_codes
 
 NOT_MEASURED = "·"
 
@@ -78,11 +77,6 @@ def short_error(job: Job) -> str:
     """Why a job failed, for one cell: the replica and its exit code where the service named them."""
     if job.error is None:
         return ""
-    dead = next(
-        (r for r in known_replicas(job) if r.state is JobState.FAILED and r.exit_code is not None), None
-    )
-    if dead is None:
-        return job.error.message
-    if "out of memory" in job.error.message:
-        return f"OOM {dead.id}"
-    return f"exit {dead.exit_code} {dead.id}"
+    for replica, code in exit_codes(job.error).items():
+        return f"OOM {replica}" if "out of memory" in job.error.message else f"exit {code} {replica}"
+    return job.error.message

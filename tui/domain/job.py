@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from tui.domain.progress import Progress
 from tui.domain.states import JobState
 
+EPOCH = datetime.fromtimestamp(0, UTC)
+_MICROSECOND = timedelta(microseconds=1)
 ROLES = ("primary", "worker", "reducer", "evaluator")
 
 # The documented sentences about a dead replica (vertex facts 13.1, rules 1 and 2).
@@ -89,6 +91,11 @@ class Job:
     web_access_uris: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def created(self) -> int | None:
+        """`create_time` in microseconds since the epoch: what jobs are ordered by."""
+        return None if self.create_time is None else (self.create_time - EPOCH) // _MICROSECOND
+
+    @property
     def spot(self) -> bool:
         """Runs on machines that can be taken away."""
         return self.strategy == "SPOT"
@@ -119,6 +126,13 @@ class Job:
         return None if self.create_time is None else now - self.create_time
 
 
+def exit_codes(error: JobError | None) -> dict[str, int]:
+    """Exit codes of the replicas that an error names."""
+    if error is None:
+        return {}
+    return {m["replica"]: int(m["code"]) for m in _REPLICA_EXIT.finditer(error.message)}
+
+
 def infer_replicas(
     pools: tuple[WorkerPool, ...], state: JobState, error: JobError | None
 ) -> tuple[Replica, ...]:
@@ -128,9 +142,7 @@ def infer_replicas(
     others were shut down (no exit code of theirs is reported); in a FAILED job only the replica that the
     error names is known (vertex facts 1.10, 3.8).
     """
-    dead: dict[str, int] = {}
-    if error is not None:
-        dead = {m["replica"]: int(m["code"]) for m in _REPLICA_EXIT.finditer(error.message)}
+    dead = exit_codes(error)
     found = []
     for pool in pools:
         for index in range(pool.replicas):

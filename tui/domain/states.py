@@ -33,12 +33,13 @@ class JobState(StrEnum):
     @property
     def active(self) -> bool:
         """Holds or may soon hold machines."""
-        return not self.terminal and self is not JobState.UNKNOWN
+        return self in _ACTIVE
 
 
 _TERMINAL = frozenset(
     {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.EXPIRED, JobState.SKIPPED}
 )
+_ACTIVE = frozenset(JobState) - _TERMINAL - {JobState.UNKNOWN}
 
 # JobState of google.cloud.aiplatform.v1 (vertex facts 1.10). PAUSED and UPDATING belong to other job
 # kinds; PARTIALLY_SUCCEEDED is final and nearer to a success than to anything else.

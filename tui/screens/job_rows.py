@@ -62,9 +62,8 @@ class JobRows:
         """Bring the table up to date with what was noted and with the filter, the order and the groups."""
         self._now = self._clock()
         changed, self._changed = self._changed, set()
-        for name in changed:
-            if name not in self.store.jobs:
-                self._looks.pop(name, None)
+        for name in [name for name in self._looks if name not in self.store.jobs]:
+            del self._looks[name]
         asked = (self.query, self.sort, self.reverse, self.group)
         if asked != self._asked:
             regrouped = self._asked[3:] != asked[3:]

@@ -246,7 +246,9 @@ class JobsScreen(ListScreen):
     def selected(self) -> list[Job]:
         """The marked jobs in the order shown, or the one under the cursor."""
         jobs, table = self.console.store.jobs, self.table
-        names = [key for key in table.keys if key in table.marks] or [table.cursor or ""]
+        # This is asked with each picture, and hardly ever is anything marked.
+        marked = [key for key in table.keys if key in table.marks] if table.marks else []
+        names = marked or [table.cursor or ""]
         return [jobs[name] for name in names if name in jobs]
 
     def why_not(self, found: Action) -> str | None:

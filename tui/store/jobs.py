@@ -5,7 +5,7 @@ Screens get changes, not lists: every method that alters the store returns a `Jo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -101,8 +101,9 @@ class JobStore:
             return JobChange()
         self.regions[where] = RegionStatus(where, page.read_at or now)
         self._covered.add((page.context, page.region))
-        self._seen.update(job.name for job in page.jobs)
-        return self._merge(page.jobs)
+        names = [job.name for job in page.jobs]
+        self._seen.update(names)
+        return self._take_new(names, page.jobs) or self._merge(page.jobs)
 
     def finish(self, now: datetime) -> JobChange:
         """End a reading: jobs of the regions it covered that no page named are gone."""
@@ -149,6 +150,14 @@ class JobStore:
                 self._keep(replace(job, progress=progress))
                 changed.append(name)
         return JobChange(changed=tuple(changed))
+
+    def _take_new(self, names: Sequence[str], jobs: Sequence[Job]) -> JobChange:
+        """Take over jobs none of which is known, as all of a first listing are; else nothing."""
+        if not self.jobs.keys().isdisjoint(names):
+            return JobChange()
+        self.jobs.update(zip(names, jobs, strict=True))
+        self.active.update((job.name, job) for job in jobs if job.state.active)
+        return JobChange(added=tuple(names))
 
     def _merge(self, jobs: Iterable[Job]) -> JobChange:
         added: list[str] = []

@@ -27,13 +27,15 @@ QUIET = 2.5
 """Seconds between readings of this machine while no job is at work or waits: only a launch can change it."""
 MOST_BACK_OFF = 30.0
 _AT_WORK = frozenset({JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING})
+A_FRAME = 0.03
+"""Seconds within which a screen that was told of a change has painted it."""
 FIRST_LOOK = 100
 ENDED_AT_ONCE = 12
 """Ended jobs whose last progress is looked up in one round."""
 
 
 class Poller:
-    """One context's reading loop. `on_change` runs after each page, `on_round` after each whole reading.
+    """One context's reading loop. `on_change` runs after each page, `on_round` once all jobs have been read.
 
     A round that fails as a whole sets `error` and is tried again, later and later. Every wait ends at once
     on `kick`.
@@ -81,8 +83,7 @@ class Poller:
         return usual if self.visible else usual * HIDDEN_FACTOR
 
     def _at_rest(self) -> bool:
-        jobs = self._store.jobs.values()
-        return self._store.read_at is not None and not any(job.state.active for job in jobs)
+        return self._store.read_at is not None and not self._store.active
 
     def kick(self, *, hurry: bool = False, connect: bool = False) -> None:
         """Read now rather than when the wait is over; after an action (`hurry`), often for a while.
@@ -101,7 +102,6 @@ class Poller:
         while True:
             self._kick.clear()
             await self.read_once()
-            await self._on_round()
             try:
                 await asyncio.wait_for(self._kick.wait(), self.interval)
             except TimeoutError:
@@ -109,6 +109,15 @@ class Poller:
 
     async def read_once(self) -> None:
         """One reading of all regions, then the progress of what runs, where it is due."""
+        whole = await self._read_jobs()
+        await self._on_round()
+        if whole:
+            # What was listed is on the screen before anything else is asked.
+            await asyncio.sleep(A_FRAME)
+            await self._read_progress()
+
+    async def _read_jobs(self) -> bool:
+        """Whether any region could be read."""
         self._store.begin()
         began = time.perf_counter()
         try:
@@ -120,14 +129,14 @@ class Poller:
                 self._tell(self._store.apply(page, self._clock()))
         except BackendError as error:
             self._failed(error)
-            return
+            return False
         self._took = time.perf_counter() - began
         self._tell(self._store.finish(self._clock()))
         if not self._store.reached:
             self._failed(next(s.error for s in self._store.regions.values() if s.error))
-            return
+            return False
         self.error, self.failing_since, self._failures = None, None, 0
-        await self._read_progress()
+        return True
 
     def _failed(self, error: BackendError) -> None:
         self._failures += 1

@@ -60,8 +60,7 @@ class SnapshotFile:
         Raises:
             OSError: when it can't be written, e.g. on a full disk; the old one stays.
         """
-        oldest = datetime.min.replace(tzinfo=read_at.tzinfo)
-        newest = sorted(jobs, key=lambda job: job.create_time or oldest, reverse=True)[:MOST_JOBS]
+        newest = sorted(jobs, key=lambda job: job.created or 0, reverse=True)[:MOST_JOBS]
         text = json.dumps(
             {
                 "schema": SCHEMA,

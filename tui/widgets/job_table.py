@@ -114,8 +114,8 @@ def _step(job: Job) -> str:
 
 def newest_first(job: Job) -> SortKey:
     """What orders jobs by their age; the order that a list has unless it is told another."""
-    created = job.create_time
-    return (True, 0, job.name) if created is None else (False, -created.timestamp(), job.name)
+    created = job.created
+    return (True, 0, job.name) if created is None else (False, -created, job.name)
 
 
 def sort_key(job: Job, column: str, now: datetime) -> SortKey:

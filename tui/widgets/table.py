@@ -93,7 +93,6 @@ class Table(ScrollView, can_focus=True):
         self._placed: tuple[Placed, ...] = ()
         self._strips: dict[tuple[str, bool, bool], Strip] = {}
         self._painter = RowPainter(self)
-        self._painted_width = 0
 
     # Rows
 
@@ -182,11 +181,13 @@ class Table(ScrollView, can_focus=True):
         """These rows of `lay` read otherwise now; those in view are made anew, the others when they come."""
         if self._make is None:
             return
-        sight = set(self.in_view)
-        for key in keys:
-            if key in sight and key in self._rows:
+        sight, keys = set(self.in_view), set(keys)
+        # Fewer rows are made than may have changed.
+        for key in [key for key in self._rows if key in keys]:
+            if key in sight:
                 self._take(key, self._make(key))
-            elif self._rows.pop(key, None) is not None:
+            else:
+                del self._rows[key]
                 self._forget(key)
         self._prepare()
 
@@ -359,14 +360,20 @@ class Table(ScrollView, can_focus=True):
 
     def _choose_columns(self) -> None:
         """Choose the columns and their widths for the width there is."""
+        if self._place_columns():
+            self.refresh()
+
+    def _place_columns(self) -> bool:
+        """Whether the columns are others than they were."""
         if not self.is_attached:
-            return
+            return False
         # The last column of cells is the scroll bar's, whether it is there now or not.
         placed = place(self.columns, self._natural, self.size.width - 1, self._columns_away)
-        if placed != self._placed:
-            self._placed = placed
-            self._strips.clear()
-            self.refresh()
+        if placed == self._placed:
+            return False
+        self._placed = placed
+        self._strips.clear()
+        return True
 
     def _reorder(self, order: Sequence[str], parents: Mapping[str, str]) -> None:
         old_at, seen = self._cursor_at(), tuple(self.in_view)
@@ -386,6 +393,9 @@ class Table(ScrollView, can_focus=True):
         """
         # Its width is of no matter: nothing scrolls sideways.
         self.virtual_size = Size(1, len(self.keys) + 1)
+        if not self.size and len(self.keys) > self.app.size.height:
+            # Known before the first layout, which is spared a second one.
+            self.show_vertical_scrollbar = True
         new_at = self._cursor_at()
         if old_at is not None and new_at is not None and self.scroll_offset.y > 0:
             self.scroll_to(y=self.scroll_offset.y + new_at - old_at, animate=False)
@@ -416,13 +426,22 @@ class Table(ScrollView, can_focus=True):
         """Columns folded away earlier stay away."""
         self._choose_columns()
 
+    def _size_updated(
+        self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True
+    ) -> bool:
+        """Choose the columns anew, before the first paint in this size: an event would come after it."""
+        old = self._size
+        changed = super()._size_updated(size, virtual_size, container_size, layout)
+        if size != old:
+            if size.width != old.width:
+                self._strips.clear()
+            if self._make is not None:
+                self._measure(self.cells_of(key) for key in self.in_view)
+            self._place_columns()
+        return changed
+
     def on_resize(self) -> None:
-        """Choose the columns anew."""
-        if self._painted_width != self.size.width:
-            self._painted_width = self.size.width
-            self._strips.clear()
-        self._prepare()
-        self._choose_columns()
+        """Keep the cursor in view."""
         self._follow_cursor()
 
     def notify_style_update(self) -> None:

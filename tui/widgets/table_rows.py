@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -32,8 +32,10 @@ class Listing(Generic[T]):
         self._keys = {name: key(item) for name, item in found if matches is None or matches(item)}
         return self._sort(list(self._keys))
 
-    def update(self, names: Iterable[str]) -> bool:
+    def update(self, names: Collection[str]) -> bool:
         """These items are new, differ, or are gone."""
+        if not self.order and len(names) >= len(self.items):
+            return self.ask(self._matches, self._key, reverse=self._reverse)
         moved = False
         new: list[str] = []
         keys, matches, key, items = self._keys, self._matches, self._key, self.items

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -89,13 +89,9 @@ class Jobs:
         """One listing over all locations, told as if it were one for each region."""
         try:
             async for jobs in self._listing("-").pages(filter):
-                by_place: dict[str, list[Job]] = {}
-                for job in jobs:
-                    by_place.setdefault(job.name.rpartition("/customJobs/")[0], []).append(job)
-                for place, found in by_place.items():
-                    region = convert.region_of(place)
+                for region, found in _by_region(jobs):
                     self._regions_seen.add(region)
-                    yield JobPage(region, tuple(found), read_at=datetime.now(UTC))
+                    yield JobPage(region, found, read_at=datetime.now(UTC))
         except BackendError as error:
             for region in self._info.regions:
                 yield JobPage(region, error=error)
@@ -283,6 +279,16 @@ class Jobs:
 
     def _parent(self, region: str) -> str:
         return f"projects/{self._info.project}/locations/{region}"
+
+
+def _by_region(jobs: Sequence[Job]) -> Iterator[tuple[str, tuple[Job, ...]]]:
+    """Jobs of a page of all regions, apart; most often they are of one, and none has to be taken apart."""
+    rest = jobs
+    while rest:
+        place = rest[0].name.partition("/customJobs/")[0] + "/"
+        here = tuple([job for job in rest if job.name.startswith(place)])
+        yield convert.region_of(place), here
+        rest = [job for job in rest if not job.name.startswith(place)] if len(here) < len(rest) else ()
 
 
 def region_of(name: str) -> str:

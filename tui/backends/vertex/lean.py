@@ -8,6 +8,8 @@ own channel and is encoded by its own request.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from google.api_core.gapic_v1 import client_info, routing_header
@@ -16,10 +18,9 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from tui.backends.vertex import convert
 from tui.backends.vertex.convert import CustomJobPb
-from tui.backends.vertex.listed import ListedJob, listed
+from tui.backends.vertex.listed import listed
 from tui.domain.job import Job
 
-_state = convert.state_of
 _PATH = "/google.cloud.aiplatform.v1.JobService/ListCustomJobs"
 _AGENT = ("x-goog-api-client", client_info.ClientInfo().to_user_agent())
 _Field = descriptor_pb2.FieldDescriptorProto
@@ -73,15 +74,12 @@ def whole(job: Any) -> Any:
     return CustomJobPb.FromString(job.SerializeToString())
 
 
-def job_of_list(pb: Any, context: str) -> ListedJob:
-    """A lean job as a domain job; what a list's order does not need is read when it is asked for."""
-    at = pb.create_time
-    seconds, nanos = at.seconds, at.nanos
-    created = convert.time_of(seconds, nanos) if seconds or nanos else None
-    return listed(pb.name, _state(pb.state), created, (pb, context, _read))
+def jobs_of_page(pbs: Iterable[Any], context: str) -> list[Job]:
+    """Lean jobs as domain jobs; what a list's order does not need is read when it is asked for."""
+    return listed(pbs, convert.state_of, partial(_read, context))
 
 
-def _read(pb: Any, context: str) -> Job:
+def _read(context: str, pb: Any) -> Job:
     return convert.listed_job(whole(pb), context)
 
 

@@ -27,9 +27,9 @@ FEW = 20
 LIGHT_FIELDS = tuple(field for field in convert.LIST_FIELDS if field != "job_spec")
 FILL_AFTER, FILL_AT_ONCE, FILL_PAUSE = 1.0, 100, 0.02
 """Seconds until the rest of a whole listing is read, jobs a slice, seconds between two slices."""
-READ_AT_ONCE = 250
-"""Jobs read without letting anything else go on."""
 
+Page = tuple[Any, list[Job]]
+"""Messages and the jobs made from them."""
 Get = Callable[[str], Awaitable[Job]]
 Stamp = tuple[int, bytes]
 """State and time of the last update: the service sets the latter whenever anything in a job differs."""
@@ -47,20 +47,21 @@ class Listing:
         self._page_size = LARGE_PAGE
         self._known: dict[str, Job] = {}
         self._stamps: dict[str, Stamp] = {}
-        self._messages: dict[str, Any] = {}
-        """Of the whole listing, until the next one has compared with them."""
+        self._pages: list[Page] = []
+        """Of the whole listing, until the next one compares with them."""
         self._filling: asyncio.Task[None] | None = None
 
     async def pages(self, filter: str = "") -> AsyncIterator[tuple[Job, ...]]:
         """Pages of jobs, newest first. Raises BackendError."""
-        if filter or not self._known:
+        known = {} if filter else self._remembered()
+        if not known:
             async for page in self._whole(filter):
                 yield page
             return
         seen: set[str] = set()
         strangers = 0
         async for reply in self._replies("", LIGHT_FIELDS):
-            new = [pb.name for pb in reply.custom_jobs if pb.name not in self._known]
+            new = [pb.name for pb in reply.custom_jobs if pb.name not in known]
             strangers += len(new)
             if strangers > FEW:
                 self._forget()
@@ -71,25 +72,27 @@ class Listing:
             found = tuple(job for pb in reply.custom_jobs if (job := self._light(pb)) is not None)
             seen.update(job.name for job in found)
             yield found
-        self._messages.clear()
         self._keep(seen)
 
     async def _whole(self, filter: str) -> AsyncIterator[tuple[Job, ...]]:
-        known: dict[str, Job] = {}
-        messages: dict[str, Any] = {}
+        pages: list[Page] = []
         async for reply in self._replies(filter, convert.LIST_FIELDS):
-            page: list[Job] = []
-            for pb in reply.custom_jobs:
-                page.append(lean.job_of_list(pb, self._context))
-                if not len(page) % READ_AT_ONCE:
-                    await asyncio.sleep(0)
-            known |= {job.name: job for job in page}
-            messages |= zip([job.name for job in page], reply.custom_jobs, strict=True)
+            page = lean.jobs_of_page(reply.custom_jobs, self._context)
+            pages.append((reply.custom_jobs, page))
             yield tuple(page)
         if not filter:
-            self._known, self._messages = known, messages
-            self._stamps.clear()
-            self._filling = asyncio.create_task(_fill(tuple(known.values())))
+            self._forget()
+            self._pages = pages
+            self._filling = asyncio.create_task(_fill(pages))
+
+    def _remembered(self) -> dict[str, Job]:
+        """Jobs by name, with the stamps of what the whole listing said of them."""
+        pages, self._pages = self._pages, []
+        for pbs, page in pages:
+            for pb, job in zip(pbs, page, strict=True):
+                self._known[job.name] = job
+                self._stamps[job.name] = _stamp(pb)
+        return self._known
 
     async def _meet(self, names: list[str]) -> None:
         for name in names:
@@ -105,12 +108,9 @@ class Listing:
         if known is None:
             return None
         name, stamp = pb.name, _stamp(pb)
-        before = self._stamps.get(name)
-        if before is None and name in self._messages:
-            before = _stamp(self._messages[name])
-        if before != stamp:
+        if self._stamps.get(name) != stamp:
             known = self._known[name] = convert.relisted_job(lean.whole(pb), known)
-        self._stamps[name] = stamp
+            self._stamps[name] = stamp
         return known
 
     def _keep(self, seen: set[str]) -> None:
@@ -160,10 +160,10 @@ class Listing:
         return await self._clients.caller.read(f"list the jobs of {where}", send)
 
 
-async def _fill(jobs: Sequence[Job]) -> None:
+async def _fill(pages: Sequence[Page]) -> None:
     """Read what nobody has asked for yet, a little at a time: a first filter then finds it read."""
     await asyncio.sleep(FILL_AFTER)
-    for at, job in enumerate(jobs):
+    for at, job in enumerate(job for _, jobs in pages for job in jobs):
         if isinstance(job, ListedJob):
             job.fill()
         if not at % FILL_AT_ONCE:
