@@ -35,6 +35,7 @@ CHUNK = 2 * 1024 * 1024
 """Bytes sent at once: after each the progress is told, and what broke off goes on from the last one."""
 
 
+_NO_BUCKET = "bucket does not exist"
 _REACH = "Try again; `vxtui doctor` says what can be reached."
 
 
@@ -76,12 +77,18 @@ class Storage:
 
     async def size_of(self, uri: str) -> int | None:
         """Bytes of the object gs://BUCKET/NAME, `None` when there is none. Raises NotFound for the bucket."""
+        from google.api_core import exceptions as api
+
         bucket, name = split(uri)
 
         def look(client: Any) -> int | None:
-            blob = client.bucket(bucket).get_blob(name, **self._patience())
-            if blob is None:
-                client.get_bucket(bucket, **self._patience())
+            blob = client.bucket(bucket).blob(name)
+            try:
+                blob.reload(**self._patience())
+            except api.NotFound as error:
+                # Asking for the bucket itself needs a permission that who may write to it may lack.
+                if _NO_BUCKET in str(error):
+                    raise
                 return None
             return int(blob.size)
 

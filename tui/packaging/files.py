@@ -1,0 +1,194 @@
+"""The files of a folder that are packed, without what .gcloudignore or .gitignore leaves out."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tui.domain.packaging import REQUIREMENTS, Package, PackagingError, inside, read_requirements
+
+LARGEST = 256 * 1024 * 1024
+"""Bytes of all files together: every replica fetches and unpacks them before it begins."""
+MOST = 20_000
+IGNORE_FILES = (".gcloudignore", ".gitignore")
+"""The first that is there counts, as with gcloud."""
+ALWAYS = (
+    ".git", ".hg", ".svn", ".gcloudignore", ".gitignore", "__pycache__", "*.py[cod]", ".venv", "venv",
+    ".mypy_cache", ".pytest_cache", ".ruff_cache", ".ipynb_checkpoints", "*.egg-info", "node_modules",
+    ".DS_Store",
+)  # fmt: skip
+_BLOCK = 1024 * 1024
+_SCRIPT_FIX = "Take it out of the ignore file or of package.exclude."
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is packed: relative names in order, with their files, and the requirements beside them."""
+
+    package: Package
+    files: tuple[tuple[str, Path], ...]
+    requirements: tuple[str, ...]
+    size: int
+    digest: str
+    """SHA-256 in hex of names, modes and contents, of the requirements and of the way it is started."""
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self.files]
+
+
+def collect(package: Package, beside: Path) -> Source:
+    """Look through the folder; a relative one lies beside the profile's file (blocking).
+
+    Raises:
+        PackagingError: naming the file that can't be packed, and what to do.
+    """
+    root = (beside / Path(package.path).expanduser()).resolve()
+    if not root.is_dir():
+        raise PackagingError(f"The package's folder {root} does not exist.", "See package.path.")
+    try:
+        files = tuple(sorted(_walk(root, package.exclude)))
+        size = _check_size(root, files)
+        _check_start(package, root, [name for name, _ in files])
+        requirements = _requirements(package, root)
+        digest = _digest(package, files, requirements)
+    except OSError as error:
+        raise PackagingError(f"{error.filename or root} can't be read: {error.strerror or error}.") from error
+    return Source(package, files, tuple(requirements), size, digest)
+
+
+def _walk(root: Path, exclude: Sequence[str]) -> Iterable[tuple[str, Path]]:
+    # Loaded only here: a start does not need it.
+    import pathspec  # noqa: PLC0415
+
+    ignored = pathspec.GitIgnoreSpec.from_lines([*ALWAYS, *_ignore_lines(root), *exclude])
+    found = 0
+    for above, folders, names in os.walk(root):
+        here = Path(above).relative_to(root).as_posix()
+        prefix = "" if here == "." else f"{here}/"
+        for name in [n for n in folders if (Path(above) / n).is_symlink()]:
+            if not ignored.match_file(f"{prefix}{name}") and not ignored.match_file(f"{prefix}{name}/"):
+                raise PackagingError(
+                    f"{root / prefix / name} is a link to a folder.",
+                    "Copy the folder, or name the link in package.exclude.",
+                )
+        folders[:] = sorted(
+            n
+            for n in folders
+            if not ignored.match_file(f"{prefix}{n}/") and not (Path(above) / n).is_symlink()
+        )
+        for name in names:
+            if ignored.match_file(prefix + name):
+                continue
+            found += 1
+            if found > MOST:
+                raise PackagingError(
+                    f"{root} has more than {MOST:,} files.",
+                    "Name what the job does not need in .gcloudignore or package.exclude.",
+                )
+            yield _name(root, prefix + name), _file(root, Path(above) / name)
+
+
+def _ignore_lines(root: Path) -> list[str]:
+    for name in IGNORE_FILES:
+        path = root / name
+        if path.is_file():
+            return [line for line in path.read_text(errors="replace").splitlines() if "#!include" not in line]
+    return []
+
+
+def _name(root: Path, name: str) -> str:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise PackagingError(f"A file name below {root} is no UTF-8: {name!r}.", "Rename it.") from None
+    return name
+
+
+def _file(root: Path, path: Path) -> Path:
+    """The file itself; a link to one of the folder's own files is packed as that file."""
+    fix = "Name it in .gcloudignore or package.exclude, or copy what it leads to."
+    target = path.resolve()
+    if path.is_symlink() and not target.is_relative_to(root):
+        raise PackagingError(f"{path} is a link that leads out of the folder, to {target}.", fix)
+    if not target.exists():
+        raise PackagingError(f"{path} is a link to nothing.", fix)
+    if not stat.S_ISREG(target.stat().st_mode):
+        raise PackagingError(f"{path} is no regular file.", fix)
+    return target
+
+
+def _check_size(root: Path, files: Sequence[tuple[str, Path]]) -> int:
+    sizes = sorted(((path.stat().st_size, name) for name, path in files), reverse=True)
+    total = sum(size for size, _ in sizes)
+    if total > LARGEST:
+        worst = ", ".join(f"{name} ({_mib(size)})" for size, name in sizes[:3])
+        raise PackagingError(
+            f"{root} has {_mib(total)}; a package may have {_mib(LARGEST)}. The largest are {worst}.",
+            "Put data into a bucket and read it from /gcs, or name it in .gcloudignore or package.exclude.",
+        )
+    return total
+
+
+def _mib(size: int) -> str:
+    return f"{size / 1024 / 1024:,.1f} MiB"
+
+
+def _check_start(package: Package, root: Path, names: Sequence[str]) -> None:
+    """Raises PackagingError when what is to be started is not among the files."""
+    if package.script:
+        if not inside(package.script):
+            raise PackagingError(f"The script {package.script} lies outside the folder {root}.")
+        wanted = [Path(package.script).as_posix()]
+    else:
+        path = package.module.replace(".", "/")
+        wanted = [f"{path}.py", f"{path}/__main__.py"]
+    if any(name in names for name in wanted):
+        return
+    what = f"script {package.script}" if package.script else f"module {package.module}"
+    there = [name for name in wanted if (root / name).exists()]
+    if there:
+        raise PackagingError(f"The {what} is left out of the package.", _SCRIPT_FIX)
+    near = ", ".join(name for name in names if name.endswith((".py", ".sh")))[:200]
+    raise PackagingError(
+        f"The {what} is not in {root}.", f"There are {near}." if near else "There is no script at all."
+    )
+
+
+def _requirements(package: Package, root: Path) -> list[str]:
+    """Raises PackagingError."""
+    name = package.requirements or REQUIREMENTS
+    if not package.requirements and not (root / name).is_file():
+        return []
+
+    def read(file: str) -> str:
+        path = root / file
+        if not path.is_file():
+            raise PackagingError(
+                f"The requirements file {file} is not in {root}.", "See package.requirements."
+            )
+        if not path.resolve().is_relative_to(root):
+            raise PackagingError(f"The requirements file {path} is a link that leads out of the folder.")
+        try:
+            return path.read_text()
+        except UnicodeDecodeError:
+            raise PackagingError(f"{path} is not text in UTF-8.") from None
+
+    return read_requirements(read(name), name, read)
+
+
+def _digest(package: Package, files: Sequence[tuple[str, Path]], requirements: Sequence[str]) -> str:
+    found = hashlib.sha256(
+        repr((package.script, package.module, package.executor_image, list(requirements))).encode()
+    )
+    for name, path in files:
+        status = path.stat()
+        found.update(repr((name, bool(status.st_mode & 0o100), status.st_size)).encode())
+        with path.open("rb") as file:
+            while block := file.read(_BLOCK):
+                found.update(block)
+    return found.hexdigest()

@@ -1,0 +1,112 @@
+"""Builders of images on this machine, run with their words passed on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from tui.domain.packaging import BUILDERS, PackagingError
+
+LOOK_SECONDS = 10.0
+"""Longest wait for a builder to say whether it works."""
+STOP_SECONDS = 5.0
+_LINE = 1024 * 1024
+_LAST = 8
+
+
+async def find_builder(wanted: str = "auto") -> str:
+    """The builder that is there: a program on PATH whose daemon answers; "" for none.
+
+    Raises:
+        PackagingError: when a certain one is wanted and does not work, with its own words.
+    """
+    why = ""
+    for builder in BUILDERS if wanted == "auto" else (wanted,):
+        program = "gcloud" if builder == "cloud-build" else builder
+        if shutil.which(program) is None:
+            why = f"{program} is not on PATH"
+            continue
+        if builder == "cloud-build":
+            return builder
+        why = await _ask(program)
+        if not why:
+            return builder
+    if wanted == "auto":
+        return ""
+    raise PackagingError(
+        f"{wanted} can't build an image here: {why}.", "Start it, or leave out package.build."
+    )
+
+
+async def _ask(program: str) -> str:
+    """Empty when the program answers, else why not."""
+    try:
+        async with asyncio.timeout(LOOK_SECONDS):
+            code, words = await _run([program, "info"], lambda _: None)
+    except TimeoutError:
+        return f"no answer within {LOOK_SECONDS:.0f} s"
+    except OSError as error:
+        return error.strerror or str(error)
+    return "" if code == 0 else (words[-1] if words else f"exit code {code}")
+
+
+async def run_builder(commands: Sequence[Sequence[str]], tell: Callable[[str], None]) -> None:
+    """Run the commands one after the other; `tell` gets every line. Cancelling ends the one that runs.
+
+    Raises:
+        PackagingError: with the last words of the one that failed.
+    """
+    for command in commands:
+        shown = " ".join(command)
+        tell(shown)
+        try:
+            code, words = await _run(command, tell)
+        except OSError as error:
+            raise PackagingError(f"{command[0]} can't be started: {error.strerror or error}.") from error
+        if code:
+            said = "\n".join(words) or "it gave no reason"
+            raise PackagingError(f"`{shown}` failed with exit code {code}:\n{said}", "Nothing was launched.")
+
+
+async def _run(command: Sequence[str], tell: Callable[[str], None]) -> tuple[int, list[str]]:
+    """Exit code and last lines. Raises OSError."""
+    last: deque[str] = deque(maxlen=_LAST)
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+        limit=_LINE,
+    )
+    assert process.stdout is not None
+    try:
+        while True:
+            try:
+                raw = await process.stdout.readline()
+            except ValueError:  # a line beyond the limit; the rest of it follows
+                continue
+            if not raw:
+                break
+            if line := raw.decode(errors="replace").rstrip():
+                last.append(line)
+                tell(line)
+        return await process.wait(), list(last)
+    finally:
+        if process.returncode is None:
+            await _end(process)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End the process and what it has started, whoever is cancelled meanwhile."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(process.wait()), STOP_SECONDS)
+            return
