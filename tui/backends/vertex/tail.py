@@ -11,30 +11,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
-
-from google.cloud.logging_v2.types import logging as logging_types
-from google.protobuf import duration_pb2
 
 from tui.backends.base import BackendError, LogBatch, LogQuery, NotFound, QuotaExceeded, Unavailable
 from tui.backends.vertex import convert
 from tui.backends.vertex.budget import Lease
 from tui.backends.vertex.channels import Clients
-from tui.backends.vertex.convert import Receipt
 from tui.backends.vertex.filters import log_filter
 from tui.backends.vertex.jobs import Jobs
 from tui.backends.vertex.logs import Logs
 from tui.backends.vertex.merge import LogMerger
 from tui.backends.vertex.retry import delay
+from tui.backends.vertex.stream import Event, Inbox, Stream
 from tui.domain.entry import LogEntry, LogGap
 
-STREAM_SECONDS = 3600.0
-"""A stream's own end, as the client's default has it (client facts, 'Faults')."""
-WAITING = 64
-"""Messages of a stream that wait for the reader; then the service has to."""
 STREAM_AGAIN = 60.0
 """Before the next try to get a stream where all were taken."""
 GIVE_UP = 180.0
@@ -52,23 +44,8 @@ REPEATS = timedelta(seconds=5)
 MOST_DRAIN = 60.0
 """Longest wait after a job's end for entries as late as some that were seen."""
 NOTHING = LogBatch()
-NO_RECEIPT = Receipt()
 FILLS = 2
 """Lists that look for entries which a stream left out, before they count as lost."""
-
-_REASONS = logging_types.TailLogEntriesResponse.SuppressionInfo.Reason
-
-
-@dataclass(frozen=True, slots=True)
-class _Event:
-    """What a stream said: entries, entries left out, or that it ended and why; or that a list is read."""
-
-    entries: tuple[LogEntry, ...] = ()
-    receipt: Receipt = NO_RECEIPT
-    suppressed: tuple[tuple[str, int], ...] = ()
-    cut: BackendError | None = None
-    listed: int | Exception | None = None
-    """How many entries of a list were new, or why it could not be read."""
 
 
 @dataclass(slots=True)
@@ -85,69 +62,6 @@ class _Hole:
     fills: int = 0
 
 
-class Stream:
-    """One TailLogEntries call that feeds a queue, as a task; its cut is the last that it puts there."""
-
-    def __init__(self, clients: Clients, project: str, text: str, events: asyncio.Queue[_Event]) -> None:
-        self._clients = clients
-        self._project = project
-        self._text = text
-        self._events = events
-        self._task = asyncio.create_task(self._run())
-
-    async def close(self) -> None:
-        """End the call; prompt."""
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _run(self) -> None:
-        try:
-            await self._clients.caller.once(
-                "follow the log", lambda _timeout: self._listen(), within=STREAM_SECONDS
-            )
-            cut: BackendError = Unavailable("The service ended the log stream.")
-        except BackendError as error:
-            cut = error
-        await self._events.put(_Event(cut=cut))
-
-    async def _listen(self) -> None:
-        window = self._clients.endpoint.pace.buffer_window
-        request = logging_types.TailLogEntriesRequest(
-            resource_names=[f"projects/{self._project}"],
-            filter=self._text,
-            buffer_window=duration_pb2.Duration(nanos=int(window * 1e9)),
-        )
-        done = asyncio.Event()
-
-        async def requests() -> AsyncIterator[Any]:
-            yield request
-            # The service ends a stream whose sending side is closed.
-            await done.wait()
-
-        call: Any = await self._clients.logging().tail_log_entries(
-            requests(), retry=None, timeout=STREAM_SECONDS
-        )
-        try:
-            async for message in call:
-                pb = logging_types.TailLogEntriesResponse.pb(message)
-                left_out = tuple(
-                    (_reason(info.reason), info.suppressed_count) for info in pb.suppression_info
-                )
-                entries = tuple(map(convert.entry, pb.entries))
-                await self._events.put(_Event(entries, convert.receipt(pb.entries), left_out))
-        finally:
-            done.set()
-            call.cancel()
-
-
-def _reason(number: int) -> str:
-    try:
-        name = str(_REASONS(number).name)
-    except ValueError:
-        name = str(number)
-    return {"RATE_LIMIT": "rate limit of the log stream", "NOT_CONSUMED": "read too slowly"}.get(name, name)
-
-
 class Tail:
     """One followed log. `follow` may be run once."""
 
@@ -161,7 +75,7 @@ class Tail:
         self._overlap = timedelta(seconds=self._pace.overlap)
         self._merger = LogMerger(self._pace.hold)
         self._loop = asyncio.get_running_loop()
-        self._events: asyncio.Queue[_Event] = asyncio.Queue(maxsize=WAITING)
+        self._events = Inbox()
         self._stream: Stream | None = None
         self._listing: asyncio.Task[None] | None = None
         self._lease: Lease | None = None
@@ -285,7 +199,7 @@ class Tail:
             if event is not None:
                 await self._take(event, self._loop.time())
 
-    async def _next_event(self) -> _Event | None:
+    async def _next_event(self) -> Event | None:
         """An event of the stream, or `None` when something is due before one came."""
         due = self._merger.due
         if due is not None:
@@ -324,7 +238,7 @@ class Tail:
             self._lease.release()
             self._lease = None
 
-    async def _take(self, event: _Event, now: float) -> None:
+    async def _take(self, event: Event, now: float) -> None:
         if event.cut is not None:
             await self._cut(event.cut, now)
             return
@@ -396,7 +310,7 @@ class Tail:
             said = await self._list_new()
         except Exception as error:  # noqa: BLE001 - it is raised again where it is taken
             said = error
-        await self._events.put(_Event(listed=said))
+        await self._events.put(Event(listed=said))
 
     def _take_list(self, found: int | Exception, now: float) -> None:
         """A list has been read, or could not be; plan the next."""
