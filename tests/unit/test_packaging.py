@@ -29,7 +29,6 @@ from tui.domain.packaging import (
     inside,
     package_uri,
     placed,
-    read_requirements,
     staging_of,
 )
 from tui.packaging import files
@@ -37,6 +36,7 @@ from tui.packaging.archive import write_build_folder, write_sdist
 from tui.packaging.files import collect
 from tui.packaging.image import find_builder, run_builder
 from tui.packaging.prepare import Target, plan_package
+from tui.packaging.requirements import read_requirements
 
 EXECUTOR = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest"
 CLOUD, LOCAL = Target("p", "us-central1", False), Target("local", "us-central1", True)

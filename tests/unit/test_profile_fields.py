@@ -9,7 +9,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from tui.domain.profile.fields import HEADER, JOB_SPEC, OUTPUT_ONLY, Kind
 
-OURS = {"description", "region", "parameters"}
+OURS = {"description", "region", "parameters", "package"}
 """Fields of the header that are not sent."""
 
 WORDS = {

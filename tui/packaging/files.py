@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tui.domain.packaging import REQUIREMENTS, Package, PackagingError, inside, read_requirements
+from tui.domain.packaging import REQUIREMENTS, Package, PackagingError, inside
+from tui.packaging.requirements import read_requirements
 
 LARGEST = 256 * 1024 * 1024
 """Bytes of all files together: every replica fetches and unpacks them before it begins."""

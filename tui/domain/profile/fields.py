@@ -119,6 +119,22 @@ JOB_SPEC = _message(
     models=STRINGS,
 )
 
+PACKAGE = Kind(
+    "message",
+    fields={
+        "path": STRING,
+        "script": STRING,
+        "module": STRING,
+        "requirements": STRING,
+        "executorImage": STRING,
+        "exclude": STRINGS,
+        "stagingBucket": STRING,
+        "image": STRING,
+        "build": STRING,
+    },
+)
+"""A folder that a launch packs, see `tui.domain.packaging`; not part of what is sent."""
+
 OUTPUT_ONLY = {
     "name": "its id is given by the service",
     "state": "it is what the job comes to",
@@ -140,6 +156,7 @@ HEADER: Mapping[str, Kind] = {
     "labels": LABELS,
     "encryptionSpec": _message(kmsKeyName=STRING),
     "parameters": LABELS,
+    "package": PACKAGE,
     "jobSpec": JOB_SPEC,
 }
 """Top level of a profile. `parameters` has a form of its own, see `tui.domain.profile.parameters`."""

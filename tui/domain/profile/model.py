@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tui.domain.packaging import PLACE, Package, PackagingError, Task, placed
 from tui.domain.profile.check import Checker, describe, text
 from tui.domain.profile.fields import HEADER, JOB_SPEC
 from tui.domain.profile.parameters import PARAMETER, Parameter, Value, fill, read_parameters, references
@@ -14,15 +15,20 @@ from tui.domain.rules import check_job
 from tui.domain.rules.base import Case, Finding, Severity
 
 DEFAULT_NAME = "custom-job"
+_PACKAGE = "profile.package"
 _STAND_IN = {"string": "x", "integer": "1", "number": "1", "boolean": "false"}
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a launch would send: the region ("" for the context's own) and the CustomJob in REST form."""
+    """What a launch would send: the region ("" for the context's own) and the CustomJob in REST form.
+
+    With a `package` its pools get their task from that first, see `tui.packaging.prepare`.
+    """
 
     region: str
     custom_job: dict[str, Any]
+    package: Package | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,7 @@ class Profile:
     wrapped: bool
     references: bool = False
     doubts: tuple[Problem, ...] = ()
+    package: Mapping[str, Any] | None = None
 
     def values(self, given: Mapping[str, str]) -> dict[str, Value]:
         """Every parameter's value: the given texts, else the defaults.
@@ -112,8 +119,13 @@ class Profile:
                 self._filled(self.encryption, values), kind, ("encryptionSpec",)
             )
         place = region or text(self._filled(self.region, values))
-        found = map(self._problem, check_job(Case(job, place, local)))
-        return Checked(Request(place, job), (*self.doubts, *checker.problems, *found))
+        block = None
+        if self.package is not None:
+            filled = self._filled(self.package, values)
+            block = Package.of(checker.field(filled, HEADER["package"], ("package",)))
+        whole, unfit = self._with_package(job, block)
+        found = map(self._problem, check_job(Case(whole, place, local)))
+        return Checked(Request(place, job, block), (*self.doubts, *checker.problems, *unfit, *found))
 
     def render(self, given: Mapping[str, str] | None = None) -> Request:
         """The request with these parameter texts.
@@ -125,6 +137,21 @@ class Profile:
         if checked.errors:
             raise ProfileInvalid(checked.errors)
         return checked.request
+
+    def _with_package(
+        self, job: dict[str, Any], block: Package | None
+    ) -> tuple[dict[str, Any], list[Problem]]:
+        """The job with the task that the package will be, for the rules to see, and what is wrong with it."""
+        if block is None:
+            return job, []
+        problems = [
+            self.document.problem(("package", *path), sentence, fix, _PACKAGE)
+            for path, sentence, fix in block.problems()
+        ]
+        try:
+            return placed(job, block, Task(f"gs://{PLACE}/{PLACE}.tar.gz")), problems
+        except PackagingError as error:
+            return job, [*problems, self.document.problem(("package",), error.message, error.fix, _PACKAGE)]
 
     def _filled(self, value: Any, values: Mapping[str, Value]) -> Any:
         return fill(value, values) if self.references else value
@@ -244,6 +271,7 @@ def _with_header(document: Document, name: str) -> tuple[Profile, list[Problem]]
         wrapped=True,
         references=referring,
         doubts=() if referring else tuple(doubts),
+        package=header.get("package"),
     )
     return profile, problems
 
