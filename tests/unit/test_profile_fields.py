@@ -43,6 +43,7 @@ def compare(descriptor: Descriptor, fields: dict[str, Kind], path: str = "") -> 
             assert dict(kind.numbers) == {v.name: v.number for v in field.enum_type.values}, here
             assert set(kind.choices) == {n for n in kind.numbers if not n.endswith("_UNSPECIFIED")}, here
         if kind.name == "message":
+            assert kind.type == field.message_type.name, here
             compare(field.message_type, dict(kind.fields), here)
 
 

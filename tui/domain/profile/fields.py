@@ -11,7 +11,7 @@ class Kind:
     """Type of a field: "string", "integer", "boolean", "duration", "enum", "message", "map".
 
     `bits` is the width of an integer. Of an enum `numbers` has every name of the wire, `choices` those that
-    may be meant by somebody (not the unspecified one).
+    may be meant by somebody (not the unspecified one). `type` is a message's name.
     """
 
     name: str
@@ -20,6 +20,7 @@ class Kind:
     fields: Mapping[str, Kind] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)
     bits: int = 64
+    type: str = ""
 
 
 STRING = Kind("string")
@@ -36,8 +37,8 @@ def _enum(**numbers: int) -> Kind:
     return Kind("enum", choices=choices, numbers=numbers)
 
 
-def _message(repeated: bool = False, **fields: Kind) -> Kind:
-    return Kind("message", repeated, fields=fields)
+def _message(type: str, repeated: bool = False, **fields: Kind) -> Kind:
+    return Kind("message", repeated, fields=fields, type=type)
 
 
 ACCELERATOR = _enum(
@@ -62,15 +63,17 @@ ACCELERATOR = _enum(
     NVIDIA_RTX_PRO_6000=18,
 )
 
-ENV = _message(True, name=STRING, value=STRING)
+ENV = _message("EnvVar", True, name=STRING, value=STRING)
 
 MACHINE = _message(
+    "MachineSpec",
     machineType=STRING,
     acceleratorType=ACCELERATOR,
     acceleratorCount=SMALL,
     tpuTopology=STRING,
     gpuPartitionSize=STRING,
     reservationAffinity=_message(
+        "ReservationAffinity",
         reservationAffinityType=_enum(
             TYPE_UNSPECIFIED=0, NO_RESERVATION=1, ANY_RESERVATION=2, SPECIFIC_RESERVATION=3
         ),
@@ -80,22 +83,32 @@ MACHINE = _message(
 )
 
 WORKER_POOL = _message(
+    "WorkerPoolSpec",
     True,
     machineSpec=MACHINE,
     replicaCount=INTEGER,
-    nfsMounts=_message(True, server=STRING, path=STRING, mountPoint=STRING),
-    lustreMounts=_message(True, instanceIp=STRING, volumeHandle=STRING, filesystem=STRING, mountPoint=STRING),
-    diskSpec=_message(bootDiskType=STRING, bootDiskSizeGb=SMALL),
-    containerSpec=_message(imageUri=STRING, command=STRINGS, args=STRINGS, env=ENV),
+    nfsMounts=_message("NfsMount", True, server=STRING, path=STRING, mountPoint=STRING),
+    lustreMounts=_message(
+        "LustreMount", True, instanceIp=STRING, volumeHandle=STRING, filesystem=STRING, mountPoint=STRING
+    ),
+    diskSpec=_message("DiskSpec", bootDiskType=STRING, bootDiskSizeGb=SMALL),
+    containerSpec=_message("ContainerSpec", imageUri=STRING, command=STRINGS, args=STRINGS, env=ENV),
     pythonPackageSpec=_message(
-        executorImageUri=STRING, packageUris=STRINGS, pythonModule=STRING, args=STRINGS, env=ENV
+        "PythonPackageSpec",
+        executorImageUri=STRING,
+        packageUris=STRINGS,
+        pythonModule=STRING,
+        args=STRINGS,
+        env=ENV,
     ),
 )
 
 JOB_SPEC = _message(
+    "CustomJobSpec",
     persistentResourceId=STRING,
     workerPoolSpecs=WORKER_POOL,
     scheduling=_message(
+        "Scheduling",
         timeout=DURATION,
         restartJobOnWorkerRestart=BOOLEAN,
         strategy=_enum(STRATEGY_UNSPECIFIED=0, STANDARD=3, SPOT=4, FLEX_START=6, ON_DEMAND=1, LOW_COST=2),
@@ -106,10 +119,13 @@ JOB_SPEC = _message(
     network=STRING,
     reservedIpRanges=STRINGS,
     pscInterfaceConfig=_message(
+        "PscInterfaceConfig",
         networkAttachment=STRING,
-        dnsPeeringConfigs=_message(True, domain=STRING, targetProject=STRING, targetNetwork=STRING),
+        dnsPeeringConfigs=_message(
+            "DnsPeeringConfig", True, domain=STRING, targetProject=STRING, targetNetwork=STRING
+        ),
     ),
-    baseOutputDirectory=_message(outputUriPrefix=STRING),
+    baseOutputDirectory=_message("GcsDestination", outputUriPrefix=STRING),
     protectedArtifactLocationId=STRING,
     tensorboard=STRING,
     enableWebAccess=BOOLEAN,
@@ -154,7 +170,7 @@ HEADER: Mapping[str, Kind] = {
     "description": STRING,
     "region": STRING,
     "labels": LABELS,
-    "encryptionSpec": _message(kmsKeyName=STRING),
+    "encryptionSpec": _message("EncryptionSpec", kmsKeyName=STRING),
     "parameters": LABELS,
     "package": PACKAGE,
     "jobSpec": JOB_SPEC,
