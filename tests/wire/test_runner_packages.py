@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import pytest
 from google.protobuf import json_format
@@ -46,11 +48,67 @@ def test_a_package_is_installed_beside_the_replica_and_run(broken: bool) -> None
             assert one.output() == "installed ['--n', '1'] True\n"
 
 
-def run_package(one: Attempt, uri: str) -> None:
+def wheel(folder: Path, name: str, requires: str = "") -> None:
+    """A wheel made by hand: a module of that name, and what it needs."""
+    info = f"{name}-1.0.dist-info"
+    about = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
+    files = {
+        f"{name}.py": f"WORD = {name!r}\n",
+        f"{info}/METADATA": about + (f"Requires-Dist: {requires}\n" if requires else ""),
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/RECORD": "",
+    }
+    with zipfile.ZipFile(folder / f"{name}-1.0-py3-none-any.whl", "w") as archive:
+        for path, text in files.items():
+            archive.writestr(path, text)
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["in the index", "nowhere"])
+def test_only_requirements_that_are_missing_here_are_fetched(there: bool) -> None:
+    task = "import vxneeded, vxdeep, psutil; print(vxneeded.WORD, vxdeep.WORD, psutil.__file__)"
+    with attempt() as one:
+        bucket = one.state.buckets / "staging"
+        index = one.state.root / "index"
+        for folder in (bucket, index, one.state.root / "source/trainer"):
+            folder.mkdir(parents=True, exist_ok=True)
+        if there:
+            # What is here already is not fetched, whatever the index has.
+            wheel(index, "vxneeded", "vxdeep")
+            wheel(index, "vxdeep", "psutil")
+            wheel(index, "psutil")
+        source = one.state.root / "source"
+        (source / "trainer/__init__.py").write_text("")
+        (source / "trainer/task.py").write_text(task)
+        needs = "['vxneeded>=1', 'psutil', 'other; python_version < \\'3\\'']"
+        (source / "setup.py").write_text(
+            f"from setuptools import setup; setup(name='mine', packages=['trainer'], install_requires={needs})"
+        )
+        subprocess.run(
+            [sys.executable, "setup.py", "-q", "sdist", "--formats=gztar", "-d", str(bucket)],
+            cwd=source, check=True, timeout=120, capture_output=True,
+        )  # fmt: skip
+        (archive,) = bucket.iterdir()
+        run_package(one, f"gs://staging/{archive.name}", {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(index)})
+        status = one.ended(120)
+        said = one.output()
+        assert said.startswith("Installing requirements of the job: vxneeded>=1\n")
+        if there:
+            assert status.outcome == "succeeded", one.output(stream="stderr")
+            words = said.splitlines()[-1].split()
+            assert words[:2] == ["vxneeded", "vxdeep"] and "site-packages" in words[2]
+        else:
+            assert status.outcome == "failed" and status.exit_code == 1
+            error = one.output(stream="stderr")
+            assert "No matching distribution found for vxneeded" in error
+            assert "could not be installed: vxneeded>=1" in error and "PIP_INDEX_URL" in error
+
+
+def run_package(one: Attempt, uri: str, env: dict[str, str] | None = None) -> None:
     job = CustomJobPb()
     spec = {
         "executorImageUri": "us-docker.pkg.dev/vertex-ai/training/tf-cpu.2-17.py310:latest",
         "packageUris": [uri], "pythonModule": "trainer.task", "args": ["--n", "1"],
+        "env": [{"name": name, "value": value} for name, value in (env or {}).items()],
     }  # fmt: skip
     pool = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1, "pythonPackageSpec": spec}
     json_format.ParseDict({"displayName": "x", "jobSpec": {"workerPoolSpecs": [pool]}}, job)
