@@ -115,9 +115,78 @@ def all_quota_metrics() -> list[str]:
 
 
 @cache
+def regions() -> tuple[str, ...]:
+    """Every region that takes training jobs, with accelerators or without (vertex facts 2.3)."""
+    return tuple(_table("regions.json")["regions"])
+
+
+@dataclass(frozen=True, slots=True)
+class Bandwidth:
+    """Gbps that one worker can send. `certain` is false where no document of the service says so."""
+
+    gbps: float
+    certain: bool
+
+
+def bandwidth(machine_type: str, accelerator_type: str = "", accelerator_count: int = 0) -> Bandwidth | None:
+    """Network bandwidth of a GPU worker (vertex facts 4); None where nothing is known.
+
+    N1 machines have no figure of their own but with 8 V100. Without one they are taken at 32 Gbps from 16
+    vCPUs on, at 100 with 4 T4 and 96 vCPUs, at 2 for each vCPU below.
+    """
+    known = _table("bandwidth.json")["machines"].get(machine_type)
+    if known:
+        return Bandwidth(known["gbps"], known["evidence"] == "DOC")
+    machine = machines().get(machine_type)
+    if machine is None or not machine_type.startswith("n1-"):
+        return None
+    if accelerator_type == "NVIDIA_TESLA_V100" and accelerator_count == 8:
+        return Bandwidth(100, True)
+    if accelerator_type == "NVIDIA_TESLA_T4" and accelerator_count == 4 and machine.vcpus >= 96:
+        return Bandwidth(100, False)
+    return Bandwidth(min(32, 2 * machine.vcpus), False)
+
+
+@cache
 def region_accelerators() -> dict[str, tuple[str, ...]]:
     """Accelerators documented for training in each region, as the documentation names them."""
     return {r: tuple(v["training"]) for r, v in _table("region_accelerators.json")["regions"].items()}
+
+
+_IN_DOCUMENTS = {
+    "NVIDIA_TESLA_P100": "P100",
+    "NVIDIA_TESLA_V100": "V100",
+    "NVIDIA_TESLA_P4": "P4",
+    "NVIDIA_TESLA_T4": "T4",
+    "NVIDIA_TESLA_A100": "A100 40GB",
+    "NVIDIA_A100_80GB": "A100 80GB",
+    "NVIDIA_L4": "L4",
+    "NVIDIA_H100_80GB": "H100",
+    "NVIDIA_H100_MEGA_80GB": "H100 Mega",
+    "NVIDIA_H200_141GB": "H200",
+    "NVIDIA_B200": "B200",
+    "NVIDIA_GB200": "GB200",
+    "NVIDIA_RTX_PRO_6000": "RTX PRO 6000",
+    "TPU_V2": "TPU v2",
+    "TPU_V3": "TPU v3",
+}
+_TPU_MACHINES = {"ct5lp-": "TPU v5e", "ct6e-": "TPU v6e", "tpu7x-": "TPU7x"}
+TPU_POD_CORES = 32
+"""Cores from which on a slice of v2 or v3 is a pod (vertex facts 8.4)."""
+
+
+def documented_name(machine_type: str, accelerator_type: str, accelerator_count: int) -> str:
+    """What a machine's accelerator is called on the page of regions; "" for none and for one not on it."""
+    for head, name in _TPU_MACHINES.items():
+        if machine_type.startswith(head):
+            return name
+    name = _IN_DOCUMENTS.get(accelerator_type, "")
+    return f"{name} Pod" if name.startswith("TPU") and accelerator_count >= TPU_POD_CORES else name
+
+
+def is_tpu(machine_type: str) -> bool:
+    """A machine of TPUs, whose job has one pool with one replica (vertex facts 8.4)."""
+    return machine_type == "cloud-tpu" or machine_type.startswith(tuple(_TPU_MACHINES))
 
 
 ACCELERATOR_TYPES = (

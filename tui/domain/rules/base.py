@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from tui.domain.edit import Edit
+from tui.domain.spec import within
 
 Path = tuple[str | int, ...]
 Job = Mapping[str, Any]
@@ -43,6 +44,17 @@ class Case:
         """Worker pools with their paths; a skipped one is an empty mapping."""
         found = self.spec.get("workerPoolSpecs") or []
         return [(("jobSpec", "workerPoolSpecs", i), pool or {}) for i, pool in enumerate(found)]
+
+    @property
+    def used(self) -> list[tuple[Path, Mapping[str, Any]]]:
+        """Worker pools that are not skipped."""
+        return [(path, pool) for path, pool in self.pools if pool]
+
+    @property
+    def strategy(self) -> str:
+        """The scheduling strategy; STANDARD where none is given."""
+        named = str(within(self.spec, "scheduling", "strategy") or "")
+        return "STANDARD" if named in {"", "STRATEGY_UNSPECIFIED"} else named
 
 
 @dataclass(frozen=True, slots=True)

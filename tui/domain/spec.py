@@ -1,0 +1,45 @@
+"""Reading a CustomJob in REST form, where anything may be missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def within(value: Any, *path: str) -> Any:
+    """What stands at `path` inside nested mappings; None where the way ends before."""
+    for part in path:
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def whole(value: Any) -> int:
+    """A whole number of REST form, where 64 bits come as text; 0 for none."""
+    try:
+        return int(value or 0)
+    except (TypeError, ValueError):
+        return 0
+
+
+def duration(value: Any) -> float | None:
+    """Seconds of a duration such as `86400s`; None for none."""
+    try:
+        return float(str(value).removesuffix("s")) if value else None
+    except ValueError:
+        return None
+
+
+def machine_of(pool: Mapping[str, Any]) -> tuple[str, str, int]:
+    """Machine type, accelerator type ("" for none) and the accelerators of one machine."""
+    spec = pool.get("machineSpec") or {}
+    kind = str(spec.get("acceleratorType") or "")
+    kind = "" if kind.endswith("_UNSPECIFIED") else kind
+    return str(spec.get("machineType") or ""), kind, whole(spec.get("acceleratorCount"))
+
+
+def task_of(pool: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """The name of a pool's task field, and its value; empty ones where there is none."""
+    for name in ("containerSpec", "pythonPackageSpec"):
+        if pool.get(name):
+            return name, pool[name]
+    return "", {}
