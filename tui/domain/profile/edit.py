@@ -10,7 +10,7 @@ from typing import Any
 from tui.domain.edit import REMOVED, Edit, edited
 from tui.domain.profile import write
 from tui.domain.profile.check import REFERENCE
-from tui.domain.profile.fields import HEADER, JOB_SPEC
+from tui.domain.profile.fields import HEADER, JOB_SPEC, stands_alone
 from tui.domain.profile.parameters import fill, read_parameters, references
 from tui.domain.profile.source import Document, Path, ProfileInvalid, camel, is_json, read
 from tui.domain.profile.splice import CannotSplice, splice
@@ -246,8 +246,7 @@ def same(a: Any, b: Any) -> bool:
 def _needs_header(value: Mapping[str, Any], first: str | int) -> bool:
     if not isinstance(first, str) or camel(first) in JOB_SPEC.fields or camel(first) not in HEADER:
         return False
-    names = {camel(k) for k in value}
-    return "jobSpec" not in names and "workerPoolSpecs" in names
+    return stands_alone({camel(k) for k in value})
 
 
 def _under_job_spec(text: str, value: Any) -> str:

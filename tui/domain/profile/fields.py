@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 
@@ -176,3 +176,8 @@ HEADER: Mapping[str, Kind] = {
     "jobSpec": JOB_SPEC,
 }
 """Top level of a profile. `parameters` has a form of its own, see `tui.domain.profile.parameters`."""
+
+
+def stands_alone(names: Collection[str]) -> bool:
+    """A file with these fields (camelCase) at its top level is itself a job's spec."""
+    return "jobSpec" not in names and any(name in JOB_SPEC.fields for name in names)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tui.domain.packaging import PLACE, Package, PackagingError, Task, placed
 from tui.domain.profile.check import Checker, describe, text
-from tui.domain.profile.fields import HEADER, JOB_SPEC
+from tui.domain.profile.fields import HEADER, JOB_SPEC, stands_alone
 from tui.domain.profile.parameters import PARAMETER, Parameter, Value, fill, read_parameters, references
 from tui.domain.profile.source import Document, Problem, ProfileInvalid, camel, read
 from tui.domain.rules import check_job
@@ -233,9 +233,8 @@ def _read(source: str, file: str, name: str) -> tuple[Profile, list[Problem]]:
     if not isinstance(document.value, Mapping):
         message = f"expected fields at the top level, found {describe(document.value)}."
         raise ProfileInvalid([document.problem((), message, rule="profile.type")])
-    top = {camel(key) for key in document.value}
-    wrapped = "jobSpec" in top or "workerPoolSpecs" not in top
-    return _with_header(document, name) if wrapped else _bare(document, name)
+    bare = stands_alone({camel(key) for key in document.value})
+    return _bare(document, name) if bare else _with_header(document, name)
 
 
 def _bare(document: Document, name: str) -> tuple[Profile, list[Problem]]:

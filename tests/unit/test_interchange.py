@@ -1,0 +1,374 @@
+"""Custom jobs in others' forms: what goes in comes out as the same request."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import yaml
+from google.cloud.aiplatform_v1.types import CustomJob
+from google.protobuf import json_format
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tui.domain.interchange import Imported, export, from_resource, from_text
+from tui.domain.profile import Profile, ProfileInvalid, load
+from tui.domain.profile.edit import render_new
+from tui.domain.profile.source import decode
+from tui.domain.rules import Severity
+
+SPEC: dict[str, Any] = {
+    "workerPoolSpecs": [
+        {
+            "machineSpec": {
+                "machineType": "a2-highgpu-8g",
+                "acceleratorType": "NVIDIA_TESLA_A100",
+                "acceleratorCount": 8,
+            },
+            "replicaCount": 1,
+            "containerSpec": {"imageUri": "us-docker.pkg.dev/p/r/t:1", "args": ["--lr=1e-3", "a,b", "$${X}"]},
+        },
+        {},
+    ],
+    "scheduling": {"timeout": "172800s", "strategy": "SPOT"},
+    "serviceAccount": "t@p.iam.gserviceaccount.com",
+}
+JOB = {
+    "displayName": "my job",
+    "labels": {"team": "nlp"},
+    "jobSpec": SPEC,
+    "encryptionSpec": {"kmsKeyName": "projects/p/locations/us-central1/keyRings/r/cryptoKeys/k"},
+}
+
+
+def no_file(name: str) -> Mapping[str, Any]:
+    raise OSError(f"{name}: no such file")
+
+
+def taken(text: str, **files: Any) -> Imported:
+    return from_text(text, "given", lambda name: files[name.partition(".")[0]])
+
+
+def profile_of(found: Imported) -> Profile:
+    return load(found.text, "f", found.name)
+
+
+def request_of(found: Imported, **values: str) -> dict[str, Any]:
+    return profile_of(found).check(values).request.custom_job
+
+
+# Command lines
+
+COMMAND = r"""
+# Train it.
+export REGION=europe-west4
+gcloud beta ai custom-jobs create --region $REGION --project=my-project \
+  --display-name="my job" --labels=team=nlp,stage=test \
+  --worker-pool-spec=machine-type=a2-highgpu-8g,replica-count=1,\
+accelerator-type=nvidia-tesla-a100,accelerator-count=8,container-image-uri=gcr.io/p/t \
+  --worker-pool-spec='^;^machine-type=n1-standard-4;replica-count=2;container-image-uri=gcr.io/p/t' \
+  --worker-pool-spec= \
+  --worker-pool-spec=machine-type=n1-standard-4,container-image-uri=gcr.io/p/eval \
+  --args=--epochs=5,--name='it'\''s ${HOME}' --args '^:^--list=a,b:c' --command=python,-m,task \
+  --service-account=t@p.iam --network=projects/1/global/networks/n --enable-web-access \
+  --persistent-resource-id=pr1 --kms-key=k --kms-keyring=r --kms-project=p -q
+"""
+
+
+def test_a_command_line_is_what_gcloud_would_send() -> None:
+    found = taken(COMMAND)
+    task = {
+        "args": ["--epochs=5", "--name=it's ${HOME}", "--list=a,b", "c"],
+        "command": ["python", "-m", "task"],
+    }
+    a100 = {"machineType": "a2-highgpu-8g", "acceleratorType": "NVIDIA_TESLA_A100", "acceleratorCount": 8}
+    n1 = {"machineType": "n1-standard-4"}
+    assert request_of(found) == {
+        "displayName": "my job",
+        "labels": {"team": "nlp", "stage": "test"},
+        "encryptionSpec": {"kmsKeyName": "projects/p/locations/europe-west4/keyRings/r/cryptoKeys/k"},
+        "jobSpec": {
+            "persistentResourceId": "pr1",
+            "workerPoolSpecs": [
+                {"machineSpec": a100, "replicaCount": 1, "containerSpec": {"imageUri": "gcr.io/p/t", **task}},
+                {"machineSpec": n1, "replicaCount": 2, "containerSpec": {"imageUri": "gcr.io/p/t", **task}},
+                {},
+                {
+                    "machineSpec": n1,
+                    "replicaCount": 1,
+                    "containerSpec": {"imageUri": "gcr.io/p/eval", **task},
+                },
+            ],
+            "serviceAccount": "t@p.iam",
+            "network": "projects/1/global/networks/n",
+            "enableWebAccess": True,
+        },
+    }
+    assert profile_of(found).region == "europe-west4" and found.name == "my-job"
+    assert found.notes == ("--project=my-project is not of the job; the context decides it.",)
+
+
+def test_variables_without_a_value_become_parameters() -> None:
+    text = (
+        "gcloud ai custom-jobs create --display-name=x --region=${REGION} --args='${KEEP}'"
+        " --worker-pool-spec=machine-type=n1-standard-4,replica-count=$N,container-image-uri=$IMAGE"
+    )
+    found = taken(text)
+    assert [p.name for p in profile_of(found).parameters] == ["REGION", "N", "IMAGE"]
+    (pool,) = request_of(found, REGION="us-east1", N="1", IMAGE="a/b")["jobSpec"]["workerPoolSpecs"]
+    assert pool["replicaCount"] == 1 and pool["containerSpec"] == {"imageUri": "a/b", "args": ["${KEEP}"]}
+
+
+def test_a_config_file_is_the_ground_for_flags() -> None:
+    text = "gcloud ai custom-jobs create --config=c.yaml --display-name=x --args=z --service-account=$SA"
+    spec = request_of(taken(text, c=SPEC), SA="s")["jobSpec"]
+    assert spec["serviceAccount"] == "s" and spec["scheduling"] == SPEC["scheduling"]
+    assert spec["workerPoolSpecs"][0]["containerSpec"]["args"] == ["z"]
+    spec = request_of(taken(text.replace(" --args=z", ""), c=SPEC), SA="s")["jobSpec"]
+    assert spec["workerPoolSpecs"] == SPEC["workerPoolSpecs"]
+
+
+def test_python_packages_and_folders_to_pack() -> None:
+    text = (
+        "gcloud ai custom-jobs create --display-name=x --python-package-uris=gs://b/a.tar.gz,gs://b/b.tar.gz "
+        "--worker-pool-spec=machine-type=e2-standard-4,executor-image-uri=base,python-module=trainer.task"
+    )
+    (pool,) = request_of(taken(text))["jobSpec"]["workerPoolSpecs"]
+    assert pool["pythonPackageSpec"] == {
+        "executorImageUri": "base",
+        "packageUris": ["gs://b/a.tar.gz", "gs://b/b.tar.gz"],
+        "pythonModule": "trainer.task",
+    }
+    text = (
+        "gcloud ai custom-jobs create --display-name=x --args=1 --worker-pool-spec="
+        "machine-type=e2-standard-4,executor-image-uri=base,script=task.py,local-package-path=./app,requirements=a;b"
+    )
+    found = taken(text)
+    value = yaml.safe_load(found.text)
+    assert value["package"] == {"path": "./app", "script": "task.py", "executorImage": "base"}
+    assert value["jobSpec"]["workerPoolSpecs"][0]["containerSpec"] == {"args": ["1"]}
+    assert any("requirements" in note for note in found.notes)
+
+
+POOL = " --worker-pool-spec=machine-type=n1-standard-4,container-image-uri=x"
+
+
+@pytest.mark.parametrize(
+    ("flags", "place", "words"),
+    [
+        (" --displayname=x" + POOL, (1, 30), "--display-name"),
+        (" --display-name=x\\\n --worker-pool-spec=machine=x", (2, 2), "no key machine"),
+        (" --display-name=x --worker-pool-spec=machine-type", (1, 47), "not key=value"),
+        (" --display-name x y" + POOL, (1, 47), "belongs to no flag"),
+        (" --display-name", (1, 30), "needs a value"),
+        (" --display-name='x", (1, 30), "not closed"),
+        (" --display-name=$(date)" + POOL, (1, 45), "not run here"),
+        (" --display-name=x --worker-pool-spec=replica-count=two", (1, 47), "whole number"),
+    ],
+)
+def test_what_a_command_line_gets_wrong_has_its_place(flags: str, place: tuple[int, int], words: str) -> None:
+    with pytest.raises(ProfileInvalid) as caught:
+        from_text("gcloud ai custom-jobs create" + flags, "given", no_file)
+    found = caught.value.problems[0]
+    assert (found.line, found.column) == place, found
+    assert words in str(found)
+
+
+def test_another_command_is_refused() -> None:
+    with pytest.raises(ProfileInvalid, match="expected one `gcloud ai custom-jobs create`, found 0"):
+        taken("gcloud ai hp-tuning-jobs create --display-name=x")
+
+
+# Files and bodies
+
+
+def test_a_config_file_keeps_its_comments() -> None:
+    text = "# Mine.\n" + yaml.safe_dump(SPEC, sort_keys=False).replace("scheduling:", "scheduling:  # soon")
+    found = from_text(text, "/some/where/config.yaml", no_file)
+    assert request_of(found) == {"displayName": "config", "jobSpec": SPEC}
+    assert found.text.startswith("# Mine.\ndisplayName: config\njobSpec:\n") and "# soon" in found.text
+
+
+def test_a_file_whose_task_calls_gcloud_is_no_command_line() -> None:
+    job = {
+        **JOB,
+        "jobSpec": {"workerPoolSpecs": [{"containerSpec": {"args": ["set -e\ngcloud storage ls\n"]}}]},
+    }
+    text = render_new(job)
+    assert "\n          gcloud storage" in text or "gcloud storage" in text
+    assert request_of(taken(text)) == job
+
+
+def snake(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {re.sub("[A-Z]", lambda m: "_" + m[0].lower(), k): snake(v) for k, v in value.items()}
+    return [snake(v) for v in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("body", [JOB, snake(JOB), {"customJob": JOB}], ids=["camel", "snake", "request"])
+def test_a_rest_body_is_taken_as_it_is(body: Any) -> None:
+    assert request_of(taken(json.dumps(body))) == JOB
+
+
+def test_a_job_leaves_out_what_the_service_and_the_launch_added() -> None:
+    message = CustomJob.pb(CustomJob())
+    json_format.ParseDict(JOB, message)
+    answer = json_format.MessageToDict(message) | {
+        "name": "projects/1/locations/us-east4/customJobs/77",
+        "state": "JOB_STATE_FAILED",
+        "createTime": "2026-11-20T10:00:00Z",
+        "error": {"code": 3, "message": "x"},
+        "labels": {"team": "nlp", "vxtui-launch": "abc"},
+        "webAccessUris": {"workerpool0-0": "https://x"},
+    }
+    for found in (from_resource(answer), taken(json.dumps(answer))):
+        assert request_of(found) == JOB
+        assert profile_of(found).region == "us-east4"
+
+
+# Round trips
+
+
+def example(form: str, job: dict[str, Any] = JOB) -> tuple[Profile, str]:
+    profile = load(render_new(job), "f", "demo")
+    done = export(
+        profile, profile.check().request, form, project="my-project", region="us-east4", file="demo.yaml"
+    )
+    return profile, done.text
+
+
+def test_gcloud_and_back() -> None:
+    profile = load(render_new(JOB), "f", "demo")
+    done = export(
+        profile, profile.check().request, "gcloud", project="p", region="us-east4", file="demo.yaml"
+    )
+    assert yaml.safe_load(done.text) == SPEC and done.command in done.text
+    back = taken(done.command, demo=yaml.safe_load(done.text))
+    assert request_of(back) == JOB and profile_of(back).region == "us-east4"
+
+
+def test_rest_and_back() -> None:
+    _, text = example("rest")
+    assert "us-east4-aiplatform.googleapis.com/v1/projects/my-project/locations/us-east4/customJobs" in text
+    assert json.loads(text.split("<<'JSON'\n")[1].split("\nJSON\n")[0]) == JOB
+
+
+class Recorder:
+    """Takes the place of a client: what the program sends is kept."""
+
+    def create_custom_job(self, **call: Any) -> Any:
+        self.call = call
+        return call["custom_job"]
+
+
+def sent_by(code: str) -> Any:
+    space: dict[str, Any] = {"__name__": "exported"}
+    exec(compile(code, "exported.py", "exec"), space)
+    recorder = Recorder()
+    space["create"](recorder)
+    assert recorder.call["parent"] == "projects/my-project/locations/us-east4"
+    return CustomJob.pb(recorder.call["custom_job"])
+
+
+def test_the_python_program_sends_the_same_job() -> None:
+    _, code = example("python")
+    assert json_format.MessageToDict(sent_by(code)) == json_format.MessageToDict(as_message(JOB))
+    assert max(map(len, code.splitlines())) <= 100
+
+
+def test_what_is_lost_is_said() -> None:
+    text = render_new({**JOB, "description": "Fast.", "parameters": {"a": 1}})
+    profile = load(text, "f", "demo")
+    done = export(profile, profile.check().request, "gcloud", project="p", region="r", file="demo.yaml")
+    assert any("parameters" in n for n in done.notes) and any("description" in n for n in done.notes)
+    assert "# Fast.\n" in done.text
+
+
+def as_message(job: Mapping[str, Any]) -> Any:
+    return json_format.ParseDict(dict(job), CustomJob.pb(CustomJob()))
+
+
+def messages(descriptor: Any) -> st.SearchStrategy[dict[str, Any]]:
+    """Any content of a message, as the JSON that the official library makes of it."""
+    fields = {}
+    groups: dict[str, list[str]] = {}
+    for field in descriptor.fields:
+        one = scalars(field)
+        fields[field.json_name] = st.lists(one, max_size=2) if field.is_repeated else one
+        if field.containing_oneof is not None:
+            groups.setdefault(field.containing_oneof.name, []).append(field.json_name)
+
+    def once(value: dict[str, Any]) -> dict[str, Any]:
+        for names in groups.values():
+            for name in [n for n in names if n in value][1:]:
+                del value[name]
+        return value
+
+    return st.fixed_dictionaries({}, optional=fields).map(once)
+
+
+ODD = ["yes", "1e3", "${x}", "$${x}", "a: b", "<<", "- x", "1:30", "\x85", "😀\x07"]
+
+
+def scalars(field: Any) -> st.SearchStrategy[Any]:
+    if field.message_type is not None:
+        if field.message_type.full_name == "google.protobuf.Duration":
+            return st.tuples(st.integers(-315_576_000_000, 315_576_000_000), st.integers(0, 999_999_999)).map(
+                lambda d: f"{d[0]}.{d[1]:09d}s" if abs(d[0]) < 315_576_000_000 else f"{d[0]}s"
+            )
+        return messages(field.message_type)
+    if field.enum_type is not None:
+        return st.sampled_from([v.name for v in field.enum_type.values])
+    return {
+        field.TYPE_STRING: st.text(max_size=8)
+        | st.sampled_from(["yes", "1e3", "${x}", "$${x}", "a: b", "<<", "- x"]),
+        field.TYPE_BOOL: st.booleans(),
+        field.TYPE_INT32: st.integers(-(2**31), 2**31 - 1),
+        field.TYPE_INT64: st.integers(-(2**63), 2**63 - 1).map(str),
+    }[field.type]
+
+
+SPECS = messages(CustomJob.pb(CustomJob()).DESCRIPTOR.fields_by_name["job_spec"].message_type)
+
+
+@settings(
+    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+@given(spec=SPECS)
+def test_any_job_spec_of_the_official_message_survives_every_form(spec: dict[str, Any]) -> None:
+    first = as_message({"displayName": "x", "jobSpec": spec})
+    body = json_format.MessageToDict(first)
+    profile = load(render_new(body), "f", "x")
+    assert as_message(profile.check().request.custom_job) == first
+    again = load(
+        json.dumps(json_format.MessageToDict(as_message(profile.check().request.custom_job))), "f", "x"
+    )
+    done = export(again, again.check().request, "gcloud", project="p", region="r", file="x.yaml")
+    assert as_message({"displayName": "x", "jobSpec": yaml.safe_load(done.text) or {}}) == first
+    if body.get("jobSpec"):
+        back = from_text(done.text, "x.yaml", no_file)
+        assert as_message(profile_of(back).check().request.custom_job) == first
+    _, code = example("python", body)
+    assert sent_by(code) == first
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    data=st.binary(max_size=80)
+    | st.text(max_size=60).map(lambda t: t.encode(errors="surrogatepass"))
+    | st.text(alphabet="a: -[]{}&*|>'\"\n\r\t#,?!%0.$<\ufeff\x00é", max_size=60).map(str.encode)
+    | st.text(alphabet="jobSpec: {}[]&x*\n", max_size=40).map(lambda t: ("jobSpec:\n  " + t).encode())
+)
+def test_any_bytes_are_a_profile_or_a_problem_with_its_place(data: bytes) -> None:
+    try:
+        profile = load(decode(data, "f"), "f", "f")
+    except ProfileInvalid as error:
+        assert error.problems
+        for problem in error.problems:
+            assert problem.severity is Severity.ERROR and problem.message
+            assert (problem.line >= 1 and problem.column >= 1) or "empty" in problem.message
+        return
+    assert profile.check().request

@@ -1,0 +1,86 @@
+"""A request as gcloud, curl or Python would send it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tui.domain.interchange.python_code import python_code
+from tui.domain.profile import Profile, Request
+from tui.domain.profile.edit import render_new
+
+FORMS = ("gcloud", "rest", "python")
+
+SUFFIX = {"gcloud": ".yaml", "rest": ".sh", "python": ".py"}
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """The text of one form, the command that uses it ("" where the text is one), and what it can't carry."""
+
+    text: str
+    command: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def export(
+    profile: Profile, request: Request, form: str, *, project: str, region: str, file: str
+) -> Exported:
+    """`request`, made of `profile`, in one of the FORMS; `file` is where a config would be saved."""
+    notes = _lost(profile)
+    if form == "gcloud":
+        text, command = _gcloud(request, region, file)
+    else:
+        write = _rest if form == "rest" else python_code
+        text, command = write(request.custom_job, project, region, _remarks(profile, notes)), ""
+        return Exported(text, command, notes)
+    head = "".join(f"# {line}\n" for line in [*_remarks(profile, notes), "Use it with:", f"  {command}"])
+    return Exported(head + text, command, notes)
+
+
+def _lost(profile: Profile) -> tuple[str, ...]:
+    """What of a profile has no place in a request."""
+    notes = []
+    if profile.parameters:
+        names = ", ".join(p.name for p in profile.parameters)
+        notes.append(f"parameters are filled in, they can't be set any more: {names}")
+    if profile.description:
+        notes.append("the description is kept as a comment only")
+    return tuple(notes)
+
+
+def _remarks(profile: Profile, notes: tuple[str, ...]) -> list[str]:
+    """Comment lines for the head of a file."""
+    lines = [f"{profile.name or profile.display_name}, exported by vxtui.", *profile.description.splitlines()]
+    return [" ".join(line.split()) for line in [*lines, *(f"Note: {n}." for n in notes)]]
+
+
+def _gcloud(request: Request, region: str, file: str) -> tuple[str, str]:
+    """The CustomJobSpec for `--config`, and the flags that hold all else."""
+    job = request.custom_job
+    flags = [f"--region={region}", f"--display-name={job['displayName']}", f"--config={file}"]
+    labels = job.get("labels") or {}
+    if labels:
+        flags.append("--labels=" + ",".join(f"{key}={value}" for key, value in labels.items()))
+    key = (job.get("encryptionSpec") or {}).get("kmsKeyName")
+    if key:
+        flags.append(f"--kms-key={key}")
+    return render_new(job["jobSpec"]), shlex.join(["gcloud", "ai", "custom-jobs", "create", *flags])
+
+
+def _rest(job: Mapping[str, Any], project: str, region: str, remarks: list[str]) -> str:
+    """A script that posts the body with curl."""
+    url = f"https://{region}-aiplatform.googleapis.com/v1/projects/{project}/locations/{region}/customJobs"
+    body = json.dumps(job, indent=2, ensure_ascii=False)
+    head = "".join(f"# {line}\n" for line in remarks)
+    return (
+        f"#!/bin/sh\n{head}"
+        "curl --fail-with-body -sS -X POST \\\n"
+        '  -H "Authorization: Bearer $(gcloud auth print-access-token)" \\\n'
+        '  -H "Content-Type: application/json; charset=utf-8" \\\n'
+        "  --data-binary @- \\\n"
+        f"  {shlex.quote(url)} <<'JSON'\n{body}\nJSON\n"
+    )
