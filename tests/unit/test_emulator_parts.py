@@ -18,7 +18,7 @@ from tui.emulator.config import ConfigError, EmulatorConfig
 from tui.emulator.database import Control, Database, DatabaseError, JobRow
 from tui.emulator.interfaces import JobRecord
 from tui.emulator.job_table import Job, JobTable, State
-from tui.emulator.paging import mask_fields, masked, page_size, query_digest, read_token, take, write_token
+from tui.emulator.paging import keep_only, mask_fields, page_size, query_digest, read_token, take, write_token
 from tui.emulator.plan import AttemptStatus, ReplicaStatus
 from tui.emulator.ports import FIRST, LAST, NoPorts, Ports
 from tui.emulator.quota import Quotas, check_quotas, demand, describe_lack
@@ -200,11 +200,13 @@ def test_no_job_is_shown_twice_or_missed_while_others_come_and_go(data: st.DataO
 def test_read_masks_take_top_level_fields_in_both_spellings() -> None:
     pb = CustomJobPb(name="n", display_name="d", labels={"a": "b"}, state=3)
     pb.create_time.seconds = 5
-    part = masked(pb, mask_fields(["displayName", "create_time", "labels"]))
-    assert json_format.MessageToDict(part) == {
+    whole = CustomJobPb.FromString(pb.SerializeToString())
+    keep_only([pb], mask_fields(["*"]))
+    assert pb == whole and mask_fields([]) is None
+    keep_only([pb], mask_fields(["displayName", "create_time", "labels"]))
+    assert json_format.MessageToDict(pb) == {
         "displayName": "d", "createTime": "1970-01-01T00:00:05Z", "labels": {"a": "b"},
     }  # fmt: skip
-    assert masked(pb, mask_fields(["*"])) == pb and mask_fields([]) is None
     with pytest.raises(WireError, match=r"'job_spec\.scheduling' is not a top-level field"):
         mask_fields(["name", "job_spec.scheduling"])
 

@@ -27,7 +27,7 @@ from grpc import StatusCode
 from tui.backends.base import ContextInfo
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.connect import LOCAL_PACE, Endpoint, Pace, Service
-from tui.emulator.paging import mask_fields, masked
+from tui.emulator.paging import keep_only, mask_fields
 
 CustomJob = custom_job.CustomJob.pb()
 State = job_state.JobState
@@ -133,10 +133,10 @@ class Fake:
         start = int(request.page_token or 0)
         stop = start + request.page_size
         fields = mask_fields(request.read_mask.paths)
-        return job_service.ListCustomJobsResponse.pb()(
-            custom_jobs=[masked(job, fields) for job in found[start:stop]],
-            next_page_token=str(stop) if stop < len(found) else "",
-        )
+        token = str(stop) if stop < len(found) else ""
+        reply = job_service.ListCustomJobsResponse.pb()(custom_jobs=found[start:stop], next_page_token=token)
+        keep_only(reply.custom_jobs, fields)
+        return reply
 
     async def cancel(self, request: Any) -> Any:
         job = await self.get(request)

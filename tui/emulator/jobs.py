@@ -21,7 +21,7 @@ from tui.emulator.job_filter import FilterError
 from tui.emulator.job_match import Match, compile_filter
 from tui.emulator.job_table import Job, JobTable, State
 from tui.emulator.operations import Operations
-from tui.emulator.paging import mask_fields, masked, page_size, query_digest, read_token, take, write_token
+from tui.emulator.paging import keep_only, mask_fields, page_size, query_digest, read_token, take, write_token
 from tui.emulator.validate import check_persistent_resource, problems_of
 from tui.emulator.wire import Method, failed_precondition, invalid, not_found
 
@@ -98,10 +98,10 @@ class JobServer:
             if job.record.project == project and location in (job.record.location, "-")
         )
         page, more = take(jobs, wanted, size)
-        return ListResponsePb(
-            custom_jobs=[masked(job.pb, fields) for job in page],
-            next_page_token=write_token(page[-1].key, digest) if more else "",
-        )
+        token = write_token(page[-1].key, digest) if more else ""
+        reply = ListResponsePb(custom_jobs=[job.pb for job in page], next_page_token=token)
+        keep_only(reply.custom_jobs, fields)
+        return reply
 
     async def cancel(self, request: Pb) -> empty_pb2.Empty:
         job = self._find(request.name)
