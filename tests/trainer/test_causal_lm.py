@@ -1,0 +1,58 @@
+"""Hugging Face models by folder and by their config alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, PretrainedConfig
+
+from trainer.config import UsageError
+from trainer.models.causal_lm import load
+
+LLAMA = LlamaConfig(
+    vocab_size=300, hidden_size=32, intermediate_size=64, num_hidden_layers=3, num_attention_heads=4,
+    num_key_value_heads=2, max_position_embeddings=64,
+)  # fmt: skip
+GPT2 = GPT2Config(vocab_size=300, n_embd=32, n_layer=2, n_head=4, n_positions=64)
+
+
+@pytest.mark.parametrize("config", [LLAMA, GPT2], ids=["llama", "gpt2"])
+def test_a_config_alone_makes_a_model_of_its_size_that_learns(
+    tmp_path: Path, config: PretrainedConfig
+) -> None:
+    config.save_pretrained(tmp_path)
+    torch.manual_seed(0)
+    model = load(str(tmp_path / "config.json"), torch.float32)
+    assert (model.vocabulary, model.context) == (300, 64)
+    assert len(model.blocks()) == config.num_hidden_layers
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    tokens = torch.randint(0, 300, (4, 17))
+    losses = []
+    for _ in range(8):
+        loss = model(tokens[:, :-1], tokens[:, 1:])
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < 0.8 * losses[0]
+
+
+def test_a_folder_gives_its_own_weights_and_the_library_s_own_loss(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    official = AutoModelForCausalLM.from_config(LLAMA)
+    official.save_pretrained(tmp_path)
+    model = load(str(tmp_path), torch.float32)
+    tokens = torch.randint(0, 300, (2, 12))
+    with torch.no_grad():
+        theirs = official(input_ids=tokens, labels=tokens).loss
+        ours = model(tokens[:, :-1], tokens[:, 1:])
+    assert float(ours) == pytest.approx(float(theirs), abs=1e-5)
+
+
+def test_what_is_no_model_is_said(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    for where in (str(tmp_path / "none.json"), str(tmp_path / "config.json")):
+        with pytest.raises(UsageError, match="no causal language model"):
+            load(where, torch.float32)
