@@ -81,7 +81,8 @@ def test_only_requirements_that_are_missing_here_are_fetched(there: bool) -> Non
         (source / "trainer/task.py").write_text(task)
         needs = "['vxneeded>=1', 'psutil', 'other; python_version < \\'3\\'']"
         (source / "setup.py").write_text(
-            f"from setuptools import setup; setup(name='mine', packages=['trainer'], install_requires={needs})"
+            "from setuptools import setup\n"
+            f"setup(name='mine', packages=['trainer'], install_requires={needs})"
         )
         subprocess.run(
             [sys.executable, "setup.py", "-q", "sdist", "--formats=gztar", "-d", str(bucket)],

@@ -2,8 +2,8 @@
 
 `python -m tui.emulator.package_bootstrap PACKAGE… -- MODULE ARG…`, with PYTHONPATH naming `PACKAGES` in
 the working directory. What the packages ask for and this machine has is taken as it is, as an executor image
-has it; only what is missing is fetched, by pip as it is set up here (`PIP_INDEX_URL` and the like may stand in
-the job's env), into the working directory too. Standard library and pip only.
+has it; only what is missing is fetched, by pip as it is set up here (`PIP_INDEX_URL` and the like may stand
+in the job's env), into the working directory too. Standard library and pip only.
 """
 
 from __future__ import annotations
@@ -52,13 +52,9 @@ def missing(target: str) -> list[str]:
                     found = metadata.version(need.name)
                 except metadata.PackageNotFoundError:
                     found = ""
+                fits = bool(found) and need.specifier.contains(found, prereleases=True)
                 # What lies at an address, or is an extra of something, only pip can tell.
-                if (
-                    need.url
-                    or need.extras
-                    or not found
-                    or not need.specifier.contains(found, prereleases=True)
-                ):
+                if need.url or need.extras or not fits:
                     wanted.append(str(need))
     return wanted
 

@@ -26,6 +26,7 @@ from tui.packaging.archive import write_build_folder, write_sdist
 from tui.packaging.files import Source, collect
 from tui.packaging.image import find_builder, run_builder
 
+MIB = 1024 * 1024
 Progress = Callable[["Step"], None]
 
 
@@ -66,9 +67,10 @@ class Plan:
     @property
     def lines(self) -> list[str]:
         """For people: what is packed and how it gets there."""
-        count, size = len(self.source.files), self.source.size / 1024 / 1024
+        count, size = len(self.source.files), self.source.size
+        amount = f"{size / MIB:,.1f} MiB" if size >= MIB else f"{size / 1024:,.1f} KiB"
         how = f"image, built by {self.builder}" if self.builder else "source distribution"
-        found = [f"package  {count} files, {size:,.1f} MiB, {how}", f"         {self.task.uri}"]
+        found = [f"package  {count} files, {amount}, {how}", f"         {self.task.uri}"]
         if self.source.requirements:
             found.append(f"requires {', '.join(self.source.requirements)}")
         return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -11,10 +12,11 @@ import click
 from tui.backends.base import Backend, LaunchRequest, Unavailable
 from tui.config import choose_context, profile_folder
 from tui.domain.job import Job
-from tui.domain.profile import ProfileInvalid
+from tui.domain.profile import ProfileInvalid, Request
 from tui.domain.states import JobState
 from tui.store.library import NoProfile, find, read_profile
 from tui.verbs.output import job_json, note, out, print_json
+from tui.verbs.package import carry_out, plan_of
 from tui.verbs.run import INTERRUPTED, Failure, Run, confirmed, verb
 
 POLL_LOCAL, POLL_CLOUD = 0.5, 10.0
@@ -44,8 +46,12 @@ async def launch(  # noqa: PLR0917 - one for each option
     """Launch PROFILE: a name, or a path to a profile or a gcloud config file."""
     if not dry_run:
         run.must_be_writable("profile.launch")
-    request = prepare(run, profile, assignments, region or "")
+    filled = fill(run, profile, assignments)
+    request = addressed(run, filled, region or "")
     context = choose_context(run.settings, run.context_name)
+    package = await plan_of(run, profile, filled, request.region)
+    if package is not None:
+        request = replace(request, custom_job=package.custom_job)
     path = f"projects/{context.project}/locations/{request.region}/customJobs"
     if dry_run:
         _print_dry_run(run, path, request)
@@ -59,6 +65,8 @@ async def launch(  # noqa: PLR0917 - one for each option
         yes=yes,
     )
     async with run.backend() as backend:
+        if package is not None:
+            await carry_out(package, backend)
         job = await backend.create_job(request)
         note(f"created {job.name}")
         if wait:
@@ -71,7 +79,18 @@ async def launch(  # noqa: PLR0917 - one for each option
 
 
 def prepare(run: Run, reference: str, assignments: tuple[str, ...], region: str) -> LaunchRequest:
-    """The request of a profile with its parameters. Raises Failure."""
+    """The request of a profile with its parameters, its package not made. Raises Failure."""
+    return addressed(run, fill(run, reference, assignments), region)
+
+
+def addressed(run: Run, filled: Request, region: str) -> LaunchRequest:
+    """With the region where it goes: the given one, else the profile's, else the context's first."""
+    context = choose_context(run.settings, run.context_name)
+    return LaunchRequest(region or filled.region or context.regions[0], filled.custom_job)
+
+
+def fill(run: Run, reference: str, assignments: tuple[str, ...]) -> Request:
+    """What a profile with its parameters asks for. Raises Failure."""
     values: dict[str, str] = {}
     for text in assignments:
         name, equals, value = text.partition("=")
@@ -80,7 +99,7 @@ def prepare(run: Run, reference: str, assignments: tuple[str, ...], region: str)
         values[name] = value
     try:
         path = find(reference, profile_folder(run.settings))
-        request = read_profile(path).render(values)
+        return read_profile(path).render(values)
     except NoProfile as error:
         raise Failure(
             str(error), fix="`vxtui profiles list` shows what there is.", code="NOT_FOUND", exit_code=3
@@ -89,8 +108,6 @@ def prepare(run: Run, reference: str, assignments: tuple[str, ...], region: str)
         raise Failure(str(error), fix="Nothing was sent.", code="INVALID_PROFILE") from error
     except OSError as error:
         raise Failure(f"The profile can't be read: {error}", code="INVALID_PROFILE") from error
-    context = choose_context(run.settings, run.context_name)
-    return LaunchRequest(region or request.region or context.regions[0], request.custom_job)
 
 
 def _print_dry_run(run: Run, path: str, request: LaunchRequest) -> None:
