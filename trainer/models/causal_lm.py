@@ -42,9 +42,9 @@ class CausalLM(nn.Module):
 
     def blocks(self) -> Sequence[nn.Module]:
         """The repeated layers: the longest list of modules of one class."""
-        lists = [part for part in self.model.modules() if isinstance(part, nn.ModuleList) and len(part)]
+        lists = [list(part) for part in self.model.modules() if isinstance(part, nn.ModuleList)]
         alike = [part for part in lists if len({type(one) for one in part}) == 1]
-        return list(max(alike, key=lambda part: len(part), default=nn.ModuleList()))
+        return max(alike, key=len, default=[])
 
 
 def load(where: str, dtype: torch.dtype) -> CausalLM:
