@@ -19,6 +19,7 @@ from tui.domain.form.rows import Look, Row, RowKind, build_rows
 from tui.domain.form.summary import roles, totals, verdict
 from tui.domain.profile import ProfileInvalid
 from tui.domain.profile.source import dotted
+from tui.domain.reducers import Proposal, propose
 from tui.domain.rules.base import Severity
 from tui.domain.text import plain
 from tui.screens.frame import FrameScreen
@@ -137,9 +138,11 @@ class FormBase(FrameScreen):
             )
         )
 
-    def reducers_text(self, analysis: Analysis) -> tuple[str, str]:
-        """Value and note of the Reduction Server's switch."""
-        return "", ""
+    def reducers_text(self, analysis: Analysis) -> tuple[str, str, str]:
+        """Value, note and help of the Reduction Server's switch."""
+        if analysis.job is None:
+            return "", "known once the fields have the right shape", ""
+        return switch_words(propose(analysis.job, analysis.region))
 
     def _say_summary(self) -> None:
         lines = [Content(plain(text)) for text in self._summary_texts()]
@@ -237,6 +240,22 @@ class FormBase(FrameScreen):
         return True
 
 
+def switch_words(found: Proposal) -> tuple[str, str, str]:
+    """Value, note and help of the Reduction Server's switch."""
+    if found.running:
+        value = f"on   {found.running} × {found.machine_type}"
+        same = found.running == found.count
+        note = "" if same or not found.helps else f"enter makes it {found.count}"
+        return value, note if found.helps else found.reason, f"{found.reason} {found.note}".strip()
+    if found.helps:
+        return (
+            "off",
+            f"space adds {found.count} × {found.machine_type}",
+            f"{found.reason} {found.note}".strip(),
+        )
+    return "off", found.reason, found.reason
+
+
 def detail(row: Row | None) -> Content:
     """Two lines on a row: its worst problem with what helps, or its help."""
     if row is None:
@@ -252,7 +271,7 @@ def detail(row: Row | None) -> Content:
             (key, "bold $footer-key-foreground"),
             (plain(problem.fix), "$foreground"),
         )
-    words = row.field.help if row.field is not None else _HELP.get(row.kind, "")
+    words = row.field.help if row.field is not None else row.help or _HELP.get(row.kind, "")
     first = Content.styled(plain(words), "$text-muted")
     if row.parameter:
         first = Content.assemble(

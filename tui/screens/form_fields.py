@@ -11,6 +11,7 @@ from textual.content import Content
 from textual.widgets import Input
 
 from tui.actions import Action
+from tui.domain import reducers
 from tui.domain.edit import Edit, edited
 from tui.domain.form import changes
 from tui.domain.form.analysis import Analysis
@@ -80,6 +81,8 @@ class FormFields(FormMoves):
             await self._pool_at(int(row.path[-1]))
         elif row.kind is RowKind.TASK:
             await self.take(changes.other_task(self.values, row.path), "change what the pool runs")
+        elif row.kind is RowKind.SWITCH:
+            await self.switch_reducers(adjust=True)
         elif switches(row):
             await self.action_switch()
         elif row.kind is RowKind.LIST and row.open is None:
@@ -261,8 +264,23 @@ class FormFields(FormMoves):
             now = typed_text(self.values, row) == "true"
         await self.take(changes.typed(self.values, row, "false" if now else "true"), f"switch {row.label}")
 
-    async def switch_reducers(self) -> None:
-        """Turn the Reduction Server on or off."""
+    async def switch_reducers(self, *, adjust: bool = False) -> None:
+        """Turn the Reduction Server on or off; with `adjust` take the proposed number where it is on."""
+        job, region = self.analysis.job, self.analysis.region
+        if job is None:
+            self.notify("It can be sized once the fields have the right shape.", markup=False)
+            return
+        found = reducers.propose(job, region)
+        if found.running and adjust and found.helps and found.count != found.running:
+            edits, what = reducers.edits_on(job, region), f"make it {found.count} reducers"
+        elif found.running:
+            edits, what = reducers.edits_off(job), "turn Reduction Server off"
+        elif found.helps:
+            edits, what = reducers.edits_on(job, region), f"add {found.count} reducers"
+        else:
+            self.notify(found.reason, severity="warning", markup=False)
+            return
+        await self.take(edits, what)
 
     # Adding and taking away
 

@@ -55,6 +55,8 @@ class PickScreen(ModalScreen[str]):
 
     def _fill(self, text: str) -> None:
         found = [(key, label) for key, label in self._options if text.lower() in label.plain.lower()]
+        # What is called so comes before what only says so.
+        found.sort(key=lambda option: text.lower() not in option[0].lower())
         if self._free and text and all(key != text for key, _ in found):
             found.append((text, Content.assemble(("take as typed: ", "$text-muted"), plain(text))))
         self._shown = [key for key, _ in found]

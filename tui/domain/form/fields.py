@@ -167,12 +167,31 @@ ACCESS = _fields(
      "than the job's.", "the job's region"),
 )  # fmt: skip
 
+PACKAGE = _fields(
+    "top",
+    ("package.path", "folder", "A folder of yours that a launch packs; relative to this file."),
+    ("package.script", "script", "Script in the folder that is run; or give a module."),
+    ("package.module", "module", "Module in the folder that is run; or give a script."),
+    ("package.requirements", "requirements", "File of what to install.", "requirements.txt, if there is one"),
+    ("package.exclude", "left out", "Patterns of what is not packed, in the manner of .gitignore."),
+    ("package.executorImage", "executor image", "Image on which the package is installed or built."),
+    (
+        "package.stagingBucket",
+        "staging",
+        "gs:// folder that packages are uploaded to.",
+        "the output's bucket",
+    ),
+    ("package.image", "image", "Where a built image is pushed."),
+    ("package.build", "build", "auto, sdist, docker, podman or cloud-build.", "auto"),
+)
+
 SECTIONS = (
     Section("profile", "Profile", "top", PROFILE),
     Section("scheduling", "Scheduling", "spec", SCHEDULING),
     Section("output", "Output", "spec", OUTPUT),
     Section("network", "Network", "spec", NETWORK),
     Section("access", "Access", "spec", ACCESS),
+    Section("package", "Package", "top", PACKAGE),
 )
 """The groups besides the parameters and the pools."""
 

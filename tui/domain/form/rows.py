@@ -17,7 +17,7 @@ from tui.domain.form.values import (
     at,
     canonical,
     list_text,
-    pair_text,
+    pair_value,
     reference,
     scalar_text,
     span_words,
@@ -66,6 +66,8 @@ class Row:
     """Whether its rows are shown; None where it has none."""
     parameter: str = ""
     """Name of the parameter that the whole value is."""
+    help: str = ""
+    """Words of its own, where it has no field."""
     problems: tuple[Problem, ...] = ()
     changed: bool = False
     """It reads otherwise in the file on disk."""
@@ -91,8 +93,8 @@ class Look:
     wrapped: bool = True
     turned: Collection[str] = frozenset()
     problems: Sequence[Problem] = ()
-    reducers: tuple[str, str] = ("", "")
-    """Value and note of the Reduction Server's switch."""
+    reducers: tuple[str, str, str] = ("", "", "")
+    """Value, note and help of the Reduction Server's switch."""
     everything: bool = False
     """All groups are open."""
 
@@ -114,7 +116,10 @@ class _Builder:
             self._parameters()
         self._pools((*spec, "workerPoolSpecs"))
         for section in table.SECTIONS[1:]:
-            self._section(section, spec)
+            if section.base == "spec":
+                self._section(section, spec)
+            elif self.look.wrapped:
+                self._section(section, ())
         self._unknown(spec)
         return self._with_problems()
 
@@ -202,7 +207,7 @@ class _Builder:
             for name, value in raw.items():
                 path = (*row.path, name)
                 self._add(
-                    Row(_key(path), RowKind.PAIR, str(name), path, row.depth + 1, pair_text(name, value),
+                    Row(_key(path), RowKind.PAIR, str(name), path, row.depth + 1, pair_value(name, value),
                         raw=value, field=each, parameter=reference(value))
                 )  # fmt: skip
             return
@@ -214,7 +219,10 @@ class _Builder:
         row = Row(_key(path), RowKind.ITEM, label, path, depth, raw=item, field=each)
         if each.name == "env":
             name, value = (item.get("name"), item.get("value")) if isinstance(item, Mapping) else (item, "")
-            self._add(replace(row, kind=RowKind.PAIR, value=pair_text(name, value)))
+            shown = pair_value(name, value)
+            self._add(
+                replace(row, kind=RowKind.PAIR, label=str(name), value=shown, parameter=reference(value))
+            )
         elif each.kind.name == "message":
             opened = self._is_open(row.key, True)
             text = "" if opened else list_text([item])
@@ -275,8 +283,8 @@ class _Builder:
         pools = pools if isinstance(pools, list) else []
         for i, pool in enumerate(pools):
             self._pool(i, pool, (*path, i))
-        value, note = self.look.reducers
-        self._add(Row(REDUCERS_KEY, RowKind.SWITCH, "Reduction Server", value=value, note=note))
+        value, note, words = self.look.reducers
+        self._add(Row(REDUCERS_KEY, RowKind.SWITCH, "Reduction Server", value=value, note=note, help=words))
         if len(pools) < MAX_POOLS:
             words = f"a adds pool {len(pools)}, {table.ROLES[len(pools)]}"
             self._add(Row("pool:new", RowKind.MORE, "another pool", (*path, len(pools)), note=words))

@@ -50,7 +50,9 @@ def at(root: Any, path: Path) -> Any:
 
 
 def canonical(path: Path) -> Path:
-    """The path in REST names, to compare two of them."""
+    """The path in REST names, to compare two of them; names of labels and parameters stay as they are."""
+    if path[:1] in {("labels",), ("parameters",)}:
+        return path
     return tuple(camel(part) if isinstance(part, str) else part for part in path)
 
 
@@ -129,6 +131,11 @@ def pair(text: str) -> tuple[str, str]:
     if not sign or not name.strip():
         raise ValueError("NAME=VALUE is expected.")
     return name.strip(), value
+
+
+def pair_value(name: Any, value: Any) -> str:
+    """The value of `NAME=VALUE` as it is shown: a secret as stars."""
+    return pair_text(name, value).partition("=")[2] or '""'
 
 
 def pair_text(name: Any, value: Any, *, open_: bool = False) -> str:

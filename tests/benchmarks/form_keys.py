@@ -1,0 +1,92 @@
+"""From a key to its paint in the profile form, in a real pty: typing, beside Textual's bare `Input`, and moves."""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import sys
+import time
+from collections.abc import Iterator
+
+from tests.benchmarks.form_child import LETTERS
+from tests.benchmarks.harness import ROOT, Result, percentile
+from tests.benchmarks.log_keys import _drain, _read
+from tests.terminal import Terminal
+
+KEYS = 200
+SIZE = (120, 40)
+FRAME = 1000 / 60
+"""Milliseconds of one frame of Textual's."""
+PAUSES = (0.03, 0.25)
+"""Seconds between two keys: a typist's, so that some wait long enough for the check of what was typed."""
+
+
+def _start(kind: str) -> Terminal:
+    argv = [sys.executable, "-m", "tests.benchmarks.form_child", kind]
+    return Terminal(argv, {**os.environ, "PYTHONPATH": str(ROOT)}, *SIZE)
+
+
+def _latency(screen: Terminal, key: str, sign: str) -> float:
+    """Milliseconds from `key` to the bytes of `sign`."""
+    wanted, seen, began = sign.encode(), b"", time.perf_counter()
+    os.write(screen._master, key.encode())
+    while wanted not in seen:
+        if not select.select([screen._master], [], [], 10)[0]:
+            raise AssertionError(f"no answer to {key!r}, which shows {sign!r}")
+        seen = seen[-64:] + _read(screen)
+    return (time.perf_counter() - began) * 1000
+
+
+def typing(kind: str) -> list[float]:
+    """Latencies of letters typed into a value of the form, or into a bare `Input`."""
+    screen, chance, found = _start(kind), random.Random(7), []
+    try:
+        if kind == "form":
+            screen.wait("αααα", 30)
+            _drain(screen, 1.5)
+            screen.press("G", "g", "j", "j", "enter")
+        _drain(screen, 1.5)
+        for number in range(KEYS):
+            if number % len(LETTERS) == 0:
+                os.write(screen._master, b"\x15")
+                _drain(screen, 0.3)
+            _drain(screen, chance.uniform(*PAUSES))
+            letter = LETTERS[number % len(LETTERS)]
+            found.append(_latency(screen, letter, letter))
+        return found
+    finally:
+        screen.close()
+
+
+def moving() -> list[float]:
+    """Latencies of moves from one row to the next, until the frame says which it is."""
+    screen, chance, found = _start("form"), random.Random(7), []
+    try:
+        screen.wait("αααα", 30)
+        _drain(screen, 1.5)
+        at, way = 0, 1
+        for _ in range(KEYS):
+            _drain(screen, chance.uniform(*PAUSES))
+            at += way
+            found.append(_latency(screen, "j" if way > 0 else "k", f"labels.{LETTERS[at]}"[-1] * 4))
+            if at in {0, 20}:
+                way = -way
+        return found
+    finally:
+        screen.close()
+
+
+def run() -> Iterator[Result]:
+    """Shows 7 of the forms: a key is painted within one frame at p99."""
+    ours, peer = typing("form"), typing("input")
+    moves = moving()
+    yield Result("form: key typed → paint p99", percentile(ours, 0.99), FRAME, "ms")
+    yield Result(
+        "form: key typed → paint p50", percentile(ours, 0.5), 2, "ms", percentile(peer, 0.5), "bare Input"
+    )
+    yield Result(
+        "form: key typed → paint p99", percentile(ours, 0.99), 2, "ms", percentile(peer, 0.99), "bare Input"
+    )
+    yield Result("form: row moved → paint p99", percentile(moves, 0.99), FRAME, "ms")
+    yield Result("form: row moved → paint p50", percentile(moves, 0.5), FRAME / 2, "ms")
