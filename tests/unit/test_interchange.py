@@ -148,7 +148,7 @@ def test_python_packages_and_folders_to_pack() -> None:
     )
     found = taken(text)
     value = yaml.safe_load(found.text)
-    assert value["package"] == {"path": "./app", "script": "task.py", "executorImage": "base"}
+    assert value["package"] == {"path": "app", "script": "task.py", "executorImage": "base"}
     assert value["jobSpec"]["workerPoolSpecs"][0]["containerSpec"] == {"args": ["1"]}
     assert any("requirements" in note for note in found.notes)
 

@@ -19,7 +19,7 @@ VERBS = {
     "metrics": ("tui.verbs.metrics", "Show CPU, memory, network and GPU of each replica."),
     "cancel": ("tui.verbs.change", "Cancel a job."),
     "delete": ("tui.verbs.change", "Delete an ended job."),
-    "profiles": ("tui.verbs.profiles", "List profiles, or show the request one would send."),
+    "profiles": ("tui.verbs.profiles", "List, show, check, import and export profiles."),
     "quotas": ("tui.verbs.quotas", "Show training quotas: limit, used, free."),
     "emulator": ("tui.verbs.emulator", "Start, stop and look at the local emulator; inject faults."),
     "contexts": ("tui.verbs.contexts", "List contexts."),

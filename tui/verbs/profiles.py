@@ -1,4 +1,4 @@
-"""`vxtui profiles list` and `vxtui profiles show`."""
+"""`vxtui profiles`: list, show, import, export."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import click
 
 from tui.config import profile_folder
 from tui.store.library import entries
+from tui.verbs.interchange import export_profile, import_profile
 from tui.verbs.launch import prepare
 from tui.verbs.output import note, out, print_json, table
 from tui.verbs.run import Run, verb
@@ -59,3 +60,7 @@ async def show(run: Run, profile: str, assignments: tuple[str, ...]) -> None:
         return
     out(f"region {request.region}")
     out(json.dumps(dict(request.custom_job), indent=2))
+
+
+profiles.add_command(import_profile)
+profiles.add_command(export_profile)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -28,8 +29,10 @@ class Imported:
     notes: tuple[str, ...] = ()
 
 
-def from_text(text: str, file: str, config: gcloud.Config) -> Imported:
+def from_text(text: str, file: str, config: gcloud.Config, base: str = "") -> Imported:
     """A profile of a gcloud command line, a gcloud config file, a REST body or a profile.
+
+    `base` is put before the path of a folder that a command line would pack.
 
     A YAML file keeps its comments. Of a REST answer the fields that the service fills are left out.
 
@@ -38,7 +41,7 @@ def from_text(text: str, file: str, config: gcloud.Config) -> Imported:
         OSError: when the file that a command line names can't be read.
     """
     if gcloud.is_command(text) and not _is_document(text):
-        return from_command(gcloud.parse(text, file, config), file)
+        return from_command(gcloud.parse(text, file, config), file, base)
     document = read(text, file)
     value = document.value
     if not isinstance(value, Mapping):
@@ -90,7 +93,7 @@ def from_resource(resource: Mapping[str, Any]) -> Imported:
     return Imported(slug(display_name), source + render_new(value))
 
 
-def from_command(command: gcloud.Command, file: str) -> Imported:
+def from_command(command: gcloud.Command, file: str, base: str = "") -> Imported:
     """A profile of a command line; variables of the shell become parameters without a default.
 
     Raises:
@@ -98,7 +101,9 @@ def from_command(command: gcloud.Command, file: str) -> Imported:
     """
     value = {k: v for k, v in command.job.items() if v}
     value |= {"region": command.region} if command.region else {}
-    value |= {"package": command.package} if command.package else {}
+    if command.package:
+        path = posixpath.normpath(posixpath.join(base, command.package["path"]))
+        value["package"] = {**command.package, "path": path}
     if command.variables:
         value["parameters"] = {name: {"help": f"${name} of the command line"} for name in command.variables}
     name = slug(str(value.setdefault("displayName", _stem(file))))

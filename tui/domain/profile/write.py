@@ -69,8 +69,10 @@ def flow(value: Any) -> str:
 
 def block(value: Any, room: int = WIDE) -> list[str]:
     """A value as lines of block style; what is small enough stands on one line."""
-    if is_leaf(value, room):
-        return [inline(value)]
+    return [inline(value)] if is_leaf(value, room) else _parts(value, room)
+
+
+def _parts(value: Any, room: int) -> list[str]:
     if isinstance(value, Mapping):
         return [line for k, v in value.items() for line in entry(str(k), v, room)]
     return [line for v in value for line in item(v, room)]
@@ -83,14 +85,14 @@ def entry(key: str, value: Any, room: int = WIDE) -> list[str]:
         return [f"{name}: {inline(value)}"]
     if many_lines(value):
         return [f"{name}: {literal_mark(value)}", *("  " + line if line else "" for line in lines_of(value))]
-    return [f"{name}:", *("  " + line if line else "" for line in block(value, room - 2))]
+    return [f"{name}:", *("  " + line if line else "" for line in _parts(value, room - 2))]
 
 
 def item(value: Any, room: int = WIDE) -> list[str]:
     """`- value` as lines."""
     if not isinstance(value, Mapping | list) or is_leaf(value, room - 2):
         return [f"- {inline(value)}"]
-    first, *rest = block(value, room - 2)
+    first, *rest = _parts(value, room - 2)
     return [f"- {first}", *("  " + line if line else "" for line in rest)]
 
 

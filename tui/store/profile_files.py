@@ -1,0 +1,45 @@
+"""New profile files: written whole or not at all, and never over another without being told to."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from tui.places import write_whole
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+
+
+class BadName(ValueError):
+    """A name that no profile's file can have."""
+
+
+def write_profile(folder: Path, name: str, text: str, *, force: bool = False) -> Path:
+    """Write `NAME.yaml` in the user's folder.
+
+    Raises:
+        BadName: for a name with other than letters, digits, `.`, `_` and `-`.
+        FileExistsError: when there is one and `force` is off.
+        OSError: when it can't be written; nothing is left behind.
+    """
+    if _NAME.fullmatch(name) is None:
+        raise BadName(f"{name!r} is no name of a profile: letters, digits, ., _ and - only, at most 80.")
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{name}.yaml"
+    if force:
+        write_whole(target, text.encode())
+        return target
+    descriptor, made = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        Path(made).chmod(0o644)
+        # A link is refused where the name is taken, whoever came first.
+        os.link(made, target)
+    finally:
+        Path(made).unlink(missing_ok=True)
+    return target
