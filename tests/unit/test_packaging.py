@@ -19,8 +19,10 @@ from packaging.requirements import Requirement
 
 from tui.domain.packaging import (
     MODULE,
+    Order,
     Package,
     PackagingError,
+    Target,
     Task,
     build_commands,
     dockerfile,
@@ -35,7 +37,7 @@ from tui.packaging import files
 from tui.packaging.archive import write_build_folder, write_sdist
 from tui.packaging.files import collect
 from tui.packaging.image import find_builder, run_builder
-from tui.packaging.prepare import Target, plan_package
+from tui.packaging.prepare import plan_package
 from tui.packaging.requirements import read_requirements
 
 EXECUTOR = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest"
@@ -400,16 +402,16 @@ async def test_with_an_image_and_a_builder_the_plan_shows_the_dockerfile(
     program(bin_folder, "docker", "exit 0")
     monkeypatch.setenv("PATH", str(bin_folder))
     given = package(image="us-central1-docker.pkg.dev/p/r/i", stagingBucket="gs://stage")
-    plan = await plan_package(job(), given, folder, CLOUD)
+    plan = await plan_package(Order(job(), given, str(folder), CLOUD))
     assert plan.builder == "docker" and plan.dockerfile.startswith("FROM ")
     image = plan.custom_job["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["imageUri"]
     assert image == f"us-central1-docker.pkg.dev/p/r/i:{plan.source.digest[:16]}"
     # The emulator has no containers, and without a builder there is no image.
-    assert (await plan_package(job(), given, folder, LOCAL)).builder == ""
+    assert (await plan_package(Order(job(), given, str(folder), LOCAL))).builder == ""
     monkeypatch.setenv("PATH", str(tmp_path))
-    plan = await plan_package(job(), given, folder, CLOUD)
+    plan = await plan_package(Order(job(), given, str(folder), CLOUD))
     assert plan.builder == "" and plan.task.uri.startswith("gs://stage/vxtui-packages/my-job/")
     with pytest.raises(PackagingError, match="runs no containers"):
-        await plan_package(job(), package(image="r/i", build="docker"), folder, LOCAL)
+        await plan_package(Order(job(), package(image="r/i", build="docker"), str(folder), LOCAL))
     with pytest.raises(PackagingError, match=r"package\.script: \.\./x\.py lies outside"):
-        await plan_package(job(), package(script="../x.py"), folder, CLOUD)
+        await plan_package(Order(job(), package(script="../x.py"), str(folder), CLOUD))

@@ -112,6 +112,35 @@ class Task:
     is_image: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where the job goes."""
+
+    project: str
+    region: str
+    local: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A package that a launch has to make first: for which CustomJob, and beside which folder it lies."""
+
+    job: Mapping[str, Any]
+    package: Package
+    beside: str
+    target: Target
+
+    def preview(self) -> dict[str, Any]:
+        """The job as it will be but for the package's address, which its content gives.
+
+        Raises:
+            PackagingError: where no pool takes it, or there is no bucket for it.
+        """
+        staging = staging_of(self.job, self.package, self.target.local)
+        uri = package_uri(staging, str(self.job.get("displayName") or ""), "made-at-launch")
+        return placed(self.job, self.package, Task(uri))
+
+
 def placed(job: Mapping[str, Any], package: Package, task: Task) -> dict[str, Any]:
     """The CustomJob in REST form with the task in each pool that has none; args and env stay theirs.
 

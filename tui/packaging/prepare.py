@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tui.backends.base import Backend, BackendError, NotFound
+from tui.backends.base import Backend, BackendError, InvalidRequest, NotFound
 from tui.domain.packaging import (
     BUILDERS,
-    Package,
+    Order,
     PackagingError,
+    Target,
     Task,
     build_commands,
     dockerfile,
@@ -38,14 +39,10 @@ class Step:
     done: int = 0
     total: int = 0
 
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where the job goes."""
-
-    project: str
-    region: str
-    local: bool
+    @property
+    def line(self) -> str:
+        """For people, with the percentage."""
+        return f"{self.words} {self.done * 100 // self.total} %" if self.total else self.words
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +73,7 @@ class Plan:
         return found
 
 
-async def plan_package(job: Mapping[str, Any], package: Package, beside: Path, target: Target) -> Plan:
+async def plan_package(order: Order) -> Plan:
     """Look at the folder and decide; sends nothing and writes nothing.
 
     With an `image` it is built where a builder is there (docker, podman, Cloud Build), else it goes as a
@@ -85,9 +82,10 @@ async def plan_package(job: Mapping[str, Any], package: Package, beside: Path, t
     Raises:
         PackagingError: with what is wrong and what to do.
     """
+    job, package, target = order.job, order.package, order.target
     for path, sentence, fix in package.problems():
         raise PackagingError(f"{'.'.join(('package', *map(str, path)))}: {sentence}", fix)
-    source = await asyncio.to_thread(collect, package, beside)
+    source = await asyncio.to_thread(collect, package, Path(order.beside))
     builder = ""
     if not target.local and package.image and package.build != "sdist":
         builder = await find_builder(package.build)
@@ -127,6 +125,15 @@ async def prepare_package(plan: Plan, backend: Backend, progress: Progress) -> d
             words = f"uploading to {plan.task.uri}"
             await backend.upload(path, plan.task.uri, lambda done, total: progress(Step(words, done, total)))
     return plan.custom_job
+
+
+async def pack(order: Order, backend: Backend, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Plan and prepare in one, with `tell` for each line of progress. Raises BackendError alone."""
+    try:
+        plan = await plan_package(order)
+        return await prepare_package(plan, backend, lambda step: tell(step.line))
+    except PackagingError as error:
+        raise InvalidRequest(error.message, fix=error.fix) from error
 
 
 async def _is_there(plan: Plan, backend: Backend) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from textual import on
 from textual.app import ComposeResult
@@ -26,6 +27,7 @@ from tui.widgets.state import glyphs
 
 if TYPE_CHECKING:
     from tui.app import VxtuiApp
+    from tui.store.deeds import Outcome
 
 REGION = "region"
 HELD_KEY_SECONDS = 1.0
@@ -70,6 +72,7 @@ class LaunchScreen(FrameScreen):
         self._prepared: Prepared | None = None
         self._problems: list[str] = []
         self._under_way = False
+        self._packing: asyncio.Task[tuple[Mapping[str, Any], Outcome]] | None = None
         self._failed_at = float("-inf")
         self._answer = Content("")
 
@@ -171,9 +174,16 @@ class LaunchScreen(FrameScreen):
         if deeds is None:
             self._under_way = False
             return
+        job = prepared.custom_job
         try:
-            outcome = await deeds.launch(prepared.region, prepared.custom_job)
+            if prepared.order is not None:
+                self._packing = asyncio.create_task(deeds.pack(prepared.order, self._packs))
+                job, outcome = await self._packing
+            if prepared.order is None or outcome.ok:
+                self._packing = None
+                outcome = await deeds.launch(prepared.region, job)
         finally:
+            self._packing = None
             self._failed_at = time.monotonic()
             self._under_way = False
         if outcome.ok and outcome.job is not None:
@@ -188,6 +198,12 @@ class LaunchScreen(FrameScreen):
         lines += [Content.styled(plain(outcome.fix), "$text-muted")] if outcome.fix else []
         self.query_one("#answer", Static).update(Content("\n").join(lines))
         self.refresh_frame()
+
+    def _packs(self, line: str) -> None:
+        """A line of the package's progress."""
+        if self.is_attached:
+            shown = Content.styled(plain(line), "$text-warning")
+            self.query_one("#answer", Static).update(Content.assemble(shown, "\nesc gives it up"))
 
     def action_next(self) -> None:
         """Type into the next value."""
@@ -205,6 +221,8 @@ class LaunchScreen(FrameScreen):
         """From a value to the keys, from the keys back to the list."""
         if self.focused is not None:
             self.set_focus(None)
+        elif self._packing is not None:
+            self._packing.cancel()
         elif not self._under_way:
             self.dismiss()
 

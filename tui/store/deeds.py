@@ -9,6 +9,7 @@ from typing import Any
 
 from tui.backends.base import BackendError, InvalidRequest, LaunchRequest
 from tui.domain.job import Job
+from tui.domain.packaging import Order
 from tui.domain.text import plain
 from tui.session import Session
 from tui.store.journal import Journal
@@ -45,6 +46,20 @@ class Deeds:
         return await self._do(
             "delete", job.name, lambda: backend.delete_job(job.name), f"Deleted {job.display_name}", job
         )
+
+    async def pack(self, order: Order, tell: Callable[[str], None]) -> tuple[Mapping[str, Any], Outcome]:
+        """Make a launch's package; the CustomJob to launch, and how it went: also when it is cancelled."""
+        # Loaded only now: few profiles have a package.
+        from tui.packaging.prepare import pack  # noqa: PLC0415
+
+        try:
+            return await pack(order, self._session.backend, tell), Outcome(True, "packed")
+        except asyncio.CancelledError:
+            return {}, Outcome(False, "Given up; nothing was launched.")
+        except BackendError as error:
+            text = f"Packing failed: {plain(error.message)}"
+            self._journal.add("error", text, "")
+            return {}, Outcome(False, text, plain(error.fix))
 
     async def launch(self, region: str, custom_job: Mapping[str, Any]) -> Outcome:
         """Create exactly one job."""

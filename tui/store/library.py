@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from tui.config import Context
+from tui.domain.packaging import Order, PackagingError, Target
 from tui.domain.profile import Profile, ProfileInvalid, load
 from tui.domain.profile.source import decode
 from tui.places import shipped
@@ -107,4 +108,11 @@ def _prepare(profile: Profile, values: Mapping[str, str], context: Context, regi
     except ProfileInvalid as error:
         raise ProfileError(str(error)) from error
     place = region or request.region or context.regions[0]
-    return Prepared(place, request.custom_job, pools=(shape(profile),))
+    if request.package is None:
+        return Prepared(place, request.custom_job, pools=(shape(profile),))
+    target = Target(context.project, place, context.kind == "local")
+    order = Order(request.custom_job, request.package, str(Path(profile.document.file).parent), target)
+    try:
+        return Prepared(place, order.preview(), pools=(shape(profile),), order=order)
+    except PackagingError as error:
+        raise ProfileError(f"{error.message} {error.fix}") from error

@@ -9,6 +9,7 @@ from typing import Any
 
 from tui.config import Context
 from tui.domain.catalog import ACCELERATOR_SHORT
+from tui.domain.packaging import Order
 
 
 class ProfileError(Exception):
@@ -34,6 +35,8 @@ class Prepared:
     custom_job: Mapping[str, Any]
     pools: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    order: Order | None = None
+    """A package to be made first; `custom_job` then has a stand-in for its address."""
 
 
 Prepare = Callable[[Mapping[str, str], Context, str], Prepared]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tui.backends.base import Backend
 from tui.config import choose_context, profile_folder
-from tui.domain.packaging import PackagingError
+from tui.domain.packaging import Order, PackagingError, Target
 from tui.domain.profile import Request
 from tui.store.library import find
 from tui.verbs.output import note
@@ -20,13 +20,14 @@ async def plan_of(run: Run, reference: str, request: Request, region: str) -> Pl
     """What a launch packs, told on stderr; `None` for a profile without a package. Raises Failure."""
     if request.package is None:
         return None
-    from tui.packaging.prepare import Target, plan_package
+    from tui.packaging.prepare import plan_package
 
     context = choose_context(run.settings, run.context_name)
     target = Target(context.project, region, context.kind == "local")
     beside = find(reference, profile_folder(run.settings)).parent
+    order = Order(request.custom_job, request.package, str(beside), target)
     try:
-        plan = await plan_package(request.custom_job, request.package, beside, target)
+        plan = await plan_package(order)
     except PackagingError as error:
         raise _failure(error) from error
     for line in plan.lines:

@@ -1,0 +1,107 @@
+"""A profile with a package on the launch screen: packed and launched, refused, or given up."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.ui.double import MemoryBackend
+from tests.ui.test_jobs_screen import until
+from tests.ui.test_profiles_screen import choose, profiles, text
+from tui.backends.base import PermissionDenied, Progressed
+from tui.screens.launch import LaunchScreen
+
+PROFILE = """\
+displayName: packed
+package: {path: ./my-task, script: task.py, executorImage: us-docker.pkg.dev/p/r/python:3.11}
+jobSpec:
+  baseOutputDirectory: {outputUriPrefix: gs://stage/run}
+  workerPoolSpecs: [{machineSpec: {machineType: n1-standard-4}, replicaCount: 1}]
+"""
+
+
+class BucketBackend(MemoryBackend):
+    """Keeps what was uploaded; waits at half of it until `go` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.files: dict[str, bytes] = {}
+        self.go = asyncio.Event()
+        self.denied = False
+
+    async def object_size(self, uri: str) -> int | None:
+        return len(self.files[uri]) if uri in self.files else None
+
+    async def upload(self, path: Path, uri: str, progress: Progressed | None = None) -> None:
+        if self.denied:
+            raise PermissionDenied("Can't upload: no.", fix="Ask for a role.")
+        data = await asyncio.to_thread(path.read_bytes)
+        assert progress is not None
+        progress(len(data) // 2, len(data))
+        await self.go.wait()
+        self.files[uri] = data
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "profiles/my-task").mkdir(parents=True)
+    (tmp_path / "profiles/my-task/task.py").write_text("print(1)\n")
+    (tmp_path / "profiles/packed.yaml").write_text(PROFILE)
+    return tmp_path
+
+
+def uris(request: Any) -> list[str]:
+    spec = request["jobSpec"]["workerPoolSpecs"][0]["pythonPackageSpec"]
+    return list(spec["packageUris"])
+
+
+async def test_a_package_is_made_sent_and_launched(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = BucketBackend()
+    async with profiles(backend, folder, monkeypatch) as (app, pilot, went):
+        await choose(app, pilot, "packed")
+        await pilot.press("l")
+        await until(pilot, lambda: isinstance(app.screen, LaunchScreen), "the launch screen")
+        await pilot.press("enter")
+        await until(pilot, lambda: " 49 %" in text(app, "#answer") or " 50 %" in text(app, "#answer"), "half")
+        assert "esc gives it up" in text(app, "#answer") and not backend.created
+        backend.go.set()
+        await until(pilot, lambda: went, "the job's screen")
+        (request,) = backend.created
+        assert uris(request.custom_job) == list(backend.files)
+        assert next(iter(backend.files)).startswith("gs://stage/vxtui-packages/packed/")
+
+
+async def test_a_package_is_given_up_by_esc(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = BucketBackend()
+    async with profiles(backend, folder, monkeypatch) as (app, pilot, _):
+        await choose(app, pilot, "packed")
+        await pilot.press("l")
+        await until(pilot, lambda: isinstance(app.screen, LaunchScreen), "the launch screen")
+        await pilot.press("enter")
+        await until(pilot, lambda: "esc gives it up" in text(app, "#answer"), "the progress")
+        await pilot.press("escape")
+        await until(pilot, lambda: "Given up" in text(app, "#answer"), "the end of it")
+        assert isinstance(app.screen, LaunchScreen) and not backend.created and not backend.files
+
+
+async def test_what_can_t_be_packed_or_sent_is_said_on_the_screen(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = BucketBackend()
+    backend.denied = True
+    async with profiles(backend, folder, monkeypatch) as (app, pilot, _):
+        await choose(app, pilot, "packed")
+        await pilot.press("l")
+        await until(pilot, lambda: isinstance(app.screen, LaunchScreen), "the launch screen")
+        await pilot.press("enter")
+        await until(pilot, lambda: "Packing failed" in text(app, "#answer"), "the refusal")
+        assert "Ask for a role" in text(app, "#answer")
+        (folder / "profiles/my-task/task.py").unlink()
+        await until(pilot, lambda: app.screen._failed_at + 1 < time.monotonic(), "a second")
+        await pilot.press("enter")
+        await until(pilot, lambda: "task.py is not in" in text(app, "#answer"), "the missing script")
+        assert not backend.created
