@@ -35,7 +35,7 @@ _NEEDS = (
     "The workers' image needs NCCL 2.7 or newer and the package google-reduction-server in the place of "
     "google-fast-socket. Only all-reduce gains (DDP, Horovod), not FSDP or ZeRO-3."
 )
-_RECALLED = "The workers' bandwidth is Compute Engine's figure, which Vertex AI does not repeat."
+RECALLED = "The workers' bandwidth is Compute Engine's figure, which Vertex AI does not repeat."
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def propose(job: Mapping[str, Any], region: str = "") -> Proposal:
         f"{workers.nodes} workers × {each:g} Gbps need {count} reducers of {GBPS} Gbps, so that the "
         "reducers send as fast as all workers together."
     )
-    note = _NEEDS if workers.certain else f"{_NEEDS} {_RECALLED}"
+    note = _NEEDS if workers.certain else f"{_NEEDS} {RECALLED}"
     pool = {
         "machineSpec": {"machineType": MACHINE},
         "replicaCount": count,

@@ -4,12 +4,39 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tui.domain.rules import machine, shape
+from tui.domain.rules import (
+    machine,
+    mounts,
+    network,
+    output,
+    package,
+    reduction,
+    region,
+    runtime,
+    scheduling,
+    shape,
+    spot,
+    tpu,
+)
 from tui.domain.rules.base import Case, Finding, Rule, Severity
 
 __all__ = ["RULES", "Case", "Finding", "Rule", "Severity", "check_job"]
 
-RULES: tuple[Rule, ...] = (*shape.RULES, *machine.RULES)
+_FAMILIES = (
+    shape,
+    package,
+    machine,
+    tpu,
+    region,
+    scheduling,
+    spot,
+    reduction,
+    runtime,
+    network,
+    output,
+    mounts,
+)
+RULES: tuple[Rule, ...] = tuple(rule for family in _FAMILIES for rule in family.RULES)
 
 
 def check_job(case: Case) -> list[Finding]:

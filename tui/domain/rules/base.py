@@ -11,6 +11,7 @@ from tui.domain.edit import Edit
 from tui.domain.spec import within
 
 Path = tuple[str | int, ...]
+Pool = Mapping[str, Any]
 Job = Mapping[str, Any]
 
 
