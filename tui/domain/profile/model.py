@@ -9,7 +9,15 @@ from typing import Any
 from tui.domain.packaging import PLACE, Package, PackagingError, Task, placed
 from tui.domain.profile.check import Checker, describe, text
 from tui.domain.profile.fields import HEADER, JOB_SPEC, stands_alone
-from tui.domain.profile.parameters import PARAMETER, Parameter, Value, fill, read_parameters, references
+from tui.domain.profile.parameters import (
+    PARAMETER,
+    Parameter,
+    Value,
+    fill,
+    present,
+    read_parameters,
+    references,
+)
 from tui.domain.profile.source import Document, Problem, ProfileInvalid, camel, read
 from tui.domain.rules import check_job
 from tui.domain.rules.base import Case, Finding, Severity
@@ -154,7 +162,8 @@ class Profile:
             return job, [*problems, self.document.problem(("package",), error.message, error.fix, _PACKAGE)]
 
     def _filled(self, value: Any, values: Mapping[str, Value]) -> Any:
-        return fill(value, values) if self.references else value
+        """With the parameters' values; a field that is one empty parameter is left out."""
+        return present(value, fill(value, values)) if self.references else value
 
     def _problem(self, found: Finding) -> Problem:
         path = _in_file(found.path, self.wrapped)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tui.domain.profile.check import REFERENCE, describe, text
+from tui.domain.profile.check import REFERENCE, describe, is_reference, text
 from tui.domain.profile.source import Document, Path, Problem
 
 PARAMETER = "profile.parameter"
@@ -132,6 +132,19 @@ def fill(value: Any, values: Mapping[str, Value]) -> Any:
     if whole is not None:
         return values.get(whole[1], value)
     return _MARK.sub(lambda match: text(values.get(match[1], match[0])) if match[1] else "${", value)
+
+
+def present(raw: Any, filled: Any) -> Any:
+    """`filled` without the fields that are "" because the parameter that makes them up is."""
+    if isinstance(raw, Mapping):
+        return {
+            key: present(value, filled[key])
+            for key, value in raw.items()
+            if filled[key] != "" or not is_reference(value)
+        }
+    if isinstance(raw, list):
+        return [present(*pair) for pair in zip(raw, filled, strict=True)]
+    return filled
 
 
 def literal(value: str) -> str:
