@@ -64,13 +64,17 @@ class Plan:
     @property
     def lines(self) -> list[str]:
         """For people: what is packed and how it gets there."""
-        count, size = len(self.source.files), self.source.size
-        amount = f"{size / MIB:,.1f} MiB" if size >= MIB else f"{size / 1024:,.1f} KiB"
+        count, size = len(self.source.files), amount(self.source.size)
         how = f"image, built by {self.builder}" if self.builder else "source distribution"
-        found = [f"package  {count} files, {amount}, {how}", f"         {self.task.uri}"]
+        found = [f"package  {count} files, {size}, {how}", f"         {self.task.uri}"]
         if self.source.requirements:
             found.append(f"requires {', '.join(self.source.requirements)}")
         return found
+
+
+def amount(size: int) -> str:
+    """Bytes for people."""
+    return f"{size / MIB:,.1f} MiB" if size >= MIB else f"{size / 1024:,.1f} KiB"
 
 
 async def plan_package(order: Order) -> Plan:
@@ -122,7 +126,8 @@ async def prepare_package(plan: Plan, backend: Backend, progress: Progress) -> d
         else:
             progress(Step("packing"))
             path = await asyncio.to_thread(write_sdist, plan.source, Path(folder))
-            words = f"uploading to {plan.task.uri}"
+            bucket = plan.task.uri.removeprefix("gs://").partition("/")[0]
+            words = f"uploading {amount(path.stat().st_size)} to gs://{bucket}"
             await backend.upload(path, plan.task.uri, lambda done, total: progress(Step(words, done, total)))
     return plan.custom_job
 

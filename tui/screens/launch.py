@@ -127,6 +127,9 @@ class LaunchScreen(FrameScreen):
         if self._prepared is None:
             return Content("")
         lines = [Content(plain(line)) for line in pool_lines(self._prepared.custom_job)]
+        if self._prepared.order is not None:
+            package = self._prepared.order.package
+            lines.append(Content(plain(f"package {package.path}  {package.script or package.module}")))
         return Content("\n").join(lines)
 
     def top_line(self) -> Line:
