@@ -19,12 +19,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trainer.checkpoint import damage
+from trainer.checkpoint.manager import checkpoint_folder, upload_uri
+from trainer.checkpoint.manifest import damage, numbered
+from trainer.checkpoint.place import PlaceError, place_of
 from trainer.config import Config
 from trainer.lines import emit
 from trainer.meeting import Meeting, NodesMissing, ToldToLeave
 from trainer.topology import Topology
-from trainer.train import checkpoint_folder
 
 PREEMPTED = 75
 JOIN_FAILED = 76
@@ -47,7 +48,7 @@ class Supervisor:
     def __init__(self, config: Config, topology: Topology, argv: Sequence[str]) -> None:
         self._config, self._topology, self._argv = config, topology, list(argv)
         self._told = 0
-        self._meeting = Meeting(topology, config.join_timeout, lambda: bool(self._told))
+        self._meeting = Meeting(topology, config.launch.join_timeout, lambda: bool(self._told))
 
     def run(self) -> int:
         """The exit code for the container."""
@@ -68,7 +69,7 @@ class Supervisor:
                 return self._left()
             if code in FINAL:
                 return code
-            if attempt >= self._config.max_restarts:
+            if attempt >= self._config.launch.max_restarts:
                 self._say(
                     "stopping", f"giving up after {attempt + 1} attempts, exit code {code}", attempt, "ERROR"
                 )
@@ -134,15 +135,22 @@ class Supervisor:
 
     def _left(self) -> int:
         """75 promises a checkpoint to go on from, so it is said only where there is one."""
-        folder = checkpoint_folder(self._config.checkpoint_dir, os.environ)
-        return PREEMPTED if any(damage(path) is None for path in folder.glob("step-*")) else STOPPED
+        saving = self._config.checkpoint
+        folder = checkpoint_folder(saving.checkpoint_dir)
+        if any(damage(path) is None for path in numbered(folder)):
+            return PREEMPTED
+        with contextlib.suppress(PlaceError):
+            uri = upload_uri(saving.upload_dir, os.environ)
+            if uri and place_of(uri).steps():
+                return PREEMPTED
+        return STOPPED
 
     def _processes(self) -> int:
-        if self._config.nproc:
-            return self._config.nproc
+        if self._config.launch.nproc:
+            return self._config.launch.nproc
         import torch
 
-        return max(1, torch.cuda.device_count()) if self._config.device != "cpu" else 1
+        return max(1, torch.cuda.device_count()) if self._config.parallel.device != "cpu" else 1
 
     def _record(self, attempt: int) -> None:
         """attempt.json beside the work: which attempt runs, and since when."""

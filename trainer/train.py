@@ -7,27 +7,32 @@ import os
 import random
 import signal
 import time
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed as dist
 
-from trainer.checkpoint import Checkpoints
-from trainer.config import PRESETS, Config, UsageError
-from trainer.data import Batches, local_path, read_bytes
+from trainer import workload as workloads
+from trainer.agree import Agreement, Outcome
+from trainer.checkpoint.load import Found
+from trainer.checkpoint.manager import AT_THE_END, Checkpoints
+from trainer.config import BatchPlan, Config, UsageError
+from trainer.data.loader import Batch, batches
+from trainer.data.sampler import Sampler
+from trainer.goodput import Goodput
 from trainer.gpus import GpuLines
 from trainer.group import ProcessGroup
 from trainer.lines import emit
-from trainer.model import GPT
-from trainer.strategy.base import Strategy
-from trainer.strategy.ddp import DDP
+from trainer.metrics.base import sinks
+from trainer.strategy import base as strategies
+from trainer.strategy.base import ZERO, Strategy
 
 PREEMPTED = 75
 """EX_TEMPFAIL: a checkpoint is there, start me again."""
+STOPPED = 143
+"""128 + SIGTERM: told to leave before there was a checkpoint to go on from."""
 
 
 class Trainer:
@@ -35,180 +40,203 @@ class Trainer:
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self.started = time.time()
+        self._began = time.monotonic()
         self.group = ProcessGroup()
         self.rank, self.world = self.group.rank, self.group.world
-        self.device = pick_device(config.device)
-        self.gpus = GpuLines(local_gpus(os.environ)) if self._speaks_for_its_gpus() else None
-        self.signal = 0
-        self.step = 0
-        self._saved_at = -1
+        self.device = pick_device(config.parallel.device)
+        self.plan = BatchPlan.of(config.data.batch, config.data.micro_batch, self.world)
+        self.agreement = Agreement(self.rank, self.world, self.device)
+        self.goodput = Goodput(Path("progress.json") if self.group.local_rank == 0 else None)
+        speaks = self.device.type == "cuda" and self.group.local_rank == 0
+        self.gpus = GpuLines(local_gpus(os.environ)) if speaks else None
+        self.sinks = sinks(config, self.rank) if self.rank == 0 else []
+        self.step, self.position, self.evaluated = 0, 0, 0
         self.first_loss: float | None = None
         self.last_loss = math.nan
-        self.spent = {"init": 0.0, "data": 0.0, "step": 0.0, "checkpoint": 0.0}
-        self._began = time.monotonic()
-        signal.signal(signal.SIGTERM, self._note)
-
-    def _speaks_for_its_gpus(self) -> bool:
-        return self.device.type == "cuda" and self.group.local_rank == 0
-
-    def _note(self, number: int, _: object) -> None:
-        # Only a flag: the loop shares it with all ranks in the reduction that each step does anyway.
-        self.signal = number
 
     def run(self) -> int:
         """Train to the end, or to a preemption."""
-        self.group.join(self.device)
-        try:
-            self._prepare()
-            self._resume()
-            self.spent["init"] = time.monotonic() - self._began
-            self._phase("training")
-            while self.step < self.config.steps:
-                stop = self._one_step()
-                if stop:
-                    return self._leave(stop)
-                if self.config.checkpoint_every and self.step % self.config.checkpoint_every == 0:
-                    self._save()
-            return self._finish()
-        finally:
-            self.group.leave()
+        self.group.join(self.device, self.config.launch.hang_timeout)
+        self._prepare()
+        with self.goodput.into("eval"):
+            stop = self._evaluate() if self._evaluation_due() else 0
+        self.goodput.spent["init"] += time.monotonic() - self._began
+        self._phase("training")
+        while self.step < self.config.steps and not stop:
+            stop = self._one_step()
+            if not stop and self._evaluation_due():
+                with self.goodput.into("eval"):
+                    stop = self._evaluate()
+            self.checkpoints.poll()
+            if not stop and self.step < self.config.steps and self.checkpoints.due(self.step):
+                stop = self._settle(everything=True)
+                with self.goodput.into("checkpoint"):
+                    self.checkpoints.save(self.step, self._progress())
+        code = self._leave(stop) if stop else self._finish()
+        self.checkpoints.close()
+        self.group.leave()
+        return code
 
     def _prepare(self) -> None:
-        config, preset = self.config, PRESETS[self.config.preset]
+        config = self.config
+        self.checkpoints = Checkpoints(config, self.group)
         for seed in (random.seed, np.random.seed, torch.manual_seed):
             seed(config.seed)
-        model = GPT(preset["layers"], preset["heads"], preset["width"], config.context, config.dropout)
-        self.strategy: Strategy = DDP()
-        self.model = self.strategy.setup(model, self.device)
+        self.workload = workloads.build(config)
+        found = self.checkpoints.find()
+        other = (
+            found is not None and found.manifest.layout == ZERO and found.manifest.world_size != self.world
+        )
+        self.strategy: Strategy = strategies.make(config, self.plan, self.device, universal=other)
+        self.strategy.setup(self.workload)
         # Dropout must differ by rank, the model's start must not.
         torch.manual_seed(config.seed * 1009 + self.rank)
-        decay = [p for p in model.parameters() if p.dim() >= 2]
-        other = [p for p in model.parameters() if p.dim() < 2]
-        groups = [
-            {"params": decay, "weight_decay": config.weight_decay},
-            {"params": other, "weight_decay": 0.0},
-        ]
-        self.optimizer = torch.optim.AdamW(groups, lr=config.learning_rate, betas=(0.9, 0.95), fused=True)
-        self.batches = Batches(read_bytes(config.data), config.context, config.seed)
-        folder = checkpoint_folder(config.checkpoint_dir, os.environ)
-        self.checkpoints = Checkpoints(folder, keep=config.keep, group=self.group)
         self._phase("starting", **self.strategy.describe(), device=str(self.device))
+        if found is not None:
+            self._resume(found)
+        self.batches = self._train_batches()
+        self.checkpoints.attach(self.strategy, found)
 
-    def _resume(self) -> None:
-        if self.config.resume == "never":
-            return
-        path = self.checkpoints.newest(self._warn)
-        if path is None:
-            return
-        state = self.checkpoints.load(path, self.device)
-        self.strategy.load(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.step, self.first_loss = state["step"], state["first_loss"]
-        self.last_loss = state["last_loss"]
+    def _resume(self, found: Found) -> None:
+        self.checkpoints.load(found, self.strategy)
+        progress = found.manifest.progress
+        self.step, self.position = found.manifest.step, progress["position"]
+        self.first_loss, self.last_loss = progress["first_loss"], progress["last_loss"]
+        self.evaluated = progress["evaluated"]
+        self.goodput.resume(self.step, progress["spent"], self.started)
         if self.rank == 0:
-            emit("resumed", f"resumed from step {self.step} ({path})", step=self.step, path=str(path))
+            emit(
+                "resumed", f"resumed from step {self.step} ({found.source})", step=self.step,
+                path=found.source, position=self.position, world_size_before=found.manifest.world_size,
+            )  # fmt: skip
+
+    def _train_batches(self) -> Iterator[Batch]:
+        data, count = self.config.data, len(self.workload.train)
+        order = Sampler(count, self.plan, seed=self.config.seed, rank=self.rank, position=self.position)
+        return batches(self.workload.train, order, data.workers, pinned=self.device.type == "cuda")
 
     def _one_step(self) -> int:
         """One optimizer step; the signal that some rank has got, or 0."""
-        config, began = self.config, time.monotonic()
-        rate = learning_rate(config, self.step)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        plan, rate, began = self.plan, learning_rate(self.config, self.step), time.monotonic()
         total, waited = torch.zeros((), device=self.device), 0.0
-        per_micro = config.batch * self.world
-        for micro in range(config.accumulate):
+        for micro in range(plan.accumulate):
             fetch = time.monotonic()
-            position = (self.step * config.accumulate + micro) * per_micro
-            tokens, targets = self.batches.batch(position, config.batch, self.rank, self.world)
-            tokens, targets = tokens.to(self.device), targets.to(self.device)
+            batch = self._place(next(self.batches))
             waited += time.monotonic() - fetch
-            with self.strategy.accumulate(micro == config.accumulate - 1), self._autocast():
-                loss = self.model(tokens, targets) / config.accumulate
-                self.strategy.backward(loss)
-            total += loss.detach()
-        norm = self.strategy.clip(config.clip)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+            total += self.strategy.forward_backward(batch, last=micro == plan.accumulate - 1)
+        norm = self.strategy.update(rate)
         self.step += 1
-        mean, stop = self._agree(total)
+        self.position += plan.batch
+        self.agreement.post(self.step, total / plan.accumulate)
+        stop = self._settle()
         seconds = time.monotonic() - began
-        self.spent["data"] += waited
-        self.spent["step"] += seconds - waited
-        self.last_loss = mean
-        if self.first_loss is None:
-            self.first_loss = mean
-        if not math.isfinite(mean):
-            raise FloatingPointError(f"the loss is {mean} at step {self.step}")
-        self._report(mean, seconds, waited, float(norm), rate)
-        return stop
-
-    def _autocast(self) -> Any:
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda")
-
-    def _agree(self, loss: torch.Tensor) -> tuple[float, int]:
-        """Mean loss over the ranks and the highest signal, in one reduction."""
-        if self.world == 1:
-            return float(loss), self.signal
-        both = torch.zeros(self.world + 1, device=self.device)
-        both[0], both[1 + self.rank] = loss, float(self.signal)
-        dist.all_reduce(both)
-        return float(both[0]) / self.world, int(both[1:].max())
-
-    def _report(self, loss: float, seconds: float, waited: float, norm: float, rate: float) -> None:
-        config = self.config
+        self.goodput.spent["data"] += waited
+        self.goodput.spent["step"] += seconds - waited
         if self.gpus is not None:
             self.gpus.tick()
-        last = self.step == config.steps
-        if self.step != 1 and not last and self.step % config.log_every:
-            return
-        speed = config.batch * config.accumulate * self.world * config.context / seconds
+        if self.step in {1, self.config.steps} or self.step % self.config.log_every == 0:
+            stop = self._settle(everything=True) or stop
+            self._report(seconds, waited, norm, rate)
+        return stop
+
+    def _place(self, batch: Batch) -> Batch:
+        return tuple(tensor.to(self.device, non_blocking=True) for tensor in batch)
+
+    def _settle(self, *, everything: bool = False) -> int:
+        """Take note of the losses that are known by now; the signal that came with them, or 0."""
+        found = 0
+        for outcome in self.agreement.settle(everything=everything):
+            self._note(outcome)
+            found = outcome.signal or found
+        return found
+
+    def _note(self, outcome: Outcome) -> None:
+        self.last_loss = outcome.loss
+        if self.first_loss is None:
+            self.first_loss = outcome.loss
+        if not math.isfinite(outcome.loss):
+            raise FloatingPointError(f"the loss is {outcome.loss} at step {outcome.step}")
+
+    def _evaluation_due(self) -> bool:
+        every = self.config.eval_every
+        return bool(every and self.step and self.step % every == 0 and self.evaluated != self.step)
+
+    def _evaluate(self) -> int:
+        """Mean loss of the first batches of the data that is kept for this; a signal ends it early."""
+        data = self.workload.evaluation
+        if data is None:
+            return 0
+        losses = []
+        source = batches(data, Sampler(len(data), self.plan, seed=0, rank=self.rank), 0, pinned=False)
+        stop = self._settle(everything=True)
+        for _ in range(self.config.eval_batches):
+            self.agreement.post(self.step, self.strategy.evaluate(self._place(next(source))))
+            outcome = self.agreement.settle(everything=True)[0]
+            stop = stop or outcome.signal
+            if stop:
+                return stop
+            losses.append(outcome.loss)
+        self.evaluated = self.step
+        mean = sum(losses) / len(losses)
         if self.rank == 0:
-            emit(
-                "step",
-                f"step {self.step}/{config.steps}  loss {loss:.4f}  {speed:,.0f} tok/s",
-                step=self.step, total_steps=config.steps, loss=loss, tokens_per_second=speed,
-                step_seconds=seconds, data_seconds=waited, grad_norm=norm, learning_rate=rate,
-            )  # fmt: skip
-        else:
+            emit("eval", f"step {self.step}  evaluation loss {mean:.4f}", step=self.step, loss=mean)
+            self._record({"eval_loss": mean})
+        return 0
+
+    def _report(self, seconds: float, waited: float, norm: torch.Tensor, rate: float) -> None:
+        config = self.config
+        self.goodput.mark(self.step, seconds)
+        if self.rank != 0:
             emit(
                 "rank", f"rank {self.rank} at step {self.step}, {seconds:.3f} s a step",
                 rank=self.rank, step=self.step, step_seconds=seconds, data_seconds=waited,
             )  # fmt: skip
+            return
+        speed = self.plan.batch * self.workload.tokens_per_sample / seconds
+        figures: dict[str, Any] = {
+            "loss": self.last_loss, "tokens_per_second": speed, "step_seconds": seconds,
+            "data_seconds": waited, "grad_norm": float(norm), "learning_rate": rate,
+        }  # fmt: skip
+        emit(
+            "step",
+            f"step {self.step}/{config.steps}  loss {self.last_loss:.4f}  {speed:,.0f} tok/s",
+            step=self.step, total_steps=config.steps, **figures, goodput=self.goodput.rounded(),
+        )  # fmt: skip
+        self._record(figures)
 
-    def _save(self) -> None:
-        state = {
-            "model": self.strategy.state(),
-            "optimizer": self.optimizer.state_dict(),
-            "step": self.step,
+    def _record(self, figures: Mapping[str, float]) -> None:
+        for sink in self.sinks:
+            sink.record(self.step, figures)
+
+    def _progress(self) -> dict[str, Any]:
+        return {
+            "position": self.position,
             "first_loss": self.first_loss,
             "last_loss": self.last_loss,
+            "evaluated": self.evaluated,
+            "spent": self.goodput.rounded(),
         }
-        saved = self.checkpoints.save(
-            self.step, state, {"strategy": self.strategy.name, "config": asdict(self.config)}
-        )
-        self._saved_at = self.step
-        self.spent["checkpoint"] += saved.seconds
-        if self.rank == 0:
-            emit(
-                "checkpoint",
-                f"checkpoint at step {saved.step} in {saved.seconds:.2f} s, {saved.bytes / 1e6:.1f} MB",
-                step=saved.step, path=str(saved.path), seconds=saved.seconds, bytes=saved.bytes,
-                stall_seconds=saved.seconds,
-            )  # fmt: skip
 
     def _leave(self, number: int) -> int:
-        self._save()
+        """Within the grace period. 75 promises a checkpoint to go on from."""
+        self._settle(everything=True)
+        with self.goodput.into("checkpoint"):
+            self.checkpoints.leave(self.step, self._progress(), self.config.checkpoint.grace or 25.0)
+        saved = self.checkpoints.saved_step
         if self.rank == 0:
             name = signal.Signals(number).name
+            kept = "checkpoint saved" if saved == self.step else f"the last checkpoint is of step {saved}"
             emit(
-                "preempted", f"{name} at step {self.step}: checkpoint saved, leaving", severity="WARNING",
-                step=self.step, signal=name,
+                "preempted", f"{name} at step {self.step}: {kept}, leaving", severity="WARNING",
+                step=self.step, signal=name, goodput=self.goodput.rounded(),
             )  # fmt: skip
-        return PREEMPTED
+        return PREEMPTED if saved >= 0 else STOPPED
 
     def _finish(self) -> int:
-        if self._saved_at != self.step:
-            self._save()
+        self._settle(everything=True)
+        with self.goodput.into("checkpoint"):
+            self.checkpoints.leave(self.step, self._progress(), AT_THE_END)
         seconds = time.monotonic() - self._began
         if self.rank == 0:
             losses = f"{self.first_loss:.3f} → {self.last_loss:.3f}"
@@ -216,41 +244,20 @@ class Trainer:
                 "done",
                 f"done: {self.step} steps in {seconds:.0f} s, loss {losses}",
                 step=self.step, loss_first=self.first_loss, loss_last=self.last_loss, seconds=seconds,
-                goodput=self.spent,
+                goodput=self.goodput.rounded(),
             )  # fmt: skip
+        for sink in self.sinks:
+            sink.close()
         return 0
 
     def _phase(self, phase: str, **fields: Any) -> None:
-        emit(
-            "phase",
-            f"rank {self.rank}: {phase}",
-            phase=phase,
-            rank=self.rank,
-            world_size=self.world,
-            **fields,
-        )
-
-    def _warn(self, text: str) -> None:
-        if self.rank == 0:
-            emit("phase", text, severity="WARNING", phase="resuming")
+        text = f"rank {self.rank}: {phase}"
+        emit("phase", text, phase=phase, rank=self.rank, world_size=self.world, **fields)
 
 
 def local_gpus(env: Mapping[str, str]) -> int:
     """GPUs that the processes of this machine use."""
     return min(int(env.get("LOCAL_WORLD_SIZE", "1")), torch.cuda.device_count())
-
-
-def checkpoint_folder(given: str, env: Mapping[str, str]) -> Path:
-    """Where this run's checkpoints are.
-
-    Below $AIP_CHECKPOINT_DIR each job has a folder of its own, by its id: a restart of the job finds its
-    checkpoints there, and another job with the same output directory does not take them for its own.
-    """
-    if given:
-        return local_path(given)
-    if env.get("AIP_CHECKPOINT_DIR"):
-        return local_path(env["AIP_CHECKPOINT_DIR"]) / env.get("CLOUD_ML_JOB_ID", "run")
-    return Path("checkpoints")
 
 
 def pick_device(wanted: str) -> torch.device:
@@ -263,13 +270,19 @@ def pick_device(wanted: str) -> torch.device:
         )
     if wanted == "cpu" or not there:
         return torch.device("cpu")
+    if local >= torch.cuda.device_count():
+        raise UsageError(
+            f"local rank {local} has no GPU: torch sees {torch.cuda.device_count()} on this node; "
+            "use --nproc with that number"
+        )
     torch.cuda.set_device(local)
     return torch.device("cuda", local)
 
 
 def learning_rate(config: Config, step: int) -> float:
     """Linear warm-up, then a cosine down to a tenth of the peak."""
-    if step < config.warmup:
-        return config.learning_rate * (step + 1) / config.warmup
-    done = (step - config.warmup) / max(1, config.steps - config.warmup)
-    return config.learning_rate * (0.1 + 0.45 * (1 + math.cos(math.pi * min(1.0, done))))
+    peak, warmup = config.optimizer.learning_rate, config.optimizer.warmup
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    done = (step - warmup) / max(1, config.steps - warmup)
+    return peak * (0.1 + 0.45 * (1 + math.cos(math.pi * min(1.0, done))))

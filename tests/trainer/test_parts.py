@@ -1,116 +1,78 @@
-"""Data order, checkpoints and settings."""
+"""Data order and settings."""
 
 from __future__ import annotations
 
 import json
-import random
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer.checkpoint import MANIFEST, STATE, Checkpoints, damage
-from trainer.config import DataError, UsageError, parse
-from trainer.data import Batches, local_path, read_bytes
-from trainer.train import checkpoint_folder, learning_rate, pick_device
+from trainer.checkpoint.manager import upload_uri
+from trainer.config import BatchPlan, DataError, UsageError, parse
+from trainer.data.sampler import Sampler
+from trainer.data.text import Windows, local_path, read_bytes
+from trainer.train import learning_rate, pick_device
 
 TEXT = torch.arange(1000, dtype=torch.int64).remainder(251).to(torch.uint8)
+
+
+def indices(world: int, position: int, seed: int, batches: int = 3) -> list[list[int]]:
+    """The samples of the next global batches, each sorted."""
+    plan = BatchPlan.of(8, 2, world)
+    ranks = [iter(Sampler(11, plan, seed=seed, rank=r, position=position)) for r in range(world)]
+    found = []
+    for _ in range(batches):
+        rows = [next(rank) for rank in ranks for _ in range(plan.accumulate)]
+        found.append(sorted(n for row in rows for n in row))
+    return found
 
 
 @given(st.sampled_from([1, 2, 4, 8]), st.integers(0, 400), st.integers(0, 5))
 @settings(max_examples=60, deadline=None)
 def test_the_global_batch_does_not_depend_on_the_world_size(world: int, position: int, seed: int) -> None:
-    def rows(size: int) -> list[tuple[int, ...]]:
-        found = []
-        for rank in range(size):
-            inputs, targets = Batches(TEXT, 8, seed).batch(position, 8 // size, rank, size)
-            assert torch.equal(inputs[:, 1:], targets[:, :-1])
-            found += [tuple(row.tolist()) for row in inputs]
-        return sorted(found)
-
-    assert rows(world) == rows(1)
+    assert indices(world, position, seed) == indices(1, position, seed)
 
 
-def test_an_epoch_sees_every_window_once_in_another_order() -> None:
-    batches = Batches(TEXT, 8, 0)
-    first = [tuple(batches.window(i).tolist()) for i in range(batches.windows)]
-    second = [tuple(batches.window(batches.windows + i).tolist()) for i in range(batches.windows)]
-    assert sorted(first) == sorted(second) and first != second
+@given(st.integers(0, 60), st.integers(1, 4))
+@settings(max_examples=30, deadline=None)
+def test_a_position_is_all_that_a_resume_needs(position: int, batches: int) -> None:
+    whole = indices(2, position, 0, batches + 2)
+    assert indices(2, position + 8 * batches, 0, 2) == whole[batches:]
 
 
-class Alone:
-    """A group of one."""
-
-    rank = local_rank = 0
-    world = 1
-
-    def barrier(self) -> None:
-        return None
-
-    def gather(self, value: Any) -> list[Any]:
-        return [value]
+def test_an_epoch_sees_every_sample_once_in_another_order() -> None:
+    rows = iter(Sampler(11, BatchPlan.of(1, 1, 1), seed=0, rank=0))
+    first, second = ([next(rows)[0] for _ in range(11)] for _ in range(2))
+    assert sorted(first) == sorted(second) == list(range(11)) and first != second
 
 
-@pytest.fixture
-def checkpoints(tmp_path: Path) -> Checkpoints:
-    found = Checkpoints(tmp_path, keep=2, group=Alone())
-    for step in (1, 2, 3):
-        found.save(step, {"step": step, "x": torch.ones(4) * step}, {})
-    return found
+def test_windows_are_shifted_by_one() -> None:
+    windows = Windows(TEXT, 8)
+    assert len(windows) == 999 // 8
+    inputs, targets = windows[3]
+    assert inputs.tolist() == TEXT[24:32].tolist() and targets.tolist() == TEXT[25:33].tolist()
 
 
-def test_only_the_newest_are_kept(checkpoints: Checkpoints, tmp_path: Path) -> None:
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["step-2", "step-3"]
-    newest = checkpoints.newest(print)
-    assert newest == tmp_path / "step-3"
-    assert checkpoints.load(newest, torch.device("cpu"))["step"] == 3
-
-
-@pytest.mark.parametrize("harm", ["truncate", "flip", "no manifest", "bad manifest", "missing"])
-def test_a_damaged_checkpoint_is_passed_over_and_said(
-    checkpoints: Checkpoints, tmp_path: Path, harm: str
-) -> None:
-    state, manifest = tmp_path / "step-3" / STATE, tmp_path / "step-3" / MANIFEST
-    if harm == "truncate":
-        state.write_bytes(state.read_bytes()[:-1])
-    elif harm == "flip":
-        data = bytearray(state.read_bytes())
-        data[len(data) // 2] ^= 1
-        state.write_bytes(data)
-    elif harm == "no manifest":
-        manifest.unlink()
-    elif harm == "bad manifest":
-        manifest.write_text("{")
-    else:
-        state.unlink()
-    said: list[str] = []
-    assert damage(tmp_path / "step-3") is not None
-    assert checkpoints.newest(said.append) == tmp_path / "step-2"
-    assert len(said) == 1 and "step-3" in said[0]
-
-
-def test_random_state_comes_back(tmp_path: Path) -> None:
-    found = Checkpoints(tmp_path, keep=1, group=Alone())
-    for seed in (torch.manual_seed, np.random.seed, random.seed):
-        seed(5)
-    found.save(1, {"step": 1}, {})
-    expected = (torch.rand(3).tolist(), np.random.rand(3).tolist(), random.random())
-    for seed in (torch.manual_seed, np.random.seed, random.seed):
-        seed(99)
-    found.load(tmp_path / "step-1", torch.device("cpu"))
-    assert (torch.rand(3).tolist(), np.random.rand(3).tolist(), random.random()) == expected
+@given(st.integers(1, 64), st.integers(1, 16), st.integers(1, 8))
+def test_a_batch_is_shared_out_evenly_or_refused(batch: int, most: int, world: int) -> None:
+    if batch % world:
+        with pytest.raises(UsageError, match="can't be shared out"):
+            BatchPlan.of(batch, most, world)
+        return
+    plan = BatchPlan.of(batch, most, world)
+    assert plan.micro * plan.accumulate * world == batch and plan.micro <= most
 
 
 def test_each_job_has_its_own_folder_below_the_output() -> None:
     env = {"AIP_CHECKPOINT_DIR": "gs://b/out/checkpoints/", "CLOUD_ML_JOB_ID": "42"}
-    assert checkpoint_folder("", env) == local_path("gs://b/out/checkpoints") / "42"
-    assert checkpoint_folder("/x", env) == Path("/x")
+    assert upload_uri("", env) == "gs://b/out/checkpoints/42"
+    assert upload_uri("gs://x/y", env) == "gs://x/y"
+    assert upload_uri("", {}) == ""
 
 
 def test_cloud_paths_lie_where_they_are_mounted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,26 +90,38 @@ def test_missing_data_names_the_path(tmp_path: Path) -> None:
         read_bytes(str(tmp_path))
 
 
-def test_settings_are_checked() -> None:
-    assert parse(["--preset", "tiny"]).batch == 16
-    with pytest.raises(UsageError, match="--steps"):
-        parse(["--steps", "0"])
+def test_settings_are_completed() -> None:
+    config = parse(["--preset", "tiny", "--checkpoint-every", "50"])
+    assert config.data.batch == 16 and config.model.context == 64
+    assert config.checkpoint.upload_every == 100
     if not torch.cuda.is_available():
         with pytest.raises(UsageError, match="no GPU"):
             pick_device("cuda")
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("--steps=0", "--steps must be at least 1, not 0"),
+        ("--steps=many", "--steps: invalid int value: 'many'"),
+        ("--checkpoint-evry=5", "--checkpoint-evry is no flag; did you mean --checkpoint-every?"),
+        ("--strategy=zero4", "--strategy: invalid choice: 'zero4'"),
+        ("--dropout=1", r"--dropout must be in \[0, 1\), not 1.0"),
+        ("--offload=all", "--offload needs --strategy zero1, zero2 or zero3, not ddp"),
+        ("--checkpoint-every=50 --upload-every=120", "no multiple of --checkpoint-every 50.*use 100"),
+        ("--strategy=zero2 --deepspeed-config=/nowhere", "--deepspeed-config /nowhere: No such file"),
+    ],
+)
+def test_a_flag_that_cannot_be_used_is_told_in_a_sentence(flags: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        parse(flags.split())
 
 
 def test_the_learning_rate_warms_up_and_falls() -> None:
     config = parse(["--steps", "100", "--warmup", "10"])
     rates = [learning_rate(config, step) for step in range(100)]
     assert rates[:10] == sorted(rates[:10]) and rates[9:] == sorted(rates[9:], reverse=True)
-    assert max(rates) == pytest.approx(config.learning_rate)
-
-
-def test_the_manifest_tells_sizes_and_world(checkpoints: Checkpoints, tmp_path: Path) -> None:
-    manifest = json.loads((tmp_path / "step-3" / MANIFEST).read_text())
-    assert manifest["step"] == 3 and manifest["world_size"] == 1
-    assert set(manifest["files"]) == {STATE, "rank-0.rng"}
+    assert max(rates) == pytest.approx(config.optimizer.learning_rate)
 
 
 def test_a_line_is_json_without_nan_and_a_full_disk_is_survived() -> None:

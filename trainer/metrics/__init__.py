@@ -1,0 +1,1 @@
+"""Where figures go besides the structured lines."""

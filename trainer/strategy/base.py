@@ -2,35 +2,87 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from torch import nn
+
+from trainer.config import BatchPlan, Config, UsageError
+from trainer.data.loader import Batch
+from trainer.workload import Workload
+
+WHOLE, SHARDED, ZERO = "whole", "sharded", "zero"
+"""Layouts of a state: the same on every rank; parts of each tensor on each; DeepSpeed's own files."""
 
 
 class Strategy(Protocol):
-    """Owns the wrapped model and the optimizer step; the loop owns everything else."""
+    """Owns model, optimizer and precision; the loop owns everything else. Every rank calls each method."""
 
     name: str
+    layout: str
 
-    def setup(self, model: nn.Module, device: torch.device) -> nn.Module:
-        """Place and wrap the model; every rank must call it."""
+    def setup(self, workload: Workload) -> None:
+        """Place, wrap and shard the model, make the optimizer with all of its state."""
 
-    def accumulate(self, last: bool) -> AbstractContextManager[Any]:
-        """Around a micro-batch: gradients are exchanged in the last one only."""
+    def forward_backward(self, batch: Batch, *, last: bool) -> torch.Tensor:
+        """Add a micro-batch's gradients; its loss, a scalar. They are exchanged after the `last` only."""
 
-    def backward(self, loss: torch.Tensor) -> None:
-        """Gradients of a scalar loss."""
+    def update(self, rate: float) -> torch.Tensor:
+        """Clip, take the optimizer's step at this rate, clear; the norm before clipping, a scalar."""
 
-    def clip(self, limit: float) -> torch.Tensor:
-        """Scale the gradients to a norm of at most `limit`; the norm before, a scalar."""
+    def evaluate(self, batch: Batch) -> torch.Tensor:
+        """Loss without gradients or dropout, a scalar."""
 
-    def state(self) -> dict[str, Any]:
-        """The model's state, the same on every rank or sharded as the strategy says."""
+    def state(self) -> dict[str, torch.Tensor]:
+        """Weights and optimizer state by name, not copied; a load writes into the same tensors.
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Undo `state`."""
+        Empty where the layout is DeepSpeed's own.
+        """
+
+    def side_state(self) -> dict[str, Any]:
+        """The few small things besides, the same on every rank."""
+
+    def set_side_state(self, state: dict[str, Any]) -> None:
+        """Undo `side_state`."""
+
+    def save_native(self, folder: Path) -> None:
+        """Write files in a format of the strategy's own; nothing where `state` has it all."""
+
+    def load_native(self, folder: Path) -> None:
+        """Read what `save_native` wrote; with another world size, what `checkpoint.convert` made of it."""
 
     def describe(self) -> dict[str, Any]:
-        """Facts for the log: name, sizes."""
+        """Facts for the log: name, sizes, precision."""
+
+
+def make(config: Config, plan: BatchPlan, device: torch.device, *, universal: bool) -> Strategy:
+    """The strategy of `--strategy`; DeepSpeed is imported only where it is asked for.
+
+    `universal` says that a checkpoint of another world size will be loaded, in DeepSpeed's form for that.
+
+    Raises:
+        UsageError: when its package is missing.
+    """
+    from trainer.strategy.ddp import DDP
+    from trainer.strategy.fsdp import FSDP
+
+    name = config.parallel.strategy
+    if name == "ddp":
+        return DDP(config, plan, device)
+    if name == "fsdp":
+        return FSDP(config, plan, device)
+    try:
+        from trainer.strategy.deepspeed import ZeRO
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"--strategy {name} needs the package {error.name}: pip install 'vxtui[trainer]'"
+        ) from error
+    return ZeRO(config, plan, device, universal=universal)
+
+
+def precision(config: Config, device: torch.device) -> torch.dtype:
+    """The type that the model computes in."""
+    name = config.parallel.precision
+    if name == "auto":
+        name = "bf16" if device.type == "cuda" else "fp32"
+    return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[name]

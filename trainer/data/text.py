@@ -1,4 +1,4 @@
-"""Bytes of any text, and the order in which they are seen: a pure function of seed and position."""
+"""Bytes of any text."""
 
 from __future__ import annotations
 
@@ -47,30 +47,16 @@ def read_bytes(spec: str) -> torch.Tensor:
     return torch.from_numpy(np.frombuffer(bytearray(data), dtype=np.uint8))
 
 
-def order(seed: int, epoch: int, count: int) -> torch.Tensor:
-    """Permutation of `count` windows in this epoch, the same on every machine."""
-    generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
-    return torch.randperm(count, generator=generator)
+class Windows:
+    """Bytes in windows that do not overlap: inputs and targets, int64 [context] each."""
 
+    def __init__(self, data: torch.Tensor, context: int) -> None:
+        self._data, self._context = data, context
 
-class Batches:
-    """Windows by one global position: the global batch does not depend on the number of processes."""
+    def __len__(self) -> int:
+        return (len(self._data) - 1) // self._context
 
-    def __init__(self, data: torch.Tensor, context: int, seed: int) -> None:
-        self._data, self._context, self._seed = data, context, seed
-        self.windows = (len(data) - 1) // context
-        self._epoch, self._order = -1, torch.empty(0)
-
-    def window(self, position: int) -> torch.Tensor:
-        """Bytes [context + 1] of the window at a global position, over epochs."""
-        epoch, place = divmod(position, self.windows)
-        if epoch != self._epoch:
-            self._epoch, self._order = epoch, order(self._seed, epoch, self.windows)
-        start = int(self._order[place]) * self._context
-        return self._data[start : start + self._context + 1]
-
-    def batch(self, position: int, size: int, rank: int, world: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """This rank's inputs and targets, int64 [size, context], of the `size * world` at `position`."""
-        rows = [self.window(position + rank + i * world) for i in range(size)]
-        block = torch.stack(rows).long()
-        return block[:, :-1], block[:, 1:]
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        start = index * self._context
+        row = self._data[start : start + self._context + 1].long()
+        return row[:-1], row[1:]

@@ -1,0 +1,13 @@
+"""Loaded once by the server that training processes are forked from."""
+
+import os
+
+os.environ["DS_ACCELERATOR"] = "cpu"
+os.environ["OMP_NUM_THREADS"] = "1"
+
+import torch
+import torch._dynamo
+
+from trainer.strategy.deepspeed import load_deepspeed
+
+load_deepspeed(torch.device("cpu"))

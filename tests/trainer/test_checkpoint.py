@@ -1,0 +1,192 @@
+"""Checkpoints of one process: what is kept, what is damaged, what fails and is survived."""
+
+from __future__ import annotations
+
+import random
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from trainer.checkpoint.manager import Checkpoints
+from trainer.checkpoint.manifest import MANIFEST, SIDE, damage, numbered, read
+from trainer.config import BatchPlan, Config, UsageError, parse
+from trainer.data.text import Windows
+from trainer.group import ProcessGroup
+from trainer.strategy.ddp import DDP
+from trainer.workload import Workload
+
+TEXT = torch.arange(2000, dtype=torch.int64).remainder(251).to(torch.uint8)
+CPU = torch.device("cpu")
+PROGRESS = {"position": 8}
+
+
+class Toy(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = nn.Linear(8, 8)
+
+    def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return (self.one(tokens.float()) - targets).square().mean()
+
+
+@pytest.fixture
+def group() -> Iterator[ProcessGroup]:
+    found = ProcessGroup({})
+    found.join(CPU, 60)
+    yield found
+    found.leave()
+
+
+def strategy() -> DDP:
+    torch.manual_seed(1)
+    model, data = Toy(), Windows(TEXT, 8)
+    found = DDP(parse([]), BatchPlan.of(4, 4, 1), CPU)
+    found.setup(Workload(model, [model.one], data, tokens_per_sample=8))
+    batch = tuple(torch.stack(column) for column in zip(*(data[n] for n in range(4)), strict=True))
+    found.forward_backward(batch, last=True)
+    found.update(1e-2)
+    return found
+
+
+def config(folder: Path, *flags: str) -> Config:
+    return parse([f"--checkpoint-dir={folder}", "--keep=2", "--grace=0", *flags])
+
+
+@pytest.fixture
+def checkpoints(tmp_path: Path, group: ProcessGroup) -> Iterator[Checkpoints]:
+    found = Checkpoints(config(tmp_path / "ck"), group)
+    found.attach(strategy(), None)
+    for step in (1, 2, 3):
+        found.save(step, PROGRESS, wait=True)
+    yield found
+    found.close()
+
+
+def again(tmp_path: Path, group: ProcessGroup, *flags: str) -> Checkpoints:
+    return Checkpoints(config(tmp_path / "ck", *flags), group)
+
+
+def test_only_the_newest_are_kept(checkpoints: Checkpoints, tmp_path: Path, group: ProcessGroup) -> None:
+    assert [p.name for p in numbered(tmp_path / "ck")] == ["step-3", "step-2"]
+    found = again(tmp_path, group).find()
+    assert found is not None and found.manifest.step == 3 and found.manifest.progress == PROGRESS
+    assert set(found.manifest.files) == {SIDE, ".metadata", "__0_0.distcp"}
+    assert found.manifest.world_size == 1 and found.manifest.strategy == "ddp"
+
+
+def test_what_was_saved_comes_back(checkpoints: Checkpoints, tmp_path: Path, group: ProcessGroup) -> None:
+    torch.manual_seed(5), np.random.seed(5), random.seed(5)
+    checkpoints.save(4, PROGRESS, wait=True)
+    expected = (torch.rand(3).tolist(), np.random.rand(3).tolist(), random.random())
+    torch.manual_seed(99), np.random.seed(99), random.seed(99)
+    fresh, saved = strategy(), strategy().state()
+    for value in fresh.state().values():
+        value.zero_()
+    more = again(tmp_path, group)
+    found = more.find()
+    assert found is not None
+    more.load(found, fresh)
+    assert (torch.rand(3).tolist(), np.random.rand(3).tolist(), random.random()) == expected
+    loaded = fresh.state()
+    assert {n.split(".")[0] for n in loaded} == {"model", "optimizer"}
+    assert all(torch.equal(loaded[name], saved[name]) for name in saved)
+    assert fresh.side_state()["updates"] == 1
+
+
+@pytest.mark.parametrize("harm", ["truncate", "flip", "no manifest", "bad manifest", "missing"])
+def test_a_damaged_one_is_passed_over_and_said(
+    checkpoints: Checkpoints,
+    tmp_path: Path,
+    group: ProcessGroup,
+    harm: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    newest = tmp_path / "ck" / "step-3"
+    state, manifest = newest / "__0_0.distcp", newest / MANIFEST
+    if harm == "truncate":
+        state.write_bytes(state.read_bytes()[:-1])
+    elif harm == "flip":
+        data = bytearray(state.read_bytes())
+        data[len(data) // 2] ^= 1
+        state.write_bytes(data)
+    elif harm == "no manifest":
+        manifest.unlink()
+    elif harm == "bad manifest":
+        manifest.write_text("{")
+    else:
+        state.unlink()
+    assert damage(newest) is not None
+    capfd.readouterr()
+    found = again(tmp_path, group).find()
+    assert found is not None and found.manifest.step == 2
+    said = capfd.readouterr().out
+    assert said.count("is passed over") == 1 and "step-3" in said
+
+
+def test_a_save_that_was_cut_off_is_cleared_away(
+    checkpoints: Checkpoints, tmp_path: Path, group: ProcessGroup
+) -> None:
+    partial = tmp_path / "ck" / "step-9.partial"
+    partial.mkdir()
+    (partial / SIDE).write_bytes(b"half")
+    found = again(tmp_path, group).find()
+    assert found is not None and found.manifest.step == 3
+    assert not partial.exists()
+
+
+def test_a_full_disk_costs_the_checkpoint_not_the_training(
+    checkpoints: Checkpoints, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (512, hard))
+    try:
+        checkpoints.save(4, PROGRESS, wait=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "can't write" in capfd.readouterr().out
+    assert checkpoints.saved_step == 3
+    assert [p.name for p in (tmp_path / "ck").iterdir() if p.name.startswith("step-4")] == []
+    checkpoints.save(5, PROGRESS, wait=True)
+    assert checkpoints.saved_step == 5 and damage(tmp_path / "ck" / "step-5") is None
+
+
+def test_uploads_go_on_after_a_place_came_back(
+    tmp_path: Path, group: ProcessGroup, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "bucket"
+    place.write_text("a file where the folder should be")
+    found = Checkpoints(config(tmp_path / "ck", f"--upload-dir={place}"), group)
+    found.attach(strategy(), None)
+    found.leave(7, PROGRESS, 1.0)
+    out = capfd.readouterr().out
+    assert "is not uploaded yet" in out and "is not uploaded after" in out
+    place.unlink()
+    found.leave(7, PROGRESS, 30.0)
+    assert read(place / "step-7").step == 7 and damage(place / "step-7") is None
+    found.close()
+
+
+def test_the_newest_of_both_places_counts(tmp_path: Path, group: ProcessGroup) -> None:
+    flag = f"--upload-dir={tmp_path / 'bucket'}"
+    found = Checkpoints(config(tmp_path / "ck", flag), group)
+    found.attach(strategy(), None)
+    found.leave(7, PROGRESS, 30.0)
+    found.close()
+    # The disk is gone, as after a preemption; then the copy is damaged too.
+    gone = Checkpoints(config(tmp_path / "new", flag), group)
+    remote = gone.find()
+    assert remote is not None and remote.manifest.step == 7 and remote.source == str(tmp_path / "bucket")
+    gone.load(remote, strategy())
+    (tmp_path / "bucket" / "step-7" / SIDE).write_bytes(b"")
+    assert Checkpoints(config(tmp_path / "newer", flag), group).find() is None
+
+
+def test_a_save_that_cannot_fit_the_grace_period_is_refused(tmp_path: Path, group: ProcessGroup) -> None:
+    settings = parse([f"--checkpoint-dir={tmp_path}", "--grace=0.000001"])
+    with pytest.raises(UsageError, match=r"MB/s were measured.*more than the 1e-06 s between SIGTERM"):
+        Checkpoints(settings, group).attach(strategy(), None)

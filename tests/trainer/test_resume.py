@@ -1,0 +1,97 @@
+"""A killed run goes on as if nothing had been: the same batches, the same losses, bit for bit."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.trainer.ranks import Ranks, losses
+
+STRATEGIES = ("ddp", "fsdp", "zero2", "zero3")
+STEPS = 24
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """12 windows of 64 bytes an epoch and a bit: with 8 a step an epoch ends within every second one."""
+    words = random.Random(3).choices(["loss", "gradient", "rank", "node", "step\n"], k=2000)
+    path = tmp_path / "text.txt"
+    path.write_bytes(" ".join(words).encode()[: 64 * 76])
+    return path
+
+
+def flags(strategy: str, text: Path, **kw: object) -> list[str]:
+    given = {
+        "steps": STEPS, "batch": 8, "micro-batch": 2, "workers": 2, "dropout": 0.1, "data": text,
+        "checkpoint-every": 5, "strategy": strategy, **kw,
+    }  # fmt: skip
+    return [f"--{name}={value}" for name, value in given.items()]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_after_a_kill_every_later_loss_is_the_same(tmp_path: Path, text: Path, strategy: str) -> None:
+    # Dropout, a schedule, two micro-batches a step, two workers; the epoch ends after 9 steps and a half.
+    whole = Ranks(tmp_path / "whole", 2, *flags(strategy, text))
+    assert whole.wait() == [0, 0], whole.errors()
+
+    cut = Ranks(tmp_path / "cut", 2, *flags(strategy, text))
+    cut.wait_step(random.randint(7, 20))
+    cut.kill()
+    again = Ranks(tmp_path / "cut", 2, *flags(strategy, text))
+    assert again.wait() == [0, 0], again.errors()
+    resumed = next(line["step"] for line in again.said() if line["kind"] == "resumed")
+    assert resumed % 5 == 0 and resumed > 0
+    assert losses(again.said()) == losses(whole.said()), "bit for bit"
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp", "zero1", "zero2", "zero3"])
+def test_a_checkpoint_of_two_ranks_resumes_on_one_and_on_four(
+    tmp_path: Path, text: Path, strategy: str
+) -> None:
+    kept = {"dropout": 0, "workers": 0, "checkpoint-dir": tmp_path / "ck", "micro-batch": 8}
+    first = Ranks(tmp_path / "two", 2, *flags(strategy, text, **kept, steps=8))
+    assert first.wait() == [0, 0], first.errors()
+    ends = []
+    for world in (2, 1, 4):
+        copy = tmp_path / f"ck-{world}"
+        shutil.copytree(tmp_path / "ck", copy)
+        more = Ranks(
+            tmp_path / f"at-{world}", world,
+            *flags(strategy, text, **{**kept, "checkpoint-dir": copy, "steps": 14, "checkpoint-every": 0}),
+        )  # fmt: skip
+        assert more.wait() == [0] * world, more.errors()
+        assert next(line["step"] for line in more.said() if line["kind"] == "resumed") == 8
+        ends.append([losses(more.said())[step] for step in range(9, 15)])
+    for others in ends[1:]:
+        assert others == pytest.approx(ends[0], abs=1e-5)
+
+
+def test_ddp_goes_on_as_fsdp_and_back(tmp_path: Path, text: Path) -> None:
+    kept = {"dropout": 0, "workers": 0, "checkpoint-dir": tmp_path / "ck"}
+    whole = Ranks(tmp_path / "whole", 2, *flags("ddp", text, dropout=0, workers=0))
+    assert whole.wait() == [0, 0]
+    for until, strategy in ((6, "ddp"), (14, "fsdp"), (STEPS, "ddp")):
+        part = Ranks(tmp_path / "parts", 2, *flags(strategy, text, **{**kept, "steps": until}))
+        assert part.wait() == [0, 0], part.errors()
+    resumed = [line["step"] for line in part.said() if line["kind"] == "resumed"]
+    assert resumed == [6, 14]
+
+
+@pytest.mark.parametrize("ranks", [(1,), (0, 1)])
+def test_a_signal_to_any_rank_costs_no_step(tmp_path: Path, text: Path, ranks: tuple[int, ...]) -> None:
+    whole = Ranks(tmp_path / "whole", 2, *flags("ddp", text))
+    left = Ranks(tmp_path / "cut", 2, *flags("ddp", text))
+    left.wait_step(8)
+    left.signal(signal.SIGTERM, *ranks)
+    assert left.wait() == [75, 75], left.errors()
+    again = Ranks(tmp_path / "cut", 2, *flags("ddp", text))
+    assert again.wait() == [0, 0] == whole.wait()
+    said = again.said()
+    assert [x["step"] for x in said if x["kind"] == "preempted"] == [
+        x["step"] for x in said if x["kind"] == "resumed"
+    ]
+    assert losses(said) == losses(whole.said())

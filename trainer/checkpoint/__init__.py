@@ -1,0 +1,1 @@
+"""Checkpoints: written while training goes on, found again whatever was lost meanwhile."""

@@ -1,0 +1,244 @@
+"""All that the loop has to do with checkpoints: find and load one, save, upload, leave within the grace."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from trainer.checkpoint import manifest as manifests
+from trainer.checkpoint.load import Finder, Found, load
+from trainer.checkpoint.manifest import CheckpointError
+from trainer.checkpoint.place import Place, PlaceError, place_of
+from trainer.checkpoint.save import Saved, Saver, prepare_folder
+from trainer.checkpoint.upload import Uploader
+from trainer.config import Config, UsageError
+from trainer.data.text import local_path
+from trainer.group import ProcessGroup
+from trainer.lines import emit
+from trainer.strategy.base import WHOLE, ZERO, Strategy
+
+AT_THE_END = 600.0
+"""Seconds to go on trying to upload the last checkpoint of a run that is done."""
+_PROBE = 16 << 20
+
+
+def checkpoint_folder(given: str) -> Path:
+    """Where this node writes its checkpoints first."""
+    return local_path(given) if given else Path("checkpoints")
+
+
+def upload_uri(given: str, env: Mapping[str, str]) -> str:
+    """Where they are copied to, or "".
+
+    Below $AIP_CHECKPOINT_DIR each job has a folder of its own, by its id: a restart of the job finds its
+    checkpoints there, and another job with the same output directory does not take them for its own.
+    """
+    if given or not env.get("AIP_CHECKPOINT_DIR"):
+        return given
+    return f"{env['AIP_CHECKPOINT_DIR'].rstrip('/')}/{env.get('CLOUD_ML_JOB_ID', 'run')}"
+
+
+class Checkpoints:
+    """All ranks call each method at the same step."""
+
+    def __init__(self, config: Config, group: ProcessGroup) -> None:
+        """Raises CheckpointError when the folder can't be written, UsageError for a place that can't be."""
+        self._config, self._group = config.checkpoint, group
+        self._about = asdict(config)
+        self.folder = checkpoint_folder(self._config.checkpoint_dir)
+        self._shared = prepare_folder(self.folder, group)
+        self._place = self._open(upload_uri(self._config.upload_dir, os.environ))
+        self._uploader: Uploader | None = None
+        self.saved_step = -1
+        """Step of the newest checkpoint that is known to be good; -1: none."""
+        self._unsaid_stall = 0.0
+
+    def _open(self, uri: str) -> Place | None:
+        if not uri:
+            return None
+        try:
+            return place_of(uri)
+        except PlaceError as error:
+            raise UsageError(f"--upload-dir {uri} can't be used: {error}") from error
+
+    def find(self) -> Found | None:
+        """The newest good checkpoint, brought to this node; None to start afresh."""
+        if self._config.resume == "never":
+            return None
+        report = self._warn
+        found = Finder(self.folder, self._place, self._group, shared=self._shared, report=report).newest()
+        if found is not None:
+            self.saved_step = found.manifest.step
+        return found
+
+    def load(self, found: Found, strategy: Strategy) -> None:
+        """Raises CheckpointError when another strategy's form can't be read."""
+        universal = None
+        if found.manifest.layout == ZERO and found.manifest.world_size != self._group.world:
+            universal = self._convert(found.path)
+        load(found, strategy, self._group, universal)
+
+    def _convert(self, path: Path) -> Path:
+        # Imported here: it brings DeepSpeed along.
+        from trainer.checkpoint.convert import to_universal
+
+        problem = None
+        if self._group.rank == 0 if self._shared else self._group.local_rank == 0:
+            try:
+                to_universal(path)
+            except CheckpointError as error:
+                problem = str(error)
+        problem = next((p for p in self._group.gather(problem) if p), None)
+        if problem:
+            raise CheckpointError(problem)
+        return to_universal(path)
+
+    def attach(self, strategy: Strategy, found: Found | None) -> None:
+        """Get ready to save this strategy's state.
+
+        Raises:
+            UsageError: when a save can't be over before the grace period is.
+        """
+        group, place = self._group, self._place
+        alone = self._shared or strategy.layout == WHOLE
+        leads = group.rank == 0 if alone else group.local_rank == 0
+        if place is not None and leads:
+            self._uploader = Uploader(
+                place, group.store, self._say_upload, node=group.node, nodes=1 if alone else group.nodes,
+                leads=group.rank == 0, keep=self._config.keep,
+            )  # fmt: skip
+        self._saver = Saver(
+            self.folder, strategy, group, shared=self._shared, keep=self._config.keep, config=self._about,
+            busy=self._uploader.busy if self._uploader else frozenset,
+        )  # fmt: skip
+        if self._config.async_save == "on":
+            self._saver.warm()
+        self._check_grace(strategy, found)
+
+    def due(self, step: int) -> bool:
+        return bool(self._config.checkpoint_every) and step % self._config.checkpoint_every == 0
+
+    def save(self, step: int, progress: dict[str, Any], *, wait: bool = False) -> float:
+        """Begin a save after the one before it is over; the seconds that training stood still."""
+        began = time.monotonic()
+        self.poll(wait=True)
+        self._saver.save(step, progress)
+        if wait or self._config.async_save == "off":
+            self.poll(wait=True)
+        return time.monotonic() - began
+
+    def poll(self, *, wait: bool = False) -> None:
+        """Take note of a save that is over: a failed one is said and never ends the training."""
+        try:
+            saved = self._saver.result(wait=wait)
+        except CheckpointError as error:
+            self._warn(f"{error}; training goes on, the next checkpoint is tried again")
+            return
+        if saved is None:
+            return
+        self.saved_step = saved.step
+        if (
+            self._uploader is not None
+            and self._config.upload_every
+            and not saved.step % self._config.upload_every
+        ):
+            self._offer(saved)
+        self._say_saved(saved)
+
+    def leave(self, step: int, progress: dict[str, Any], seconds: float) -> None:
+        """Save this step, unless it is saved, and upload it, all within `seconds`."""
+        began = time.monotonic()
+        self.poll(wait=True)
+        if self.saved_step != step:
+            self.save(step, progress, wait=True)
+        if self._uploader is None:
+            return
+        if self.saved_step >= 0 and not self._uploaded(self.saved_step):
+            with suppress(CheckpointError):
+                path = self.folder / f"step-{self.saved_step}"
+                self._uploader.offer(path, manifests.read(path))
+        left = max(1.0, seconds - (time.monotonic() - began))
+        if not self._uploader.finish(left):
+            self._warn(f"checkpoint {self.saved_step} is not uploaded after {left:.0f} s")
+
+    def close(self) -> None:
+        self._saver.close()
+
+    def _uploaded(self, step: int) -> bool:
+        assert self._uploader is not None
+        return self._uploader.done == step and step not in self._uploader.busy()
+
+    def _offer(self, saved: Saved) -> None:
+        assert self._uploader is not None
+        self._uploader.offer(saved.path, manifests.read(saved.path))
+
+    def _check_grace(self, strategy: Strategy, found: Found | None) -> None:
+        """Refuse what would lose steps at every preemption, by what was measured."""
+        grace = self._config.grace
+        if not grace:
+            return
+        size = state_bytes(strategy) / (self._group.nodes if strategy.layout != WHOLE else 1)
+        seconds, how = 0.0, ""
+        if self._group.local_rank == 0:
+            seconds, how = self._estimate(size, found)
+        seconds, how = max(self._group.gather((seconds, how)))
+        if seconds > grace:
+            raise UsageError(
+                f"a checkpoint of {size / 1e6:,.0f} MB a node takes {seconds:.1f} s ({how}), more than the "
+                f"{grace:g} s between SIGTERM and SIGKILL: every preemption would lose steps. Use more nodes "
+                f"with --strategy fsdp or zero2, a faster disk, or --grace with what your cluster gives "
+                "(--grace 0: not checked)"
+            )
+
+    def _estimate(self, size: float, found: Found | None) -> tuple[float, str]:
+        """Seconds to save and upload `size` bytes from this node, and how that is known."""
+        if found is not None and found.manifest.seconds and found.manifest.size:
+            seconds = found.manifest.seconds
+            said = f"the last save took {seconds:.1f} s"
+        else:
+            probe = self.folder / f".probe-{self._group.node}"
+            length = int(min(size, _PROBE))
+            began = time.monotonic()
+            try:
+                with probe.open("wb") as file:
+                    file.write(bytes(length))
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError:
+                return 0.0, ""
+            finally:
+                probe.unlink(missing_ok=True)
+            seconds = (time.monotonic() - began) * size / max(1, length)
+            said = f"{size / max(seconds, 1e-9) / 1e6:,.0f} MB/s were measured on {self.folder}"
+        return seconds, said
+
+    def _say_saved(self, saved: Saved) -> None:
+        if self._group.rank == 0:
+            emit(
+                "checkpoint",
+                f"checkpoint at step {saved.step} in {saved.seconds:.2f} s, {saved.bytes / 1e6:.1f} MB, "
+                f"training stood still for {saved.stall:.2f} s",
+                step=saved.step, path=str(saved.path), seconds=saved.seconds, bytes=saved.bytes,
+                stall_seconds=saved.stall,
+            )  # fmt: skip
+
+    def _say_upload(self, severity: str, text: str, fields: dict[str, object]) -> None:
+        emit("upload", text, severity=severity, **fields)
+
+    def _warn(self, text: str) -> None:
+        if self._group.rank == 0 or (self._group.local_rank == 0 and not self._shared):
+            emit("phase", text, severity="WARNING", phase="checkpoint")
+
+
+def state_bytes(strategy: Strategy) -> float:
+    """Size of a whole checkpoint, over all ranks."""
+    state = strategy.state()
+    if state:
+        return float(sum(tensor.numel() * tensor.element_size() for tensor in state.values()))
+    about = strategy.describe()
+    return float(4 * about["parameters"] + 12 * about["trainable"])

@@ -1,0 +1,47 @@
+"""FSDP2: each weight, gradient and optimizer state cut into one part a process, gathered block by block."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+
+from trainer.strategy.base import SHARDED
+from trainer.strategy.native import Native
+from trainer.workload import Workload
+
+
+class FSDP(Native):
+    """Implements `strategy.base.Strategy`.
+
+    Without resharding a block's weights stay gathered from its forward to its backward: faster, for more
+    memory.
+    """
+
+    name, layout = "fsdp", SHARDED
+
+    def wrap(self, model: nn.Module, workload: Workload) -> nn.Module:
+        mesh = init_device_mesh(self._device.type, (self._plan.world,))
+        low = self._dtype is not torch.float32
+        # Weights are gathered in the low precision, and gradients summed in the full one.
+        policy = MixedPrecisionPolicy(
+            param_dtype=self._dtype if low else None, reduce_dtype=torch.float32 if low else None
+        )
+        reshard = self._config.parallel.reshard == "on"
+        for block in workload.blocks:
+            fully_shard(block, mesh=mesh, reshard_after_forward=reshard, mp_policy=policy)
+        wrapped: Any = fully_shard(model, mesh=mesh, reshard_after_forward=reshard, mp_policy=policy)
+        root: nn.Module = wrapped
+        return root
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def exchange(self, last: bool) -> AbstractContextManager[Any]:
+        assert isinstance(self._wrapped, FSDPModule)
+        self._wrapped.set_requires_gradient_sync(last)
+        return nullcontext()

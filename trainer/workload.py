@@ -1,0 +1,75 @@
+"""What is trained on what: a model, the parts of it that are shared out, and its samples.
+
+A workload is a function of the settings, found by the name that `--model` gives. It is imported only when
+it is asked for: a vision-language model needs packages that a GPT does not.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import nn
+
+from trainer.config import PRESETS, Config, UsageError
+from trainer.data.loader import Dataset
+from trainer.data.text import Windows, read_bytes
+from trainer.model import GPT
+
+WORKLOADS = {"gpt": "trainer.workload:gpt"}
+"""`--model` to `module:function`; the function takes a Config and returns a Workload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """All that the training loop has to know.
+
+    `model(*batch)` gives the mean loss of a micro-batch, a scalar. `blocks` are the repeated parts: FSDP
+    shards each of them, activation checkpointing and torch.compile take them one by one.
+    """
+
+    model: nn.Module
+    blocks: Sequence[nn.Module]
+    train: Dataset
+    tokens_per_sample: int
+    evaluation: Dataset | None = None
+    flops_per_token: float | None = None
+
+
+def build(config: Config) -> Workload:
+    """The workload of `--model`. Raises UsageError for a name that nobody knows, DataError for its data."""
+    found = WORKLOADS.get(config.model.model)
+    if found is None:
+        raise UsageError(
+            f"--model {config.model.model} is not known; choose from {', '.join(sorted(WORKLOADS))}"
+        )
+    module, _, function = found.partition(":")
+    try:
+        workload: Workload = getattr(importlib.import_module(module), function)(config)
+    except ModuleNotFoundError as error:
+        raise UsageError(f"--model {config.model.model} needs the package {error.name}") from error
+    if len(workload.train) < config.data.batch:
+        raise UsageError(
+            f"--batch {config.data.batch} is more than the {len(workload.train)} samples that the data has"
+        )
+    return workload
+
+
+def gpt(config: Config) -> Workload:
+    """A GPT on bytes; the last sixteenth of the data is kept for the evaluation."""
+    preset, context = PRESETS[config.model.preset], config.model.context
+    model = GPT(preset["layers"], preset["heads"], preset["width"], context, config.model.dropout)
+    data = read_bytes(config.data.data)
+    held = len(data) // 16 if config.eval_every else 0
+    train = data[: len(data) - held]
+    weights = sum(p.numel() for p in model.parameters())
+    attention = 12 * preset["layers"] * preset["width"] * context
+    return Workload(
+        model,
+        list(model.blocks),
+        Windows(train, context),
+        tokens_per_sample=context,
+        evaluation=Windows(data[len(train) :], context) if held else None,
+        flops_per_token=6.0 * weights + attention,
+    )
