@@ -97,12 +97,15 @@ async def console(state: StateDir) -> tuple[float, int]:
         read_profiles=list,
         profile_folder=state.root,
     )
-    async with app.run_test(size=SIZE) as pilot:
+    async with app.run_test(size=SIZE):
         table = app.screen.query_one(Table)
         while app.store.read_at is None or len(table.keys) != len(app.store.jobs):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
-        await pilot.pause()
+            await asyncio.sleep(0.005)
+        painting = asyncio.Event()
+        app.screen.call_after_refresh(painting.set)
+        await painting.wait()
         took = time.process_time() - Watched.began
+        assert table.region.height == table.size.height > 1
         painted = sum("listed-" in strip.text for strip in table.render_lines(table.region.reset_offset))
         assert painted == table.size.height - 1, painted
         return took, len(table.keys)

@@ -93,7 +93,7 @@ class Job:
     @property
     def created(self) -> int | None:
         """`create_time` in microseconds since the epoch: what jobs are ordered by."""
-        return None if self.create_time is None else (self.create_time - EPOCH) // _MICROSECOND
+        return microseconds(self.create_time)
 
     @property
     def spot(self) -> bool:
@@ -124,6 +124,11 @@ class Job:
     def age(self, now: datetime) -> timedelta | None:
         """Time since it was created."""
         return None if self.create_time is None else now - self.create_time
+
+
+def microseconds(at: datetime | None) -> int | None:
+    """A time in microseconds since the epoch."""
+    return None if at is None else (at - EPOCH) // _MICROSECOND
 
 
 def exit_codes(error: JobError | None) -> dict[str, int]:

@@ -22,7 +22,7 @@ from tui.backends.base import (
     NotFound,
     Unavailable,
 )
-from tui.backends.vertex import convert, lean
+from tui.backends.vertex import convert
 from tui.backends.vertex.channels import Clients
 from tui.backends.vertex.errors import from_status
 from tui.backends.vertex.filters import quote
@@ -207,8 +207,8 @@ class Jobs:
             except BackendError:
                 continue
             seen = True
-            if reply.custom_jobs:
-                return convert.job(lean.whole(reply.custom_jobs[0]), self._info.name)
+            if reply.names:
+                return convert.job(reply.message(0), self._info.name)
         if seen:
             raise Unavailable(
                 f"{lost.message} No job with the label {LAUNCH_LABEL}={mark} is there: "

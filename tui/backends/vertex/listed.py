@@ -1,4 +1,4 @@
-"""A job of a list, read from its message only as far as somebody asks.
+"""A job of a list, read from its page only as far as somebody asks.
 
 Of ten thousand jobs a list shows fifty: all are ordered and counted by name, state and creation, the rest of
 a job is read when its row comes into view or a filter asks for it.
@@ -6,10 +6,10 @@ a job is read when its row comes into view or a filter asks for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from tui.domain.job import EPOCH, Job
 from tui.domain.states import JobState
@@ -17,19 +17,21 @@ from tui.domain.states import JobState
 _FIELDS = tuple(field.name for field in fields(Job))
 _NAMES = frozenset(_FIELDS)
 
-_END = 253_402_300_800
-"""Seconds from the epoch to the year 10000."""
 
-Read = Callable[[Any], Job]
+class Source(Protocol):
+    """Where the whole of a job comes from."""
+
+    def job(self, at: int) -> Job:
+        """The job at this place, read whole."""
 
 
 class ListedJob(Job):
-    """A job whose other fields are filled by `_read(_message)` at the first look at any of them.
+    """A job whose other fields are filled from its source at the first look at any of them.
 
     It equals every job with the same fields; `replace` gives one that is filled.
     """
 
-    __slots__ = ("_message", "_read", "created")
+    __slots__ = ("_at", "_source", "created")
 
     # Fields of a frozen class are set by a detour that takes as long as reading them; it is left only where
     # both of these are an object's own.
@@ -42,14 +44,14 @@ class ListedJob(Job):
             return Job.created.fget(self)  # type: ignore[attr-defined]
         if name not in _NAMES:
             raise AttributeError(name)
-        message = object.__getattribute__(self, "_message")
-        if message is not None:
+        source: Source | None = object.__getattribute__(self, "_source")
+        if source is not None:
             if name == "create_time":
                 return None if self.created is None else EPOCH + timedelta(microseconds=self.created)
-            whole = self._read(message)
+            whole = source.job(self._at)
             for field in _FIELDS:
                 setattr(self, field, getattr(whole, field))
-            self._message = None
+            self._source = None
         # Where another thread was first, it has filled them all.
         return object.__getattribute__(self, name)
 
@@ -68,17 +70,14 @@ class ListedJob(Job):
         return hash(self.name)
 
 
-def listed(messages: Iterable[Any], state_of: Callable[[int], JobState], read: Read) -> list[Job]:
-    """The jobs of a page; `read` makes the whole of one. A loop without calls, as it runs for all of them."""
-    new, found = object.__new__, []
-    for message in messages:
-        job: Any = new(ListedJob)
-        job.name = message.name
-        job.state = state_of(message.state)
-        at = message.create_time
-        seconds = at.seconds
-        # Not set, or out of the range of a date: known only to be unknown.
-        job.created = seconds * 1_000_000 + at.nanos // 1000 if 0 < seconds < _END else None
-        job._message, job._read = message, read
+def listed(
+    source: Source, names: Sequence[str], states: Sequence[JobState], created: Sequence[int | None]
+) -> list[Job]:
+    """The jobs of a page by its columns. A loop without calls of our own, as it runs for all of them."""
+    new: Callable[[type[Job]], Any] = object.__new__
+    found: list[Job] = []
+    for at, (name, state, time) in enumerate(zip(names, states, created, strict=True)):
+        job = new(ListedJob)
+        job.name, job.state, job.created, job._source, job._at = name, state, time, source, at
         found.append(job)
     return found

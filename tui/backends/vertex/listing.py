@@ -7,15 +7,15 @@ by none after it. A job whose state and last update are those known is not read 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from google.cloud.aiplatform_v1.types import job_service
 
 from tui.backends.base import BackendError, InvalidRequest
 from tui.backends.vertex import convert, lean
 from tui.backends.vertex.channels import Clients
+from tui.backends.vertex.lean import Page, Stamp
 from tui.backends.vertex.listed import ListedJob
 from tui.domain.job import Job
 
@@ -28,11 +28,7 @@ LIGHT_FIELDS = tuple(field for field in convert.LIST_FIELDS if field != "job_spe
 FILL_AFTER, FILL_AT_ONCE, FILL_PAUSE = 1.0, 100, 0.02
 """Seconds until the rest of a whole listing is read, jobs a slice, seconds between two slices."""
 
-Page = tuple[Any, list[Job]]
-"""Messages and the jobs made from them."""
 Get = Callable[[str], Awaitable[Job]]
-Stamp = tuple[int, bytes]
-"""State and time of the last update: the service sets the latter whenever anything in a job differs."""
 
 
 class Listing:
@@ -47,39 +43,38 @@ class Listing:
         self._page_size = LARGE_PAGE
         self._known: dict[str, Job] = {}
         self._stamps: dict[str, Stamp] = {}
-        self._pages: list[Page] = []
-        """Of the whole listing, until the next one compares with them."""
+        self._pages: list[tuple[Page, list[Job]]] = []
+        """Of the whole listing, with their jobs, until the next one compares with them."""
         self._filling: asyncio.Task[None] | None = None
 
     async def pages(self, filter: str = "") -> AsyncIterator[tuple[Job, ...]]:
         """Pages of jobs, newest first. Raises BackendError."""
         known = {} if filter else self._remembered()
         if not known:
-            async for page in self._whole(filter):
-                yield page
+            async for jobs in self._whole(filter):
+                yield jobs
             return
         seen: set[str] = set()
         strangers = 0
-        async for reply in self._replies("", LIGHT_FIELDS):
-            new = [pb.name for pb in reply.custom_jobs if pb.name not in known]
+        async for page in self._replies("", LIGHT_FIELDS):
+            new = [name for name in page.names if name not in known]
             strangers += len(new)
             if strangers > FEW:
                 self._forget()
-                async for page in self._whole(""):
-                    yield page
+                async for jobs in self._whole(""):
+                    yield jobs
                 return
             await self._meet(new)
-            found = tuple(job for pb in reply.custom_jobs if (job := self._light(pb)) is not None)
-            seen.update(job.name for job in found)
-            yield found
+            seen.update(name for name in page.names if name in known)
+            yield tuple(self._light(page))
         self._keep(seen)
 
     async def _whole(self, filter: str) -> AsyncIterator[tuple[Job, ...]]:
-        pages: list[Page] = []
-        async for reply in self._replies(filter, convert.LIST_FIELDS):
-            page = lean.jobs_of_page(reply.custom_jobs, self._context)
-            pages.append((reply.custom_jobs, page))
-            yield tuple(page)
+        pages: list[tuple[Page, list[Job]]] = []
+        async for page in self._replies(filter, convert.LIST_FIELDS):
+            jobs = page.jobs()
+            pages.append((page, jobs))
+            yield tuple(jobs)
         if not filter:
             self._forget()
             self._pages = pages
@@ -88,10 +83,9 @@ class Listing:
     def _remembered(self) -> dict[str, Job]:
         """Jobs by name, with the stamps of what the whole listing said of them."""
         pages, self._pages = self._pages, []
-        for pbs, page in pages:
-            for pb, job in zip(pbs, page, strict=True):
-                self._known[job.name] = job
-                self._stamps[job.name] = _stamp(pb)
+        for page, jobs in pages:
+            self._known.update(zip(page.names, jobs, strict=True))
+            self._stamps.update(zip(page.names, page.stamps, strict=True))
         return self._known
 
     async def _meet(self, names: list[str]) -> None:
@@ -103,15 +97,16 @@ class Listing:
                 continue
             self._known[name] = replace(found, replicas=(), web_access_uris={})
 
-    def _light(self, pb: Any) -> Job | None:
-        known = self._known.get(pb.name)
-        if known is None:
-            return None
-        name, stamp = pb.name, _stamp(pb)
-        if self._stamps.get(name) != stamp:
-            known = self._known[name] = convert.relisted_job(lean.whole(pb), known)
-            self._stamps[name] = stamp
-        return known
+    def _light(self, page: Page) -> Iterator[Job]:
+        """Jobs of a page without specifications; those whose stamp is another are read anew."""
+        for at, (name, stamp) in enumerate(zip(page.names, page.stamps, strict=True)):
+            known = self._known.get(name)
+            if known is None:
+                continue
+            if self._stamps.get(name) != stamp:
+                known = self._known[name] = convert.relisted_job(page.message(at), known)
+                self._stamps[name] = stamp
+            yield known
 
     def _keep(self, seen: set[str]) -> None:
         for name in [name for name in self._known if name not in seen]:
@@ -122,7 +117,7 @@ class Listing:
         self._known.clear()
         self._stamps.clear()
 
-    async def _replies(self, filter: str, fields: tuple[str, ...]) -> AsyncIterator[Any]:
+    async def _replies(self, filter: str, fields: tuple[str, ...]) -> AsyncIterator[Page]:
         token = ""
         while True:
             reply = await self.page(filter, token, fields)
@@ -131,8 +126,8 @@ class Listing:
             if not token:
                 return
 
-    async def page(self, filter: str, token: str, fields: tuple[str, ...] = convert.LIST_FIELDS) -> Any:
-        """One page as a `lean.LeanReply`."""
+    async def page(self, filter: str, token: str, fields: tuple[str, ...] = convert.LIST_FIELDS) -> Page:
+        """One page."""
         try:
             return await self._ask(filter, token, fields)
         except InvalidRequest:
@@ -143,7 +138,7 @@ class Listing:
             self._page_size = SAFE_PAGE
             return reply
 
-    async def _ask(self, filter: str, token: str, fields: tuple[str, ...], size: int = 0) -> Any:
+    async def _ask(self, filter: str, token: str, fields: tuple[str, ...], size: int = 0) -> Page:
         request = job_service.ListCustomJobsRequest(
             parent=self._parent,
             filter=filter,
@@ -153,14 +148,14 @@ class Listing:
         )
         client = self._clients.jobs(self._region)
 
-        async def send(seconds: float) -> Any:
-            return await lean.list_page(client, request, seconds)
+        async def send(seconds: float) -> Page:
+            return await lean.list_page(client, request, seconds, self._context)
 
         where = "every region" if self._region == "-" else self._region
         return await self._clients.caller.read(f"list the jobs of {where}", send)
 
 
-async def _fill(pages: Sequence[Page]) -> None:
+async def _fill(pages: Sequence[tuple[Page, list[Job]]]) -> None:
     """Read what nobody has asked for yet, a little at a time: a first filter then finds it read."""
     await asyncio.sleep(FILL_AFTER)
     for at, job in enumerate(job for _, jobs in pages for job in jobs):
@@ -168,7 +163,3 @@ async def _fill(pages: Sequence[Page]) -> None:
             job.fill()
         if not at % FILL_AT_ONCE:
             await asyncio.sleep(FILL_PAUSE)
-
-
-def _stamp(pb: Any) -> Stamp:
-    return (pb.state, pb.update_time)
