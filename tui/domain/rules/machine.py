@@ -79,7 +79,8 @@ def accelerator(case: Case) -> Iterator[Finding]:
         here_count = (*path, "machineSpec", "acceleratorCount")
         if machine is None:
             if bool(kind) != (count > 0):
-                yield Finding(here, "accelerator type and count are given together or not at all.")
+                sentence = "accelerator type and count are given together or not at all."
+                yield Finding(here, sentence, "Add the other, or remove this one.")
         elif not kind:
             yield from _without(machine, count, here)
         elif kind not in dict(machine.accelerators):
@@ -112,11 +113,13 @@ def _foreign(machine: catalog.Machine, kind: str, here: Path) -> Iterator[Findin
     only = next(iter(allowed)) if len(allowed) == 1 and not machine.name.startswith("n1-") else ""
     others = [m.name for m in catalog.machines().values() if kind in dict(m.accelerators)]
     fix = f"Write {only}" if only else ""
+    others = others or (["cloud-tpu"] if kind in {"TPU_V2", "TPU_V3"} else [])
     if others:
         fix += f"{', or take' if fix else 'Take'} {others[0]} for {kind}"
     # What the machine has can't be chosen; a machine without GPUs may be as wrong as the type is.
     edits = (Edit(here, only), Edit((*here[:-1], "acceleratorCount"), allowed[only][0])) if only else ()
-    yield Finding(here, f"{kind} can't be attached to {machine.name}: {takes}.", fix and f"{fix}.", edits)
+    sentence = f"{kind} can't be attached to {machine.name}: {takes}."
+    yield Finding(here, sentence, f"{fix or 'Remove the accelerator'}.", edits)
 
 
 def _machine_for(kind: str, count: int) -> str:

@@ -101,10 +101,11 @@ def restart_overridden(case: Case) -> Iterator[Finding]:
 def flex_accelerator(case: Case) -> Iterator[Finding]:
     if case.strategy != "FLEX_START":
         return
-    # A pool of another machine has its own rule; saying it twice helps nobody.
-    for path, pool in case.used[:1]:
+    for path, pool in case.used:
         name, kind, _ = machine_of(pool)
-        if kind not in FLEX_ACCELERATORS:
+        # A pool of another machine has its own rule; saying it twice helps nobody.
+        same = _comparable(pool) == _comparable(case.used[0][1])
+        if same and kind not in FLEX_ACCELERATORS:
             yield Finding(
                 (*path, "machineSpec", "acceleratorType"),
                 f"FLEX_START is for L4, A100, H100, H200 and B200; {name or 'it'} has {kind or 'no GPU'}.",
