@@ -66,7 +66,8 @@ class Checker:
     def message(self, value: Any, fields: Mapping[str, Kind], path: Path) -> dict[str, Any]:
         """The mapping `value` with every field checked against `fields`."""
         if not isinstance(value, Mapping):
-            self.refuse(path, f"expected fields, found {describe(value)}.")
+            if not path or not self._wild(path, value):
+                self.refuse(path, f"expected fields, found {describe(value)}.")
             return {}
         found: dict[str, Any] = {}
         for name, inner in value.items():
@@ -95,7 +96,9 @@ class Checker:
 
     def _wild(self, path: Path, value: Any) -> bool:
         """A wrong name or value that is often met has a rule of its own."""
-        found = known_wrong(tuple(camel(p) if isinstance(p, str) else p for p in path), value)
+        found = known_wrong(
+            tuple(camel(p) if isinstance(p, str) else p for p in path), value, self._document.value
+        )
         if found is None:
             return False
         problem = self._document.problem(found.path, found.sentence, found.fix, found.rule)

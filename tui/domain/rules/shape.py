@@ -121,7 +121,7 @@ def primary(case: Case) -> Iterator[Finding]:
             sentence = "the primary pool's replica count is missing; it is 1."
             yield Finding(here, sentence, "Write 1.", (Edit(here, 1),))
         elif count != 1:
-            alone = count > 1 and not any(other for _, other in case.pools[1:])
+            alone = count > 1 and not any(other for _, other in case.pools[1:2])
             fix = "Write 1"
             fix += f", and put the other {count - 1} into a second pool." if alone else "."
             rest = {**pool, "replicaCount": count - 1}
