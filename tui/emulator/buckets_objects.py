@@ -124,11 +124,35 @@ class Objects:
         """With checksums: those of a file that a job has put there are worked out when asked for."""
         if one.crc32c or one.name.endswith("/"):
             return one
-        crc32c, md5 = await asyncio.to_thread(checksums_of, self._store.path(one.bucket, one.name))
-        now = self._store.get(one.bucket, one.name)
+        sums = await asyncio.to_thread(checksums_of, self._store.path(one.bucket, one.name))
+        return self._kept(one, sums)
+
+    async def _all_summed(self, ones: Sequence[Stored]) -> list[Stored]:
+        """Those of a page, with the checksums that can be had at once."""
+        left, asked = SUM_AT_ONCE, []
+        for one in ones:
+            if not one.crc32c and not one.name.endswith("/") and one.size <= left:
+                left -= one.size
+                asked.append(one)
+        # A list enters no links, so the names are the files' own paths: looking for links takes the longest.
+        root = self._store.folder(ones[0].bucket) if asked else Path()
+        sums = await asyncio.to_thread(lambda: [_sums_as_listed(root, one) for one in asked])
+        made = {one.name: both for one, both in zip(asked, sums, strict=True)}
+        found = []
+        with self._store.together():
+            for one in ones:
+                both = made.get(one.name, ("", ""))
+                if both is None:  # it went meanwhile
+                    continue
+                found.append(self._store.keep(replace(one, crc32c=both[0], md5=both[1])) if both[0] else one)
+        return found
+
+    def _kept(self, one: Stored, sums: tuple[str, str]) -> Stored:
+        """With its checksums, unless it was written meanwhile."""
+        now = self._store.find(one.bucket, one.name) or one
         if (now.size, now.mtime, now.inode) != (one.size, one.mtime, one.inode):
-            return now  # it was written meanwhile
-        return self._store.keep(replace(one, crc32c=crc32c, md5=md5))
+            return now
+        return self._store.keep(replace(one, crc32c=sums[0], md5=sums[1]))
 
     async def _list(self, request: Request, bucket: str) -> Reply:
         for name in _UNSERVED:
@@ -145,16 +169,7 @@ class Objects:
             limit=limit,
             trailing=request.flag("includeTrailingDelimiter"),
         )
-        items, left = [], SUM_AT_ONCE
-        for item in found.items:
-            one = item
-            if not one.crc32c and one.size <= left:
-                left -= one.size
-                try:
-                    one = await self._summed(one)
-                except (StoreError, OSError):  # it went meanwhile
-                    continue
-            items.append(object_json(one, self._base))
+        items = [object_json(one, self._base) for one in await self._all_summed(found.items)]
         page: dict[str, Any] = {"kind": "storage#objects", "items": items, "prefixes": list(found.prefixes)}
         if found.more:
             page["nextPageToken"] = base64.urlsafe_b64encode(found.more.encode()).decode()
@@ -231,6 +246,18 @@ class Objects:
                 raise StoreError(503, "backendError", f"{one.name} was written meanwhile; try again.")
             wanted = Wanted(*target, {**one.body, **body}, conditions)
             return self._store.put(wanted, part, (one.crc32c, one.md5))
+
+
+def _sums_as_listed(root: Path, one: Stored) -> tuple[str, str] | None:
+    """None for a file that is gone, empty sums for one that was written meanwhile."""
+    path = root / one.name
+    try:
+        sums, now = checksums_of(path), path.lstat()
+    except OSError:
+        return None
+    return (
+        sums if (now.st_size, now.st_mtime_ns, now.st_ino) == (one.size, one.mtime, one.inode) else ("", "")
+    )
 
 
 def _join(part: Path, sources: Sequence[Path]) -> None:

@@ -262,6 +262,15 @@ class BucketStore:
         body = dict(wanted.body)
         return self.keep(Stored(bucket, name, generation, 1, *known, crc32c, md5, now, now, body))
 
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """What is written within it is one transaction."""
+        self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._db.execute("COMMIT")
+
     def change(self, one: Stored, body: Mapping[str, Any]) -> Stored:
         """`body` in the place of what was set."""
         return self.keep(replace(one, body=dict(body), updated=_now(), metageneration=one.metageneration + 1))
