@@ -14,7 +14,11 @@ from typing import Any, NoReturn
 PRESETS: dict[str, dict[str, int]] = {
     "tiny": {"layers": 2, "heads": 4, "width": 64, "context": 64, "batch": 16, "micro_batch": 16},
     "small": {"layers": 4, "heads": 4, "width": 128, "context": 128, "batch": 16, "micro_batch": 16},
+    "10m": {"layers": 6, "heads": 6, "width": 384, "context": 256, "batch": 64, "micro_batch": 16},
     "base": {"layers": 12, "heads": 12, "width": 768, "context": 1024, "batch": 256, "micro_batch": 8},
+    "350m": {"layers": 24, "heads": 16, "width": 1024, "context": 1024, "batch": 256, "micro_batch": 8},
+    "1b": {"layers": 24, "heads": 16, "width": 2048, "context": 2048, "batch": 512, "micro_batch": 4},
+    "7b": {"layers": 32, "heads": 32, "width": 4096, "context": 2048, "batch": 1024, "micro_batch": 1},
 }
 STRATEGIES = ("ddp", "fsdp", "zero1", "zero2", "zero3")
 ON_OFF = ("off", "on")
@@ -40,13 +44,21 @@ class ModelConfig:
     preset: str = _flag("tiny", "sizes of the GPT and of its batch", choices=sorted(PRESETS))
     context: int = _flag(0, "tokens a sequence; 0 takes the preset's")
     dropout: float = _flag(0.0, "0 to 1")
+    weights: str = _flag("", "causal-lm, arr-coc: a model's folder or name, or a config.json; arr-coc: tiny")
+    stage: str = _flag("adapter", "arr-coc: what learns", choices=["adapter", "lora", "both"])
+    image_side: int = _flag(512, "arr-coc: pixels along each side that images are brought to")
 
 
 @dataclass(frozen=True, slots=True)
 class DataConfig:
-    """What it is trained on."""
+    """What it is trained on; for arr-coc a .jsonl file of images with questions."""
 
-    data: str = _flag("", "a folder, files (comma-separated) or gs://…; default: this Python's own sources")
+    data: str = _flag(
+        "",
+        "folders, files (comma-separated), gs://…, or a .bin of trainer.prepare; default: Python's sources",
+    )
+    tokenizer: str = _flag("bytes", "bytes, a tokenizer.json or a folder with one")
+    field: str = _flag("text", "of each line of a .jsonl file")
     batch: int = _flag(0, "sequences an optimizer step, over all processes; 0 takes the preset's")
     micro_batch: int = _flag(0, "most sequences a process has at once; the rest is accumulated; 0: preset's")
     workers: int = _flag(0, "processes that read ahead, for each training process")
@@ -128,7 +140,7 @@ SECTIONS: dict[str, type[Any]] = {
     "checkpoint": CheckpointConfig,
     "launch": LaunchConfig,
 }
-_AT_LEAST_ONE = ("steps", "log_every", "keep", "eval_batches")
+_AT_LEAST_ONE = ("steps", "log_every", "keep", "eval_batches", "image_side")
 _NOT_NEGATIVE = (
     "checkpoint_every", "upload_every", "eval_every", "batch", "micro_batch", "context", "workers", "warmup",
     "clip", "grace", "nproc", "max_restarts", "weight_decay",
@@ -211,12 +223,14 @@ def _check_json(name: str) -> None:
 def _complete(config: Config) -> Config:
     """Zeros that mean 'the usual' replaced by it."""
     preset, data, saving = PRESETS[config.model.preset], config.data, config.checkpoint
+    # The sources that come with every Python; images and questions are drawn where none are given.
+    usual = "" if config.model.model == "arr-coc" else str(Path(sysconfig.get_paths()["stdlib"]))
     return replace(
         config,
         model=replace(config.model, context=config.model.context or preset["context"]),
         data=replace(
             data,
-            data=data.data or str(Path(sysconfig.get_paths()["stdlib"])),
+            data=data.data or usual,
             batch=data.batch or preset["batch"],
             micro_batch=data.micro_batch or preset["micro_batch"],
         ),

@@ -1,4 +1,4 @@
-"""A small GPT on bytes."""
+"""A GPT."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 VOCABULARY = 256
+"""Bytes."""
 
 
 class Block(nn.Module):
@@ -36,13 +37,22 @@ class Block(nn.Module):
 class GPT(nn.Module):
     """Tokens int64 [B, T] and targets [B, T] to the mean cross-entropy in nats (a scalar)."""
 
-    def __init__(self, layers: int, heads: int, width: int, context: int, dropout: float) -> None:
+    def __init__(
+        self,
+        layers: int,
+        heads: int,
+        width: int,
+        context: int,
+        dropout: float,
+        *,
+        vocabulary: int = VOCABULARY,
+    ) -> None:
         super().__init__()
-        self.token, self.position = nn.Embedding(VOCABULARY, width), nn.Embedding(context, width)
+        self.token, self.position = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
         blocks = [Block(width, heads, dropout) for _ in range(layers)]
         self.blocks = nn.ModuleList(blocks)
         self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, VOCABULARY, bias=False)
+        self.head = nn.Linear(width, vocabulary, bias=False)
         self.apply(self._init)
         for block in blocks:
             for last in (block.out, block.down):

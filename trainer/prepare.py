@@ -7,10 +7,10 @@ import sys
 from collections.abc import Sequence
 
 from trainer.config import DataError
-from trainer.data import local_path
-from trainer.text.documents import documents, files_of
-from trainer.text.token_file import write_tokens
-from trainer.text.tokenizer import Tokenizer, load_tokenizer, train_bpe
+from trainer.data.documents import documents, files_of
+from trainer.data.text import local_path
+from trainer.data.token_file import write_tokens
+from trainer.data.tokenizer import Tokenizer, load_tokenizer, train_bpe
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,8 +1,8 @@
 """One supervisor a node: it meets the others, starts one process a device, and starts again when it must.
 
 Each attempt is a fresh static rendezvous of all nodes, agreed on in `trainer.meeting`; max_restarts is 0
-inside it, so that ranks never mix restart counts. The supervisor is safe as PID 1: it forwards SIGTERM and
-reaps its own children only through the agent.
+inside it, so that ranks never mix restart counts. The supervisor is safe as PID 1
+behind `trainer.init`: it passes SIGTERM on and reaps its own children only through the agent.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trainer.checkpoint.manager import checkpoint_folder, upload_uri
 from trainer.checkpoint.manifest import damage, numbered
-from trainer.checkpoint.place import PlaceError, place_of
+from trainer.checkpoint.place import PlaceError, checkpoint_folder, place_of, upload_uri
 from trainer.config import Config
 from trainer.lines import emit
 from trainer.meeting import Meeting, NodesMissing, ToldToLeave
@@ -52,11 +51,11 @@ class Supervisor:
 
     def run(self) -> int:
         """The exit code for the container."""
-        attempt = 0
+        attempt, wasted = 0, 0
         while True:
             # Again for each attempt: the agent puts handlers of its own in place while it runs.
             signal.signal(signal.SIGTERM, self._note)
-            began = time.monotonic()
+            began, before = time.monotonic(), self._newest()
             try:
                 code = self._attempt(attempt)
             except ToldToLeave:
@@ -65,29 +64,35 @@ class Supervisor:
                 emit("phase", str(error), severity="ERROR", phase="rendezvous", attempt=attempt)
                 return JOIN_FAILED
             signal.signal(signal.SIGTERM, self._note)
+            self._record(attempt, began, code)
             if self._told and code not in FINAL:
                 return self._left()
             if code in FINAL:
                 return code
-            if attempt >= self._config.launch.max_restarts:
-                self._say(
-                    "stopping", f"giving up after {attempt + 1} attempts, exit code {code}", attempt, "ERROR"
-                )
+            # An attempt that brought a checkpoint was no waste: only those in a row that bring none count.
+            wasted = 0 if self._newest() > before else wasted + 1
+            if wasted > self._config.launch.max_restarts:
+                text = f"giving up after {wasted} attempts without a new checkpoint, exit code {code}"
+                self._say("stopping", text, attempt, "ERROR")
                 return code
             attempt += 1
-            pause = random.uniform(0.5, 1.0) * min(30.0, 0.5 * 2**attempt)
-            lasted = time.monotonic() - began
-            self._say(
-                "restarting",
-                f"attempt {attempt} in {pause:.1f} s (the last took {lasted:.0f} s)",
-                attempt,
-                "WARNING",
-            )
-            until = time.monotonic() + pause
-            while not self._told and time.monotonic() < until:
-                time.sleep(0.05)
+            self._pause(attempt, wasted, time.monotonic() - began)
             if self._told:
                 return self._left()
+
+    def _pause(self, attempt: int, wasted: int, lasted: float) -> None:
+        """Longer after each attempt that came to nothing; a signal ends it."""
+        pause = random.uniform(0.5, 1.0) * min(30.0, 0.5 * 2**wasted)
+        text = f"attempt {attempt} in {pause:.1f} s (the last took {lasted:.0f} s)"
+        self._say("restarting", text, attempt, "WARNING")
+        until = time.monotonic() + pause
+        while not self._told and time.monotonic() < until:
+            time.sleep(0.05)
+
+    def _newest(self) -> int:
+        """Step of the newest checkpoint on this node's disk; -1 where there is none."""
+        found = numbered(checkpoint_folder(self._config.checkpoint.checkpoint_dir))
+        return int(found[0].name[5:]) if found else -1
 
     def _note(self, number: int, _: object) -> None:
         self._told = number
@@ -115,7 +120,7 @@ class Supervisor:
             monitor_interval=0.1,
             start_method="spawn",
         )
-        self._record(attempt)
+        self._record(attempt, time.monotonic())
         # "never" means not from an earlier run; what this run has saved is always gone on from.
         resume = ["--resume=auto"] if attempt else []
         try:
@@ -152,10 +157,15 @@ class Supervisor:
 
         return max(1, torch.cuda.device_count()) if self._config.parallel.device != "cpu" else 1
 
-    def _record(self, attempt: int) -> None:
-        """attempt.json beside the work: which attempt runs, and since when."""
+    def _record(self, attempt: int, began: float, code: int | None = None) -> None:
+        """attempt.json beside the work: which attempt runs, since when, and how it ended."""
+        about = {
+            "attempt": attempt, "node_rank": self._topology.node_rank, "nodes": self._topology.nodes,
+            "started": time.time() - (time.monotonic() - began), "exit_code": code,
+            "ended": None if code is None else time.time(), "checkpoint_step": self._newest(),
+        }  # fmt: skip
         with contextlib.suppress(OSError):
-            Path("attempt.json").write_text(json.dumps({"attempt": attempt, "started": time.time()}))
+            Path("attempt.json").write_text(json.dumps(about))
 
     def _say(self, phase: str, text: str, attempt: int, severity: str = "INFO") -> None:
         fields: dict[str, Any] = {"node_rank": self._topology.node_rank, "nodes": self._topology.nodes}

@@ -12,11 +12,13 @@ import warnings
 from dataclasses import asdict
 
 from trainer.config import Config, DataError, UsageError, parse
+from trainer.init import become_init
 from trainer.lines import emit
 from trainer.topology import Topology, TopologyError
 
 _PR_SET_PDEATHSIG = 1
 USAGE = 2
+LOST_PEER = ("Connection reset by peer", "Connection closed by peer", "Broken pipe")
 
 
 def main() -> int:
@@ -36,6 +38,9 @@ def main() -> int:
             return 0
         if topology.per_process:
             return _worker(config)
+        code = become_init()
+        if code is not None:
+            return code
         # torch is loaded from here on only, so that a wrong flag is told at once.
         from trainer.supervisor import Supervisor
 
@@ -53,12 +58,20 @@ def _worker(config: Config) -> int:
         from trainer.train import Trainer
 
         return Trainer(config).run()
-    except (UsageError, DataError):
-        raise
+    except (UsageError, DataError) as error:
+        # Every rank of a node finds the same; one says it.
+        if os.environ.get("LOCAL_RANK", "0") == "0":
+            emit("error", str(error), severity="ERROR")
+        return USAGE
     except Exception as error:  # noqa: BLE001 - whatever it was, it goes into the log as one entry
         text = traceback.format_exc()
-        emit("error", f"{type(error).__name__}: {error}", severity="ERROR", traceback=text)
-        return 1
+        said = f"{type(error).__name__}: {str(error) or 'no reason was given'}"
+        if isinstance(error, RuntimeError) and any(word in said for word in LOST_PEER):
+            said = f"another process of the run is gone, this one can't go on: {said.split('. ')[0]}"
+        emit("error", said, severity="ERROR", traceback=text)
+        # At once: threads that save or upload may wait for a rank that is gone.
+        sys.stderr.flush()
+        os._exit(1)
 
 
 if __name__ == "__main__":

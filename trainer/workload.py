@@ -12,12 +12,14 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from trainer.config import PRESETS, Config, UsageError
+from trainer.config import Config, UsageError
 from trainer.data.loader import Dataset
-from trainer.data.text import Windows, read_bytes
-from trainer.model import GPT
 
-WORKLOADS = {"gpt": "trainer.workload:gpt"}
+WORKLOADS = {
+    "gpt": "trainer.models.language:gpt",
+    "causal-lm": "trainer.models.language:causal_lm",
+    "arr-coc": "trainer.models.arr_coc.workload:arr_coc",
+}
 """`--model` to `module:function`; the function takes a Config and returns a Workload."""
 
 
@@ -54,22 +56,3 @@ def build(config: Config) -> Workload:
             f"--batch {config.data.batch} is more than the {len(workload.train)} samples that the data has"
         )
     return workload
-
-
-def gpt(config: Config) -> Workload:
-    """A GPT on bytes; the last sixteenth of the data is kept for the evaluation."""
-    preset, context = PRESETS[config.model.preset], config.model.context
-    model = GPT(preset["layers"], preset["heads"], preset["width"], context, config.model.dropout)
-    data = read_bytes(config.data.data)
-    held = len(data) // 16 if config.eval_every else 0
-    train = data[: len(data) - held]
-    weights = sum(p.numel() for p in model.parameters())
-    attention = 12 * preset["layers"] * preset["width"] * context
-    return Workload(
-        model,
-        list(model.blocks),
-        Windows(train, context),
-        tokens_per_sample=context,
-        evaluation=Windows(data[len(train) :], context) if held else None,
-        flops_per_token=6.0 * weights + attention,
-    )

@@ -126,7 +126,7 @@ def test_a_signal_to_one_node_costs_no_step_and_the_resume_is_exact(cluster: Clu
 def test_a_killed_process_is_replaced_and_training_ends_well(cluster: Cluster) -> None:
     # A node of its own disk each: both must come back to a step that both have.
     nodes = [cluster.start(r, 2, "--checkpoint-dir=own") for r in (0, 1)]
-    wait_step(nodes[0], 12)
+    wait_for(lambda: nodes[0].lines("checkpoint"), "the first checkpoint", every=0.02)
     worker = nodes[1].worker()
     assert worker is not None
     worker.kill()

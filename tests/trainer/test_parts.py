@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer.checkpoint.manager import upload_uri
+from trainer.checkpoint.place import upload_uri
 from trainer.config import BatchPlan, DataError, UsageError, parse
 from trainer.data.sampler import Sampler
 from trainer.data.text import Windows, local_path, read_bytes

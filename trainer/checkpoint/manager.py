@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -13,11 +12,10 @@ from typing import Any
 from trainer.checkpoint import manifest as manifests
 from trainer.checkpoint.load import Finder, Found, load
 from trainer.checkpoint.manifest import CheckpointError
-from trainer.checkpoint.place import Place, PlaceError, place_of
+from trainer.checkpoint.place import Place, PlaceError, checkpoint_folder, place_of, upload_uri
 from trainer.checkpoint.save import Saved, Saver, prepare_folder
 from trainer.checkpoint.upload import Uploader
 from trainer.config import Config, UsageError
-from trainer.data.text import local_path
 from trainer.group import ProcessGroup
 from trainer.lines import emit
 from trainer.strategy.base import WHOLE, ZERO, Strategy
@@ -25,22 +23,6 @@ from trainer.strategy.base import WHOLE, ZERO, Strategy
 AT_THE_END = 600.0
 """Seconds to go on trying to upload the last checkpoint of a run that is done."""
 _PROBE = 16 << 20
-
-
-def checkpoint_folder(given: str) -> Path:
-    """Where this node writes its checkpoints first."""
-    return local_path(given) if given else Path("checkpoints")
-
-
-def upload_uri(given: str, env: Mapping[str, str]) -> str:
-    """Where they are copied to, or "".
-
-    Below $AIP_CHECKPOINT_DIR each job has a folder of its own, by its id: a restart of the job finds its
-    checkpoints there, and another job with the same output directory does not take them for its own.
-    """
-    if given or not env.get("AIP_CHECKPOINT_DIR"):
-        return given
-    return f"{env['AIP_CHECKPOINT_DIR'].rstrip('/')}/{env.get('CLOUD_ML_JOB_ID', 'run')}"
 
 
 class Checkpoints:

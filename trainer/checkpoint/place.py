@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -52,6 +52,22 @@ def place_of(uri: str) -> Place:
 
         return Bucket(uri)
     return Folder(local_path(uri))
+
+
+def checkpoint_folder(given: str) -> Path:
+    """Where this node writes its checkpoints first."""
+    return local_path(given) if given else Path("checkpoints")
+
+
+def upload_uri(given: str, env: Mapping[str, str]) -> str:
+    """Where they are copied to, or "".
+
+    Below $AIP_CHECKPOINT_DIR each job has a folder of its own, by its id: a restart of the job finds its
+    checkpoints there, and another job with the same output directory does not take them for its own.
+    """
+    if given or not env.get("AIP_CHECKPOINT_DIR"):
+        return given
+    return f"{env['AIP_CHECKPOINT_DIR'].rstrip('/')}/{env.get('CLOUD_ML_JOB_ID', 'run')}"
 
 
 class Folder:
