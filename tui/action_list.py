@@ -174,6 +174,7 @@ _JOBS = (
     Action(
         "jobs.pause", "p", "pause", "Hold the screen still, or let it go on", "jobs", "pause", footer=False
     ),
+    Action("jobs.clone", "C", "clone", "Save the job as a profile of yours", "jobs", "clone", footer=False),
     Action("jobs.copy", "y", "copy", "Copy the job's resource name", "jobs", "copy", footer=False),
     Action(
         "jobs.link",
@@ -218,6 +219,7 @@ _PROFILES = (
     ),
     Action("profiles.editor", "E", "editor", "Open the file in your editor", "profiles", "editor"),
     Action("profiles.filter", "slash", "filter", "Filter by name or text", "profiles", "filter"),
+    Action("profiles.export", "x", "export", "As gcloud, curl or Python sends it", "profiles", "export"),
     Action("profiles.copy", "y", "copy path", "Copy the file's path", "profiles", "copy", footer=False),
     Action(
         "profiles.back",
@@ -243,6 +245,13 @@ _PREVIEW = (
     Action("preview.back", "escape", "back", "Back", "preview", "back"),
 )
 
+_EXPORT = (
+    Action("export.next", "j,tab", "next form", "gcloud, REST or Python", "export", "next"),
+    Action("export.copy", "y", "copy", "Copy what is shown", "export", "copy"),
+    Action("export.save", "ctrl+s", "save", "Save what is shown to a file", "export", "save"),
+    Action("export.back", "escape", "back", "Back to the profiles", "export", "back"),
+)
+
 _QUOTAS = (
     Action("quotas.filter", "slash", "filter", "Filter by name or region", "quotas", "filter"),
     Action("quotas.all", "a", "all", "Show the ones with no limit and no use, or hide them", "quotas", "all"),
@@ -258,4 +267,6 @@ _EVENTS = (
     Action("events.back", "escape", "back", "Back to the jobs", "events", "back", footer=False),
 )
 
-ACTIONS: tuple[Action, ...] = (*_JOBS, *_PROFILES, *_LAUNCH, *_PREVIEW, *_QUOTAS, *_EVENTS, *_TABLE, *_APP)
+ACTIONS: tuple[Action, ...] = (
+    *_JOBS, *_PROFILES, *_LAUNCH, *_PREVIEW, *_EXPORT, *_QUOTAS, *_EVENTS, *_TABLE, *_APP,
+)  # fmt: skip

@@ -31,6 +31,7 @@ _JOB = (
     ),
     _act("job.spec", "d", "spec", "The job's specification"),
     _act("job.fleet", "m", "map", "This job's replicas and GPUs as a heat map"),
+    _act("job.clone", "C", "clone", "Save the job as a profile of yours"),
     _act("job.pause", "p", "pause", "Hold the screen still, or let it go on"),
     _act("job.copy_name", "Y", "copy name", "Copy the job's resource name"),
     _act("job.link", "o", "link", "Show and copy the job's page in the cloud console"),

@@ -243,7 +243,7 @@ class JobScreen(FrameScreen):
 
     def _why_not_job(self, found: Action) -> str | None:
         job = self.job
-        if found.id in {"job.cancel", "job.delete", "job.link"} and job is None:
+        if found.id in {"job.cancel", "job.delete", "job.link", "job.clone"} and job is None:
             return "The job is not known yet."
         if found.id == "job.cancel" and job is not None and job.state.terminal:
             return f"{plain(job.display_name)} is {job.state.value.lower()} already."
@@ -315,6 +315,13 @@ class JobScreen(FrameScreen):
         if not self.paused:
             self._stale = dict.fromkeys(self._stale, ~Changed(0))
             self._refresh_pane()
+
+    def action_clone(self) -> None:
+        """Save the job as a profile."""
+        from tui.screens.clone import clone  # noqa: PLC0415 - few ask for it
+
+        if self.job is not None:
+            clone(self.console, self.job)
 
     def action_copy_name(self) -> None:
         """Copy the resource name."""

@@ -258,7 +258,7 @@ class JobsScreen(ListScreen):
         if found.id in {"jobs.open", "jobs.mark_all"} and self.table.cursor is not None:
             # The cursor may be on a group.
             return None
-        needs_job = {"open", "mark", "mark_all", "cancel", "delete", "copy", "link"}
+        needs_job = {"open", "mark", "mark_all", "cancel", "delete", "clone", "copy", "link"}
         if found.scope == "jobs" and found.method in needs_job and self.current is None:
             return "No job is selected."
         if found.id == "jobs.cancel" and not any(job.state.active for job in self.selected()):
@@ -345,6 +345,13 @@ class JobsScreen(ListScreen):
         """Hold the screen still; reading goes on."""
         self._paused = not self._paused
         self._show()
+
+    def action_clone(self) -> None:
+        """Save the job under the cursor as a profile."""
+        from tui.screens.clone import clone  # noqa: PLC0415 - not before the first paint
+
+        if self.current is not None:
+            clone(self.console, self.current)
 
     def action_copy(self) -> None:
         """Copy the resource name."""

@@ -14,6 +14,7 @@ from tui.actions import Action, bindings
 from tui.domain.figures import pieces
 from tui.domain.text import plain
 from tui.screens.editor import edit_file
+from tui.screens.export import show_export
 from tui.screens.form import FormScreen, open_draft
 from tui.screens.launch import LaunchScreen
 from tui.screens.lists import ListScreen
@@ -128,7 +129,7 @@ class ProfilesScreen(ListScreen):
         entry = self.current
         if entry is None:
             return "No profile is selected."
-        if entry.problem and found.method in {"launch", "preview"}:
+        if entry.problem and found.method in {"launch", "preview", "export"}:
             return f"{plain(entry.name)} is not valid: {plain(entry.problem)}"
         return None
 
@@ -155,6 +156,11 @@ class ProfilesScreen(ListScreen):
             return
         path = self.console.create_path(prepared.region)
         self.app.push_screen(PreviewScreen(f"Request of {entry.name}", path, prepared.custom_job))
+
+    def action_export(self) -> None:
+        """Show the request as gcloud, curl and Python would send it."""
+        if self.current is not None:
+            show_export(self.console, self.current)
 
     def action_copy(self) -> None:
         """Copy the file's path."""

@@ -95,11 +95,12 @@ def entry(path: Path, *, mine: bool) -> ProfileEntry:
 
 
 def shape(profile: Profile) -> str:
-    """Machines in short: `1 + 3 × a2-highgpu-8g`."""
-    pools = [p for p in profile.job_spec.get("workerPoolSpecs", []) if p]
-    counts = " + ".join(str(p.get("replicaCount", 1)) for p in pools)
-    kinds = list(dict.fromkeys(str((p.get("machineSpec") or {}).get("machineType", "?")) for p in pools))
-    return f"{counts} × {', '.join(kinds)}" if pools else ""
+    """Machines in short: `1 + 3 × a2-highgpu-8g, 13 × n1-highcpu-16`."""
+    counts: dict[str, list[str]] = {}
+    for pool in filter(None, profile.job_spec.get("workerPoolSpecs", [])):
+        machine = str((pool.get("machineSpec") or {}).get("machineType", "?"))
+        counts.setdefault(machine, []).append(str(pool.get("replicaCount", 1)))
+    return ", ".join(f"{' + '.join(found)} × {machine}" for machine, found in counts.items())
 
 
 def _prepare(profile: Profile, values: Mapping[str, str], context: Context, region: str) -> Prepared:

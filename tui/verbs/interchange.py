@@ -23,10 +23,6 @@ from tui.verbs.output import note, out, print_json
 from tui.verbs.run import Failure, Run, find_job, verb
 
 
-PLACEHOLDER = "PROJECT_ID"
-"""Stands for the project where the context has none in the cloud."""
-
-
 @click.command("import")
 @click.argument("source", nargs=-1, required=True)
 @click.option("--name", metavar="NAME", help="Name of the profile; without it the job's own.")
@@ -101,10 +97,8 @@ async def export_profile(  # noqa: PLR0917 - one for each option
     context = choose_context(run.settings, run.context_name)
     place = checked.request.region or context.regions[0]
     file = target or f"{read.name}.yaml"
-    project = PLACEHOLDER if context.kind == "local" else context.project
+    project = "" if context.kind == "local" else context.project
     done = export(read, checked.request, form, project=project, region=place, file=file)
-    if PLACEHOLDER in done.text:
-        note(f"note: the context is this machine; {PLACEHOLDER} stands for your project")
     for line in done.notes:
         note(f"note: {line}")
     if target:

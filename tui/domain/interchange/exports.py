@@ -12,9 +12,12 @@ from tui.domain.interchange.python_code import python_code
 from tui.domain.profile import Profile, Request
 from tui.domain.profile.edit import render_new
 
+PROJECT = "PROJECT_ID"
+"""Stands for a project that is not known."""
+
 FORMS = ("gcloud", "rest", "python")
 
-SUFFIX = {"gcloud": ".yaml", "rest": ".sh", "python": ".py"}
+SUFFIXES = {"gcloud": ".yaml", "rest": ".sh", "python": ".py"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +32,14 @@ class Exported:
 def export(
     profile: Profile, request: Request, form: str, *, project: str, region: str, file: str
 ) -> Exported:
-    """`request`, made of `profile`, in one of the FORMS; `file` is where a config would be saved."""
+    """`request`, made of `profile`, in one of the FORMS; `file` is where a config would be saved.
+
+    An empty `project` is one that is not known: PROJECT stands for it, and a note says so.
+    """
     notes = _lost(profile)
+    if not project and form != "gcloud":
+        notes = (*notes, f"{PROJECT} stands for your project; the context is this machine")
+    project = project or PROJECT
     if form == "gcloud":
         text, command = _gcloud(request, region, file)
     else:

@@ -1,0 +1,103 @@
+"""Clone a job and export a profile by keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from textual.widgets import Input
+
+from tests.ui.double import MemoryBackend, job
+from tests.ui.test_jobs_screen import lines, said, until
+from tests.ui.test_profiles_screen import choose, profiles, text
+from tui.domain.profile import load
+from tui.domain.states import JobState
+from tui.screens.export import ExportScreen
+from tui.screens.jobs import JobsScreen
+from tui.screens.profiles import ProfilesScreen
+from tui.screens.prompt import PromptScreen
+
+SPEC = {
+    "workerPoolSpecs": [
+        {
+            "machineSpec": {"machineType": "n1-standard-4"},
+            "replicaCount": "1",
+            "containerSpec": {"imageUri": "python", "args": ["${HOME}"]},
+        }
+    ]
+}
+
+
+class WithSpec(MemoryBackend):
+    """Has the specification of every job."""
+
+    async def job_spec(self, name: str) -> dict[str, Any]:
+        found = await self.get_job(name)
+        labels = {"team": "nlp", "vxtui-launch": "x"}
+        return {"name": name, "displayName": found.display_name, "labels": labels, "jobSpec": SPEC}
+
+
+async def test_a_job_is_saved_as_a_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = job(7, "Big Run", JobState.RUNNING)
+    backend = WithSpec()
+    backend.jobs[made.name] = made
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles" / "big-run.yaml").write_text("displayName: mine\njobSpec: {}\n")
+    async with profiles(backend, tmp_path, monkeypatch) as (app, pilot, _):
+        await pilot.press("1")
+        await until(pilot, lambda: isinstance(app.screen, JobsScreen) and app.screen.current, "the job")
+        await pilot.press("C")
+        await until(pilot, lambda: isinstance(app.screen, PromptScreen), "the question")
+        line = app.screen.query_one(Input)
+        assert line.value == "big-run-2"
+        line.value = "big-run"
+        await pilot.press("enter")
+        assert isinstance(app.screen, PromptScreen) and "already" in text(app, "#problem")
+        line.value = "again"
+        await pilot.press("enter")
+        path = tmp_path / "profiles" / "again.yaml"
+        await until(pilot, lambda: "Saved as" in said(app), "the word")
+        request = load(path.read_text(), str(path), "again").render()
+        assert request.region == made.region and request.custom_job["labels"] == {"team": "nlp"}
+        (pool,) = request.custom_job["jobSpec"]["workerPoolSpecs"]
+        assert pool["replicaCount"] == 1 and pool["containerSpec"]["args"] == ["${HOME}"]
+        assert any(e.name == "again" for e in app.profiles)
+
+
+async def test_a_job_without_a_specification_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = MemoryBackend()
+    made = job(7, "odd", JobState.RUNNING)
+    backend.jobs[made.name] = made
+    async with profiles(backend, tmp_path, monkeypatch) as (app, pilot, _):
+        await pilot.press("1")
+        await until(pilot, lambda: isinstance(app.screen, JobsScreen) and app.screen.current, "the job")
+        await pilot.press("C")
+        await until(pilot, lambda: "odd can't be saved" in said(app), "the reason")
+        assert isinstance(app.screen, JobsScreen)
+
+
+async def test_a_profile_is_shown_in_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with profiles(MemoryBackend(), tmp_path, monkeypatch) as (app, pilot, _):
+        await choose(app, pilot, "local-2node")
+        await pilot.press("x")
+        await until(pilot, lambda: isinstance(app.screen, ExportScreen), "the forms")
+        screen = app.screen
+        assert isinstance(screen, ExportScreen) and "Export of local-2node" in lines(app)
+        assert len(yaml.safe_load(screen.text)["workerPoolSpecs"]) == 2 and "not carried" in lines(app)
+        await pilot.press("j")
+        assert screen.text.startswith("#!/bin/sh") and "curl" in screen.text
+        await pilot.press("tab", "y")
+        assert "JobServiceClient" in screen.text and app.clipboard == screen.text
+        await pilot.press("ctrl+s")
+        assert isinstance(app.screen, PromptScreen)
+        await pilot.press("enter")
+        saved = tmp_path / "local-2node.py"
+        await until(pilot, lambda: "Saved to" in said(app), "the file")
+        assert saved.read_text() == screen.text
+        await pilot.press("ctrl+s", "enter")
+        assert isinstance(app.screen, PromptScreen) and "a file of that name" in text(app, "#problem")
+        await pilot.press("escape", "escape")
+        assert isinstance(app.screen, ProfilesScreen)
