@@ -393,6 +393,8 @@ def test_faults_do_what_they_say_and_end() -> None:
             with pytest.raises(error):
                 bucket.blob("x").download_as_bytes(retry=None)
             other.blob("x").upload_from_string("1")
+            if kind == "denied":
+                assert bucket.test_iam_permissions(["storage.objects.get"]) == []
         # It comes back, and the client's own retries get over it.
         here.server.faults.set(BucketFaults("unavailable", times=2))
         assert bucket.blob("x").download_as_bytes() == b"1"

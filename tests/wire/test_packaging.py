@@ -125,9 +125,7 @@ def test_the_same_folder_is_sent_once_and_a_changed_one_anew(place: Home) -> Non
         (("script: task.py", "script: other.py"), "script other.py is not in"),
         (("script: task.py", "script: ../task.py"), "package.script: ../task.py lies outside"),
         (("./my-task", "./nowhere"), "does not exist"),
-        (("script: task.py", "script: task.py\n  requirements: r.txt"), "requirements file r.txt is not in"),
         (("script: task.py", "script: task.py\n  colour: red"), "there is no such field"),
-        (("script: task.py", "module: a-b"), "is no module's name"),
     ],
 )
 def test_what_can_t_be_packed_is_refused_before_anything_is_sent(

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import hmac
 import logging
+import sqlite3
 from typing import Any
 
 from tui.emulator.buckets_faults import BucketFaultBoard, refuse
@@ -26,6 +27,7 @@ log = logging.getLogger(__name__)
 
 PAGE = 1000
 """Most items of one page."""
+_PERMISSIONS = "storage#testIamPermissionsResponse"
 
 
 class BucketApp:
@@ -68,6 +70,10 @@ class BucketApp:
             log.warning("%s on %s: %s", request.method, "/".join(request.parts), error)
             why = f"The emulator can't do that on its disk: {error.strerror or error}."
             reply = error_reply(StoreError(507, "insufficientStorage", why))
+        except sqlite3.Error as error:
+            log.warning("%s on %s: %s", request.method, "/".join(request.parts), error)
+            why = f"The emulator can't write its record of the buckets: {error}."
+            reply = error_reply(StoreError(507, "insufficientStorage", why))
         except Exception:
             log.exception("%s failed", request.method)
             reply = error_reply(StoreError(500, "internalError", "The emulator has a defect; see its log."))
@@ -83,6 +89,9 @@ class BucketApp:
         request.cut_after = faults.cut_after
         if faults.delay:
             await asyncio.sleep(faults.delay)
+        if parts[-2:] == ["iam", "testPermissions"] and faults.kind == "denied":
+            # Nobody is refused that question; the answer is that one may nothing.
+            return Reply.of({"kind": _PERMISSIONS})
         refuse(faults)
         match parts:
             case ["storage", "v1", "b"]:
@@ -92,8 +101,7 @@ class BucketApp:
             case ["storage", "v1", "b", name, "iam", "testPermissions"]:
                 self._store.bucket(name)
                 asked = request.queries.get("permissions", [])
-                kind = "storage#testIamPermissionsResponse"
-                return Reply.of({"kind": kind, "permissions": asked})
+                return Reply.of({"kind": _PERMISSIONS, "permissions": asked})
             case ["storage", "v1", "b", name, "o", *rest]:
                 return await self._objects.answer(request, name, rest)
             case ["download", "storage", "v1", "b", name, "o", what] if request.method in {"GET", "HEAD"}:

@@ -40,7 +40,7 @@ class LauncherError(Exception):
 def status(state: StateDir) -> dict[str, Any] | None:
     """What the running server says of itself, or `None` when there is none.
 
-    Keys: pid, socket, rest (URL or `None`), state_dir, started_at, version.
+    Keys: pid, socket, rest (URL or `None`), buckets (URL), state_dir, started_at, version.
     """
     info = _read_info(state)
     if info is None or _listener(state) != info["pid"]:
