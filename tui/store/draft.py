@@ -19,6 +19,7 @@ from pathlib import Path
 from tui.domain.edit import Edit
 from tui.domain.profile.edit import apply
 from tui.places import write_whole
+from tui.store.profile_files import replace_text
 
 LARGEST = 1_000_000
 MOST_STEPS = 500
@@ -143,7 +144,7 @@ class Draft:
                     raise FileChanged(self.path)
             except FileNotFoundError as error:
                 raise FileChanged(self.path, gone=True) from error
-        _write(target, self.text)
+        replace_text(target, self.text)
         self._is_saved()
 
     def save_as(self, path: Path) -> None:
@@ -208,22 +209,3 @@ class Draft:
         except (OSError, ValueError, TypeError, LookupError):
             return None
         return kept if kept.text != self.text else None
-
-
-def _write(target: Path, text: str) -> None:
-    new = target.with_name(f".{target.name}-{os.getpid()}")
-    try:
-        mode = target.stat().st_mode & 0o777
-    except FileNotFoundError:
-        mode = 0o644
-    try:
-        with new.open("wb") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            new.unlink()
-        raise

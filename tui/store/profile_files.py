@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tempfile
@@ -43,3 +44,28 @@ def write_profile(folder: Path, name: str, text: str, *, force: bool = False) ->
     finally:
         Path(made).unlink(missing_ok=True)
     return target
+
+
+def replace_text(target: Path, text: str) -> None:
+    """Write a file anew, whole or not at all; its mode stays, and so does a link to it.
+
+    Raises:
+        OSError: when it can't be written; the old one stays.
+    """
+    target = target.resolve()
+    new = target.with_name(f".{target.name}-{os.getpid()}")
+    try:
+        mode = target.stat().st_mode & 0o777
+    except FileNotFoundError:
+        mode = 0o644
+    try:
+        with new.open("wb") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            new.unlink()
+        raise

@@ -1,4 +1,4 @@
-"""`vxtui profiles`: list, show, import, export."""
+"""`vxtui profiles`: list, show, validate, import, export."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tui.verbs.interchange import export_profile, import_profile
 from tui.verbs.launch import prepare
 from tui.verbs.output import note, out, print_json, table
 from tui.verbs.run import Run, verb
+from tui.verbs.validate import validate
 
 
 @click.group()
@@ -64,3 +65,4 @@ async def show(run: Run, profile: str, assignments: tuple[str, ...]) -> None:
 
 profiles.add_command(import_profile)
 profiles.add_command(export_profile)
+profiles.add_command(validate)
