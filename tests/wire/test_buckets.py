@@ -20,9 +20,11 @@ from google.api_core import exceptions
 from google.cloud.storage import transfer_manager
 from google.cloud.storage._media.requests import ResumableUpload
 
-from tests.wire.control import emulator, python, state_dir
+from tests.wire.control import QUICK, connect, emulator, python, state_dir
 from tests.wire.storage import Buckets, buckets, serving
 from tui.emulator.buckets_faults import BucketFaults
+from tui.emulator.config import EmulatorConfig
+from tui.emulator.server import Emulator
 
 MIB = 1024 * 1024
 
@@ -446,3 +448,36 @@ async def test_a_job_uploads_resumably_to_the_emulator_s_buckets() -> None:
         url = running.buckets.url + "/storage/v1/b"
         codes = [(await asyncio.to_thread(requests.get, url, timeout=30)).status_code for _ in range(2)]
         assert codes == [503, 200]
+
+
+async def test_a_job_that_outlives_its_emulator_finds_the_buckets_of_the_next_one() -> None:
+    code = (
+        "from google.cloud import storage\n"
+        "import os, time\n"
+        "bucket = storage.Client().bucket('kept')\n"
+        "while not os.path.exists(os.environ['VXTUI_GCS_ROOT'] + '/kept/go'):\n"
+        "    time.sleep(0.05)\n"
+        "bucket.blob('after').upload_from_string('yes')\n"
+    )
+    config = EmulatorConfig.model_validate(QUICK)
+    with state_dir() as state:
+        async with Emulator(state, config) as first, connect(first.target) as clients:
+            job = await clients.create(python(code))
+            await clients.reach(job.name, "RUNNING")
+            (state.buckets / "kept").mkdir()
+            url = first.buckets.url
+        async with Emulator(state, config) as second, connect(second.target) as clients:
+            assert second.buckets.url == url
+            (state.buckets / "kept/go").touch()
+            await clients.reach(job.name, "SUCCEEDED")
+        assert (state.buckets / "kept/after").read_text() == "yes"
+
+
+def test_where_the_port_is_taken_another_one_serves() -> None:
+    with state_dir() as state:
+        with serving(state) as first:
+            url = first.url
+        port = int(url.partition("127.0.0.1:")[2].partition("/")[0])
+        with socket.create_server(("127.0.0.1", port)), serving(state) as second:
+            assert second.url != url and second.url.rpartition("/")[2] == url.rpartition("/")[2]
+            assert list(second.client.list_buckets()) == []

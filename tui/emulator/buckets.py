@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import secrets
 import socket
 import threading
 from collections.abc import Callable
@@ -56,6 +55,9 @@ class BucketServer:
             StateDirError: when the address can't be kept.
             OSError: when no port is free.
         """
+        # The console asks this module for the address before its first paint, and needs nothing else of it.
+        import secrets  # noqa: PLC0415
+
         path = self._state.bucket_address
         port, key = _remembered(path) or (0, secrets.token_urlsafe(24))
         self._listener = _bound(port)
