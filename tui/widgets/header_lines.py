@@ -40,7 +40,9 @@ class HeaderLines(Widget):
 
     def show(self, top: Line, second: Line) -> None:
         """Show these lines; nothing is painted when they are what is shown already."""
-        if self._lines != (top, second):
+        shown = [part for line in self._lines for part in line]
+        # Two contents are equal by their words alone; a tab that is chosen differs in its style.
+        if not all(part.is_same(other) for part, other in zip(shown, (*top, *second), strict=True)):
             self._lines = (top, second)
             self.refresh()
 
