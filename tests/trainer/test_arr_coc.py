@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,9 @@ from PIL import Image
 from torch.utils.data import default_collate
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
-from trainer.config import DataError, UsageError
+from tests.trainer.ranks import Ranks
+from trainer import workload
+from trainer.config import DataError, UsageError, parse
 from trainer.models.arr_coc import ArrCoc
 from trainer.models.arr_coc.attend import at, choose
 from trainer.models.arr_coc.lora import LowRank
@@ -193,3 +196,36 @@ def test_questions_come_from_a_file_and_a_bad_line_is_named(tmp_path: Path) -> N
 def test_a_model_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no Qwen3-VL"):
         build(str(tmp_path / "nothing"), torch.float32)
+
+
+def test_two_processes_train_it_with_zero_and_leave_what_is_frozen_alone(tmp_path: Path) -> None:
+    ranks = Ranks(
+        tmp_path / "run", 2, "--strategy=zero2", "--model=arr-coc", "--stage=both", "--image-side=128",
+        "--steps=50", "--batch=16", "--weight-decay=0", "--learning-rate=0.01", "--checkpoint-every=0",
+        "--context=40", "--seed=7",
+    )  # fmt: skip
+    assert ranks.wait() == [0, 0], (ranks.homes[0] / "err-0").read_text()
+    losses = [line["loss"] for line in ranks.said() if line["kind"] == "step"]
+    assert len(losses) == 50 and sum(losses[-5:]) / 5 < losses[0] - 0.5
+    saved = tmp_path / "run" / "checkpoints" / "step-50" / "zero" / "mp_rank_00_model_states.pt"
+    after = torch.load(saved, map_location="cpu", weights_only=False)["module"]
+    for seed in (random.seed, np.random.seed, torch.manual_seed):
+        seed(7)
+    config = parse(["--model=arr-coc", "--stage=both", "--image-side=128", "--context=40", "--seed=7"])
+    model = workload.build(config).model
+    for name, weight in model.named_parameters():
+        # Without weight decay only a gradient moves a weight.
+        assert torch.equal(weight.detach(), after[name]) != weight.requires_grad, name
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--image-side=100"], "--image-side 100 is no multiple of 32"),
+        (["--image-side=128", "--data=/nowhere.jsonl"], "/nowhere.jsonl can't be read"),
+        (["--image-side=128", "--weights=/nowhere"], "no Qwen3-VL can be loaded from /nowhere"),
+    ],
+)
+def test_settings_that_cant_be_are_told_before_training(flags: list[str], words: str) -> None:
+    with pytest.raises((UsageError, DataError), match=words):
+        workload.build(parse(["--model=arr-coc", "--device=cpu", *flags]))

@@ -8,8 +8,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, PretrainedConfig
 
-from trainer.config import UsageError
+from trainer import workload
+from trainer.config import UsageError, parse
 from trainer.models.causal_lm import load
+from trainer.prepare import main as prepare
 
 LLAMA = LlamaConfig(
     vocab_size=300, hidden_size=32, intermediate_size=64, num_hidden_layers=3, num_attention_heads=4,
@@ -56,3 +58,23 @@ def test_what_is_no_model_is_said(tmp_path: Path) -> None:
     for where in (str(tmp_path / "none.json"), str(tmp_path / "config.json")):
         with pytest.raises(UsageError, match="no causal language model"):
             load(where, torch.float32)
+
+
+def test_a_model_and_its_text_must_fit(tmp_path: Path) -> None:
+    LLAMA.save_pretrained(tmp_path)
+    (tmp_path / "text.txt").write_text("some text to learn from " * 40)
+    config = str(tmp_path / "config.json")
+    flags = ["--model=causal-lm", f"--weights={config}", f"--data={tmp_path / 'text.txt'}"]
+    assert prepare([str(tmp_path / "text.txt"), "--out", str(tmp_path / "t.bin"), "--bpe", "290"]) == 0
+    found = workload.build(parse([*flags[:2], f"--data={tmp_path / 't.bin'}", "--context=8", "--batch=2"]))
+    loss = found.model(*(part[None] for part in found.train[0]))
+    assert 4 < float(loss.detach()) < 8 and found.tokens_per_sample == 8
+    with pytest.raises(UsageError, match="--context 128 is more than the 64"):
+        workload.build(parse([*flags, "--context=128"]))
+    small = LlamaConfig(**{**LLAMA.to_dict(), "vocab_size": 260})
+    small.save_pretrained(tmp_path / "small")
+    flags = [f"--weights={tmp_path / 'small' / 'config.json'}", f"--data={tmp_path / 't.bin'}", "--context=8"]
+    with pytest.raises(UsageError, match="knows 260"):
+        workload.build(parse(["--model=causal-lm", *flags]))
+    with pytest.raises(UsageError, match="needs --weights"):
+        workload.build(parse(["--model=causal-lm"]))

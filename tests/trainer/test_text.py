@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trainer.config import DataError
+from trainer.data.documents import documents, files_of
+from trainer.data.token_file import TokenFile, write_tokens
+from trainer.data.tokenizer import Bytes, load_tokenizer, train_bpe
 from trainer.prepare import main
-from trainer.text.documents import documents, files_of
-from trainer.text.token_file import TokenFile, write_tokens
-from trainer.text.tokenizer import Bytes, load_tokenizer, train_bpe
 
 
 @given(st.text())

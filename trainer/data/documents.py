@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from trainer.config import DataError
-from trainer.data import TEXT
+from trainer.data.text import TEXT
 
 
 def files_of(paths: Sequence[Path]) -> list[Path]:

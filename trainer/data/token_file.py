@@ -15,7 +15,7 @@ import torch
 from torch.utils.data import Dataset
 
 from trainer.config import DataError
-from trainer.text.tokenizer import Tokenizer
+from trainer.data.tokenizer import Tokenizer
 
 FORMAT = 1
 _AT_ONCE = 1 << 20

@@ -1,1 +1,0 @@
-"""Text to tokens: tokenizers, documents, and token files that are mapped into memory."""
