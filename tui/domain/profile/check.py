@@ -11,7 +11,7 @@ from typing import Any
 from tui.domain.edit import REMOVED, Edit
 from tui.domain.profile.fields import HEADER, OUTPUT_ONLY, STRING, Kind
 from tui.domain.profile.source import Document, Path, Problem, camel
-from tui.domain.rules.wild import known_wrong
+from tui.domain.rules.wild import inside_wrong, known_wrong
 
 _DURATION = re.compile(r"-?\d{1,12}(\.\d{1,9})?s")
 _LONGEST = 315_576_000_000
@@ -96,15 +96,15 @@ class Checker:
 
     def _wild(self, path: Path, value: Any) -> bool:
         """A wrong name or value that is often met has a rule of its own."""
-        found = known_wrong(
-            tuple(camel(p) if isinstance(p, str) else p for p in path), value, self._document.value
-        )
+        plain = tuple(camel(p) if isinstance(p, str) else p for p in path)
+        found = known_wrong(plain, value, self._document.value)
         if found is None:
             return False
-        problem = self._document.problem(found.path, found.sentence, found.fix, found.rule)
-        self.problems.append(
-            replace(problem, severity=found.severity, source=found.source, edits=found.edits)
-        )
+        for wrong in (found, *inside_wrong(plain, value, self._document.value)):
+            problem = self._document.problem(wrong.path, wrong.sentence, wrong.fix, wrong.rule)
+            self.problems.append(
+                replace(problem, severity=wrong.severity, source=wrong.source, edits=wrong.edits)
+            )
         return True
 
     def field(self, value: Any, kind: Kind, path: Path) -> Any:

@@ -53,18 +53,27 @@ def _own(pool: Pool) -> set[str]:
 
 def no_such_variable(case: Case) -> Iterator[Finding]:
     for path, pool in case.used:
+        asked = [(inner, text, n) for inner, text in _texts(pool) for n in NO_SUCH if _word(n).search(text)]
+        for inner, text, name in asked:
+            right = NO_SUCH[name]
+            yield Finding(
+                (*path, *inner),
+                f"{name} does not exist on Vertex AI: a node's rank is RANK, their number is WORLD_SIZE.",
+                f"Use {right}, or read both from CLUSTER_SPEC.",
+                (Edit((*path, *inner), _word(name).sub(right, text)),),
+            )
         for inner, name, sets in _named(pool):
-            if name in NO_SUCH:
-                right = NO_SUCH[name]
-                what = "has no meaning on Vertex AI" if sets else "does not exist on Vertex AI"
-                text = next((t for p, t in _texts(pool) if p == inner), "")
-                edits = () if sets else (Edit((*path, *inner), re.sub(rf"\b{name}\b", right, text)),)
+            if sets and name in NO_SUCH:
                 yield Finding(
                     (*path, *inner),
-                    f"{name} {what}; the node's rank is RANK, the number of nodes is WORLD_SIZE.",
-                    f"Use {right}, or read both from CLUSTER_SPEC.",
-                    edits,
+                    f"{name} has no meaning on Vertex AI, and set here it is the same on every node.",
+                    f"Remove it, and read {NO_SUCH[name]} in the code.",
+                    (Edit((*path, *inner), REMOVED),),
                 )
+
+
+def _word(name: str) -> re.Pattern[str]:
+    return re.compile(rf"\b{name}\b")
 
 
 def local_rank(case: Case) -> Iterator[Finding]:

@@ -124,6 +124,52 @@ def known_wrong(path: Path, value: Any, root: Any = None) -> Finding | None:
     return None
 
 
+def inside_wrong(path: Path, value: Any, root: Any) -> list[Finding]:
+    """What is wrong below a field that does not exist, and would be wrong at its right place too."""
+    if _camel(str(path[-1])) not in _REDUCERS or not isinstance(value, Mapping):
+        return []
+    found = []
+    image = str(_get(value, "containerSpec", "imageUri") or "")
+    if image and catalog.REDUCTION_SERVER not in image:
+        found.append(
+            Finding(
+                (*path, "containerSpec", "imageUri"),
+                f"{image} is not the image of the Reduction Server.",
+                f"The right one is {reducers.IMAGE}.",
+                (),
+                "reduction.image",
+                Severity.ERROR,
+                "vertex facts 4",
+            )
+        )
+    pools = _get(root, *(*_spec_path(path), _POOLS))
+    given, needed = _replicas(value), reducers.propose({"jobSpec": {_POOLS: _plain(pools)}})
+    if 0 < given < needed.count:
+        found.append(
+            Finding(
+                (*path, "replicaCount"),
+                f"{given} reducers × {reducers.GBPS} Gbps are slower than {needed.nodes} workers with "
+                f"{needed.worker_gbps:g} Gbps together, and would hold them up.",
+                f"{needed.count} are needed: {needed.worker_gbps:g} / {reducers.GBPS}, rounded up.",
+                (),
+                "reduction.sizing",
+                Severity.WARNING,
+                "vertex facts 4",
+            )
+        )
+    return found
+
+
+def _plain(pools: Any) -> list[Mapping[str, Any]]:
+    """Pools in REST form, as far as their shape is right."""
+    found: list[Mapping[str, Any]] = []
+    for pool in pools if isinstance(pools, list) else []:
+        machine = _get(pool, "machineSpec")
+        keys = {_camel(str(k)): v for k, v in machine.items()} if isinstance(machine, Mapping) else {}
+        found.append({"machineSpec": keys, "replicaCount": _get(pool, "replicaCount")})
+    return found
+
+
 def document_notes(root: Any) -> list[Finding]:
     """What is to be said of a file as a whole, whose fields are all right."""
     if not isinstance(root, Mapping) or not {"jobSpec", "job_spec"} & set(root):
@@ -252,13 +298,11 @@ def _tuning(path: Path, name: str, value: Any, root: Any) -> Finding | None:
         return None
     inside = [n for n in _TRIALS if name == "studySpec" and _get(value, n) is not None]
     if inside:
-        moved = [(n, _get(value, n)) for n in inside]
         return _wrong(
             "trial-counts",
             (*path, inside[0]),
             f"{' and '.join(inside)} are fields of the tuning job, not of its studySpec.",
             "Write them beside studySpec.",
-            *(edit for n, v in moved for edit in (Edit((*path, n), REMOVED), Edit((*path[:-1], n), v))),
         )
     return _wrong(
         "tuning-job",
@@ -382,7 +426,8 @@ def _accelerator(path: Path, name: str, value: Any, root: Any) -> Finding | None
     if name != "acceleratorType" or not isinstance(value, str) or value in catalog.ACCELERATOR_TYPES:
         return None
     short = re.sub(r"[\s-]+", "_", value.strip().upper())
-    bare = re.sub(r"^(?:NVIDIA_)?(?:TESLA_)?", "", short)
+    # Names of quotas and of Compute Engine's resources are met here too: NVIDIA_T4_GPUS, nvidia-tesla-t4.
+    bare = re.sub(r"^(?:NVIDIA_)?(?:TESLA_)?", "", short).removesuffix("_GPUS").removesuffix("_GPU")
     machine = str(_get(root, *path[:-1], "machineType") or "")
     if short.startswith("TPU") and bare not in _ACCELERATORS:
         return _tpu(path, value, short, machine)
