@@ -73,7 +73,8 @@ CLAIMS = [
     ("a rank by CLOUD_ML_HP_TUNING_RANK", args("--rank=$(CLOUD_ML_HP_TUNING_RANK)"),
      "runtime.no-such-variable"),
     ("the same in a script",
-     pool(more=""", command: [python, -c, "os.environ['CLOUD_ML_HP_TUNING_RANK']"]"""), "runtime.no-such-variable"),
+     pool(more=""", command: [python, -c, "os.environ['CLOUD_ML_HP_TUNING_RANK']"]"""),
+     "runtime.no-such-variable"),
     ("the number of nodes by its sister", env("CLOUD_ML_HP_TUNING_WORLD_SIZE", "4"),
      "runtime.no-such-variable"),
     ("LOCAL_RANK given by the service", args("--local-rank=$LOCAL_RANK"), "runtime.local-rank"),
@@ -162,7 +163,8 @@ def test_mending_ends_and_leaves_nothing_that_could_be_mended(text: str) -> None
 
 def test_a_mend_that_changes_nothing_is_given_up() -> None:
     """The value comes from --set, so that a new default does not take the problem away."""
-    text = f"displayName: x\nparameters: {{d: pd-ssd}}\njobSpec:\n{textwrap.indent(disk('"${d}"'), '  ')}"
+    spec = textwrap.indent(disk('"${d}"'), "  ")
+    text = f"displayName: x\nparameters: {{d: pd-ssd}}\njobSpec:\n{spec}"
     found = mend(text, "f.yaml", "f", {"d": "pd-extreme"})
     assert found.done == () and found.text == text
     assert [p.id for p in found.left] == ["machine.disk-type"]
