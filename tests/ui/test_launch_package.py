@@ -17,7 +17,10 @@ from tui.screens.launch import LaunchScreen
 
 PROFILE = """\
 displayName: packed
-package: {path: ./my-task, script: task.py, executorImage: us-docker.pkg.dev/p/r/python:3.11}
+package:
+  path: ./my-task
+  script: task.py
+  executorImage: us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest
 jobSpec:
   baseOutputDirectory: {outputUriPrefix: gs://stage/run}
   workerPoolSpecs: [{machineSpec: {machineType: n1-standard-4}, replicaCount: 1}]

@@ -117,6 +117,16 @@ def test_the_task_is_put_where_none_is_and_args_and_env_stay() -> None:
     assert as_package[0] == {"replicaCount": 1, "pythonPackageSpec": {**want, "args": ["--x"], "env": env}}
     assert as_package[1] == {"replicaCount": 2, "pythonPackageSpec": {**want, "args": ["--y"]}}
     assert as_package[2:] == [pools[2], {}]
+    own = package(executorImage="pytorch/pytorch:2.9")
+    task = Task.of_package("gs://b/a b.tar.gz", own, local=False)
+    wrapped = placed(before, own, task)["jobSpec"]["workerPoolSpecs"]
+    script = f"python3 -m pip install --quiet '/gcs/b/a b.tar.gz' && exec python3 -m {MODULE} \"$@\""
+    command = ["sh", "-c", script, "vxtui_task"]
+    assert wrapped[0]["containerSpec"] == {
+        "imageUri": "pytorch/pytorch:2.9", "command": command, "args": ["--x"], "env": env,
+    }  # fmt: skip
+    assert not Task.of_package("gs://b/x", own, local=True).wrapped
+    assert not Task.of_package("gs://b/x", package(), local=False).wrapped
     as_image = placed(before, package(), Task("r/i:1", is_image=True))["jobSpec"]["workerPoolSpecs"]
     assert as_image[0]["containerSpec"] == {"imageUri": "r/i:1", "args": ["--x"], "env": env}
     assert before == job(*pools), "the given job is not changed"
@@ -351,6 +361,21 @@ def program(folder: Path, name: str, text: str) -> None:
     path = folder / name
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
+
+
+def test_the_wrapping_command_hands_each_argument_on(tmp_path: Path) -> None:
+    own = package(executorImage="pytorch/pytorch:2.9")
+    program(tmp_path, "python3", 'echo "$@"; for a in "$@"; do echo "<$a>"; done')
+    pools = placed(
+        job({"containerSpec": {"args": ["a b", "$HOME", "c'd"]}}), own, Task("gs://b/x", wrapped=True)
+    )
+    spec = pools["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
+    path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run(
+        [*spec["command"], *spec["args"]], env=path, capture_output=True, text=True, timeout=30, check=True
+    )
+    assert "-m pip install --quiet /gcs/b/x" in done.stdout
+    assert done.stdout.splitlines()[-3:] == ["<a b>", "<$HOME>", "<c'd>"]
 
 
 async def test_the_builder_is_the_first_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

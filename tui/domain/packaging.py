@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ WAYS = ("auto", "sdist", *BUILDERS)
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _BUCKET = re.compile(r"gs://([a-z0-9][a-z0-9._-]{1,61}[a-z0-9])(/.*)?")
 _PREBUILT = "-docker.pkg.dev/vertex-ai/"
+_OLD_PREBUILT = ("gcr.io/cloud-aiplatform/", "us.gcr.io/cloud-aiplatform/")
 
 Path = tuple[str | int, ...]
 
@@ -98,18 +100,25 @@ class Package:
             yield ("image",), f"{self.build} pushes an image; it has no name yet.", fix
 
 
-_EXECUTOR = (
-    "Take one of Vertex AI's prebuilt images, e.g. "
-    "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest, or your own."
-)
+_EXECUTOR = "Take an image with Python and what your code needs most, e.g. one of PyTorch's, or your own."
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the pools are to run: a Python package at `uri`, or the image `uri`."""
+    """What the pools are to run: a Python package at `uri`, or the image `uri`.
+
+    A package is `wrapped` in a container's command where the executor image is none of Vertex AI's own: only
+    with those it may stand in a pythonPackageSpec (vertex facts 1.9, 12.6).
+    """
 
     uri: str
     is_image: bool = False
+    wrapped: bool = False
+
+    @classmethod
+    def of_package(cls, uri: str, package: Package, local: bool) -> Task:
+        """The emulator takes any executor image, for it has none."""
+        return cls(uri, wrapped=not local and not is_prebuilt(package.executor_image))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +147,7 @@ class Order:
         """
         staging = staging_of(self.job, self.package, self.target.local)
         uri = package_uri(staging, str(self.job.get("displayName") or ""), "made-at-launch")
-        return placed(self.job, self.package, Task(uri))
+        return placed(self.job, self.package, Task.of_package(uri, self.package, self.target.local))
 
 
 def placed(job: Mapping[str, Any], package: Package, task: Task) -> dict[str, Any]:
@@ -160,6 +169,9 @@ def placed(job: Mapping[str, Any], package: Package, task: Task) -> dict[str, An
         kept = {name: own[name] for name in ("args", "env") if own.get(name)}
         if task.is_image:
             pool["containerSpec"] = {"imageUri": task.uri, **kept}
+        elif task.wrapped:
+            command = ["sh", "-c", _install_and_run(task.uri), DISTRIBUTION]
+            pool["containerSpec"] = {"imageUri": package.executor_image, "command": command, **kept}
         else:
             pool["pythonPackageSpec"] = {
                 "executorImageUri": own.get("executorImageUri") or package.executor_image,
@@ -168,6 +180,17 @@ def placed(job: Mapping[str, Any], package: Package, task: Task) -> dict[str, An
                 **kept,
             }
     return {**job, "jobSpec": {**spec, "workerPoolSpecs": pools}}
+
+
+def is_prebuilt(image: str) -> bool:
+    """One of Vertex AI's own images for training."""
+    return _PREBUILT in image or image.startswith(_OLD_PREBUILT)
+
+
+def _install_and_run(uri: str) -> str:
+    """For `sh -c`: the arguments come after it, each as it is, and the process is the script's own."""
+    path = shlex.quote("/gcs/" + uri.removeprefix("gs://"))
+    return f'python3 -m pip install --quiet {path} && exec python3 -m {MODULE} "$@"'
 
 
 def _takes(pool: Mapping[str, Any]) -> bool:
@@ -266,7 +289,7 @@ def pkg_info() -> str:
 def dockerfile(package: Package, requirements: Sequence[str]) -> str:
     """For a build folder with `source/` in it, and `requirements.txt` where there are any."""
     lines = [f"FROM {package.executor_image}"]
-    if _PREBUILT in package.executor_image:
+    if is_prebuilt(package.executor_image):
         lines.append("RUN rm -rf /var/sitecustomize")
     lines += ["ENV HOME=/home", "WORKDIR /usr/app"]
     if requirements:

@@ -102,7 +102,8 @@ async def plan_package(order: Order) -> Plan:
         task = Task(image_uri(package.image, source.digest), is_image=True)
     else:
         name = str(job.get("displayName") or "task")
-        task = Task(package_uri(staging_of(job, package, target.local), name, source.digest))
+        uri = package_uri(staging_of(job, package, target.local), name, source.digest)
+        task = Task.of_package(uri, package, target.local)
     return Plan(source, task, builder, placed(job, package, task), target)
 
 

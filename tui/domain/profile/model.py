@@ -131,7 +131,7 @@ class Profile:
         if self.package is not None:
             filled = self._filled(self.package, values)
             block = Package.of(checker.field(filled, HEADER["package"], ("package",)))
-        whole, unfit = self._with_package(job, block)
+        whole, unfit = self._with_package(job, block, local)
         found = map(self._problem, check_job(Case(whole, place, local)))
         return Checked(Request(place, job, block), (*self.doubts, *checker.problems, *unfit, *found))
 
@@ -147,7 +147,7 @@ class Profile:
         return checked.request
 
     def _with_package(
-        self, job: dict[str, Any], block: Package | None
+        self, job: dict[str, Any], block: Package | None, local: bool
     ) -> tuple[dict[str, Any], list[Problem]]:
         """The job with the task that the package will be, for the rules to see, and what is wrong with it."""
         if block is None:
@@ -157,7 +157,8 @@ class Profile:
             for path, sentence, fix in block.problems()
         ]
         try:
-            return placed(job, block, Task(f"gs://{PLACE}/{PLACE}.tar.gz")), problems
+            task = Task.of_package(f"gs://{PLACE}/{PLACE}.tar.gz", block, local)
+            return placed(job, block, task), problems
         except PackagingError as error:
             return job, [*problems, self.document.problem(("package",), error.message, error.fix, _PACKAGE)]
 
