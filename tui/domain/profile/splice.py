@@ -26,9 +26,10 @@ def splice(text: str, edit: Edit) -> str:
         CannotSplice: when the layout does not allow it; the caller writes a larger part anew.
     """
     for _ in range(100):
-        own = _Text(text).owned(edit)
+        tree = _Text(text)
+        own = tree.owned(edit)
         if own is None:
-            return _Text(text).change(edit)
+            return tree.change(edit)
         text = own
     raise CannotSplice("aliases without an end")
 
@@ -41,6 +42,7 @@ class _Text:
         if root is None:
             raise CannotSplice("an empty text")
         self.text, self.root = text, root
+        self.aliases = [node for node in _inside(root) if node.kind == "alias"]
         self.newline = "\r\n" if "\r\n" in text else "\n"
 
     # Sharing
@@ -71,10 +73,12 @@ class _Text:
     def _unshared(self, node: Node, flow: bool, column: int, gone: set[Node]) -> str | None:
         if node.kind == "alias":
             return self._replaced(node, self._value(node.real, flow, column))
-        inside = set(_inside(node))
-        for alias in _inside(self.root):
-            if alias.kind == "alias" and alias.target in gone and alias not in inside:
-                return self._moved_anchor(alias, alias.real)
+        outside = [alias for alias in self.aliases if alias.target in gone]
+        if outside:
+            inside = set(_inside(node))
+            for alias in outside:
+                if alias not in inside:
+                    return self._moved_anchor(alias, alias.real)
         return None
 
     def _moved_anchor(self, alias: Node, owner: Node) -> str:
@@ -83,7 +87,7 @@ class _Text:
         flow = flow or (parent.kind == "map" and is_merge(parent.keys[parent.items.index(alias)]))
         copy = self._value(owner, flow, column, anchor=owner.anchor or "")
         text = self._replaced(alias, copy)
-        others = [a for a in _inside(self.root) if a.target is owner and a.start < alias.start]
+        others = [a for a in self.aliases if a.target is owner and a.start < alias.start]
         if others:
             return text
         mark = f"&{owner.anchor}"

@@ -11,6 +11,7 @@ DEEPEST = 64
 """Levels of nesting that a file may have; no job needs more than ten."""
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TEXT = "tag:yaml.org,2002:str"
 _resolver = yaml.resolver.Resolver()
 
 
@@ -56,7 +57,11 @@ class Node:
         Raises:
             NotYaml: for a value that its tag or its size does not allow.
         """
+        if self.style and not self.tag:
+            return self.text
         tag = self.tag or _resolver.resolve(yaml.ScalarNode, self.text, self.implicit)
+        if tag == _TEXT:
+            return self.text
         # One constructor a value: it remembers every node it ever saw.
         made = yaml.constructor.SafeConstructor()
         try:
