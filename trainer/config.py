@@ -123,6 +123,8 @@ class Config:
     log_every: int = _flag(5, "steps between two lines")
     eval_every: int = _flag(0, "steps between two evaluations; 0: none")
     eval_batches: int = _flag(8, "batches an evaluation")
+    tensorboard_dir: str = _flag("", "figures for TensorBoard; default: $AIP_TENSORBOARD_LOG_DIR, else none")
+    tuning_metric: str = _flag("loss", "name of the metric that a tuning trial reports: the study's metricId")
     print_config: bool = _flag(False, "print the resolved settings as JSON and end")
     model: ModelConfig = field(default_factory=ModelConfig)
     data: DataConfig = field(default_factory=DataConfig)

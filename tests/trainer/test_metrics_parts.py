@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
+import struct
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tensorboardX.proto.event_pb2 import Event
 from torch import nn
 
+from trainer.config import parse
+from trainer.metrics.base import sinks
 from trainer.metrics.guard import LEAST_SEEN, EarlyStop, Guard, Verdict
 from trainer.metrics.mfu import count_flops, mfu, peak_flops
 
@@ -75,3 +81,43 @@ def test_it_stops_after_so_many_evaluations_without_a_new_best(losses: list[floa
         assert ended == (number - seen.index(min(seen)) >= patience)
         if ended:
             break
+
+
+def test_tensorboard_reads_what_was_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIP_TENSORBOARD_LOG_DIR", str(tmp_path / "logs"))
+    (sink,) = sinks(parse([]), 0)
+    assert sinks(parse([]), 1) == []
+    for step in range(3):
+        sink.record(step, {"loss": 2.0 - step, "tokens_per_second": 1e3})
+    sink.close()
+    (file,) = (tmp_path / "logs").iterdir()
+    raw, found, place = file.read_bytes(), [], 0
+    while place < len(raw):
+        (size,) = struct.unpack_from("<Q", raw, place)
+        event = Event.FromString(raw[place + 12 : place + 12 + size])
+        found += [(event.step, value.tag, value.simple_value) for value in event.summary.value]
+        place += size + 16
+    assert [f for f in found if f[1] == "loss"] == [(0, "loss", 2.0), (1, "loss", 1.0), (2, "loss", 0.0)]
+
+
+def test_a_folder_that_cant_be_written_is_said_once(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    (sink,) = sinks(parse([f"--tensorboard-dir={tmp_path / 'file' / 'logs'}"]), 0)
+    sink.record(1, {"loss": 1.0})
+    sink.record(2, {"loss": 1.0})
+    sink.close()
+    lines = capfd.readouterr().out.splitlines()
+    assert len(lines) == 1 and "no figures for TensorBoard" in lines[0]
+
+
+def test_a_trial_reports_the_study_s_metric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLOUD_ML_TRIAL_ID", "7")
+    monkeypatch.setenv("CLOUD_ML_HP_METRIC_FILE", str(tmp_path / "h" / "output.metrics"))
+    (sink,) = sinks(parse(["--tuning-metric=val", "--eval-every=10"]), 0)
+    sink.record(5, {"loss": 3.0})
+    sink.record(10, {"eval_loss": 2.5})
+    (line,) = (tmp_path / "h" / "output.metrics").read_text().splitlines()
+    said = json.loads(line)
+    assert (said["trial"], said["val"], said["global_step"]) == ("7", "2.5", "10")

@@ -1,11 +1,15 @@
-"""What takes figures: TensorBoard, a tuning service, a file; one module beside this one for each."""
+"""What takes figures: TensorBoard, a tuning service; one module beside this one for each."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Protocol
 
 from trainer.config import Config
+from trainer.data.text import local_path
+from trainer.metrics.tensorboard import TensorBoard
+from trainer.metrics.tuning import Tuning
 
 
 class Sink(Protocol):
@@ -20,4 +24,12 @@ class Sink(Protocol):
 
 def sinks(config: Config, rank: int) -> list[Sink]:
     """The sinks that the settings and the environment ask for."""
-    return []
+    if rank != 0:
+        return []
+    found: list[Sink] = []
+    folder = config.tensorboard_dir or os.environ.get("AIP_TENSORBOARD_LOG_DIR", "")
+    if folder:
+        found.append(TensorBoard(local_path(folder)))
+    if os.environ.get("CLOUD_ML_TRIAL_ID"):
+        found.append(Tuning(config.tuning_metric, "eval_loss" if config.eval_every else "loss"))
+    return found
