@@ -72,6 +72,7 @@ async def console(state: StateDir) -> tuple[float, int]:
 
     class Watched(VertexBackend):
         began = 0.0
+        listed = asyncio.Event()
 
         async def connect(self) -> None:
             await super().connect()
@@ -84,6 +85,7 @@ async def console(state: StateDir) -> tuple[float, int]:
             Watched.began = Watched.began or time.process_time()
             async for page in super().list_jobs(filter=filter):
                 yield page
+            Watched.listed.set()
 
     # As `vxtui` starts; the console collects again once its first list is there.
     gc.disable()
@@ -99,6 +101,7 @@ async def console(state: StateDir) -> tuple[float, int]:
     )
     async with app.run_test(size=SIZE):
         table = app.screen.query_one(Table)
+        await Watched.listed.wait()
         while app.store.read_at is None or len(table.keys) != len(app.store.jobs):  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         painting = asyncio.Event()

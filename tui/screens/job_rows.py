@@ -43,7 +43,8 @@ class JobRows:
         self._now = clock()
         self._job_cells = cells
         self._listing: Listing[Job] = Listing(store.jobs)
-        self._changed: set[str] = set()
+        self._changed: dict[str, None] = {}
+        """In the order of their coming, almost that of the list: a set would shuffle what is to be sorted."""
         self._looks: dict[str, tuple[str, str]] = {}
         self._members: dict[str, list[str]] = {}
         self._asked: tuple[object, ...] = ()
@@ -56,12 +57,12 @@ class JobRows:
 
     def note(self, names: Iterable[str]) -> None:
         """These jobs differ; the next `show` brings them up to date."""
-        self._changed.update(names)
+        self._changed.update(dict.fromkeys(names))
 
     def show(self, table: Table) -> None:
         """Bring the table up to date with what was noted and with the filter, the order and the groups."""
         self._now = self._clock()
-        changed, self._changed = self._changed, set()
+        changed, self._changed = self._changed, {}
         for name in [name for name in self._looks if name not in self.store.jobs]:
             del self._looks[name]
         asked = (self.query, self.sort, self.reverse, self.group)
@@ -77,7 +78,7 @@ class JobRows:
         if moved or (self.group and self._regrouped(changed)):
             order, parents = self._laid(table if regrouped else None)
             table.lay(order, self._cells, parents)
-        table.change(changed)
+        table.change(changed.keys())
         if changed and self.group:
             table.change([key for key in table.in_view if key.startswith(HEAD)])
 

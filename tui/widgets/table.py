@@ -9,7 +9,7 @@ user can fold more of them away.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar
@@ -181,7 +181,8 @@ class Table(ScrollView, can_focus=True):
         """These rows of `lay` read otherwise now; those in view are made anew, the others when they come."""
         if self._make is None:
             return
-        sight, keys = set(self.in_view), set(keys)
+        sight = set(self.in_view)
+        keys = keys if isinstance(keys, Set) else set(keys)
         # Fewer rows are made than may have changed.
         for key in [key for key in self._rows if key in keys]:
             if key in sight:

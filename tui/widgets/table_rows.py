@@ -28,8 +28,10 @@ class Listing(Generic[T]):
     def ask(self, matches: Callable[[T], bool] | None, key: Callable[[T], SortKey], *, reverse: bool) -> bool:
         """Filter and sort anew; without `matches` all items are listed."""
         self._matches, self._key, self._reverse = matches, key, reverse
-        found = self.items.items()
-        self._keys = {name: key(item) for name, item in found if matches is None or matches(item)}
+        found = self.items
+        if matches is not None:
+            found = {name: item for name, item in found.items() if matches(item)}
+        self._keys = dict(zip(found, map(key, found.values()), strict=True))
         return self._sort(list(self._keys))
 
     def update(self, names: Collection[str]) -> bool:
