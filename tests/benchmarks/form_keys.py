@@ -1,4 +1,4 @@
-"""From a key to its paint in the profile form, in a real pty: typing, beside Textual's bare `Input`, and moves."""
+"""From a key to its paint in the profile form, in a real pty: typing, beside Textual's `Input`, and moves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEYS = 200
 SIZE = (120, 40)
 FRAME = 1000 / 60
 """Milliseconds of one frame of Textual's."""
-PAUSES = (0.03, 0.25)
+PAUSES = (0.03, 0.35)
 """Seconds between two keys: a typist's, so that some wait long enough for the check of what was typed."""
 
 
@@ -60,7 +60,7 @@ def typing(kind: str) -> list[float]:
 
 
 def moving() -> list[float]:
-    """Latencies of moves from one row to the next, until the frame says which it is."""
+    """Latencies of moves from one row to the next, until that row is painted."""
     screen, chance, found = _start("form"), random.Random(7), []
     try:
         screen.wait("αααα", 30)
@@ -69,7 +69,7 @@ def moving() -> list[float]:
         for _ in range(KEYS):
             _drain(screen, chance.uniform(*PAUSES))
             at += way
-            found.append(_latency(screen, "j" if way > 0 else "k", f"labels.{LETTERS[at]}"[-1] * 4))
+            found.append(_latency(screen, "j" if way > 0 else "k", LETTERS[at]))
             if at in {0, 20}:
                 way = -way
         return found

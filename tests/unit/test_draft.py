@@ -82,7 +82,7 @@ def edits_of(text: str, deed: str, number: int, words: str) -> tuple[Edit, ...]:
     return ()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(TEXTS), STEPS)
 def test_any_edits_stay_readable_and_undo_gives_the_file_back(
     text: str, steps: list[tuple[str, int, str]]

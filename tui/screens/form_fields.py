@@ -23,6 +23,7 @@ from tui.domain.form.values import MISSING, Path, at, canonical, scalar_text
 from tui.domain.profile import Problem, ProfileInvalid
 from tui.domain.profile.source import dotted
 from tui.domain.text import plain
+from tui.screens.form_base import aside
 from tui.screens.form_moves import FormMoves, typed_text
 from tui.screens.pick import PickScreen
 from tui.screens.prompt import PromptScreen
@@ -32,7 +33,7 @@ from tui.widgets.form_view import FormView
 
 ALL = "\x00all"
 """The choice that shows what was left out."""
-PAUSE = 0.1
+PAUSE = 0.2
 """Seconds without a key after which what is typed is checked."""
 FREE = frozenset({"machineType", "region", "bootDiskType", "acceleratorCount", "tpuTopology"})
 """Fields whose catalogue may be older than the service: any text may be typed."""
@@ -124,7 +125,7 @@ class FormFields(FormMoves):
         if wrong:
             self.say_wrong(wrong)
             return
-        found = await asyncio.to_thread(self._would_be, edits)
+        found = await aside(self._would_be, edits)
         if self._editing is not None and found is not None:
             self.view.show(self.rows_of(found))
             self.say_detail()

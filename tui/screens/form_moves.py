@@ -41,7 +41,7 @@ class FormMoves(FormBase):
     def go_to(self, path: Path, otherwise: str) -> None:
         """Put the cursor on the row of a path, opening what it is in."""
         wanted = canonical(path)
-        for _ in range(6):
+        for _ in range(6 if wanted else 0):
             found = next((r for r in self.view.rows if canonical(r.path) == wanted), None)
             if found is not None:
                 self.view.move_to(found.key)
@@ -162,7 +162,7 @@ class FormMoves(FormBase):
         if row is None:
             return
         lines = [dotted(row.path)] if row.path else []
-        lines += [row.field.help] if row.field else []
+        lines += [row.field.help] if row.field else [row.help] if row.help else []
         for problem in row.problems:
             lines += ["", f"{problem.severity}: {problem.message}"]
             lines += [problem.fix] if problem.fix else []

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.events import Blur
-from textual.geometry import Offset
+from textual.geometry import Offset, Size
 from textual.message import Message
+from textual.reactive import Reactive
 from textual.widgets import Input
 
 
@@ -31,6 +32,9 @@ class FormLine(Input):
         &:ansi { background: ansi_default; text-style: underline; }
     }
     """
+
+    # Textual's lays out the screen anew with every letter, as if the line grew with its text.
+    virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False)
 
     @dataclass
     class Left(Message):

@@ -310,6 +310,14 @@ class FormView(ScrollView, can_focus=True):
             return [(self._cut(value, room), style)]
         if not value:
             return [(self._cut(note, room), tone)]
+        if row.problems:
+            # What is wrong needs the room more than the column needs its edge.
+            wide = max(min(cell_len(value), self.value_width) + GAP, LEAST_VALUE // 2)
+            return [
+                (self._cut(value, wide - GAP), style),
+                (" " * GAP, ""),
+                (self._cut(note, room - wide), tone),
+            ]
         wide = min(max(self.value_width, room - cell_len(note) - GAP), max(cell_len(value), self.value_width))
         return [(self._cut(value, wide - GAP), style), (" " * GAP, ""), (self._cut(note, room - wide), tone)]
 

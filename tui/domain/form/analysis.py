@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tui.domain.form.values import scalar_text
+from tui.domain.form.values import at, reference, scalar_text
 from tui.domain.profile import Problem, Profile, ProfileInvalid, inspect, load
 from tui.domain.profile.check import camel
+from tui.domain.profile.fields import stands_alone
 from tui.domain.profile.source import read
 from tui.domain.rules.base import Severity
 
@@ -42,25 +43,34 @@ def analyse(text: str, file: str, name: str, *, region: str = "", local: bool = 
     `region` is where it runs if the file names none; `local` says that it would run on this machine.
     """
     try:
-        value = read(text, file).value
-    except ProfileInvalid as error:
-        return Analysis(text, problems=tuple(error.problems))
-    try:
         profile = load(text, file, name)
-        region = profile.region or region
     except ProfileInvalid:
-        profile = None
-    problems = tuple(inspect(text, file, name, region="" if "${" in region else region, local=local))
+        return _invalid(text, file, name, region, local)
+    value, texts = profile.document.value, _given(profile)
+    # The file's own region wins, whatever it is made of.
+    place = "" if profile.region else region
+    try:
+        checked = profile.check(texts, region=place, local=local)
+    except ProfileInvalid as error:
+        return Analysis(text, value, profile.wrapped, tuple(error.problems))
+    # What a launch has yet to say can't be wrong now.
+    problems = tuple(p for p in checked.problems if reference(at(value, p.path)) not in texts)
+    return Analysis(
+        text, value, profile.wrapped, problems, checked.request.custom_job, checked.request.region
+    )
+
+
+def _invalid(text: str, file: str, name: str, region: str, local: bool) -> Analysis:
+    """A text whose shape is not right; what can be checked of the rest is checked."""
+    problems = tuple(inspect(text, file, name, local=local))
+    try:
+        value = read(text, file).value
+    except ProfileInvalid:
+        return Analysis(text, problems=problems)
     if not isinstance(value, Mapping):
         return Analysis(text, problems=problems)
-    if profile is None:
-        names = {camel(str(key)) for key in value}
-        return Analysis(text, value, "jobSpec" in names or "workerPoolSpecs" not in names, problems)
-    try:
-        request = profile.check(_given(profile), local=local).request
-    except ProfileInvalid:
-        return Analysis(text, value, profile.wrapped, problems)
-    return Analysis(text, value, profile.wrapped, problems, request.custom_job, request.region or region)
+    names = {camel(str(key)) for key in value}
+    return Analysis(text, value, not stands_alone(names), problems, region=region)
 
 
 def _given(profile: Profile) -> dict[str, str]:

@@ -199,7 +199,7 @@ class _Builder:
         count = len(raw) if isinstance(raw, list | Mapping) else 0
         opened = self._is_open(row.key, False) if count else None
         value = "" if opened else list_text(raw) if count else ""
-        note = f"{count}" if count else each.unset or "none"
+        note = f"{count}" if count else each.unset
         self._add(replace(row, kind=RowKind.LIST, value=value, note=note, open=opened))
         if not opened:
             return
