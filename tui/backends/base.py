@@ -30,6 +30,7 @@ from tui.domain.entry import LogEntry, LogGap, Severity
 from tui.domain.job import Job
 from tui.domain.live import LiveLine
 from tui.domain.metric import MetricsReading
+from tui.domain.preflight import Check, unknown
 from tui.domain.progress import Progress, StepSample
 from tui.domain.quota import Quota
 
@@ -231,6 +232,13 @@ class Backend(ABC):
     @abstractmethod
     async def read_quotas(self, regions: Sequence[str] = ()) -> Sequence[Quota]:
         """Training quotas of the context's regions, with usage where the service has it."""
+
+    async def preflight(self, request: LaunchRequest) -> AsyncIterator[Check]:
+        """What the launch of `request` needs, looked up: each check as soon as it is known; never raises.
+
+        All are looked up at once, each for a few seconds at most; one that could not tell says why.
+        """
+        yield unknown("service", f"nothing can be looked up in the context {self.info.name}")
 
     async def read_bucket(self, name: str) -> Bucket:
         """One bucket of object storage."""

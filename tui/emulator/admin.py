@@ -8,6 +8,8 @@ Service `vxtui.emulator.v1.Admin`, method `Call`, google.protobuf.Struct both wa
                                                        → what is in force; what is left out is off
     {"do": "buckets", "kind": K, "bucket": B, "delay": S, "cut_after": BYTES, "lasts": S, "times": N}
                                                        → the same for the bucket server
+    {"do": "checks", "denied": [P], "missing": [NAME], "failing": [S], "hanging": [S], "expired": B}
+                                                       → the same for what a launch's checks ask
     {"do": "stop"}                                     → stopping
 
 REF is an id, a full resource name or the display name of one job that has not ended.
@@ -22,6 +24,7 @@ from typing import Any
 from google.protobuf import json_format, struct_pb2
 
 from tui.emulator.buckets import BucketServer
+from tui.emulator.check_faults import CheckFaultBoard, CheckFaults
 from tui.emulator.job_table import Job, JobTable
 from tui.emulator.jobs import KIND, find_by_reference
 from tui.emulator.log_faults import FaultBoard, LogFaults
@@ -42,6 +45,7 @@ class Admin:
         stop: Callable[[], None],
         faults: FaultBoard,
         buckets: BucketServer,
+        checks: CheckFaultBoard,
     ) -> None:
         self._table = table
         self._scheduler = scheduler
@@ -49,11 +53,13 @@ class Admin:
         self._stop = stop
         self._faults = faults
         self._buckets = buckets
+        self._checks = checks
         self._verbs: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "status": self._do_status,
             "preempt": self._do_preempt,
             "tail": self._do_tail,
             "buckets": self._do_buckets,
+            "checks": self._do_checks,
             "stop": self._do_stop,
         }
 
@@ -95,6 +101,14 @@ class Admin:
             raise invalid(("buckets", str(error))) from error
         self._buckets.faults.set(faults)
         return asdict(faults)
+
+    def _do_checks(self, asked: dict[str, Any]) -> dict[str, Any]:
+        try:
+            faults = CheckFaults.of(asked)
+        except ValueError as error:
+            raise invalid(("checks", str(error))) from error
+        self._checks.set(faults)
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(faults).items()}
 
     def _do_stop(self, _asked: dict[str, Any]) -> dict[str, Any]:
         self._stop()

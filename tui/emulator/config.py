@@ -48,6 +48,27 @@ class EmulatorConfig(BaseModel):
     project_number: str = "100000000001"
     """What stands where the cloud puts the project's number."""
 
+    denied_permissions: list[str] = Field(default_factory=list)
+    """Permissions that callers don't have, with shell wildcards; all others they have."""
+
+    service_accounts: list[str] = Field(
+        default_factory=lambda: [
+            "trainer@*.iam.gserviceaccount.com",
+            "*-compute@developer.gserviceaccount.com",
+        ]
+    )
+    """Accounts that exist, with shell wildcards."""
+
+    registry: dict[str, list[str]] = Field(default_factory=dict)
+    """Image pattern without a tag → the tags that there are, none for an image that does not exist. Any
+    other image exists under every tag."""
+
+    persistent_resources: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Persistent resources to look at, by id, in REST form, e.g. `{resourcePools: [{machineSpec: {…}}]}`."""
+
+    tensorboards: list[str] = Field(default_factory=lambda: ["*"])
+    """TensorBoards that exist, by full name with shell wildcards."""
+
 
 def load_config(path: Path) -> EmulatorConfig:
     """Read `path`; a missing file means all defaults.

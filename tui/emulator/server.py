@@ -24,10 +24,19 @@ from typing import Any
 import grpc
 
 from tui import __version__
-from tui.emulator import environment, logging_service, monitoring_service, quota_service
+from tui.emulator import (
+    environment,
+    iam_service,
+    logging_service,
+    monitoring_service,
+    quota_service,
+    registry_service,
+    resource_service,
+)
 from tui.emulator.admin import Admin
 from tui.emulator.buckets import BucketServer
 from tui.emulator.catalog import Catalog
+from tui.emulator.check_faults import CheckFaultBoard
 from tui.emulator.config import ConfigError, EmulatorConfig, load_config
 from tui.emulator.database import Database, DatabaseError
 from tui.emulator.job_run import Parts
@@ -164,7 +173,8 @@ class Emulator:
         operations.load(operation_rows)
         stack.push_async_callback(scheduler.close)
         scheduler.adopt()
-        admin = Admin(table, scheduler, self.info, self.stopping.set, faults, self.buckets)
+        checks = CheckFaultBoard()
+        admin = Admin(table, scheduler, self.info, self.stopping.set, faults, self.buckets, checks)
         return [
             *JobServer(table, scheduler, operations).methods(),
             *operations.methods(),
@@ -172,7 +182,10 @@ class Emulator:
             *admin.methods(),
             *log_methods,
             *monitoring_service.methods(state, catalog),
-            *quota_service.methods(catalog),
+            *checks.over("quotas", quota_service.methods(catalog)),
+            *iam_service.methods(config, checks),
+            *registry_service.methods(config, checks),
+            *resource_service.methods(config, checks),
         ]
 
     async def _open_logs(self, catalog: Catalog) -> tuple[LogCollector, list[Method], FaultBoard]:

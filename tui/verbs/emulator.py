@@ -236,6 +236,41 @@ async def buckets(run: Run, **asked: str | float | None) -> None:
     out(" ".join([f"buckets {answer['bucket'] or '(all)'}: {what}", *filter(None, limits)]))
 
 
+@fault.command()
+@click.option(
+    "--deny", "denied", metavar="PERMISSION", multiple=True, help="Nobody has it; * stands for any."
+)
+@click.option(
+    "--missing", metavar="NAME", multiple=True, help="An image, account or resource that is gone; * for any."
+)
+@click.option("--fail", "failing", metavar="SERVICE", multiple=True, help="It answers 503.")
+@click.option("--hang", "hanging", metavar="SERVICE", multiple=True, help="It does not answer.")
+@click.option("--expired", is_flag=True, help="Credentials are refused.")
+@verb
+async def checks(run: Run, **asked: tuple[str, ...] | bool) -> None:
+    """Make the checks before a launch fail: from now on; without options all is well.
+
+    SERVICE is projects, accounts, registry, resources, boards or quotas. Buckets have faults of their own.
+    """
+    from tui.emulator.admin_client import AdminError, admin_call
+
+    request = {"do": "checks", **{k: list(v) if isinstance(v, tuple) else v for k, v in asked.items()}}
+    try:
+        answer = await asyncio.to_thread(admin_call, default_state_dir(), request)
+    except AdminError as error:
+        raise Failure(
+            str(error), code=error.code, exit_code=5 if error.code == "UNAVAILABLE" else 2
+        ) from error
+    if run.json:
+        print_json(answer)
+        return
+    said = [
+        f"{name} {', '.join(value)}" for name, value in answer.items() if isinstance(value, list) and value
+    ]
+    said += ["credentials expired"] if answer["expired"] else []
+    out("checks: " + ("; ".join(said) or "no faults"))
+
+
 def _late(text: str | None) -> tuple[float, float]:
     if text is None:
         return 0.0, 0.0

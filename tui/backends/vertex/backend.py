@@ -29,6 +29,7 @@ from tui.backends.vertex.connect import Endpoint, in_thread
 from tui.domain.job import Job
 from tui.domain.live import LiveLine
 from tui.domain.metric import MetricsReading
+from tui.domain.preflight import Check, unknown
 from tui.domain.progress import Progress, StepSample
 from tui.domain.quota import Quota
 
@@ -149,6 +150,17 @@ class VertexBackend(Backend):
 
     async def upload(self, path: Path, uri: str, progress: Progressed | None = None) -> None:
         await self._open.storage.upload(path, uri, progress)
+
+    async def preflight(self, request: LaunchRequest) -> AsyncIterator[Check]:
+        try:
+            await in_thread(lambda: lazy.load(lazy.PREFLIGHT))
+            looks = self._open.preflight().run(request)
+        except BackendError as error:
+            yield unknown("service", error.message, error.fix)
+            return
+        async with aclosing(looks) as checks:
+            async for check in checks:
+                yield check
 
     async def check(self) -> Sequence[Reach]:
         try:

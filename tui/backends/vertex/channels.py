@@ -78,6 +78,10 @@ class Clients:
     def quotas(self) -> CloudQuotasAsyncClient:
         return self._client(Service.QUOTAS)  # type: ignore[no-any-return]
 
+    def channel_of(self, service: Service, region: str = "") -> grpc.aio.Channel:
+        """The channel of a service, for clients that are made elsewhere."""
+        return self._channel(self.endpoint.target(service, region))
+
     async def close(self) -> None:
         """Close all channels; calls under way end with `Unavailable`."""
         self.caller.closed = True

@@ -35,6 +35,9 @@ class Service(StrEnum):
     LOGGING = "logging"
     MONITORING = "monitoring"
     QUOTAS = "cloudquotas"
+    PROJECTS = "cloudresourcemanager"
+    ACCOUNTS = "iam"
+    REGISTRY = "artifactregistry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,8 @@ class Endpoint(ABC):
     pace: Pace
     all_regions: bool = False
     """One listing of the location `-` covers every region (AIP-159)."""
+    makes_buckets: bool = False
+    """The buckets that a job names are made when it starts."""
     credentials: Any = None
     """google-auth credentials, or `None` for a channel without TLS."""
     budgets: Path | None = None
@@ -130,6 +135,7 @@ class LocalEndpoint(Endpoint):
 
     pace = LOCAL_PACE
     all_regions = True
+    makes_buckets = True
 
     def __init__(self, state: StateDir) -> None:
         self.state = state

@@ -31,6 +31,12 @@ PACKAGES = frozenset(
         "google.cloud.monitoring_v3.types",
         "google.cloud.logging_v2",
         "google.cloud.cloudquotas_v1",
+        "google.cloud.resourcemanager_v3",
+        "google.cloud.resourcemanager_v3.types",
+        "google.cloud.iam_admin_v1",
+        "google.cloud.iam_admin_v1.types",
+        "google.cloud.artifactregistry_v1",
+        "google.cloud.artifactregistry_v1.types",
     }
 )
 _MODULES = (
@@ -39,6 +45,8 @@ _MODULES = (
     "google.cloud.monitoring_v3.services.metric_service",
     "google.cloud.cloudquotas_v1.services.cloud_quotas",
 )
+PREFLIGHT = ("tui.backends.vertex.preflight",)
+"""What a launch's checks need besides, when they are first asked for."""
 SHORT_TURNS = 0.0005
 """Seconds that the importing thread keeps the interpreter while the event loop waits for it.
 
@@ -121,8 +129,8 @@ def install() -> bool:
     return True
 
 
-def load() -> None:
-    """Import the clients that a backend uses; call it in a thread.
+def load(modules: Sequence[str] = _MODULES) -> None:
+    """Import the clients that a backend uses, or other modules; call it in a thread.
 
     The garbage collector rests meanwhile: its full collections were the longest stalls of the event loop,
     and what has been imported is never garbage (client facts, 'Import cost').
@@ -134,7 +142,7 @@ def load() -> None:
     gc.disable()
     sys.setswitchinterval(SHORT_TURNS)
     try:
-        for name in _MODULES:
+        for name in modules:
             importlib.import_module(name)
     finally:
         sys.setswitchinterval(turns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from tui.backends.base import ContextInfo, LogQuery
 from tui.backends.vertex.channels import Clients
@@ -20,6 +21,9 @@ from tui.backends.vertex.storage import Storage
 from tui.backends.vertex.tail import Tail
 from tui.domain.job import Job
 from tui.domain.live import LiveLine
+
+if TYPE_CHECKING:
+    from tui.backends.vertex.preflight import Preflight
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,13 @@ class Rooms:
 
     def tail(self, query: LogQuery) -> Tail:
         return Tail(self.clients, self.info.project, self.jobs, self.logs, query)
+
+    def preflight(self) -> Preflight:
+        """Looks before a launch; its clients are imported by then (`lazy.PREFLIGHT`)."""
+        from tui.backends.vertex.preflight import Preflight
+        from tui.backends.vertex.preflight_clients import CheckClients
+
+        return Preflight(self.info, CheckClients(self.clients), self.storage, self.quotas)
 
     async def live(self, jobs: Sequence[Job], since: datetime) -> Sequence[LiveLine]:
         return await read_live(self.logs, jobs, since)

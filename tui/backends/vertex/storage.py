@@ -57,6 +57,12 @@ class Storage:
         found = await self._call(what, lambda client: client.get_bucket(name, **self._patience()), name)
         return _bucket(found)
 
+    async def buckets(self) -> list[Bucket]:
+        """Every bucket of the project."""
+        what = f"list the buckets of {self._info.project}"
+        found = await self._call(what, lambda client: list(client.list_buckets(**self._patience())), "")
+        return [_bucket(one) for one in found]
+
     async def create_bucket(self, name: str, location: str) -> Bucket:
         """Raises FailedPrecondition when somebody has a bucket of that name."""
         what = f"create the bucket gs://{name}"

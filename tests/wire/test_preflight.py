@@ -1,0 +1,199 @@
+"""Checks before a launch: the backend, Google's clients and a real emulator that makes each of them fail."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.wire.control import Clients, emulator
+from tests.wire.fake_vertex import FixedEndpoint
+from tui.backends.base import ContextInfo, LaunchRequest
+from tui.backends.vertex import preflight
+from tui.backends.vertex.backend import VertexBackend
+from tui.backends.vertex.connect import LocalEndpoint
+from tui.domain.edit import edited
+from tui.domain.preflight import Check, Verdict
+from tui.emulator.server import Emulator
+
+REGION = "us-central1"
+TRAINER = "us-docker.pkg.dev/vxtui/vxtui/trainer:latest"
+ACCOUNT = "trainer@p.iam.gserviceaccount.com"
+METRIC = "custom_model_training_preemptible_nvidia_a100_gpus"
+
+
+def job(**spec: Any) -> dict[str, Any]:
+    machine = {"machineType": "a2-highgpu-8g", "acceleratorType": "NVIDIA_TESLA_A100", "acceleratorCount": 8}
+    pool = {
+        "machineSpec": machine,
+        "replicaCount": 4,
+        "containerSpec": {"imageUri": spec.pop("image", TRAINER)},
+    }
+    return {
+        "displayName": "x",
+        "jobSpec": {"workerPoolSpecs": [pool], "scheduling": {"strategy": "SPOT"}, **spec},
+    }
+
+
+class Nowhere(LocalEndpoint):
+    """A service that makes no buckets, as the cloud."""
+
+    makes_buckets = False
+
+
+@asynccontextmanager
+async def checking(**config: Any) -> AsyncIterator[tuple[Emulator, Clients, VertexBackend]]:
+    async with emulator(**config) as (running, clients):
+        info = ContextInfo("local", "p", (REGION,))
+        async with VertexBackend(info, Nowhere(running.state)) as backend:
+            yield running, clients, backend
+
+
+async def looked(backend: VertexBackend, custom_job: Mapping[str, Any]) -> dict[str, Check]:
+    found = [check async for check in backend.preflight(LaunchRequest(REGION, custom_job))]
+    assert len({check.id for check in found}) == len(found)
+    return {check.id: check for check in found}
+
+
+def output(name: str) -> dict[str, Any]:
+    return {"baseOutputDirectory": {"outputUriPrefix": f"gs://{name}/run"}}
+
+
+async def test_a_project_in_which_all_is_well() -> None:
+    board = f"projects/p/locations/{REGION}/tensorboards/1"
+    async with checking() as (_, _clients, backend):
+        await backend.create_bucket("near", REGION)
+        whole = job(serviceAccount=ACCOUNT, tensorboard=board, **output("near"))
+        found = await looked(backend, whole)
+    assert set(found) == {
+        "credentials", "permissions", "quota", f"image:{TRAINER}", "bucket:near", "account", "board",
+    }  # fmt: skip
+    assert {check.verdict for check in found.values()} == {Verdict.OK}, found
+    assert "amd64" in found[f"image:{TRAINER}"].sentence
+    assert all(0 < check.seconds < 8 for check in found.values())
+
+
+async def test_permissions_accounts_and_credentials_that_are_lacking() -> None:
+    async with checking(denied_permissions=["logging.*"]) as (_, clients, backend):
+        found = await looked(backend, job())
+        assert found["permissions"].verdict is Verdict.PROBLEM and not found["permissions"].fatal
+        assert "logging.logEntries.list" in found["permissions"].sentence
+        await clients.admin(do="checks", denied=["aiplatform.*.create", "iam.*"])
+        found = await looked(backend, job(serviceAccount=ACCOUNT))
+        assert found["permissions"].fatal and "roles/aiplatform.user" in found["permissions"].fix
+        assert found["account"].fatal and "actAs" in found["account"].sentence
+        await clients.admin(do="checks")
+        found = await looked(backend, job(serviceAccount="nobody@p.iam.gserviceaccount.com"))
+        assert found["account"].fatal and "no service account nobody@" in found["account"].sentence
+        await clients.admin(do="checks", expired=True)
+        found = await looked(backend, job(serviceAccount=ACCOUNT))
+    assert found.pop("credentials").fatal
+    found.pop("quota")  # limits that were read stand for a while
+    assert {check.verdict for check in found.values()} == {Verdict.UNKNOWN}
+    assert "credentials" in found["account"].sentence
+
+
+async def test_images_that_are_not_there_and_those_that_nobody_can_ask_for() -> None:
+    mine = "us-docker.pkg.dev/p/r/deep/mine"
+    async with checking(registry={mine: ["1.4.2", "1.3"]}) as (_, clients, backend):
+        near = (await looked(backend, job(image=f"{mine}:1.4.1")))[f"image:{mine}:1.4.1"]
+        assert near.fatal and "1.4.2, 1.3" in near.sentence
+        mended = edited(job(image=f"{mine}:1.4.1"), near.edits)
+        assert (await looked(backend, mended))[f"image:{mine}:1.4.2"].verdict is Verdict.OK
+        await clients.admin(do="checks", missing=["*/trainer:latest"])
+        assert (await looked(backend, job()))[f"image:{TRAINER}"].fatal
+        for uri in ("python:3.11", "docker.io/me/x", "quay.io/a/b:c"):
+            other = (await looked(backend, job(image=uri)))[f"image:{uri}"]
+            assert other.verdict is Verdict.UNKNOWN and "can't be asked" in other.sentence
+        for uri in ("gcr.io/p/x", f"{mine}@sha256:{'0' * 64}", "us-docker.pkg.dev/example.com/p/r/x:1"):
+            assert (await looked(backend, job(image=uri)))[f"image:{uri}"].verdict is Verdict.OK
+
+
+async def test_buckets_that_are_far_cold_or_not_there() -> None:
+    async with checking() as (running, clients, backend):
+        await backend.create_bucket("arr-coc-eu", "europe-west4")
+        await backend.create_bucket("arr-coc-us", REGION)
+        await backend.create_bucket("wide", "us")
+        missing = (await looked(backend, job(**output("nothing-here"))))["bucket:nothing-here"]
+        assert missing.fatal and f"--location={REGION}" in missing.fix
+        wide = (await looked(backend, job(**output("wide"))))["bucket:wide"]
+        assert wide.verdict is Verdict.PROBLEM and not wide.fatal
+        far = (await looked(backend, job(**output("arr-coc-eu"))))["bucket:arr-coc-eu"]
+        assert far.verdict is Verdict.PROBLEM and "europe-west4" in far.sentence
+        mended = edited(job(**output("arr-coc-eu")), far.edits)
+        assert mended["jobSpec"]["baseOutputDirectory"] == {"outputUriPrefix": "gs://arr-coc-us/run"}
+        assert (await looked(backend, mended))["bucket:arr-coc-us"].verdict is Verdict.OK
+        await clients.admin(do="buckets", kind="denied")
+        denied = (await looked(backend, job(**output("wide"))))["bucket:wide"]
+        assert denied.verdict is Verdict.UNKNOWN and "may not look" in denied.sentence
+        await clients.admin(do="buckets")
+        info = ContextInfo("local", "p", (REGION,))
+        async with VertexBackend(info, LocalEndpoint(running.state)) as local:
+            made = (await looked(local, job(**output("nothing-here"))))["bucket:nothing-here"]
+            assert made.verdict is Verdict.OK and "made when the job starts" in made.sentence
+
+
+async def test_a_quota_that_is_short_says_by_how_much_and_where_it_would_fit() -> None:
+    limits = {METRIC: 0, f"{METRIC}@{REGION}": 16, f"{METRIC}@us-east1": 32}
+    async with checking(quotas=limits) as (_, _c, backend):
+        quota = (await looked(backend, job()))["quota"]
+    assert quota.fatal and quota.region == "us-east1"
+    assert METRIC in quota.sentence and "16" in quota.sentence and "us-east1" in quota.fix
+
+
+async def test_persistent_resources_and_boards() -> None:
+    machine = {"machineType": "a2-highgpu-8g", "acceleratorType": "NVIDIA_TESLA_A100", "acceleratorCount": 8}
+    pools = [{"machineSpec": machine, "replicaCount": "4"}]
+    held = {
+        "fits": {"resourcePools": pools},
+        "small": {"resourcePools": [{**pools[0], "replicaCount": "2"}]},
+        "other": {"resourcePools": [{"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": "9"}]},
+        "boots": {"state": "PROVISIONING", "resourcePools": pools},
+    }
+    async with checking(persistent_resources=held, tensorboards=["*/tensorboards/7"]) as (_, _c, backend):
+
+        async def resource(id: str) -> Check:
+            return (await looked(backend, job(persistentResourceId=id)))["resource"]
+
+        assert (await resource("fits")).verdict is Verdict.OK
+        assert "pool 0 needs 4" in (await resource("small")).sentence
+        assert "no pool of a2-highgpu-8g" in (await resource("other")).sentence
+        assert "PROVISIONING" in (await resource("boots")).sentence
+        assert "no persistent resource gone" in (await resource("gone")).sentence
+        for board, words in (
+            (f"projects/p/locations/{REGION}/tensorboards/7", ""),
+            (f"projects/p/locations/{REGION}/tensorboards/8", "no TensorBoard"),
+            ("projects/p/locations/europe-west4/tensorboards/7", "europe-west4"),
+            ("seven", "not the name"),
+        ):
+            found = (await looked(backend, job(tensorboard=board)))["board"]
+            assert found.fatal == bool(words) and words in found.sentence, found
+        network = (await looked(backend, job(network="projects/1/global/networks/n")))["network"]
+        assert network.verdict is Verdict.UNKNOWN and "describe n" in network.fix
+
+
+async def test_a_service_that_hangs_or_fails_holds_up_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight.Preflight.run, "__defaults__", (4.0,))
+    async with checking() as (_, clients, backend):
+        await clients.admin(do="checks", hanging=["registry", "projects"], failing=["quotas"])
+        began, order = time.monotonic(), []
+        async for check in backend.preflight(LaunchRequest(REGION, job(serviceAccount=ACCOUNT))):
+            order.append(check.id)
+            if check.id == "account":
+                assert check.verdict is Verdict.OK
+            else:
+                assert check.verdict is Verdict.UNKNOWN, check
+        assert order[0] == "account"
+        assert set(order) == {"account", "credentials", "permissions", "quota", f"image:{TRAINER}"}
+        assert time.monotonic() - began < 8
+
+
+async def test_a_backend_that_is_not_connected_says_so_and_does_not_raise() -> None:
+    endpoint = FixedEndpoint({REGION: "unix:/nowhere"})
+    backend = VertexBackend(ContextInfo("local", "p", (REGION,)), endpoint)
+    found = [check async for check in backend.preflight(LaunchRequest(REGION, job()))]
+    assert [check.verdict for check in found] == [Verdict.UNKNOWN]
+    assert "Not connected" in found[0].sentence

@@ -1,0 +1,176 @@
+"""What is looked up before a launch, and what each look found: pure values and the names they are made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from tui.domain.edit import Edit
+from tui.domain.spec import within
+
+
+class Verdict(StrEnum):
+    """`unknown` is a look that could not tell; its sentence says why."""
+
+    OK = "ok"
+    PROBLEM = "problem"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One look before a launch.
+
+    `fix` is a sentence; `edits` (of the CustomJob in REST form) or `region` are the same where a machine can
+    do it for this launch. A problem that `stops` would make the launch fail; any other costs or hinders.
+    """
+
+    id: str
+    verdict: Verdict
+    sentence: str
+    fix: str = ""
+    edits: tuple[Edit, ...] = ()
+    region: str = ""
+    stops: bool = True
+    seconds: float = 0.0
+
+    @property
+    def fatal(self) -> bool:
+        """The launch would fail, as far as can be known."""
+        return self.verdict is Verdict.PROBLEM and self.stops
+
+    @property
+    def mechanical(self) -> bool:
+        """It can be mended with nothing to decide."""
+        return bool(self.edits or self.region)
+
+
+def ok(id: str, sentence: str) -> Check:
+    return Check(id, Verdict.OK, sentence)
+
+
+def unknown(id: str, sentence: str, fix: str = "") -> Check:
+    return Check(id, Verdict.UNKNOWN, sentence, fix)
+
+
+ORDER = ("credentials", "permissions", "quota", "image", "bucket", "account", "network", "resource", "board")
+"""Ids in the order of their showing; several images or buckets are `image:NAME`, `bucket:NAME`."""
+
+
+def in_order(checks: Sequence[Check]) -> list[Check]:
+    """As they are shown: by kind, then by name."""
+
+    def place(check: Check) -> tuple[int, str]:
+        kind = check.id.partition(":")[0]
+        return (ORDER.index(kind) if kind in ORDER else len(ORDER), check.id)
+
+    return sorted(checks, key=place)
+
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A container image, taken apart; `repository` is "" outside of Artifact Registry."""
+
+    uri: str
+    host: str
+    location: str = ""
+    project: str = ""
+    repository: str = ""
+    package: str = ""
+    tag: str = ""
+    digest: str = ""
+
+    @property
+    def parent(self) -> str:
+        """Resource name of its repository."""
+        return f"projects/{self.project}/locations/{self.location}/repositories/{self.repository}"
+
+
+_OLD_HOSTS = {"gcr.io": "us", "us.gcr.io": "us", "eu.gcr.io": "europe", "asia.gcr.io": "asia"}
+"""Served by Artifact Registry since Container Registry is shut down, from repositories of the same name."""
+_HUB = "docker.io"
+
+
+def image_of(uri: str) -> Image:
+    """An image's URI as a container runtime reads it."""
+    name, _, digest = uri.partition("@")
+    head, slash, tail = name.rpartition("/")
+    tail, _, tag = tail.partition(":")
+    parts = f"{head}{slash}{tail}".split("/")
+    host = parts.pop(0) if len(parts) > 1 and ("." in parts[0] or ":" in parts[0]) else _HUB
+    modern = host.endswith("-docker.pkg.dev")
+    if len(parts) > 1 and "." in parts[0] and (modern or host in _OLD_HOSTS):
+        # A project of a domain, written domain:project everywhere else.
+        parts[:2] = [":".join(parts[:2])]
+    tag = tag or ("" if digest else "latest")
+    if modern and len(parts) > 2:
+        location = host.removesuffix("-docker.pkg.dev")
+        return Image(uri, host, location, parts[0], parts[1], "/".join(parts[2:]), tag, digest)
+    if host in _OLD_HOSTS and len(parts) > 1:
+        return Image(uri, host, _OLD_HOSTS[host], parts[0], host, "/".join(parts[1:]), tag, digest)
+    return Image(uri, host, package="/".join(parts), tag=tag, digest=digest)
+
+
+def images_of(job: Mapping[str, Any]) -> dict[str, list[Path]]:
+    """Every container image of a CustomJob in REST form, with the paths where it stands."""
+    found: dict[str, list[Path]] = {}
+    for index, pool in enumerate(within(job, "jobSpec", "workerPoolSpecs") or []):
+        for keys in (("containerSpec", "imageUri"), ("pythonPackageSpec", "executorImageUri")):
+            uri = within(pool or {}, *keys)
+            if uri:
+                found.setdefault(str(uri), []).append(("jobSpec", "workerPoolSpecs", index, *keys))
+    return found
+
+
+_GS = re.compile(r"(?:gs://|/gcs/)([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])")
+
+
+def buckets_of(job: Mapping[str, Any]) -> dict[str, list[Path]]:
+    """Every bucket that a CustomJob in REST form names, with the paths of the texts that name it."""
+    found: dict[str, list[Path]] = {}
+    for path, text in _texts(job.get("jobSpec") or {}, ("jobSpec",)):
+        for name in dict.fromkeys(_GS.findall(text)):
+            found.setdefault(name, []).append(path)
+    return found
+
+
+def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _texts(inner, (*path, str(key)))
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from _texts(inner, (*path, index))
+
+
+_DUAL = {
+    "nam4": ("us-central1", "us-east1"),
+    "eur4": ("europe-north1", "europe-west4"),
+    "eur5": ("europe-west1", "europe-west2"),
+    "eur7": ("europe-west2", "europe-west3"),
+    "eur8": ("europe-west3", "europe-west6"),
+    "asia1": ("asia-northeast1", "asia-northeast2"),
+}
+_CONTINENTS = {"us": "us-", "eu": "europe-", "asia": "asia-"}
+
+
+def bucket_near(location: str, region: str) -> bool | None:
+    """A bucket of `location` has its data in `region`; None where that is not known."""
+    location = location.lower()
+    if location in _DUAL:
+        return region in _DUAL[location]
+    if location in _CONTINENTS:
+        return region.startswith(_CONTINENTS[location])
+    return None if "-" not in location else location == region
+
+
+COLD = {"NEARLINE": 30, "COLDLINE": 90, "ARCHIVE": 365}
+"""Storage classes that bill each read and a least age in days: checkpoints are rewritten and deleted."""
