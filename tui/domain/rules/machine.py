@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
+from functools import cache
 
 from tui.domain import catalog
 from tui.domain.edit import REMOVED, Edit
@@ -39,6 +40,7 @@ def machine_type(case: Case) -> Iterator[Finding]:
             yield Finding(here, f"{name} is not a machine type for training{_because(name)}.", fix, edits)
 
 
+@cache
 def _meant(name: str) -> tuple[str, bool]:
     """The machine type that is probably meant, and whether it can only be that one."""
     if name in _MEANT:
