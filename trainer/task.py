@@ -67,7 +67,7 @@ def _worker(config: Config) -> int:
         text = traceback.format_exc()
         said = f"{type(error).__name__}: {str(error) or 'no reason was given'}"
         if isinstance(error, RuntimeError) and any(word in said for word in LOST_PEER):
-            said = f"another process of the run is gone, this one can't go on: {said.split('. ')[0]}"
+            said = f"another process of the run is gone, this one can't go on: {said.split('. ', 1)[0]}"
         emit("error", said, severity="ERROR", traceback=text)
         # At once: threads that save or upload may wait for a rank that is gone.
         sys.stderr.flush()

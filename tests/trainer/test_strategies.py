@@ -1,0 +1,115 @@
+"""Strategies and their options: they learn the same thing, and nothing is compiled behind one's back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.trainer.ranks import Ranks, losses
+from trainer.config import BatchPlan, UsageError, parse
+from trainer.strategy.deepspeed import engine_settings
+
+README = Path(__file__).parents[2] / "README.md"
+STEPS = 6
+
+
+def curve(home: Path, *flags: str, world: int = 2, env: dict[str, str] | None = None) -> list[float]:
+    run = Ranks(home, world, f"--steps={STEPS}", f"--data={README}", "--checkpoint-every=0", *flags, env=env)
+    assert run.wait() == [0] * world, f"{run.said()[-2:]} {run.errors()}"
+    found = losses(run.said())
+    return [found[step] for step in range(1, STEPS + 1)]
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
+    """The losses that every other way must reproduce."""
+    return curve(tmp_path_factory.mktemp("plain"), world=1)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--strategy=ddp --micro-batch=2",
+        "--strategy=ddp --activation-checkpointing=on",
+        "--strategy=fsdp --reshard=off",
+        "--strategy=fsdp --activation-checkpointing=on --micro-batch=2",
+        "--strategy=zero1",
+        "--strategy=zero2 --micro-batch=2",
+        "--strategy=zero2 --offload=optimizer",
+        "--strategy=zero3 --offload=all --activation-checkpointing=on",
+    ],
+)
+def test_every_way_learns_the_same(tmp_path: Path, plain: list[float], flags: str) -> None:
+    assert curve(tmp_path, *flags.split()) == pytest.approx(plain, abs=2e-5)
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp", "zero2"])
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_low_precision_learns_nearly_the_same(
+    tmp_path: Path, plain: list[float], strategy: str, precision: str
+) -> None:
+    if precision == "fp16" and strategy == "zero2":
+        pytest.skip("DeepSpeed refuses fp16 on a CPU")
+    found = curve(tmp_path, f"--strategy={strategy}", f"--precision={precision}")
+    # A scaler starts so high that the first steps are left out.
+    assert found[0] == pytest.approx(plain[0], abs=0.05) and found[-1] < found[0]
+    if precision == "bf16":
+        assert found == pytest.approx(plain, abs=0.05)
+
+
+def test_zero_trains_where_there_is_no_compiler(tmp_path: Path, plain: list[float]) -> None:
+    """PATH has nothing but tools that shout when they are called."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("gcc", "g++", "cc", "c++", "clang", "nvcc", "ninja"):
+        (tools / name).write_text(f'#!/bin/sh\necho {name} >> "{tmp_path}/called"\nexit 1\n')
+        (tools / name).chmod(0o755)
+    env = {"PATH": str(tools), "CC": str(tools / "gcc"), "CXX": str(tools / "g++"),
+           "TORCH_EXTENSIONS_DIR": str(tmp_path / "extensions")}  # fmt: skip
+    for strategy in ("zero2", "zero3"):
+        assert curve(tmp_path / strategy, f"--strategy={strategy}", env=env) == pytest.approx(plain, abs=2e-5)
+    assert not (tmp_path / "called").exists()
+    assert not (tmp_path / "extensions").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("g++"), reason="torch compiles for the CPU with g++")
+def test_compiled_blocks_learn_the_same(tmp_path: Path, plain: list[float]) -> None:
+    assert curve(tmp_path, "--compile=on") == pytest.approx(plain, abs=1e-3)
+
+
+def test_deepspeed_settings_of_a_file_win_but_not_over_flags(tmp_path: Path) -> None:
+    path = tmp_path / "ds.json"
+    path.write_text(json.dumps({"zero_optimization": {"reduce_bucket_size": 7, "stage": "auto"}}))
+    config = parse(["--strategy=zero2", f"--deepspeed-config={path}"])
+    found = engine_settings(config, BatchPlan.of(16, 4, 2), torch.float32)
+    assert found["zero_optimization"]["reduce_bucket_size"] == 7
+    assert found["zero_optimization"]["stage"] == 2
+    assert found["train_batch_size"] == 16 and found["gradient_accumulation_steps"] == 2
+    path.write_text(json.dumps({"train_batch_size": 99}))
+    with pytest.raises(UsageError, match=r"train_batch_size is set by --batch"):
+        engine_settings(config, BatchPlan.of(16, 4, 2), torch.float32)
+
+
+def test_a_signal_during_an_evaluation_is_answered(tmp_path: Path) -> None:
+    flags = ("--steps=400", f"--data={README}", "--eval-every=5", "--eval-batches=100000")
+    run = Ranks(tmp_path, 2, *flags)
+    run.wait_step(5)
+    run.signal(signal.SIGTERM, 1)
+    assert run.wait(60) == [75, 75], run.errors()
+    assert [line["step"] for line in run.said() if line["kind"] == "preempted"] == [5]
+    again = Ranks(tmp_path, 2, "--steps=6", f"--data={README}", "--eval-every=5", "--eval-batches=3")
+    assert again.wait() == [0, 0], again.errors()
+    kinds = [line["kind"] for line in again.said()]
+    assert kinds.index("eval") > kinds.index("resumed"), "what was cut off is done again"
+
+
+def test_a_batch_that_cannot_be_shared_out_is_an_error(tmp_path: Path) -> None:
+    run = Ranks(tmp_path, 2, "--batch=5", f"--data={README}")
+    assert run.wait() == [2, 2]
+    assert "--batch 5 can't be shared out over 2 processes; use 4 or 6" in run.said()[-1]["message"]
