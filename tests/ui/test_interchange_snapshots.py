@@ -10,20 +10,20 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.ui.double import MemoryBackend, console
+from tests.ui.test_app_snapshots import PROFILE
 from tests.ui.test_jobs_screen import until
 from tui.app import VxtuiApp
 from tui.config import Settings
 from tui.domain.interchange import FORMS, export
-from tui.places import shipped
+from tui.domain.profile import load
 from tui.screens.export import ExportScreen
-from tui.store.library import read_profile
 from tui.store.link import LinkState
 
 
 async def _ready(pilot: Pilot[Any], *, app: VxtuiApp, presses: int) -> None:
     await until(pilot, lambda: app.connection.link.state is LinkState.LIVE, "an answer")
-    profile = read_profile(shipped("profiles") / "arr-coc-4x8-a100.yaml")
-    where = {"project": "research", "region": "us-central1", "file": "arr-coc-4x8-a100.yaml"}
+    profile = load(PROFILE, "arr-coc.yaml", "arr-coc")
+    where = {"project": "research", "region": "us-central1", "file": "arr-coc.yaml"}
     request = profile.render()
     app.push_screen(ExportScreen(profile, {form: export(profile, request, form, **where) for form in FORMS}))
     await pilot.pause()
