@@ -189,13 +189,10 @@ def _notes(file: _File) -> list[Problem]:
 def _fixed(run: Run, file: _File, where: _Where) -> tuple[list[Problem], str]:
     """What is left after mending one file, and the change as a unified diff; "" for none."""
     before = _look(file, where)
-    if not any(map(fixable, before)) or file.broken:
+    if file.command and before:
+        note(f"{file.shown} is a command line and stays; `vxtui profiles import` makes a profile of it.")
+    if file.command or file.broken or not any(map(fixable, before)):
         return before, ""
-    if file.command:
-        raise Failure(
-            f"{file.shown} is a command line; it is not written.",
-            fix=f"`vxtui profiles import {file.shown}` makes a profile of it, which can be mended.",
-        )
     if file.path.resolve().is_relative_to(shipped("profiles").resolve()):
         raise Failure(
             f"{file.path.stem} is a ready-made profile; it is not written.",
