@@ -23,7 +23,7 @@ Answer = tuple[str, str, str]
 class AskScreen(ModalScreen[str]):
     """Answers the key that was pressed. No answer is the default: enter does nothing."""
 
-    CSS_PATH = "confirm.tcss"
+    CSS_PATH = "form_ask.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "app.pop_screen", "Back")]
 
     def __init__(self, question: str, answers: Sequence[Answer]) -> None:

@@ -263,7 +263,9 @@ class FormView(ScrollView, can_focus=True):
             turned = self.app.native_ansi_color
             base = base + Style(reverse=True) if turned else self.get_visual_style("form--cursor")
         segments = []
-        for text, name in self._parts(row):
+        for text, part in self._parts(row):
+            # On the cursor's ground the faintest colour can't be read.
+            name = "form--label" if cursor and part == "form--note" else part
             style = base if not name or (cursor and self.app.native_ansi_color) else base + self._fore(name)
             segments.append(Segment(text, style.rich_style))
         strip = Strip(segments).adjust_cell_length(self.size.width, base.rich_style)

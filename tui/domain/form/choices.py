@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tui.domain.catalog import ACCELERATOR_SHORT, Machine, machines, region_accelerators
+from tui.domain.catalog import (
+    ACCELERATOR_SHORT,
+    Machine,
+    documented_name,
+    is_tpu,
+    machines,
+    region_accelerators,
+)
 from tui.domain.form.changes import parameter_choices
 from tui.domain.form.fields import CHOICE_HELP
 from tui.domain.form.rows import Row, RowKind, plain_value, pool_value
@@ -15,25 +22,6 @@ from tui.domain.form.values import Path, actual, at
 from tui.domain.profile.parameters import TYPES
 from tui.domain.rules.machine import DISKS
 
-REGION_WORDS = {
-    "A100 40GB": "NVIDIA_TESLA_A100",
-    "A100 80GB": "NVIDIA_A100_80GB",
-    "B200": "NVIDIA_B200",
-    "GB200": "NVIDIA_GB200",
-    "H100": "NVIDIA_H100_80GB",
-    "H100 Mega": "NVIDIA_H100_MEGA_80GB",
-    "H200": "NVIDIA_H200_141GB",
-    "L4": "NVIDIA_L4",
-    "P100": "NVIDIA_TESLA_P100",
-    "P4": "NVIDIA_TESLA_P4",
-    "RTX PRO 6000": "NVIDIA_RTX_PRO_6000",
-    "T4": "NVIDIA_TESLA_T4",
-    "TPU v2": "TPU_V2",
-    "TPU v3": "TPU_V3",
-    "V100": "NVIDIA_TESLA_V100",
-}
-"""Accelerator types by their names on the page of regions (vertex facts 8.5)."""
-_TPU_MACHINES = {"TPU v5e": "ct5lp-", "TPU v6e": "ct6e-", "TPU7x": "tpu7x-"}
 NONE = ""
 """The choice that takes the field away."""
 
@@ -115,32 +103,31 @@ def _regions(own: Sequence[str]) -> list[Choice]:
 def accelerators_in(region: str) -> list[Choice]:
     """Accelerator types of a region, none first; all of them where the region is not known."""
     known = region_accelerators().get(region)
-    kinds = (
-        list(ACCELERATOR_SHORT) if known is None else [REGION_WORDS[a] for a in known if a in REGION_WORDS]
-    )
-    order = list(ACCELERATOR_SHORT)
-    where = f"in {region}" if known is not None else ""
-    found = [Choice(k, f"{ACCELERATOR_SHORT[k]}  {where}".strip()) for k in sorted(kinds, key=order.index)]
+    where = f"  in {region}" if known is not None else ""
+    found = [
+        Choice(kind, f"{short}{where}")
+        for kind, short in ACCELERATOR_SHORT.items()
+        if known is None or documented_name("", kind, 1) in known
+    ]
     return [Choice(NONE, "no accelerator"), *found]
 
 
 def machines_with(kind: str, region: str) -> list[Choice]:
     """Machines that take an accelerator; without one, all whose own accelerators the region has."""
     known = region_accelerators().get(region)
-    here = None if known is None else {REGION_WORDS.get(a, a) for a in known}
-    tpus = tuple(stem for word, stem in _TPU_MACHINES.items() if known is None or word in known)
-    found = []
-    for machine in machines().values():
-        own = [k for k, _ in machine.accelerators]
-        if kind:
-            fits = kind in own
-        elif machine.name.startswith(tuple(_TPU_MACHINES.values())):
-            fits = machine.name.startswith(tpus) if tpus else False
-        else:
-            fits = not own or machine.name.startswith("n1-") or here is None or any(k in here for k in own)
-        if fits:
-            found.append(Choice(machine.name, machine_words(machine, kind)))
-    return found
+    return [
+        Choice(machine.name, machine_words(machine, kind))
+        for machine in machines().values()
+        if (kind in dict(machine.accelerators) if kind else known is None or _is_in(machine, known))
+    ]
+
+
+def _is_in(machine: Machine, known: Sequence[str]) -> bool:
+    """The region has what belongs to the machine; N1 machines can go without (vertex facts 8.1)."""
+    own = {documented_name(machine.name, kind, 1) for kind, _ in machine.accelerators}
+    if is_tpu(machine.name):
+        own.add(documented_name(machine.name, "", 0))
+    return not own or machine.name.startswith("n1-") or not own.isdisjoint(known)
 
 
 def machine_words(machine: Machine, kind: str = "") -> str:

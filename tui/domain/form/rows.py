@@ -358,13 +358,21 @@ class _Builder:
 
     # Problems
 
+    @staticmethod
+    def _place(index: Mapping[Path, int], path: Path) -> int:
+        """The row of a path: its own, the first below it, the one around it, else the first of all."""
+        if path in index:
+            return index[path]
+        below = [i for known, i in index.items() if path and known[: len(path)] == path]
+        around = (index[path[:n]] for n in range(len(path), 0, -1) if path[:n] in index)
+        return min(below) if below else next(around, 0)
+
     def _with_problems(self) -> list[Row]:
         index = {canonical(row.path): i for i, row in enumerate(self.found) if row.path}
         given: dict[int, list[Problem]] = {}
         for problem in self.look.problems:
             path = canonical(problem.path)
-            row = next((index[path[:n]] for n in range(len(path), 0, -1) if path[:n] in index), 0)
-            given.setdefault(row, []).append(problem)
+            given.setdefault(self._place(index, path), []).append(problem)
         for i, problems in given.items():
             self.found[i] = replace(self.found[i], problems=tuple(problems))
         return self.found
@@ -431,7 +439,7 @@ def is_reduction_server(pool: Any, root: Any = None) -> bool:
 def role_of(position: int, pool: Any, root: Any = None) -> str:
     """What a pool does, by its position and, of the third, its image."""
     if position == 2 and pool:
-        return "reducers" if is_reduction_server(pool, root) else "parameter servers"
+        return "reducers" if is_reduction_server(pool, root) else "servers"
     return table.ROLES[position] if position < len(table.ROLES) else "no such position"
 
 

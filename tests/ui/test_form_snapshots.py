@@ -1,0 +1,90 @@
+"""How the profile form looks: three sizes, dark, light and sixteen colours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from tests.ui.double import MemoryBackend, console
+from tests.ui.test_app_snapshots import LARGE, PROFILE, SMALL, USUAL
+from tests.ui.test_jobs_screen import until
+from tui.app import VxtuiApp
+from tui.config import Settings
+from tui.screens.form import FormScreen
+from tui.store.draft import Draft
+
+BROKEN = (
+    PROFILE.replace("acceleratorCount: 8", "acceleratorCount: 3", 1)
+    .replace("timeout: 172800s", "timeout: soon")
+    .replace("      replicaCount: 3", "      replicaCuont: 3")
+)
+
+
+@pytest.fixture
+def look(tmp_path: Path, snap_compare: Any) -> Callable[..., None]:
+    """Compare the form of a profile after `keys` with its picture."""
+
+    def compare(size: tuple[int, int], theme: str, *keys: str, text: str = PROFILE) -> None:
+        app = console(MemoryBackend(), tmp_path, settings=Settings(theme=theme))
+        ready = partial(_ready, app=app, keys=keys, text=text, drafts=tmp_path)
+        assert snap_compare(app, terminal_size=size, run_before=ready)
+
+    return compare
+
+
+async def _ready(pilot: Pilot[Any], *, app: VxtuiApp, keys: tuple[str, ...], text: str, drafts: Path) -> None:
+    await until(pilot, lambda: app.live, "an answer")
+    screen = FormScreen(Draft(Path("/home/ana/profiles/arr-coc.yaml"), text, drafts / "drafts"))
+    await app.push_screen(screen)
+    await until(
+        pilot, lambda: (screen.analysis.text == text and screen.analysis.problems) or screen.view.rows, "rows"
+    )
+    for key in keys:
+        await pilot.press(key)
+        await pilot.pause()
+    await until(pilot, lambda: screen.analysis.text == screen.draft.text, "a look at the last change")
+    await pilot.pause()
+
+
+@pytest.mark.parametrize(
+    ("size", "theme"),
+    [
+        (SMALL, "vxtui-dark"), (USUAL, "vxtui-dark"), (USUAL, "vxtui-light"), (LARGE, "vxtui-dark"),
+        (SMALL, "ansi16"),
+    ],
+    ids=["80-dark", "120-dark", "120-light", "200-dark", "80-ansi"],
+)  # fmt: skip
+def test_form(look: Callable[..., None], size: tuple[int, int], theme: str) -> None:
+    look(size, theme, "right_square_bracket", "right_square_bracket", "j", "j", "j")
+
+
+@pytest.mark.parametrize(
+    ("size", "theme"), [(SMALL, "vxtui-light"), (LARGE, "vxtui-light")], ids=["80", "200"]
+)
+def test_problems(look: Callable[..., None], size: tuple[int, int], theme: str) -> None:
+    look(size, theme, "n", "n", text=BROKEN)
+
+
+def test_a_value_being_typed(look: Callable[..., None]) -> None:
+    look(SMALL, "vxtui-dark", "j", "j", "enter", *"!!")
+
+
+def test_the_choices_of_a_machine(look: Callable[..., None]) -> None:
+    look(USUAL, "vxtui-dark", *["right_square_bracket"] * 2, "j", "j", "j", "enter")
+
+
+def test_the_question_before_leaving(look: Callable[..., None]) -> None:
+    look(SMALL, "vxtui-dark", "a", "down", "enter", "escape")
+
+
+def test_the_diff(look: Callable[..., None]) -> None:
+    look(USUAL, "vxtui-light", "a", "enter", "d")
+
+
+def test_no_yaml(look: Callable[..., None]) -> None:
+    look(SMALL, "vxtui-light", text="jobSpec: [")
