@@ -214,8 +214,9 @@ CASES: list[tuple[str, Job]] = [
     ("mounts.fields", job({**POOL, "lustreMounts": [{"instanceIp": "10.0.0.2"}]})),
     ("mounts.point", job({**POOL, "nfsMounts": [{"server": "s", "path": "/x", "mountPoint": "/mnt/nfs/m"}]})),
     ("mounts.network", job({**POOL, "nfsMounts": [{"server": "s", "path": "/x", "mountPoint": "m"}]})),
+    ("reservation.specific", job(machine("n1-standard-4", reservationAffinity={**RESERVED, "key": "k"}))),
     ("reservation.specific", job(machine("n1-standard-4", reservationAffinity={**RESERVED, "values": []}))),
-    ("reservation.specific",
+    ("reservation.region",
      job(machine("n1-standard-4", reservationAffinity={
          **RESERVED, "values": ["projects/p/zones/us-east1-b/reservations/r"]}))),
     ("reservation.names",

@@ -19,9 +19,15 @@ SCARCE = ("a3-megagpu-8g", "a3-ultragpu-8g", "a4-highgpu-8g")
 GIB = "set_nccl_env.sh"
 _RDMA = ("a3-ultragpu-8g", "a4-highgpu-8g", "a4x-highgpu-4g")
 _NOT_OFFERED = {
-    "NVIDIA_TESLA_K80": "K80 GPUs are no longer offered. T4 is the nearest.",
-    "TPU_V4_POD": "TPU v4 is in the list of names, but not offered for training. v5e and v6e are.",
-    "TPU_V5_LITEPOD": "TPU v5e is chosen by a ct5lp machine and its tpuTopology, not by an accelerator.",
+    "NVIDIA_TESLA_K80": ("K80 GPUs are no longer offered.", "Take NVIDIA_TESLA_T4, the nearest."),
+    "TPU_V4_POD": (
+        "TPU v4 has a name, but is not offered for training.",
+        "Take v5e (a ct5lp machine) or v6e (ct6e) with a tpuTopology.",
+    ),
+    "TPU_V5_LITEPOD": (
+        "TPU v5e is chosen by its machine and tpuTopology, not by an accelerator type.",
+        "Take a ct5lp machine with a tpuTopology, and remove the accelerator.",
+    ),
 }
 _MEANT = {"a2-highgpu-16g": "a2-megagpu-16g", "a3-highgpu-16g": "", "a2-megagpu-8g": "a2-highgpu-8g"}
 
@@ -32,7 +38,7 @@ def machine_type(case: Case) -> Iterator[Finding]:
         here = (*path, "machineSpec", "machineType")
         if not name:
             if not case.spec.get("persistentResourceId") or case.local:
-                yield Finding(here, "the machine type is missing.", "For example n1-standard-4.")
+                yield Finding(here, "the machine type is missing.", "Name one, for example n1-standard-4.")
         elif name not in catalog.machines():
             meant, sure = _meant(name)
             fix = f"Did you mean {meant}?" if meant else "`vxtui` lists the types where one is chosen."
@@ -136,8 +142,7 @@ def not_offered(case: Case) -> Iterator[Finding]:
     for path, pool in case.used:
         kind = machine_of(pool)[1]
         if kind in _NOT_OFFERED:
-            sentence, _, fix = _NOT_OFFERED[kind].partition(". ")
-            yield Finding((*path, "machineSpec", "acceleratorType"), f"{sentence.rstrip('.')}.", fix)
+            yield Finding((*path, "machineSpec", "acceleratorType"), *_NOT_OFFERED[kind])
 
 
 def _wrong_memory(machine: str, kind: str) -> str:
@@ -214,7 +219,7 @@ def small_h100(case: Case) -> Iterator[Finding]:
         if name in SPARE_H100 and case.strategy == "STANDARD":
             yield Finding(
                 (*path, "machineSpec", "machineType"),
-                f"{name} is said to start only as Spot or Flex-start; no documentation tells.",
+                f"{name} is said to start only as Spot or Flex-start; that is not documented.",
                 "Write scheduling.strategy SPOT or FLEX_START, or take a3-highgpu-8g.",
             )
 
@@ -243,7 +248,7 @@ def scarce(case: Case) -> Iterator[Finding]:
             yield Finding(
                 (*path, "machineSpec", "machineType"),
                 f"{name} is scarce; a reservation or Spot is advised.",
-                "Without them the job may wait for capacity for long.",
+                "Use one of them; without, the job may wait for capacity for long.",
             )
 
 

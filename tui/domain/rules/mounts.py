@@ -84,9 +84,20 @@ def reservation(case: Case) -> Iterator[Finding]:
             if match is None:
                 fix = "Write projects/P/zones/Z/reservations/NAME."
                 yield Finding((*here, "values", i), f"{name} is not the full name of a reservation.", fix)
-            elif case.region and not case.local and match["zone"].rpartition("-")[0] != case.region:
-                sentence = f"the reservation is in {match['zone']}, the job in {case.region}."
-                yield Finding((*here, "values", i), sentence, "Run the job in the reservation's region.")
+
+
+def reservation_region(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        for i, name in enumerate(within(pool, "machineSpec", "reservationAffinity", "values") or []):
+            match = _RESERVATION.fullmatch(str(name))
+            region = match["zone"].rpartition("-")[0] if match else ""
+            if match and case.region and not case.local and region != case.region:
+                yield Finding(
+                    (*path, "machineSpec", "reservationAffinity", "values", i),
+                    f"the reservation is in {match['zone']}, the job in {case.region}; machines of another "
+                    "region can hardly be meant.",
+                    f"Run the job in {region}, or name a reservation in {case.region}.",
+                )
 
 
 def reservation_names(case: Case) -> Iterator[Finding]:
@@ -157,6 +168,7 @@ RULES = (
     Rule("mounts.point", "vertex facts 1.7", mount_point, Severity.WARNING),
     Rule("mounts.network", "vertex facts 1.7", reachable),
     Rule("reservation.specific", "vertex facts 1.8", reservation),
+    Rule("reservation.region", "vertex facts 1.8", reservation_region, Severity.WARNING),
     Rule("reservation.names", "vertex facts 1.8", reservation_names, Severity.WARNING),
     Rule("persistent.id", "vertex facts 1.2 and 12.1", persistent_id),
     Rule("persistent.local", "vertex facts 12", persistent_local),

@@ -40,7 +40,7 @@ def ranges(case: Case) -> Iterator[Finding]:
         if not _RANGE.fullmatch(str(name)):
             yield Finding(
                 ("jobSpec", "reservedIpRanges", i),
-                f"{name or 'an empty text'} is not the name of an allocated range; addresses don't count.",
+                f"{name or 'an empty text'} is not a range's name, and a range can't be given by addresses.",
                 "Write the range's name, for example vertex-ai-ip-range, or leave the list out to use any.",
             )
 
@@ -87,7 +87,7 @@ def dns(case: Case) -> Iterator[Finding]:
         domain = str(peer.get("domain") or "")
         if not domain.endswith("."):
             right = f"{domain}."
-            fix = f"Write {right}" if domain else "Name the domain, for example my.domain."
+            fix = f'Write "{right}" with the dot.' if domain else 'Name the domain, for example "my.domain.".'
             edits = (Edit((*path, "domain"), right),) if domain else ()
             sentence = f"the DNS domain {domain or '(none)'} does not end with a dot."
             yield Finding((*path, "domain"), sentence, fix, edits)
@@ -152,6 +152,6 @@ RULES = (
     Rule("network.dns-target", "vertex facts 1.2", dns_target, Severity.WARNING),
     Rule("network.both", "vertex facts 1.2", both, Severity.WARNING),
     Rule("access.service-account", "vertex facts 1.2", account),
-    Rule("access.member-prefix", "vertex facts 1.2", member_prefix),
+    Rule("access.member-prefix", "vertex facts 1.2", member_prefix, Severity.WARNING),
     Rule("access.protected-location", "vertex facts 1.2", protected_location, Severity.WARNING),
 )

@@ -131,8 +131,8 @@ def command(case: Case) -> Iterator[Finding]:
         if given:
             yield Finding(
                 (*path, name, given[0]),
-                "Google's image of the Reduction Server starts by itself; this takes the place of its start.",
-                "Remove them.",
+                "Google's image of the Reduction Server starts by itself; a command of yours replaces that.",
+                "Remove it.",
                 tuple(Edit((*path, name, field), REMOVED) for field in given),
             )
 
@@ -187,7 +187,7 @@ RULES = (
     Rule("reduction.image", "vertex facts 4", image),
     Rule("reduction.machine", "vertex facts 4", machine, Severity.WARNING),
     Rule("reduction.accelerator", "vertex facts 4", gpu),
-    Rule("reduction.workers", "vertex facts 4", workers),
+    Rule("reduction.workers", "vertex facts 4", workers, Severity.WARNING),
     Rule("reduction.useless", "vertex facts 4", useless, Severity.WARNING),
     Rule("reduction.sizing", "vertex facts 4", sizing, Severity.WARNING),
     Rule("reduction.command", "vertex facts 4", command, Severity.WARNING),

@@ -72,7 +72,7 @@ def elsewhere(case: Case) -> Iterator[Finding]:
         if match and match["region"] != case.region:
             yield Finding(
                 path,
-                f"{what} is in {match['region']}, the job in {case.region}; it is not certain to work.",
+                f"{what} is in {match['region']}, the job in {case.region}; that this works is not certain.",
                 f"Name one in {case.region}, or run the job in {match['region']}.",
             )
 

@@ -82,8 +82,8 @@ def local_rank(case: Case) -> Iterator[Finding]:
             if name == "LOCAL_RANK" and (sets or name not in _own(pool)):
                 yield Finding(
                     (*path, *inner),
-                    "LOCAL_RANK is never set by Vertex AI; torchrun gives it to each process it starts. "
-                    "A fixed value would send all of them to one GPU.",
+                    "LOCAL_RANK is never set by Vertex AI; torchrun gives it to each process that it starts"
+                    + (", and a fixed value would send all of them to one GPU." if sets else "."),
                     "Start the code by torchrun, and read LOCAL_RANK in it.",
                     (Edit((*path, *inner), REMOVED),) if sets else (),
                 )
@@ -186,9 +186,9 @@ def _nccl(key: str, value: str, machine: tuple[str, str, int]) -> str:
     if key == "NCCL_PLUGIN_P2P":
         return "NCCL_PLUGIN_P2P has no source for Vertex AI, and there is no InfiniBand to plug in."
     if key in {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"} and on and machine[2] > 1:
-        return f"{key} sends what the GPUs of one machine tell each other through slower ways."
+        return f"{key} makes the GPUs of one machine talk to each other by a slower way."
     if key == "NCCL_IB_DISABLE" and on and machine[0] in _RDMA:
-        return f"NCCL_IB_DISABLE turns off the fast network of {machine[0]}, which NCCL drives by that way."
+        return f"NCCL_IB_DISABLE turns off RDMA, the fast network of {machine[0]}."
     if key == "NCCL_IB_DISABLE" and not on and value and machine[0] not in _RDMA:
         return f"{machine[0]} has no InfiniBand for NCCL to use."
     return ""

@@ -136,7 +136,7 @@ def flex_timeout(case: Case) -> Iterator[Finding]:
     given = duration(within(case.spec, "scheduling", "timeout")) or 0
     if case.strategy == "FLEX_START" and given > WEEK:
         where = (*_PATH, "timeout")
-        sentence = f"a FLEX_START job runs 7 days at most; the timeout is {given / 86_400:.3g} days."
+        sentence = f"a FLEX_START job runs 7 days at most; the timeout is {given:g}s."
         yield Finding(where, sentence, f"Write {WEEK}s.", (Edit(where, f"{WEEK}s"),))
 
 

@@ -118,7 +118,7 @@ def primary(case: Case) -> Iterator[Finding]:
         if not pool:
             yield Finding(path, "the first pool is the primary and can't be skipped.", "Move a pool here.")
         elif not pool.get("replicaCount"):
-            sentence = "the primary pool's replica count is missing; it is 1."
+            sentence = "the primary pool's replica count is missing; it has to be 1."
             yield Finding(here, sentence, "Write 1.", (Edit(here, 1),))
         elif count != 1:
             alone = count > 1 and not any(other for _, other in case.pools[1:2])

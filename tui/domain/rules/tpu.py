@@ -24,9 +24,7 @@ def topology(case: Case) -> Iterator[Finding]:
         if offered and given not in offered:
             what = f"{name} has no slice {given}" if given else f"{name} needs a tpuTopology"
             edits = (Edit(here, offered[0]),) if len(offered) == 1 else ()
-            yield Finding(
-                here, f"{what}; it has {', '.join(offered)}.", f"Write {' or '.join(offered[:3])}.", edits
-            )
+            yield Finding(here, f"{what}; it has {', '.join(offered)}.", f"For example {offered[0]}.", edits)
         elif given and not offered:
             what = "chooses its slice by the accelerator count" if name == "cloud-tpu" else "has no TPU"
             yield Finding(here, f"{name} {what}.", "Remove the topology.", (Edit(here, REMOVED),))
@@ -48,9 +46,8 @@ def accelerator(case: Case) -> Iterator[Finding]:
                     (Edit(here, REMOVED), Edit(here_count, REMOVED)),
                 )
         elif kind not in {"TPU_V2", "TPU_V3"}:
-            yield Finding(
-                here, f"cloud-tpu has TPU_V2 or TPU_V3, not {kind or 'nothing'}.", "Write one of them."
-            )
+            what = f"has no {kind}" if kind else "does not say which TPU is meant"
+            yield Finding(here, f"cloud-tpu {what}.", "Write TPU_V2 or TPU_V3.")
         elif count != HOST_CHIPS and (count < catalog.TPU_POD_CORES or count % catalog.TPU_POD_CORES):
             yield Finding(
                 here_count,
