@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import json
+from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
 import click
 
 from tui.backends.base import Backend, LaunchRequest, Unavailable
+from tui.backends.factory import open_backend
 from tui.config import choose_context, profile_folder
 from tui.domain.job import Job
-from tui.domain.profile import ProfileInvalid, Request
+from tui.domain.profile import Checked, Problem, ProfileInvalid, Request
+from tui.domain.spec import within
 from tui.domain.states import JobState
 from tui.store.library import NoProfile, find, read_profile
+from tui.verbs.ahead import QUICK, Ahead, look, look_from_outside, must_be_launchable, show_dry_run, tell
 from tui.verbs.output import job_json, note, out, print_json
 from tui.verbs.package import carry_out, plan_of
 from tui.verbs.run import INTERRUPTED, Failure, Run, confirmed, verb
@@ -30,9 +34,10 @@ PATIENCE = 600.0
     "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable."
 )
 @click.option("--region", metavar="REGION", help="Launch here instead of the profile's region.")
-@click.option("--dry-run", is_flag=True, help="Print the exact request and send nothing.")
+@click.option("--dry-run", is_flag=True, help="Check all, print the exact request, send nothing.")
 @click.option("--wait", is_flag=True, help="Wait for the end; exit 0 only if it succeeded.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--force", is_flag=True, help="With --yes: launch though a check says that it would fail.")
 @verb
 async def launch(  # noqa: PLR0917 - one for each option
     run: Run,
@@ -42,29 +47,36 @@ async def launch(  # noqa: PLR0917 - one for each option
     dry_run: bool,
     wait: bool,
     yes: bool,
+    force: bool,
 ) -> int:
-    """Launch PROFILE: a name, or a path to a profile or a gcloud config file."""
+    """Launch PROFILE: a name, or a path to a profile or a gcloud config file.
+
+    What it needs is looked up first. With --yes it is not sent when a check says that it would fail; what
+    can't be told stops nobody.
+    """
     if not dry_run:
         run.must_be_writable("profile.launch")
-    filled = fill(run, profile, assignments)
-    request = addressed(run, filled, region or "")
+    checked = check(run, profile, assignments, region or "")
+    request = addressed(run, checked.request, region or "")
     context = choose_context(run.settings, run.context_name)
-    package = await plan_of(run, profile, filled, request.region)
+    package = None
+    if not checked.errors:
+        package = await plan_of(run, profile, checked.request, request.region)
     if package is not None:
         request = replace(request, custom_job=package.custom_job)
-    path = f"projects/{context.project}/locations/{request.region}/customJobs"
+    ahead = Ahead(context.project, request, checked.problems)
     if dry_run:
-        _print_dry_run(run, path, request)
-        return 0
-    body = request.custom_job
-    pools = [p for p in body["jobSpec"]["workerPoolSpecs"] if p]
-    count = sum(int(p.get("replicaCount", 1)) for p in pools)
-    machines = ", ".join(dict.fromkeys(str(p.get("machineSpec", {}).get("machineType")) for p in pools))
-    await confirmed(
-        f"Launch {body['displayName']} ({count} replicas, {machines}) in {context.name}, {request.region}?",
-        yes=yes,
-    )
+        if not ahead.errors:
+            async with aclosing(open_backend(context, run.settings)) as backend:
+                ahead.checks = await look_from_outside(backend, request)
+        return show_dry_run(ahead, as_json=run.json)
+    if ahead.errors:
+        raise _refused(ahead.errors)
     async with run.backend() as backend:
+        ahead.checks = await look(backend, request, QUICK)
+        tell(ahead)
+        must_be_launchable(ahead, asked=not yes, force=force)
+        await confirmed(_question(request, context.name), yes=yes)
         if package is not None:
             await carry_out(package, backend)
         job = await backend.create_job(request)
@@ -90,7 +102,19 @@ def addressed(run: Run, filled: Request, region: str) -> LaunchRequest:
 
 
 def fill(run: Run, reference: str, assignments: tuple[str, ...]) -> Request:
-    """What a profile with its parameters asks for. Raises Failure."""
+    """What a profile with its parameters asks for. Raises Failure, for the rules' errors too."""
+    checked = check(run, reference, assignments, "")
+    if checked.errors:
+        raise _refused(checked.errors)
+    return checked.request
+
+
+def _refused(problems: Sequence[Problem]) -> Failure:
+    return Failure("\n".join(map(str, problems)), fix="Nothing was sent.", code="INVALID_PROFILE")
+
+
+def check(run: Run, reference: str, assignments: tuple[str, ...], region: str) -> Checked:
+    """What a profile with its parameters asks for, and what is wrong with it. Raises Failure."""
     values: dict[str, str] = {}
     for text in assignments:
         name, equals, value = text.partition("=")
@@ -99,7 +123,11 @@ def fill(run: Run, reference: str, assignments: tuple[str, ...]) -> Request:
         values[name] = value
     try:
         path = find(reference, profile_folder(run.settings))
-        return read_profile(path).render(values)
+        context, profile = choose_context(run.settings, run.context_name), read_profile(path)
+        checked = profile.check(values, region=region, local=context.kind == "local")
+        if checked.request.region:
+            return checked
+        return profile.check(values, region=context.regions[0], local=context.kind == "local")
     except NoProfile as error:
         raise Failure(
             str(error), fix="`vxtui profiles list` shows what there is.", code="NOT_FOUND", exit_code=3
@@ -110,14 +138,12 @@ def fill(run: Run, reference: str, assignments: tuple[str, ...]) -> Request:
         raise Failure(f"The profile can't be read: {error}", code="INVALID_PROFILE") from error
 
 
-def _print_dry_run(run: Run, path: str, request: LaunchRequest) -> None:
-    if run.json:
-        print_json(
-            {"dry_run": True, "method": "POST", "path": f"/v1/{path}", "body": dict(request.custom_job)}
-        )
-        return
-    out(f"POST /v1/{path}")
-    out(json.dumps(dict(request.custom_job), indent=2))
+def _question(request: LaunchRequest, context: str) -> str:
+    body = request.custom_job
+    pools = [pool for pool in body["jobSpec"]["workerPoolSpecs"] if pool]
+    count = sum(int(pool.get("replicaCount", 1)) for pool in pools)
+    machines = ", ".join(dict.fromkeys(str(within(pool, "machineSpec", "machineType")) for pool in pools))
+    return f"Launch {body['displayName']} ({count} replicas, {machines}) in {context}, {request.region}?"
 
 
 async def _wait(run: Run, backend: Backend, job: Job) -> int:

@@ -46,7 +46,10 @@ class QuotaCheck:
             and not any(_short(found, other, metric, need) for metric, need in needs.items())
         ]
         fix = f"It would fit in {', '.join(fits[:5])}." if fits else f"Ask for more: {REQUEST}"
-        return [Check("quota", Verdict.PROBLEM, "; ".join(short), fix, region=fits[0] if fits else "")]
+        # What others hold may come free while the job waits; what is over the limit never will.
+        stops = any(_over(found.get((region, metric)), need) for metric, need in needs.items())
+        there = fits[0] if fits else ""
+        return [Check("quota", Verdict.PROBLEM, "; ".join(short), fix, region=there, stops=stops)]
 
 
 def _needs(job: Mapping[str, Any]) -> dict[str, int]:
@@ -78,6 +81,10 @@ def _short(found: Mapping[tuple[str, str], Quota], region: str, metric: str, nee
         return ""
     lack = used + need - quota.limit
     return f"{metric} is short by {lack} in {region}: needs {need}, {quota.limit} − {used} used"
+
+
+def _over(quota: Quota | None, need: int) -> bool:
+    return quota is not None and quota.limit not in {None, UNLIMITED} and need > (quota.limit or 0)
 
 
 def _room(quota: Quota | None, metric: str) -> str:
