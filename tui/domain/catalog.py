@@ -105,6 +105,16 @@ def quota_metrics(
     return taken
 
 
+def quota_word(accelerator_type: str) -> str:
+    """The part of an accelerator's quota metrics that names it: `nvidia_a100_gpus`; "" where not known."""
+    return _QUOTA_WORD.get(accelerator_type, "")
+
+
+def quota_words() -> dict[str, str]:
+    """Short name of the accelerator by that part of its metrics, in the order of the API's types."""
+    return {word: ACCELERATOR_SHORT[kind] for kind, word in _QUOTA_WORD.items()}
+
+
 def all_quota_metrics() -> list[str]:
     """Names of every training quota metric known here, standard and preemptible."""
     words = ["cpus", *dict.fromkeys(_QUOTA_WORD.values())]

@@ -1,0 +1,134 @@
+"""Whether quotas leave room for a job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.ui.double import job as numbered_job
+from tui.domain.job import Job, WorkerPool
+from tui.domain.quota import UNLIMITED, Quota
+from tui.domain.quota_fit import Fit, fit, fits_in, needs, request_link
+from tui.domain.reducers import IMAGE
+from tui.domain.states import JobState
+
+A100 = "custom_model_training_nvidia_a100_gpus"
+SPOT_A100 = "custom_model_training_preemptible_nvidia_a100_gpus"
+SPOT_CPUS = "custom_model_training_preemptible_cpus"
+
+
+def make_job(**more: Any) -> Job:
+    return replace(numbered_job(1, "one"), **more)
+
+
+def pool(machine: str, replicas: int, kind: str = "", count: int = 0, **more: Any) -> dict[str, Any]:
+    spec: dict[str, Any] = {"machineType": machine}
+    if kind:
+        spec |= {"acceleratorType": kind, "acceleratorCount": count}
+    return {"machineSpec": spec, "replicaCount": str(replicas), **more}
+
+
+def custom_job(*pools: dict[str, Any], strategy: str = "") -> dict[str, Any]:
+    scheduling = {"strategy": strategy} if strategy else {}
+    return {"jobSpec": {"workerPoolSpecs": list(pools), "scheduling": scheduling}}
+
+
+ARR = custom_job(
+    pool("a2-highgpu-8g", 1, "NVIDIA_TESLA_A100", 8),
+    pool("a2-highgpu-8g", 3, "NVIDIA_TESLA_A100", 8),
+    pool("n1-highcpu-16", 13, containerSpec={"imageUri": IMAGE}),
+    strategy="SPOT",
+)
+
+
+def quota(metric: str, limit: int | None, used: int | None, region: str = "us-central1") -> Quota:
+    return Quota(f"aiplatform.googleapis.com/{metric}", region, limit, used)
+
+
+def looked(*quotas: Quota, job: Any = ARR, region: str = "us-central1", **more: Any) -> Fit:
+    return fit(job, region, quotas, **more)
+
+
+def test_all_pools_count_and_spot_takes_the_twins() -> None:
+    assert needs(ARR) == {SPOT_A100: 32, SPOT_CPUS: 208, "custom_model_training_pd_ssd": 1700}
+    assert needs(custom_job(pool("a2-highgpu-8g", 2, "NVIDIA_TESLA_A100", 8)))[A100] == 16
+    flex = custom_job(pool("g2-standard-4", 1, "NVIDIA_L4", 1), strategy="FLEX_START")
+    assert "custom_model_training_preemptible_nvidia_l4_gpus" in needs(flex)
+
+
+def test_other_disks_take_no_ssd_and_a_persistent_resource_nothing() -> None:
+    plain = custom_job(pool("n1-standard-4", 2, diskSpec={"bootDiskType": "pd-standard"}))
+    assert needs(plain) == {"custom_model_training_cpus": 8}
+    plain["jobSpec"]["persistentResourceId"] = "mine"
+    assert needs(plain) == {}
+    assert looked(job=plain).verdict == "fits"
+
+
+def test_short_says_which_metric_and_by_how_much() -> None:
+    found = looked(quota(SPOT_A100, 16, 0), quota(SPOT_CPUS, 2200, 100))
+    assert found.verdict == "short"
+    assert found.sentence == "preemptible A100: needs 32, 16 free of 16, short 16"
+    assert found.brief == "✗ short 16 A100"
+
+
+def test_not_measured_is_never_ok() -> None:
+    found = looked(quota(SPOT_A100, 40, None), quota(SPOT_CPUS, 2200, 0))
+    assert found.verdict == "unknown"
+    assert "at most 40 free" in found.sentence
+    assert looked().verdict == "unknown"
+    assert "limit not known" in looked().sentence
+    # A limit that is too small is short whatever is used.
+    assert looked(quota(SPOT_A100, 16, None), quota(SPOT_CPUS, 2200, 0)).verdict == "short"
+
+
+def test_own_estimate_counts_where_it_is_more_and_says_so() -> None:
+    pools = (WorkerPool(0, 1, "a2-highgpu-8g", "NVIDIA_TESLA_A100", 8),)
+    running = make_job(pools=pools, strategy="SPOT", state=JobState.RUNNING, region="us-central1")
+    queued = make_job(pools=pools, strategy="SPOT", state=JobState.QUEUED, region="us-central1")
+    found = looked(quota(SPOT_A100, 32, 0), quota(SPOT_CPUS, -1, 0), running=[running, queued])
+    assert found.verdict == "short"
+    assert found.sentence == (
+        "preemptible A100: needs 32, 24 free of 32 (use estimated from the jobs that run), short 8"
+    )
+
+
+def test_regions_without_the_hardware_are_named_and_a_quota_above_zero_decides() -> None:
+    quotas = [
+        quota(metric, 100, 0, region) for region in ("us-central1", "us-east4") for metric in (SPOT_CPUS,)
+    ]
+    quotas += [quota(SPOT_CPUS, 2200, 0), quota(SPOT_A100, 64, 0)]
+    central, east = fits_in(ARR, ["us-central1", "us-east4"], quotas)
+    assert central.verdict == "fits"
+    assert east.verdict == "short"
+    assert east.sentence == "no A100 40GB in us-east4"
+    quotas += [quota(SPOT_A100, 64, 0, "us-east4"), quota(SPOT_CPUS, 2200, 0, "us-east4")]
+    assert fits_in(ARR, ["us-east4"], quotas)[0].verdict == "fits"
+
+
+@given(
+    limit=st.one_of(st.none(), st.just(UNLIMITED), st.integers(0, 100)),
+    used=st.one_of(st.none(), st.integers(0, 100)),
+    replicas=st.integers(1, 8),
+)
+def test_fits_means_that_there_is_room(limit: int | None, used: int | None, replicas: int) -> None:
+    job = custom_job(
+        pool("a2-highgpu-8g", replicas, "NVIDIA_TESLA_A100", 8, diskSpec={"bootDiskType": "pd-standard"})
+    )
+    found = looked(quota(A100, limit, used), job=job)
+    if found.verdict == "fits" and limit != UNLIMITED:
+        assert limit is not None
+        assert used is not None
+        assert used + 8 * replicas <= limit
+    if found.verdict == "short":
+        assert limit is not None
+        assert found.lines[0].short_by == min(8 * replicas, 8 * replicas + (used or 0) - limit)
+
+
+def test_the_link_names_project_metric_and_region() -> None:
+    link = request_link("p-1", A100, "us-east4")
+    assert "project=p-1" in link
+    assert f"aiplatform.googleapis.com/{A100}" in link
+    assert link.endswith("location=us-east4")

@@ -1,0 +1,246 @@
+"""Prices of training, by region and part: a dated table, and the same from the billing catalogue.
+
+Keys of a region's prices, all USD for an hour: `core:FAMILY` and `ram:FAMILY` (for a vCPU and a GB),
+`gpu:TYPE`, `tpu:TYPE:COUNT`, `machine:NAME` (all in), `disk:TYPE` (for a GB). A key behind `spot:` or `flex:`
+is the price under that way of scheduling, the management fee included (vertex facts 9.1).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+CE_SHARE = 1 / 1.15
+"""Part of a price on demand that is Compute Engine's; the rest is Vertex AI's management fee."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """USD from `low` to `high`; both the same where the price is one figure."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low <= self.high:
+            raise ValueError(f"not a range of prices: {self.low} to {self.high}")
+
+    def __add__(self, other: Range) -> Range:
+        return Range(self.low + other.low, self.high + other.high)
+
+    def times(self, amount: float) -> Range:
+        """So much of it; `amount` is 0 or more."""
+        return Range(self.low * amount, self.high * amount)
+
+    def between(self, other: Range) -> Range:
+        """Shares of it: the low one of its low end, the high one of its high end."""
+        return Range(self.low * other.low, self.high * other.high)
+
+
+ZERO = Range(0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """One price with its date (ISO) and source; `certain` is false where no list of prices was seen."""
+
+    usd: Range
+    date: str
+    source: str = ""
+    certain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """A table of prices. `spot` are the shares of a price on demand between which a Spot price lies."""
+
+    date: str
+    source: str
+    spot: Range
+    regions: Mapping[str, Mapping[str, Price]]
+    simulated: bool = False
+    """They come from the emulator's catalogue, which repeats the built-in table."""
+    older: Prices | None = field(default=None, compare=False)
+    """What holds where this table has nothing."""
+
+    def of(self, region: str, key: str) -> Price | None:
+        """A price, None where neither table knows it."""
+        found = self.regions.get(region, {}).get(key)
+        return found or (self.older.of(region, key) if self.older is not None else None)
+
+    def knows(self, region: str) -> bool:
+        """There is any price of the region."""
+        return region in self.regions or (self.older is not None and self.older.knows(region))
+
+
+@cache
+def built_in() -> Prices:
+    """The table that the console comes with."""
+    text = (Path(__file__).parent / "data" / "prices.json").read_text()
+    return from_json(json.loads(text))
+
+
+def from_json(raw: Any) -> Prices:
+    """A table from its JSON form.
+
+    Raises:
+        ValueError: something in it is not what a table of prices holds; the sentence says what.
+    """
+    try:
+        regions = {
+            str(region): {str(key): _price(value) for key, value in prices.items()}
+            for region, prices in raw["regions"].items()
+        }
+        day = date.fromisoformat(raw["date"]).isoformat()
+        return Prices(day, str(raw["source"]), Range(*raw["spot"]), regions, bool(raw.get("simulated")))
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(f"not a table of prices: {type(error).__name__}: {error}") from error
+
+
+def _price(raw: Mapping[str, Any]) -> Price:
+    day = date.fromisoformat(raw["date"]).isoformat()
+    return Price(Range(*raw["usd"]), day, str(raw.get("source", "")), bool(raw.get("certain", True)))
+
+
+def to_json(prices: Prices) -> dict[str, Any]:
+    """A table in the form that `from_json` reads."""
+    return {
+        "date": prices.date,
+        "source": prices.source,
+        "simulated": prices.simulated,
+        "spot": [prices.spot.low, prices.spot.high],
+        "regions": {
+            region: {
+                key: {
+                    "usd": [p.usd.low, p.usd.high],
+                    "date": p.date,
+                    "source": p.source,
+                    "certain": p.certain,
+                }
+                for key, p in sorted(found.items())
+            }
+            for region, found in sorted(prices.regions.items())
+        },
+    }
+
+
+def newest(cached: Prices | None) -> Prices:
+    """The cached table over the built-in one where it is newer, else the built-in one."""
+    table = built_in()
+    if cached is None or cached.date < table.date:
+        return table
+    return Prices(cached.date, cached.source, cached.spot, cached.regions, cached.simulated, table)
+
+
+# The billing catalogue
+
+
+@dataclass(frozen=True, slots=True)
+class Sku:
+    """What a SKU of the billing catalogue says that matters here. `usd` is for one `unit`."""
+
+    description: str
+    usage_type: str
+    regions: tuple[str, ...]
+    unit: str
+    usd: float
+
+
+_TRAINING = re.compile(
+    r"^Vertex AI: Training/Pipelines (?P<fee>Management fee )?on (?P<what>.+)$", re.IGNORECASE
+)
+_WHERE = re.compile(r"\s+(?:running )?in .+$", re.IGNORECASE)
+_SPOT = re.compile(r"\b(?:attached to )?(?:Spot Preemptible|Preemptible)(?: VMs)?\b", re.IGNORECASE)
+_PART = re.compile(r"^(?P<family>[A-Z]\d)\b.*\b(?P<part>Core|Ram|Memory)$", re.IGNORECASE)
+_DISK = {"ssd backed pd capacity": "pd-ssd", "storage pd capacity": "pd-standard"}
+_GPUS = (
+    ("H100MEGA", "NVIDIA_H100_MEGA_80GB"),
+    ("H100PLUS", "NVIDIA_H100_MEGA_80GB"),
+    ("H100", "NVIDIA_H100_80GB"),
+    ("H200", "NVIDIA_H200_141GB"),
+    ("GB200", "NVIDIA_GB200"),
+    ("B200", "NVIDIA_B200"),
+    ("A10080GB", "NVIDIA_A100_80GB"),
+    ("A100", "NVIDIA_TESLA_A100"),
+    ("RTXPRO6000", "NVIDIA_RTX_PRO_6000"),
+    ("V100", "NVIDIA_TESLA_V100"),
+    ("P100", "NVIDIA_TESLA_P100"),
+    ("P4", "NVIDIA_TESLA_P4"),
+    ("T4", "NVIDIA_TESLA_T4"),
+    ("L4", "NVIDIA_L4"),
+)
+HOURS_A_MONTH = 730
+
+
+def key_of(description: str) -> str:
+    """The key of a table that a SKU's words are about, "" for anything else.
+
+    `fee:KEY` is a management fee, `spot:KEY` a Spot price of Compute Engine. One wording can't be trusted:
+    both "in" and "running in" are seen, and names of GPUs with and without "Tesla" and "GPU".
+    """
+    training = _TRAINING.match(description)
+    spot = _SPOT.search(description) is not None
+    if not training and not spot:
+        return ""
+    what = _WHERE.sub("", training["what"] if training else description)
+    what = " ".join(_SPOT.sub(" ", what).split())
+    part = _part(what)
+    if not part:
+        return ""
+    if training and training["fee"]:
+        return f"fee:{part}"
+    return f"spot:{part}" if spot else part
+
+
+def _part(what: str) -> str:
+    part = _PART.match(what)
+    if part:
+        kind = "core" if part["part"].lower() == "core" else "ram"
+        return f"{kind}:{part['family'].lower()}"
+    if what.casefold() in _DISK:
+        return f"disk:{_DISK[what.casefold()]}"
+    packed = re.sub(r"[^A-Z0-9]", "", what.upper()).removeprefix("NVIDIA").removeprefix("TESLA")
+    return next((f"gpu:{kind}" for word, kind in _GPUS if packed.startswith(word)), "")
+
+
+def from_skus(skus: Iterable[Sku], day: str, source: str, *, simulated: bool = False) -> Prices:
+    """A table from SKUs of Vertex AI and of Compute Engine.
+
+    A Spot price is Compute Engine's with the management fee, which is the SKU's or, where there is none, 15 %
+    of Compute Engine's price on demand. Several SKUs of one part span a range.
+    """
+    found: dict[str, dict[str, Range]] = {}
+    for sku in skus:
+        key = key_of(sku.description)
+        usd = sku.usd / HOURS_A_MONTH if sku.unit.endswith(".mo") else sku.usd
+        if not key or not usd > 0 or sku.usage_type.startswith("Commit"):
+            continue
+        for region in sku.regions:
+            prices = found.setdefault(region, {})
+            old = prices.get(key, Range(usd, usd))
+            prices[key] = Range(min(old.low, usd), max(old.high, usd))
+    regions = {
+        region: {key: Price(usd, day, source) for key, usd in _with_fees(prices).items()}
+        for region, prices in found.items()
+    }
+    return Prices(day, source, built_in().spot, regions, simulated)
+
+
+def _with_fees(prices: Mapping[str, Range]) -> dict[str, Range]:
+    done: dict[str, Range] = {}
+    for key, usd in prices.items():
+        kind, _, part = key.partition(":")
+        if kind == "spot":
+            full = prices.get(part)
+            fee = prices.get(f"fee:{part}") or (full.times(1 - CE_SHARE) if full is not None else None)
+            if fee is not None:
+                done[key] = usd + fee
+        elif kind != "fee":
+            done[key] = usd
+    return done
