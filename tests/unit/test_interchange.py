@@ -337,9 +337,14 @@ SPECS = messages(CustomJob.pb(CustomJob()).DESCRIPTOR.fields_by_name["job_spec"]
 @settings(
     max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
-@given(spec=SPECS)
-def test_any_job_spec_of_the_official_message_survives_every_form(spec: dict[str, Any]) -> None:
-    first = as_message({"displayName": "x", "jobSpec": spec})
+@given(
+    spec=SPECS,
+    labels=st.dictionaries(st.text(max_size=5) | st.sampled_from(ODD), st.text(max_size=5), max_size=3),
+)
+def test_any_job_of_the_official_message_survives_every_form(
+    spec: dict[str, Any], labels: dict[str, str]
+) -> None:
+    first = as_message({"displayName": "x", "jobSpec": spec, "labels": labels})
     body = json_format.MessageToDict(first)
     profile = load(render_new(body), "f", "x")
     assert as_message(profile.check().request.custom_job) == first
@@ -347,10 +352,11 @@ def test_any_job_spec_of_the_official_message_survives_every_form(spec: dict[str
         json.dumps(json_format.MessageToDict(as_message(profile.check().request.custom_job))), "f", "x"
     )
     done = export(again, again.check().request, "gcloud", project="p", region="r", file="x.yaml")
-    assert as_message({"displayName": "x", "jobSpec": yaml.safe_load(done.text) or {}}) == first
+    sent = {"displayName": "x", "jobSpec": yaml.safe_load(done.text) or {}, "labels": labels}
+    assert as_message(sent) == first
     if body.get("jobSpec"):
         back = from_text(done.text, "x.yaml", no_file)
-        assert as_message(profile_of(back).check().request.custom_job) == first
+        assert as_message({**profile_of(back).check().request.custom_job, "labels": labels}) == first
     _, code = example("python", body)
     assert sent_by(code) == first
 
@@ -372,3 +378,22 @@ def test_any_bytes_are_a_profile_or_a_problem_with_its_place(data: bytes) -> Non
             assert (problem.line >= 1 and problem.column >= 1) or "empty" in problem.message
         return
     assert profile.check().request
+
+
+WORDS = [
+    "gcloud ", "ai ", "custom-jobs ", "create ", "--display-name=x ", "--worker-pool-spec=", "--args=",
+    "^;^", "machine-type=a,", "container-image-uri=x ", "--config c ", "'", '"', "\\", "\n", "$", "${", "}",
+    "$(", "`", "#", "=", ",", "A=b\n", " ", ";", "{", "jobSpec: ", "é",
+]  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(parts=st.lists(st.sampled_from(WORDS), max_size=14))
+def test_any_text_is_imported_or_refused_in_words(parts: list[str]) -> None:
+    text = "gcloud ai custom-jobs create " + "".join(parts)
+    try:
+        found = from_text(text, "f", lambda _: SPEC)
+    except ProfileInvalid as error:
+        assert error.problems and all(p.message for p in error.problems)
+        return
+    assert load(found.text, "f", found.name)

@@ -11,6 +11,7 @@ from typing import Any
 from tui.domain.interchange.python_code import python_code
 from tui.domain.profile import Profile, Request
 from tui.domain.profile.edit import render_new
+from tui.domain.text import plain
 
 PROJECT = "PROJECT_ID"
 """Stands for a project that is not known."""
@@ -46,7 +47,8 @@ def export(
         write = _rest if form == "rest" else python_code
         text, command = write(request.custom_job, project, region, _remarks(profile, notes)), ""
         return Exported(text, command, notes)
-    head = "".join(f"# {line}\n" for line in [*_remarks(profile, notes), "Use it with:", f"  {command}"])
+    shown = [*_remarks(profile, notes), "Use it with:", *(f"  {line}" for line in command.splitlines())]
+    head = "".join(f"# {_comment(line)}\n" for line in shown)
     return Exported(head + text, command, notes)
 
 
@@ -56,6 +58,8 @@ def _lost(profile: Profile) -> tuple[str, ...]:
     if profile.parameters:
         names = ", ".join(p.name for p in profile.parameters)
         notes.append(f"parameters are filled in, they can't be set any more: {names}")
+    if profile.package:
+        notes.append("the folder of `package` is not packed, so the pools that run it have no task yet")
     if profile.description:
         notes.append("the description is kept as a comment only")
     return tuple(notes)
@@ -64,7 +68,12 @@ def _lost(profile: Profile) -> tuple[str, ...]:
 def _remarks(profile: Profile, notes: tuple[str, ...]) -> list[str]:
     """Comment lines for the head of a file."""
     lines = [f"{profile.name or profile.display_name}, exported by vxtui.", *profile.description.splitlines()]
-    return [" ".join(line.split()) for line in [*lines, *(f"Note: {n}." for n in notes)]]
+    return [_comment(" ".join(line.split())) for line in [*lines, *(f"Note: {n}." for n in notes)]]
+
+
+def _comment(line: str) -> str:
+    """A line that any language takes for a comment."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in plain(line))
 
 
 def _gcloud(request: Request, region: str, file: str) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,8 @@ from tui.domain.rules.base import Severity
 Path = tuple[str | int, ...]
 Place = tuple[int, int]
 """Line and column, both from 1."""
+
+_HALVES = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 
 MOST_VALUES = 100_000
 """Values that a file may have once its aliases stand for what they name."""
@@ -130,15 +133,13 @@ def read(text: str, file: str) -> Document:
     Raises:
         ProfileInvalid: for text that is not YAML, more than one document, or a key given twice.
     """
-    # A tab is space in JSON and an error in YAML; nothing else sets them apart.
     text = text.removeprefix("\ufeff")
-    if "\t" in text and is_json(text):
-        text = text.replace("\t", " ")
+    if ("\t" in text or "\\u" in text) and is_json(text):
+        # What JSON has and YAML has not: tabs between values, and characters escaped by two halves.
+        text = _HALVES.sub(_whole, text.replace("\t", " "))
     try:
         root = parse(text)
     except NotYaml as error:
-        if is_json(text):
-            return Document(file, _from_json(text, file))
         raise ProfileInvalid([_syntax(file, error.line, error.column, error.message)]) from error
     if root is None:
         raise ProfileInvalid([_syntax(file, 0, 0, "the file is empty.")])
@@ -160,16 +161,10 @@ def is_json(text: str) -> bool:
     return True
 
 
-def _from_json(text: str, file: str) -> Any:
-    """JSON that is no YAML (an emoji as two `\\u` escapes), without places."""
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            raise ProfileInvalid([_syntax(file, 0, 0, "a key stands twice in the same object; keep one.")])
-        return found
-
-    return json.loads(text, object_pairs_hook=once)
+def _whole(halves: re.Match[str]) -> str:
+    """One escape of YAML for the two of JSON."""
+    number = 0x10000 + (int(halves[2], 16) - 0xD800) * 0x400 + int(halves[3], 16) - 0xDC00
+    return f"{halves[1]}\\U{number:08x}"
 
 
 def _syntax(file: str, line: int, column: int, message: str) -> Problem:
