@@ -104,16 +104,22 @@ def shape(profile: Profile) -> str:
 
 
 def _prepare(profile: Profile, values: Mapping[str, str], context: Context, region: str) -> Prepared:
+    local = context.kind == "local"
     try:
-        request = profile.render(values)
+        checked = profile.check(values, region=region, local=local)
+        if not checked.request.region:
+            checked = profile.check(values, region=context.regions[0], local=local)
     except ProfileInvalid as error:
         raise ProfileError(str(error)) from error
-    place = region or request.region or context.regions[0]
+    if checked.errors:
+        raise ProfileError("\n".join(map(str, checked.errors)))
+    request, place = checked.request, checked.request.region
+    found = checked.problems
     if request.package is None:
-        return Prepared(place, request.custom_job, pools=(shape(profile),))
-    target = Target(context.project, place, context.kind == "local")
+        return Prepared(place, request.custom_job, pools=(shape(profile),), found=found)
+    target = Target(context.project, place, local)
     order = Order(request.custom_job, request.package, str(Path(profile.document.file).parent), target)
     try:
-        return Prepared(place, order.preview(), pools=(shape(profile),), order=order)
+        return Prepared(place, order.preview(), pools=(shape(profile),), found=found, order=order)
     except PackagingError as error:
         raise ProfileError(f"{error.message} {error.fix}") from error
