@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from tui.domain.profile import Problem, ProfileInvalid, inspect, load
+from tui.domain.profile.check import Checker
 from tui.domain.profile.edit import apply
+from tui.domain.profile.fields import HEADER
 from tui.domain.profile.source import decode, read
 from tui.domain.rules import Severity
 
@@ -139,6 +141,15 @@ def test_a_rules_problem_stands_at_its_place_in_a_file_of_either_spelling() -> N
 def test_a_wrong_shape_does_not_hide_what_the_rules_find() -> None:
     text = HEAD.replace("replicaCount: 1", "replicaCount: 4") + "  netwrok: x\n"
     assert {"profile.unknown-field", "shape.primary"} <= {p.id for p in problems(text)}
+
+
+def test_what_was_refused_is_not_made_up_for_the_rules() -> None:
+    text = HEAD.replace("n1-standard-4}", "n1-standard-4, acceleratorType: NVIDIA_H100, acceleratorCount: x}")
+    document = read(text, "f")
+    checker = Checker(document, references=False)
+    (pool,) = checker.message(document.value, HEADER, ())["jobSpec"]["workerPoolSpecs"]
+    assert {p.path[-1] for p in checker.problems} == {"acceleratorType", "acceleratorCount"}
+    assert pool["machineSpec"] == {"machineType": "n1-standard-4", "acceleratorType": "NVIDIA_H100"}
 
 
 def test_text_that_looks_like_a_reference_is_kept_where_there_are_no_parameters() -> None:

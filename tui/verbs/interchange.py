@@ -124,7 +124,8 @@ async def _imported(run: Run, source: tuple[str, ...]) -> Imported:
                 found = from_resource(await backend.job_spec(job.name))
         return found
     except ProfileInvalid as error:
-        raise Failure(str(error), fix="Nothing was written.", code="INVALID_PROFILE") from error
+        fix = "Nothing was written. `vxtui profiles validate FILE --fix` mends what needs no decision."
+        raise Failure(str(error), fix=fix, code="INVALID_PROFILE") from error
     except OSError as error:
         raise Failure(f"It can't be read: {error}", code="UNREADABLE") from error
 

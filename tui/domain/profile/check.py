@@ -46,6 +46,10 @@ def in_seconds(period: str) -> int | None:
     return int(match[1]) * _UNITS[match[2][0]] if match else None
 
 
+_LEFT_OUT = object()
+"""Stands for a value that was refused: the rules see the job without it."""
+
+
 class Checker:
     """Collects problems of one document while it copies its values into REST form.
 
@@ -76,8 +80,8 @@ class Checker:
                 self._unknown(here, inner, fields)
             elif known in found:
                 self.refuse(here, f"{known} is given twice.", "Keep one.", "profile.unknown-field")
-            elif inner is not None:
-                found[known] = self.field(inner, fields[known], here)
+            elif inner is not None and (value := self.field(inner, fields[known], here)) is not _LEFT_OUT:
+                found[known] = value
         return found
 
     def _unknown(self, path: Path, value: Any, fields: Mapping[str, Kind]) -> None:
@@ -120,7 +124,8 @@ class Checker:
             return [
                 self.message({} if v is None else v, kind.fields, (*path, i)) for i, v in enumerate(value)
             ]
-        return [self._single(v, kind, (*path, i)) for i, v in enumerate(value)]
+        found = [self._single(v, kind, (*path, i)) for i, v in enumerate(value)]
+        return [v for v in found if v is not _LEFT_OUT]
 
     def _single(self, value: Any, kind: Kind, path: Path) -> Any:
         if kind.name == "message":
@@ -136,9 +141,10 @@ class Checker:
         if not isinstance(value, Mapping):
             self.refuse(path, f"expected keys and values, found {describe(value)}.")
             return {}
-        return {k: self._string(v, STRING, (*path, k)) for k, v in value.items()}
+        found = {k: self._string(v, STRING, (*path, k)) for k, v in value.items()}
+        return {k: v for k, v in found.items() if v is not _LEFT_OUT}
 
-    def _string(self, value: Any, _: Kind, path: Path) -> str:
+    def _string(self, value: Any, _: Kind, path: Path) -> Any:
         if isinstance(value, str):
             return value
         if isinstance(value, bool | int | float):
@@ -146,22 +152,22 @@ class Checker:
             written = self._document.texts.get(path)
             return written if written is not None else text(value)
         self.refuse(path, f"expected text, found {describe(value)}.")
-        return ""
+        return _LEFT_OUT
 
-    def _integer(self, value: Any, kind: Kind, path: Path) -> int:
+    def _integer(self, value: Any, kind: Kind, path: Path) -> Any:
         number = value
         digits = isinstance(value, str) and _WHOLE.fullmatch(value)
         if digits or (isinstance(value, float) and value.is_integer()):
             number = int(value)
         if not isinstance(number, int) or isinstance(number, bool):
             self.refuse(path, f"expected a whole number, found {describe(value)}.")
-            return 0
+            return _LEFT_OUT
         if not -(2 ** (kind.bits - 1)) <= number < 2 ** (kind.bits - 1):
             self.refuse(path, f"the number is too large for its {kind.bits} bits.")
-            return 0
+            return _LEFT_OUT
         return number
 
-    def _boolean(self, value: Any, _: Kind, path: Path) -> bool:
+    def _boolean(self, value: Any, _: Kind, path: Path) -> Any:
         if isinstance(value, bool):
             return value
         meant = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -169,24 +175,24 @@ class Checker:
         edits = () if right is None else (Edit(path, right),)
         fix = "" if right is None else f"Write {text(right)}."
         self.refuse(path, f"expected true or false, found {describe(value)}.", fix, "profile.type", *edits)
-        return False
+        return _LEFT_OUT
 
-    def _duration(self, value: Any, _: Kind, path: Path) -> str:
+    def _duration(self, value: Any, _: Kind, path: Path) -> Any:
         if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LONGEST:
             return f"{seconds(value)}s"
         if isinstance(value, str) and _DURATION.fullmatch(value):
             if abs(float(value[:-1])) <= _LONGEST:
                 return value
             self.refuse(path, f"{value} is longer than a duration can be.")
-            return "0s"
+            return _LEFT_OUT
         meant = in_seconds(value) if isinstance(value, str) else None
         edits = () if meant is None else (Edit(path, f"{meant}s"),)
         fix = f"Write {meant}s." if meant is not None else ""
         message = f"expected seconds such as 86400s, found {describe(value)}."
         self.refuse(path, message, fix, "profile.type", *edits)
-        return "0s"
+        return _LEFT_OUT
 
-    def _enum(self, value: Any, kind: Kind, path: Path) -> str:
+    def _enum(self, value: Any, kind: Kind, path: Path) -> Any:
         if isinstance(value, str) and value in kind.numbers:
             return value
         if isinstance(value, int) and not isinstance(value, bool):
@@ -194,14 +200,15 @@ class Checker:
             for name, number in kind.numbers.items():
                 if number == value:
                     return name
+        # A wrong name goes on to the rules: what they copy of it is mended with it.
         if self._wild(path, value):
-            return ""
+            return value if isinstance(value, str) else _LEFT_OUT
         near = nearest(str(value).upper(), list(kind.choices))
         fix = suggestion(str(value).upper(), list(kind.choices))
         edits = (Edit(path, near),) if near else ()
         message = f"{describe(value)} is not one of its values."
         self.refuse(path, message, fix, "profile.enum", *edits)
-        return ""
+        return value if isinstance(value, str) else _LEFT_OUT
 
 
 REFERENCE = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_-]*)\}")
