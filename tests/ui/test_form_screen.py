@@ -13,9 +13,10 @@ import yaml
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from tests.ui.double import MemoryBackend
+from tests.ui.double import NOON, MemoryBackend
 from tests.ui.test_jobs_screen import footer, lines, opened, said, table, until
 from tui.app import VxtuiApp
+from tui.domain.quota import Quota
 from tui.places import shipped
 from tui.screens.form import FormScreen
 from tui.screens.form_ask import AskScreen
@@ -374,3 +375,41 @@ async def test_rows_are_exactly_as_wide_as_the_screen(tmp_path: Path, size: tupl
             for y in range(view(app).size.height):
                 assert view(app).render_line(y).cell_length == view(app).size.width
             await pilot.press("pagedown")
+
+
+async def test_price_quota_and_reducers_are_told(tmp_path: Path) -> None:
+    backend = MemoryBackend(local=False)
+    stem = "aiplatform.googleapis.com/custom_model_training_preemptible_nvidia_a100_gpus"
+    backend.quotas = [Quota(stem, "us-central1", 16, 0, preemptible=True, used_at=NOON)]
+    async with form(tmp_path, size=(120, 40), backend=backend) as (app, pilot, _):
+
+        def summary() -> str:
+            return str(screen(app).query_one("#summary", Static).content)
+
+        await until(pilot, lambda: "short 16" in summary(), "what is lacking")
+        assert "/h" in summary() and "estimate, 20" in summary() and "in all" in summary()
+        await pilot.press("slash", *"reduction", "enter")
+        assert row(app, "reduction-server").value == "off   13 × n1-highcpu-16 would do"
+        assert row(app, "reduction-server").note.startswith("~$")
+        await pilot.press("space")
+        await until(pilot, lambda: "reducers 13" in summary(), "the reducers")
+        pools = spec(app)["workerPoolSpecs"]
+        assert pools[2]["replicaCount"] == 13 and row(app, "reduction-server").value.startswith("on   13")
+        to(app, f"{POOL}[1].replicaCount")
+        await pilot.press("enter", "ctrl+u", "7", "enter")
+        await until(pilot, lambda: "makes it 25" in row(app, "reduction-server").note, "another number")
+        to_switch = screen(app).view.move_to("reduction-server")
+        assert to_switch
+        await pilot.press("enter")
+        await until(pilot, lambda: spec(app)["workerPoolSpecs"][2]["replicaCount"] == 25, "taken")
+        await pilot.press("space")
+        await until(pilot, lambda: len(spec(app)["workerPoolSpecs"]) == 2, "off")
+
+
+async def test_reducers_say_why_they_cant_help(tmp_path: Path) -> None:
+    alone = A100[: A100.index("    - machineSpec: *machine")] + A100[A100.index("  scheduling:") :]
+    async with form(tmp_path, alone) as (app, pilot, _):
+        screen(app).view.move_to("reduction-server")
+        await until(pilot, lambda: "one node" in row(app, "reduction-server").note, "why not")
+        await pilot.press("space")
+        assert "one node" in said(app) and not screen(app).draft.changed

@@ -163,7 +163,8 @@ class FormScreen(FormFields):
         await self._was_saved()
 
     def refresh_here(self) -> None:
-        """Look whether the file is still what was opened."""
+        """Look whether the file is still what was opened, and read the quotas again."""
+        super().refresh_here()
         background(self, self._look_at_disk, "form-file")
 
     async def _look_at_disk(self) -> None:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tui.app import VxtuiApp
 
 SEP = "   "
+SHAPELESS = "What the job is made of is known once its fields have the right shape."
 SHORT_TURN, USUAL_TURN = 0.0005, sys.getswitchinterval()
 """Seconds after which a thread that computes lets another one go on."""
 P = ParamSpec("P")
@@ -110,8 +111,12 @@ class FormBase(FrameScreen):
         found = await aside(self.analyse, text)
         if saved != self._saved.text or not self._saved.readable:
             self._saved = found if saved == text else await aside(self.analyse, saved)
+        await self.reckon(found)
         self.analysis = found
         self.show(cursor)
+
+    async def reckon(self, analysis: Analysis) -> None:
+        """Prepare what is shown beside the fields."""
 
     def analyse(self, text: str) -> Analysis:
         """A text of this profile looked at, for where the console is now."""
@@ -136,7 +141,7 @@ class FormBase(FrameScreen):
                 "E opens the editor" + ("   u takes the change back" if self.draft.can_undo else ""),
                 bad=True,
             )
-        self._say_summary()
+        self.say_summary()
         self.say_detail()
         self.refresh_frame()
 
@@ -159,34 +164,29 @@ class FormBase(FrameScreen):
             return "", "known once the fields have the right shape", ""
         return switch_words(propose(analysis.job, analysis.region))
 
-    def _say_summary(self) -> None:
-        lines = [Content(plain(text)) for text in self._summary_texts()]
-        lines.append(self._price_line())
+    def say_summary(self) -> None:
+        """The lines above the fields."""
+        job = self.analysis.job
+        lines = [Content(SHAPELESS)]
+        if job is not None:
+            lines = [Content(plain(roles(job))), Content(plain(totals(job)))]
+        lines[-1] = Content.assemble(lines[-1], SEP, self.price_text()) if job is not None else lines[-1]
+        lines.append(Content.assemble(self._verdict_text(), SEP, self.quota_text()))
         self.query_one("#summary", Static).update(glyphs(Content("\n").join(lines), self))
 
-    def _summary_texts(self) -> list[str]:
-        job = self.analysis.job
-        if job is None:
-            return ["What the job is made of is known once its fields have the right shape."]
-        return [roles(job), totals(job)]
-
-    def _price_line(self) -> Content:
-        found = verdict(self.analysis)
+    def _verdict_text(self) -> Content:
         worst = next((s for s in Severity if self.analysis.count(s)), None)
-        said = (
-            Content.styled(f"{_GLYPH[worst]} {found}", f"bold {_TONE[worst]}")
-            if worst
-            else Content.styled("✓ no problems", "$text-success")
-        )
-        return Content(SEP).join([said, self.price_text(), self.quota_text()])
+        if worst is None:
+            return Content.styled("✓ no problems", "$text-success")
+        return Content.styled(f"{_GLYPH[worst]} {verdict(self.analysis)}", f"bold {_TONE[worst]}")
 
     def price_text(self) -> Content:
-        """What an hour costs."""
-        return Content.styled("? price not known yet", "$text-muted")
+        """What it costs."""
+        return Content("")
 
     def quota_text(self) -> Content:
         """Whether the quota does for it."""
-        return Content.styled("? quota not known yet", "$text-muted")
+        return Content("")
 
     @on(FormView.Moved)
     def say_detail(self) -> None:

@@ -9,12 +9,12 @@ from textual import on
 from tui.domain.form.rows import Look, Row, RowKind, build_rows
 from tui.domain.form.values import Path, at, canonical, pair_text, scalar_text
 from tui.domain.profile.source import dotted
-from tui.screens.form_base import FormBase
+from tui.screens.form_figures import FormFigures
 from tui.screens.message import MessageScreen
 from tui.widgets.filter_bar import FilterBar
 
 
-class FormMoves(FormBase):
+class FormMoves(FormFigures):
     """See the module."""
 
     _found_from = ""
@@ -141,7 +141,10 @@ class FormMoves(FormBase):
     def _finding(self, event: FilterBar.Changed) -> None:
         event.stop()
         words = event.text.casefold().split()
-        found = next((r for r in self._all_rows() if words and _matches(r, words)), None)
+        rows = self._all_rows() if words else []
+        found = next((r for r in rows if _matches(r, words)), None) or next(
+            (r for r in rows if _matches(r, words, values=True)), None
+        )
         self.query_one(FilterBar).say("no field" if words and found is None else "")
         if found is not None:
             self.go_to(found.path, found.key)
@@ -189,6 +192,8 @@ def typed_text(root: object, row: Row) -> str:
     return "" if isinstance(row.raw, list | dict) else scalar_text(row.raw)
 
 
-def _matches(row: Row, words: Sequence[str]) -> bool:
-    text = f"{row.label} {row.path[-1] if row.path else ''} {row.value}".casefold()
+def _matches(row: Row, words: Sequence[str], *, values: bool = False) -> bool:
+    """The row is called so; with `values` what it holds counts too."""
+    held = row.value if values else ""
+    text = f"{row.label} {row.path[-1] if row.path else ''} {held}".casefold()
     return all(word in text for word in words)
