@@ -1,0 +1,91 @@
+"""The trainer beside a hand-written loop of the same strategy, and beside accelerate and Fabric.
+
+Two processes; all loops live in the same ones and take turns, so that a busy machine is busy for all. What
+is compared is the CPU time of both processes for the same steps, paired by rounds; the losses must be
+identical. A ratio of 1.02 means that the loop written by hand needs 2 % more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.harness import PEERS, ROOT, Result
+
+STRATEGIES = ("ddp", "fsdp", "zero2", "zero3")
+ROUNDS, STEPS = 12, 4
+SAME = 5e-6
+"""Largest difference of losses: the mean over two processes is rounded in another order."""
+WITH_PEERS = PEERS / "trainer" / "bin" / "python"
+
+
+def run() -> Iterator[Result]:
+    for strategy in STRATEGIES:
+        ranks = _measure(strategy)
+        bare = ranks[0]["bare"]
+        for name in [n for n in ranks[0] if n != "bare"]:
+            pairs_of = zip(ranks[0][name]["losses"], bare["losses"], strict=True)
+            if max(abs(a - b) for a, b in pairs_of) > SAME:
+                yield Result(f"{strategy}: {name} has other losses", 1.0, 0.0, "")
+        pairs = _cpu(ranks, "bare"), _cpu(ranks, "ours")
+        yield _line(f"{strategy}: the loop by hand by ours, CPU", *pairs, 0.98, "loop by hand")
+        for peer in ("accelerate", "fabric"):
+            if strategy != "ddp":
+                continue
+            what = f"{strategy}: {peer} by ours, CPU"
+            if peer not in ranks[0]:
+                yield Result(what, 0.0, 1.0, "s", missing=f"{peer} is not installed: make peers")
+                continue
+            yield _line(what, _cpu(ranks, peer), _cpu(ranks, "ours"), 1.0, peer)
+
+
+def _line(name: str, peer: list[float], ours: list[float], goal: float, who: str) -> Result:
+    """The median of the rounds' ratios, as seconds a step of both processes."""
+    ratio = statistics.median(p / o for p, o in zip(peer, ours, strict=True))
+    each = statistics.median(ours) / STEPS
+    return Result(name, each * ratio, goal, "s", each, f"{who} ÷ ours", at_least=True)
+
+
+def _cpu(ranks: list[dict[str, Any]], name: str) -> list[float]:
+    return [sum(rank[name]["cpu"][n] for rank in ranks) for n in range(ROUNDS)]
+
+
+def _measure(strategy: str) -> list[dict[str, Any]]:
+    """What each rank has measured, by loop."""
+    python = str(WITH_PEERS) if WITH_PEERS.exists() else sys.executable
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    processes = []
+    for rank in range(2):
+        env = os.environ | {
+            "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
+            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo",
+            "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu", "PYTHONPATH": str(ROOT),
+        }  # fmt: skip
+        command = [
+            python,
+            "-m",
+            "tests.benchmarks.trainer_throughput_child",
+            strategy,
+            str(ROUNDS),
+            str(STEPS),
+        ]
+        processes.append(
+            subprocess.Popen(
+                command, env=env, cwd=Path(ROOT), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+        )
+    found = []
+    for process in processes:
+        out, err = process.communicate(timeout=900)
+        if process.returncode:
+            raise RuntimeError(f"{strategy}: exit code {process.returncode}: {err[-2000:]}")
+        found.append(json.loads(out.splitlines()[-1]))
+    return found

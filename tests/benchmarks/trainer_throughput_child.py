@@ -1,0 +1,191 @@
+"""One of two processes: the trainer's own loop and hand-written ones take turns over the same steps."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from trainer import workload as workloads
+from trainer.config import BatchPlan, Config, parse
+from trainer.data.sampler import order
+from trainer.data.text import Windows, read_bytes
+from trainer.model import GPT
+from trainer.strategy.blocks import adamw
+from trainer.train import Trainer, learning_rate
+from trainer.workload import Workload
+
+CONTEXT, BATCH, CLIP = 128, 16, 1.0
+CPU = torch.device("cpu")
+
+Loop = Callable[[int], float]
+"""One step, by its number from 0; this rank's loss."""
+
+
+def model() -> GPT:
+    """3.4 million parameters."""
+    torch.manual_seed(0)
+    return GPT(4, 4, 256, CONTEXT, 0.0)
+
+
+def windows() -> Windows:
+    return Windows(read_bytes(str(Path(json.__file__).parents[1] / "asyncio")), CONTEXT)
+
+
+def workload(config: Config) -> Workload:
+    net = model()
+    return Workload(net, list(net.blocks), windows(), CONTEXT)
+
+
+def stream(rank: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """The batches of the trainer's order, as one would write it down: no loader, no epoch's edge."""
+    data = windows()
+    places = order(0, 0, len(data))
+    for start in range(0, len(data) - BATCH, BATCH):
+        rows = [data[n] for n in places[start + rank : start + BATCH : 2]]
+        yield torch.stack([row[0] for row in rows]), torch.stack([row[1] for row in rows])
+
+
+def by_hand(net: nn.Module, optimizer: torch.optim.Optimizer, config: Config, batches: Any) -> Loop:
+    def step(number: int) -> float:
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(config, number)
+        loss = net(*next(batches))
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return float(loss.detach())
+
+    return step
+
+
+def bare(config: Config, batches: Any) -> Loop:
+    """The shortest loop of this strategy."""
+    strategy, net = config.parallel.strategy, model()
+    if strategy == "ddp":
+        return by_hand(
+            DistributedDataParallel(net, gradient_as_bucket_view=True), adamw(net, config), config, batches
+        )
+    if strategy == "fsdp":
+        from torch.distributed.fsdp import fully_shard
+
+        for block in net.blocks:
+            fully_shard(block)
+        fully_shard(net)
+        return by_hand(net, adamw(net, config), config, batches)
+    from trainer.strategy.deepspeed import engine_settings, load_deepspeed
+
+    settings = engine_settings(config, BatchPlan.of(BATCH, BATCH, 2), torch.float32)
+    engine, optimizer, _, _ = load_deepspeed(CPU).initialize(
+        model=net, optimizer=adamw(net, config), config=settings, dist_init_required=False
+    )
+
+    def step(number: int) -> float:
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(config, number)
+        loss = engine(*next(batches))
+        engine.backward(loss)
+        engine.step()
+        return float(loss.detach())
+
+    return step
+
+
+def accelerate(config: Config, batches: Any) -> Loop:
+    from accelerate import Accelerator
+
+    tool, net = Accelerator(cpu=True), model()
+    wrapped, optimizer = tool.prepare(net, adamw(net, config))
+
+    def step(number: int) -> float:
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(config, number)
+        loss = wrapped(*next(batches))
+        tool.backward(loss)
+        tool.clip_grad_norm_(wrapped.parameters(), CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        return float(loss.detach())
+
+    return step
+
+
+def fabric(config: Config, batches: Any) -> Loop:
+    from lightning_fabric import Fabric
+
+    tool, net = Fabric(accelerator="cpu", devices=2, strategy="ddp"), model()
+    tool.launch()
+    wrapped, optimizer = tool.setup(net, adamw(net, config))
+
+    def step(number: int) -> float:
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(config, number)
+        loss = wrapped(*next(batches))
+        tool.backward(loss)
+        tool.clip_gradients(wrapped, optimizer, max_norm=CLIP)
+        optimizer.step()
+        optimizer.zero_grad()
+        return float(loss.detach())
+
+    return step
+
+
+def main(strategy: str, rounds: int, steps: int) -> None:
+    rank = int(os.environ["RANK"])
+    workloads.WORKLOADS["bench"] = "tests.benchmarks.trainer_throughput_child:workload"
+    flags = [
+        "--model=bench", "--device=cpu", f"--strategy={strategy}", f"--batch={BATCH}", "--micro-batch=16",
+        f"--steps={rounds * steps + steps}", "--checkpoint-every=0", "--grace=0", "--log-every=10",
+    ]  # fmt: skip
+    config = parse(flags)
+    trainer = Trainer(config)
+    trainer.group.join(CPU, 300)
+    trainer._prepare()
+
+    def ours(_: int) -> float:
+        trainer._one_step()
+        trainer.checkpoints.poll()
+        return trainer.last_loss
+
+    loops: dict[str, Loop] = {"bare": bare(config, stream(rank)), "ours": ours}
+    for make in (accelerate, fabric) if strategy == "ddp" else ():
+        with contextlib.suppress(ImportError):
+            loops[make.__name__] = make(config, stream(rank))
+    found: dict[str, dict[str, list[float]]] = {name: {"cpu": [], "wall": [], "losses": []} for name in loops}
+    names = list(loops)
+    for turn in range(rounds + 1):
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            dist.barrier()
+            cpu, wall = time.process_time(), time.monotonic()
+            losses = [loops[name](turn * steps + n) for n in range(steps)]
+            spent = time.process_time() - cpu, time.monotonic() - wall
+            if name != "ours":
+                mean = torch.tensor(losses) / 2
+                dist.all_reduce(mean)
+                losses = mean.tolist()
+            found[name]["losses"] += [round(loss, 6) for loss in losses]
+            if turn:  # the first one warms up
+                found[name]["cpu"].append(spent[0])
+                found[name]["wall"].append(spent[1])
+    sys.stdout.write("\n" + json.dumps(found) + "\n")
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory(prefix="vxthroughput") as home:
+        os.environ["PYTHONWARNINGS"] = "ignore"
+        os.chdir(home)
+        main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

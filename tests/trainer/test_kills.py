@@ -1,0 +1,126 @@
+"""Nodes that are killed and come back, late or not at all: training ends as if nothing had been."""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.shell import wait_for
+from tests.trainer.test_nodes import STEPS, Cluster, Node, losses, wait_step
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    found = Cluster(tmp_path)
+    yield found
+    found.end()
+
+
+def kill(node: Node) -> None:
+    """The whole machine is gone: agent, supervisor and worker."""
+    family = [psutil.Process(node.process.pid), *psutil.Process(node.process.pid).children(recursive=True)]
+    for process in family:
+        process.kill()
+    node.process.wait()
+
+
+def steps(node: Node) -> int:
+    return len(node.lines("step"))
+
+
+def ranks(node: Node) -> set[int]:
+    return {line["rank"] for line in node.lines("phase") if "rank" in line}
+
+
+@pytest.mark.parametrize(
+    "victim", [pytest.param(0, id="node 0"), pytest.param(1, id="node 1", marks=pytest.mark.slow)]
+)
+def test_a_lost_node_comes_back_at_its_place(cluster: Cluster, victim: int) -> None:
+    nodes = [cluster.start(r) for r in (0, 1)]
+    wait_for(lambda: nodes[0].lines("checkpoint"), "a checkpoint", every=0.02)
+    before = max(losses(nodes[0]))
+    kill(nodes[victim])
+    nodes[victim] = cluster.start(victim)
+    began = time.time()
+    assert [n.process.wait(150) for n in nodes] == [0, 0]
+    resumed = nodes[0].lines("resumed")[-1]["step"]
+    assert resumed >= 10 and before - resumed <= 20, "one interval, and a save that was under way"
+    assert ranks(nodes[0]) == {0} and ranks(nodes[1]) == {1}
+    assert max(losses(nodes[0])) == STEPS
+    print(f"{time.time() - began:.1f} s from the return to the end of {STEPS} steps")
+
+
+@pytest.mark.slow
+def test_a_node_that_comes_30_seconds_late_is_waited_for(cluster: Cluster) -> None:
+    first = cluster.start(0)
+    time.sleep(30)
+    assert first.process.poll() is None
+    second = cluster.start(1)
+    came = time.time()
+    wait_step(first, 1)
+    print(f"training {time.time() - came:.1f} s after the late node came")
+    assert [first.process.wait(120), second.process.wait(60)] == [0, 0]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_twenty_kills_do_not_show_in_the_end(cluster: Cluster, tmp_path: Path) -> None:
+    """Workers, supervisors and whole nodes, at random; the losses are those of a run in peace."""
+    flags = ("--steps=1200", "--max-restarts=20", "--keep=5")
+    whole = [cluster.start(r, 2, *flags, f"--checkpoint-dir={tmp_path / 'whole'}") for r in (0, 1)]
+    assert [n.process.wait(600) for n in whole] == [0, 0]
+    nodes = {r: cluster.start(r, 2, *flags) for r in (0, 1)}
+    story: dict[int, list[Node]] = {r: [node] for r, node in nodes.items()}
+    waits = []
+
+    def total() -> int:
+        return sum(steps(node) for node in story[0])
+
+    def again(before: int) -> None:
+        wait_for(lambda: total() > before, "training", every=0.02, seconds=120)
+
+    wait_step(nodes[0], 2)
+    for _ in range(20):
+        time.sleep(random.uniform(0.2, 1.5))
+        rank, what = random.randrange(2), random.choice(["worker", "supervisor", "node"])
+        victim = nodes[rank]
+        worker = victim.worker()
+        if victim.process.poll() is not None or worker is None:
+            break  # the run has ended before all the kills
+        before = total()
+        if what == "worker":
+            worker.kill()
+        elif what == "supervisor":
+            victim.process.kill()
+            victim.process.wait()
+        else:
+            kill(victim)
+        time.sleep(0.3)
+        before = total()
+        back = time.monotonic()
+        if what != "worker":
+            nodes[rank] = cluster.start(rank, 2, *flags)
+            story[rank].append(nodes[rank])
+        again(before)
+        waits.append(time.monotonic() - back)
+    assert [n.process.wait(600) for n in nodes.values()] == [0, 0]
+    assert len(waits) == 20
+    expected = losses(whole[0])
+    assert losses(*story[0])[1200] == expected[1200], "the right final loss"
+    assert losses(*story[0]) == expected
+    assert all(ranks(node) <= {rank} for rank, own in story.items() for node in own)
+    left = [p for p in psutil.process_iter(["cmdline"]) if str(tmp_path) in " ".join(p.info["cmdline"] or [])]
+    assert left == [], "no orphan"
+    found = {
+        "median": round(statistics.median(waits), 1),
+        "longest": round(max(waits), 1),
+        "kills": len(waits),
+    }
+    print(json.dumps(found))
