@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import yaml
 from google.cloud.aiplatform_v1.types import custom_job
 from google.protobuf import json_format
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tui.domain.catalog import ACCELERATOR_TYPES, machines
+from tui.domain.mend import fixable, mend
 from tui.domain.profile.source import camel
 from tui.domain.rules import Case, Severity, check_job
 from tui.emulator.validate import check_persistent_resource, problems_of
@@ -206,3 +208,16 @@ def test_rules_speak_of_what_is_there(raw: dict[str, Any]) -> None:
         assert found.sentence and found.source.startswith("vertex facts") and found.rule
         assert found.fix or found.severity is not Severity.ERROR, found
         assert found.path
+
+
+@given(job(), st.sampled_from(["NVIDIA_H100", "A100", "TPU_V4", ""]), st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_mending_any_job_ends_where_nothing_can_be_mended(raw: dict[str, Any], kind: str, bare: bool) -> None:
+    pools = raw["jobSpec"]["workerPoolSpecs"]
+    if pools and kind:
+        pools[0].setdefault("machineSpec", {})["acceleratorType"] = kind
+        pools[0]["reductionServerSpec"] = {"replicaCount": 2}
+    text = yaml.safe_dump(raw["jobSpec"] if bare else raw)
+    found = mend(text, "f.yaml", "f", region=REGION)
+    assert not any(map(fixable, found.left)), [str(p) for p in found.left]
+    assert mend(found.text, "f.yaml", "f", region=REGION).text == found.text
