@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tui.config import Context
 from tui.domain.catalog import ACCELERATOR_SHORT
 from tui.domain.packaging import Order
+
+if TYPE_CHECKING:
+    from tui.domain.profile.source import Problem
 
 
 class ProfileError(Exception):
@@ -35,6 +38,8 @@ class Prepared:
     custom_job: Mapping[str, Any]
     pools: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    found: tuple[Problem, ...] = ()
+    """What the rules found that does not stop it."""
     order: Order | None = None
     """A package to be made first; `custom_job` then has a stand-in for its address."""
 
