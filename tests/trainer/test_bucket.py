@@ -1,0 +1,101 @@
+"""Checkpoints in a bucket, through Google's own client: it fails, comes back, and loses a byte."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.trainer.test_checkpoint import PROGRESS, config, strategy
+from tests.wire.storage import Buckets, buckets
+from trainer.checkpoint import bucket as buckets_of_ours
+from trainer.checkpoint.manager import Checkpoints
+from trainer.group import ProcessGroup
+from tui.emulator.buckets_faults import BucketFaults
+
+URI = "gs://training-run/checkpoints/7"
+
+
+@pytest.fixture
+def group() -> Iterator[ProcessGroup]:
+    found = ProcessGroup({})
+    found.join(torch.device("cpu"), 60)
+    yield found
+    found.leave()
+
+
+@pytest.fixture
+def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Buckets]:
+    with buckets() as found:
+        found.client.create_bucket("training-run")
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", found.url)
+        # The client's own patience is half a minute; a test has less.
+        monkeypatch.setattr(buckets_of_ours, "_PATIENCE", 0.5)
+        yield found
+
+
+def opened(tmp_path: Path, group: ProcessGroup) -> Checkpoints:
+    found = Checkpoints(config(tmp_path / "ck", f"--upload-dir={URI}"), group)
+    found.attach(strategy(), None)
+    return found
+
+
+def test_a_checkpoint_goes_to_the_bucket_and_comes_back(
+    tmp_path: Path, group: ProcessGroup, cloud: Buckets
+) -> None:
+    found = opened(tmp_path, group)
+    for step in (1, 2, 3, 4):
+        found.leave(step, PROGRESS, 30)
+    found.close()
+    names = {blob.name.split("/")[2] for blob in cloud.client.list_blobs("training-run")}
+    assert names == {"step-3", "step-4"}, "only the newest are kept there too"
+    shutil.rmtree(tmp_path / "ck")  # the machine is another one now
+    again = Checkpoints(config(tmp_path / "ck", f"--upload-dir={URI}"), group)
+    remote = again.find()
+    assert remote is not None and remote.manifest.step == 4 and remote.source == URI
+    fresh, saved = strategy(), strategy().state()
+    for value in fresh.state().values():
+        value.zero_()
+    again.load(remote, fresh)
+    assert all(torch.equal(fresh.state()[name], saved[name]) for name in saved)
+
+
+def test_a_bucket_that_fails_and_comes_back_costs_nothing(
+    tmp_path: Path, group: ProcessGroup, cloud: Buckets, capfd: pytest.CaptureFixture[str]
+) -> None:
+    found = opened(tmp_path, group)
+    cloud.server.faults.set(BucketFaults("unavailable"))
+    found.leave(5, PROGRESS, 3)
+    assert "is not uploaded yet" in capfd.readouterr().out
+    assert found.saved_step == 5, "it is on the disk all the same"
+    cloud.server.faults.set(BucketFaults())
+    found.leave(5, PROGRESS, 60)
+    assert cloud.client.bucket("training-run").blob("checkpoints/7/step-5/manifest.json").exists()
+    found.close()
+
+
+@pytest.mark.parametrize("harm", ["flipped byte", "no manifest", "truncated"])
+def test_what_is_damaged_in_the_bucket_is_passed_over(
+    tmp_path: Path, group: ProcessGroup, cloud: Buckets, capfd: pytest.CaptureFixture[str], harm: str
+) -> None:
+    found = opened(tmp_path, group)
+    for step in (1, 2):
+        found.leave(step, PROGRESS, 30)
+    found.close()
+    shutil.rmtree(tmp_path / "ck")
+    bucket = cloud.client.bucket("training-run")
+    if harm == "no manifest":
+        bucket.blob("checkpoints/7/step-2/manifest.json").delete()
+    else:
+        blob = bucket.blob("checkpoints/7/step-2/__0_0.distcp")
+        data = bytearray(blob.download_as_bytes())
+        data[len(data) // 2] ^= 1
+        blob.upload_from_string(bytes(data if harm == "flipped byte" else data[:-7]))
+    again = Checkpoints(config(tmp_path / "ck", f"--upload-dir={URI}"), group)
+    remote = again.find()
+    assert remote is not None and remote.manifest.step == 1
+    assert ("step-2 (remote) is passed over" in capfd.readouterr().out) == (harm != "no manifest")
+    assert not (tmp_path / "ck" / "step-2").exists(), "nothing half-written is left to be loaded"
