@@ -358,6 +358,29 @@ def test_fields_in_the_wild(
         assert finding.edits[0].path[2:] == right
 
 
+@pytest.mark.parametrize(
+    ("argument", "secret"),
+    [
+        ("--db-password=hunter2", True),
+        ("--hf-token=abc", True),
+        ("--auth-key=0123456789abcdef01", True),
+        ("postgres://me:hunter2@db/x", True),
+        ("--pad-token=<pad>", False),
+        ("--eos-token-id=50256", False),
+        ("--sort-key=loss", False),
+        ("--auth=none", False),
+        ("--token=$HF_TOKEN", False),
+        ("--token=projects/p/secrets/hf", False),
+        ("--api-key-file=/secrets/key", False),
+        ("--tokenizer=gpt2", False),
+    ],
+)
+def test_secrets_are_told_from_words_of_training(argument: str, secret: bool) -> None:
+    assert ("secrets.arguments" in found(job(container(args=[argument])))) is secret
+    split = argument.split("=", 1)
+    assert ("secrets.arguments" in found(job(container(args=split)))) is secret
+
+
 def test_what_nobody_knows_is_left_to_the_field_check() -> None:
     assert known_wrong(("jobSpec", "netwrok"), "x", {}) is None
     assert known_wrong(PLACE, "NVIDIA_L5", job()) is None

@@ -1,4 +1,4 @@
-"""Rules about what the code finds when it runs: variables, disks, NCCL's settings, secrets."""
+"""Rules about what the code finds when it runs: variables, disks, NCCL's settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from tui.domain.edit import REMOVED, Edit
-from tui.domain.masking import masked
 from tui.domain.rules.base import Case, Finding, Path, Pool, Rule, Severity
 from tui.domain.spec import machine_of, task_of, whole, within
 
@@ -194,40 +193,6 @@ def _nccl(key: str, value: str, machine: tuple[str, str, int]) -> str:
     return ""
 
 
-def secret_environment(case: Case) -> Iterator[Finding]:
-    for path, pool in case.used:
-        name, task = task_of(pool)
-        for i, variable in enumerate(task.get("env") or []):
-            value = str(variable.get("value") or "")
-            if _is_value(value) and masked({"name": variable.get("name"), "value": value})[1]:
-                yield Finding(
-                    (*path, name, "env", i, "value"),
-                    f"{variable.get('name')} looks like a secret; all who may see the job can read it.",
-                    "Put it into Secret Manager and let the code fetch it as the job's service account.",
-                )
-
-
-def _is_value(value: str) -> bool:
-    """The text can be a secret itself, and is not the place of one, a variable, or a switch."""
-    return len(value) > 1 and re.match(r"\$|projects/[\w-]+/secrets/|sm://|gs://|/", value) is None
-
-
-def secret_arguments(case: Case) -> Iterator[Finding]:
-    for path, pool in case.used:
-        name, task = task_of(pool)
-        for field in ("command", "args"):
-            given = [str(text) for text in task.get(field) or []]
-            shown = masked(given)[0]
-            for i, (text, seen) in enumerate(zip(given, shown, strict=True)):
-                value = text.partition("=")[2] if text.startswith("-") else text
-                if seen != text and _is_value(value):
-                    yield Finding(
-                        (*path, name, field, i),
-                        "this argument looks like a secret; all who may see the job can read it.",
-                        "Put it into Secret Manager and let the code fetch it as the job's service account.",
-                    )
-
-
 def lone_second_node(case: Case) -> Iterator[Finding]:
     if len(case.used) < 2 or whole(case.used[0][1].get("replicaCount")) != 1:
         return
@@ -253,6 +218,4 @@ RULES = (
     Rule("runtime.one-process", "vertex facts 14.1", one_process, Severity.WARNING),
     Rule("runtime.nccl", "vertex facts 3.9 and 14.6", nccl, Severity.WARNING),
     Rule("runtime.mixed-workers", "vertex facts 1.3", lone_second_node, Severity.NOTE),
-    Rule("secrets.environment", "vertex facts 1.9", secret_environment, Severity.WARNING),
-    Rule("secrets.arguments", "vertex facts 1.9", secret_arguments, Severity.WARNING),
 )
