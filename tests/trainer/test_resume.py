@@ -95,3 +95,25 @@ def test_a_signal_to_any_rank_costs_no_step(tmp_path: Path, text: Path, ranks: t
         x["step"] for x in said if x["kind"] == "resumed"
     ]
     assert losses(said) == losses(whole.said())
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp", "zero2"])
+def test_nodes_with_disks_of_their_own_resume(tmp_path: Path, text: Path, strategy: str) -> None:
+    place = f"--upload-dir={tmp_path / 'bucket'}"
+    kept = {"workers": 0, "steps": 12}
+    first = Ranks(tmp_path / "own", 2, *flags(strategy, text, **{**kept, "steps": 6}), place, nodes=2)
+    assert first.wait() == [0, 0], first.errors()
+    copies = [tmp_path / "lost-nothing", tmp_path / "lost-a-disk"]
+    for copy in copies:
+        shutil.copytree(tmp_path / "own", copy)
+    shutil.rmtree(copies[1] / "node-1" / "checkpoints")
+    ends = []
+    for copy in copies:
+        # Without a bucket only what is the same on every node outlives a lost disk.
+        rescue = [place] if copy == copies[1] and strategy != "ddp" else []
+        more = Ranks(copy, 2, *flags(strategy, text, **kept), *rescue, nodes=2)
+        assert more.wait() == [0, 0], more.errors()
+        assert [x["step"] for x in more.said() if x["kind"] == "resumed"] == [6]
+        ends.append(losses(more.said()))
+    assert ends[0] == ends[1], "bit for bit, random state and all"
+    assert sorted(ends[0]) == list(range(1, 13))
