@@ -16,7 +16,7 @@ from tui.domain.edit import REMOVED, Edit, edited
 from tui.domain.profile import ProfileInvalid
 from tui.domain.profile.edit import apply, render_new, same
 from tui.domain.profile.parameters import fill
-from tui.domain.profile.source import read
+from tui.domain.profile.source import Document, read
 
 READY = Path(__file__).parents[2] / "profiles"
 POOLS = ("jobSpec", "workerPoolSpecs")
@@ -299,3 +299,30 @@ def test_a_new_file_has_the_values_it_was_made_of(value: Any) -> None:
     text = render_new(value)
     assert same(read(text, "").value, value), text
     assert same(yaml.safe_load(text), json.loads(json.dumps(value))), text
+
+
+DEFAULTS = {"p": "text", "n": 3, "f": 0.5, "b": True, "unused": "x"}
+referring = st.recursive(
+    st.sampled_from(["${p}", "${n}", "${f}", "${b}", "--a=${n}", "plain", "$${p}"]) | st.integers(0, 9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    body=st.dictionaries(keys, referring, min_size=1, max_size=3),
+    number=st.integers(0),
+    new=st.sampled_from(["other", 7, 0.25, False, "${p}", ["x"], {"a": 1}, None]),
+)
+def test_any_edit_among_parameters_gives_the_filled_values(body: Any, number: int, new: Any) -> None:
+    text = "# first\n" + render_new({"parameters": DEFAULTS, "one": body})
+    places = paths({"one": body})
+    edit = Edit(places[number % len(places)], new)
+    before = read(text, "")
+    changed = read(apply(text, "f", [edit]), "")
+    wanted = edited(filled(before), [edit])
+    if new == "${p}":
+        # A reference is meant as one.
+        wanted = filled(Document("", edited(before.value, [edit])))
+    assert same(filled(changed), wanted), apply(text, "f", [edit])

@@ -176,13 +176,17 @@ class _Filling:
             known, _ = read_parameters(self.settings, Document("", None), ())
             self.values |= {p.name: p.default for p in known if p.default is not None}
 
-    def filled(self, value: Any) -> Any:
-        return fill(value, self.values) if self.on else value
+    def alike(self, old: Any, new: Any) -> bool:
+        """`new` is what stands there, as it is written or filled in; a `${` in it is meant as written."""
+        return same(old, new) or (self.on and not _marked(new) and same(fill(old, self.values), new))
 
     def through_parameter(self, old: Any, new: Any) -> Edit | None:
         """The change of a parameter's default that gives the place its new value."""
         match = REFERENCE.fullmatch(old) if self.on and isinstance(old, str) else None
         if match is None or isinstance(new, dict | list) or new is None:
+            return None
+        if _marked(new):
+            # Another reference, which a default would not follow.
             return None
         name = match[1]
         if name not in self.settings or self.uses.get(name) != 1:
@@ -197,7 +201,7 @@ class _Filling:
 
 def _differences(old: Any, new: Any, path: Path, filling: _Filling) -> Iterator[Edit]:
     """The smallest changes that make `old`, filled in, to `new`."""
-    if same(old, new) or same(filling.filled(old), new):
+    if filling.alike(old, new):
         return
     if isinstance(old, dict) and isinstance(new, dict) and old and new:
         names = {_spelled(old, key, path): value for key, value in new.items()}
@@ -216,12 +220,9 @@ def _differences(old: Any, new: Any, path: Path, filling: _Filling) -> Iterator[
 
 
 def _list_differences(old: list[Any], new: list[Any], path: Path, filling: _Filling) -> Iterator[Edit]:
-    def alike(a: Any, b: Any) -> bool:
-        return same(a, b) or same(filling.filled(a), b)
-
     short = min(len(old), len(new))
-    head = next((i for i in range(short) if not alike(old[i], new[i])), short)
-    tail = next((i for i in range(short - head) if not alike(old[-1 - i], new[-1 - i])), short - head)
+    head = next((i for i in range(short) if not filling.alike(old[i], new[i])), short)
+    tail = next((i for i in range(short - head) if not filling.alike(old[-1 - i], new[-1 - i])), short - head)
     both = short - head - tail
     for i in range(head, head + both):
         yield from _differences(old[i], new[i], (*path, i), filling)
@@ -229,6 +230,13 @@ def _list_differences(old: list[Any], new: list[Any], path: Path, filling: _Fill
         yield Edit((*path, i), REMOVED)
     for i in range(head + both, len(new) - tail):
         yield Edit((*path, i), new[i], insert=True)
+
+
+def _marked(value: Any) -> bool:
+    """A text in it has a `${`."""
+    if isinstance(value, dict | list):
+        return any(map(_marked, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, str) and "${" in value
 
 
 def same(a: Any, b: Any) -> bool:
