@@ -194,7 +194,7 @@ async def test_admin_status_and_refusals(place: tuple[Emulator, Clients]) -> Non
     assert status["jobs"] == {"QUEUED": 2} and status["socket"] == str(running.state.socket)
     assert status["pid"] > 0 and status["state_dir"] == str(running.state.root) and status["rest"] is None
     for asked, words in (
-        ({"do": "dance"}, "status, preempt, tail, stop"),
+        ({"do": "dance"}, "is not one of status, preempt, tail"),
         ({"do": "preempt"}, "job"),
         ({"do": "preempt", "job": "nobody"}, "does not exist"),
         ({"do": "preempt", "job": "twice"}, "several jobs"),
