@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import json
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from tui.config import choose_context, profile_folder
-from tui.domain.interchange import Imported, from_text
-from tui.domain.interchange.gcloud import is_command
+from tui.domain.interchange.gcloud import is_command, parse
+from tui.domain.interchange.imports import of_command
 from tui.domain.mend import fixable, mend
 from tui.domain.profile import Problem, ProfileInvalid, inspect
 from tui.domain.profile.source import decode, dotted, is_json, read
@@ -129,43 +130,33 @@ def _look(file: _File, where: _Where) -> list[Problem]:
     """Everything that is wrong with one file."""
     if file.broken:
         return list(file.broken)
-    text = file.text
-    if file.command:
-        try:
-            text = _imported(file).text
-        except ProfileInvalid as error:
-            return error.problems
-        except OSError as error:
-            message = f"the file that the command names can't be read: {error}."
-            return [Problem(file.shown, 0, "", message, "Put it beside this file.", "profile.syntax")]
+    text = file.text if not file.command else _profile_of(file)
+    if isinstance(text, list):
+        return text
     found = inspect(text, file.shown, file.path.stem, where.given, region=where.region, local=where.local)
     if file.command:
-        # Lines of the profile that was made of it are not lines of the file.
-        return [_placeless(p) for p in found]
+        # Lines of the profile that was made of it are not lines of the file, and it is not written.
+        return [replace(p, line=0, column=0, edits=()) for p in found]
     return [*found, *_notes(file)]
 
 
-def _imported(file: _File) -> Imported:
-    """The profile of a command line; files that it names are read relative to the folder of its own.
+def _profile_of(file: _File) -> str | list[Problem]:
+    """The profile that a command line asks for, right or wrong; the problems where it can't be read.
 
-    Raises:
-        ProfileInvalid: for what it can't be read as, there or in its config file.
-        OSError: when the config file can't be read.
+    Files that it names are read relative to the folder of its own.
     """
     folder = file.path.absolute().parent
 
     def config(name: str) -> Mapping[str, Any]:
-        path = folder / Path(name).expanduser()
-        return read_profile(path).job_spec
+        return read_profile(folder / Path(name).expanduser()).job_spec
 
-    return from_text(file.text, file.shown, config, base=f"{folder}/")
-
-
-def _placeless(problem: Problem) -> Problem:
-    return Problem(
-        problem.file, 0, problem.field, problem.message, problem.fix, problem.id, problem.severity,
-        problem.source, problem.path,
-    )  # fmt: skip
+    try:
+        return json.dumps(of_command(parse(file.text, file.shown, config), file.shown, f"{folder}/"))
+    except ProfileInvalid as error:
+        return [replace(p, edits=()) for p in error.problems]
+    except OSError as error:
+        message = f"the file that the command names can't be read: {error}."
+        return [Problem(file.shown, 0, "", message, "Put it beside this file.", "profile.syntax")]
 
 
 def _notes(file: _File) -> list[Problem]:
@@ -248,8 +239,9 @@ def _say(problems: list[Problem], files: int, diffs: list[dict[str, Any]], fix: 
 def _line(problem: Problem, colours: bool) -> str:
     """`file:line:column: severity id: sentence fix`."""
     place = [problem.file, *(str(n) for n in (problem.line, problem.column) if n)]
-    # A word about the form of a field does not name it again.
+    # A word about the form of a field does not name it again; without a line nothing else tells the place.
     leaf = problem.field.rpartition(".")[2] if problem.id.startswith("profile.") else ""
+    leaf = leaf if problem.line else problem.field
     said = " ".join(filter(None, (f"{leaf}:" if leaf else "", problem.message, problem.fix)))
     severity = _painted(problem.severity.value, _COLOURS[problem.severity], colours)
     return f"{plain(':'.join(place))}: {severity} {problem.id}: {plain(said)}"

@@ -99,14 +99,8 @@ def from_command(command: gcloud.Command, file: str, base: str = "") -> Imported
     Raises:
         ProfileInvalid: where the flags' values don't make a job.
     """
-    value = {k: v for k, v in command.job.items() if v}
-    value |= {"region": command.region} if command.region else {}
-    if command.package:
-        path = posixpath.normpath(posixpath.join(base, command.package["path"]))
-        value["package"] = {**command.package, "path": path}
-    if command.variables:
-        value["parameters"] = {name: {"help": f"${name} of the command line"} for name in command.variables}
-    name = slug(str(value.setdefault("displayName", _stem(file))))
+    value = of_command(command, file, base)
+    name = slug(str(value["displayName"]))
     try:
         load(json.dumps(value), file, name)
     except ProfileInvalid as error:
@@ -115,6 +109,19 @@ def from_command(command: gcloud.Command, file: str, base: str = "") -> Imported
     made = render_new(value)
     load(made, file, name)
     return Imported(name, made, command.notes)
+
+
+def of_command(command: gcloud.Command, file: str, base: str = "") -> dict[str, Any]:
+    """The fields of a profile that a command line asks for, right or wrong."""
+    value = {k: v for k, v in command.job.items() if v}
+    value |= {"region": command.region} if command.region else {}
+    if command.package:
+        path = posixpath.normpath(posixpath.join(base, command.package["path"]))
+        value["package"] = {**command.package, "path": path}
+    if command.variables:
+        value["parameters"] = {name: {"help": f"${name} of the command line"} for name in command.variables}
+    value.setdefault("displayName", _stem(file))
+    return value
 
 
 def slug(name: str) -> str:

@@ -39,7 +39,7 @@ def _texts(pool: Pool) -> Iterator[tuple[Path, str]]:
 def _named(pool: Pool) -> Iterator[tuple[Path, str, bool]]:
     """Variables: those a pool's texts ask for, and (True) those it sets."""
     for path, text in _texts(pool):
-        for match in _VARIABLE.finditer(text):
+        for match in _VARIABLE.finditer(text) if "$" in text else ():
             yield path, match["a"] or match["b"] or match["c"], False
     name, task = task_of(pool)
     for i, variable in enumerate(task.get("env") or []):
@@ -52,14 +52,14 @@ def _own(pool: Pool) -> set[str]:
 
 def no_such_variable(case: Case) -> Iterator[Finding]:
     for path, pool in case.used:
-        asked = [(inner, text, n) for inner, text in _texts(pool) for n in NO_SUCH if _word(n).search(text)]
+        asked = [(inner, text, n) for inner, text in _texts(pool) for n in NO_SUCH if n in text]
         for inner, text, name in asked:
             right = NO_SUCH[name]
             yield Finding(
                 (*path, *inner),
                 f"{name} does not exist on Vertex AI: a node's rank is RANK, their number is WORLD_SIZE.",
                 f"Use {right}, or read both from CLUSTER_SPEC.",
-                (Edit((*path, *inner), _word(name).sub(right, text)),),
+                (Edit((*path, *inner), text.replace(name, right)),),
             )
         for inner, name, sets in _named(pool):
             if sets and name in NO_SUCH:
@@ -69,10 +69,6 @@ def no_such_variable(case: Case) -> Iterator[Finding]:
                     f"Remove it, and read {NO_SUCH[name]} in the code.",
                     (Edit((*path, *inner), REMOVED),),
                 )
-
-
-def _word(name: str) -> re.Pattern[str]:
-    return re.compile(rf"\b{name}\b")
 
 
 def local_rank(case: Case) -> Iterator[Finding]:

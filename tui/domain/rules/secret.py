@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tui.domain.masking import mask_text, masked
+from tui.domain.masking import looks_secret, mask_text, masked
 from tui.domain.rules.base import Case, Finding, Rule, Severity
 from tui.domain.spec import task_of
 
@@ -28,7 +28,7 @@ def environment(case: Case) -> Iterator[Finding]:
         name, task = task_of(pool)
         for i, variable in enumerate(task.get("env") or []):
             key, value = str(variable.get("name") or ""), str(variable.get("value") or "")
-            if masked({"name": key, "value": value})[1] and _meant(key, value):
+            if (looks_secret(key) or mask_text(value) != value) and _meant(key, value):
                 sentence = f"{key} looks like a secret; all who may see the job can read it."
                 yield Finding((*path, name, "env", i, "value"), sentence, _FIX)
 
