@@ -413,3 +413,22 @@ async def test_reducers_say_why_they_cant_help(tmp_path: Path) -> None:
         await until(pilot, lambda: "one node" in row(app, "reduction-server").note, "why not")
         await pilot.press("space")
         assert "one node" in said(app) and not screen(app).draft.changed
+
+
+async def test_the_line_stays_at_its_row_when_the_screen_changes(tmp_path: Path) -> None:
+    async with form(tmp_path) as (app, pilot, _):
+        to(app, f"{POOL}[1].replicaCount")
+        await pilot.press("enter", "ctrl+u", *"12")
+        for size in ((120, 40), (60, 16), (80, 24)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            place = view(app).place_of(f"{POOL}[1].replicaCount")
+            assert place is not None
+            line = screen(app).line.region
+            assert line.offset == view(app).region.offset + place[0] and line.width == place[1]
+        view(app).scroll_to(y=1, animate=False)
+        await pilot.pause()
+        place = view(app).place_of(f"{POOL}[1].replicaCount")
+        assert place is not None and screen(app).line.styles.offset.y.value == place[0].y
+        await pilot.press("enter")
+        await settled(pilot, app, "replicaCount: 12")

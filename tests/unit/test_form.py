@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tui.domain.catalog import machines
 from tui.domain.edit import edited
 from tui.domain.form import SECTIONS, Look, Row, RowKind, build_rows, changes
 from tui.domain.form.analysis import analyse
-from tui.domain.form.choices import accelerators_in, choices, machines_with, pool_paths
+from tui.domain.form.choices import accelerators_in, choices, machines_with, pool_of, pool_paths
 from tui.domain.form.fields import ELEMENTS, POOL
 from tui.domain.form.summary import accelerators, roles, totals
 from tui.domain.form.values import parse
+from tui.domain.profile import ProfileInvalid
+from tui.domain.profile.edit import apply
 from tui.domain.profile.fields import DURATION, HEADER, INTEGER, JOB_SPEC, STRING, WORKER_POOL, Kind
+from tui.domain.profile.source import read
 from tui.places import shipped
 
 A100 = (shipped("profiles") / "a100-4node-spot.yaml").read_text()
@@ -72,6 +79,14 @@ def test_a_reference_shows_its_default_and_editing_changes_it() -> None:
     assert image.parameter == "image" and image.value.startswith("${image} = us-docker")
     (edit,) = changes.typed(found, image, "mine:1")
     assert edit.path == ("parameters", "image", "default") and edit.value == "mine:1"
+
+
+def test_what_only_looks_like_a_reference_is_edited_itself() -> None:
+    text = A100.replace("parameters:", "labels2:").replace("bootDiskType: pd-ssd", 'bootDiskType: "${size}"')
+    root = analyse(text, "f", "f").value
+    disk = row(rows(text), "jobSpec.workerPoolSpecs[0].diskSpec.bootDiskType")
+    assert not disk.parameter and disk.value == "${size}"
+    assert [e.path for e in changes.typed(root, disk, "pd-ssd")] == [disk.path]
 
 
 def test_problems_stand_at_their_field_or_around_it() -> None:
@@ -151,6 +166,17 @@ def test_a_value_becomes_a_parameter_and_a_value_again() -> None:
         changes.removal(root, used)
 
 
+def test_a_variables_value_becomes_a_parameter_and_a_value_again() -> None:
+    root = analyse(A100, "f", "f").value
+    debug = row(rows(A100, everything=True), "jobSpec.workerPoolSpecs[0].containerSpec.env[0]")
+    linked = edited(root, changes.to_parameter(root, debug, "debug"))
+    env = linked["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["env"]
+    assert env == [{"name": "NCCL_DEBUG", "value": "${debug}"}]
+    back = next(r for r in build_rows(Look(linked, linked, everything=True)) if r.key == debug.key)
+    assert back.parameter == "debug"
+    assert edited(linked, changes.inlined(linked, back))["jobSpec"] == root["jobSpec"]
+
+
 def test_a_container_becomes_a_package_with_its_arguments() -> None:
     root = analyse(A100, "f", "f").value
     turned = edited(root, changes.other_task(root, (*POOLS, 0)))
@@ -203,3 +229,53 @@ def test_a_parameter_without_a_default_is_no_problem() -> None:
 def test_secrets_are_masked_in_rows() -> None:
     text = A100.replace("{name: NCCL_DEBUG, value: WARN}", "{name: HF_TOKEN, value: abcdef123}")
     assert "abcdef123" not in "".join(r.value for r in rows(text, everything=True))
+
+
+NAMES = ["jobSpec", "job_spec", "workerPoolSpecs", "machineSpec", "containerSpec", "pythonPackageSpec", "env",
+         "args", "labels", "parameters", "default", "name", "value", "nfsMounts", "scheduling", "timeout",
+         "replicaCount", "region", "pscInterfaceConfig", "dnsPeeringConfigs", "choices",
+         "diskSpec"]  # fmt: skip
+ANYTHING = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(-5, 5), st.sampled_from(["", "x", "${x}", "${x} y", "a=b"])
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(NAMES), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from(NAMES), ANYTHING, max_size=5), st.sampled_from(["7", "", "a=b", "${y}"])
+)
+def test_values_of_any_shape_are_shown_and_edited_or_refused(value: dict[str, object], words: str) -> None:
+    text = yaml.safe_dump(value) if value else "displayName: x"
+    found = analyse(text, "f.yaml", "f")
+    root = found.value
+    for each in build_rows(Look(root, {}, found.wrapped, problems=found.problems, everything=True)):
+        pool = pool_of(each)
+        deeds = [
+            lambda each=each: changes.typed(root, each, words),
+            lambda each=each: changes.removal(root, each),
+            lambda each=each: changes.addition(root, each, words)[0],
+            lambda each=each: changes.to_parameter(root, each, "q"),
+            lambda each=each: changes.inlined(root, each),
+            lambda each=each: choices(root, each, "us-central1") and (),
+            lambda each=each: changes.new_pool(root, pool_paths(root, found.wrapped), 2),
+        ]
+        if pool is not None:
+            deeds += [
+                lambda pool=pool: changes.machine_edits(root, pool, "g2-standard-4"),
+                lambda pool=pool: changes.accelerator_edits(root, pool, "NVIDIA_L4"),
+                lambda pool=pool: changes.other_task(root, pool),
+            ]
+        for deed in deeds:
+            try:
+                edits = deed()
+            except (ValueError, changes.Refused):
+                continue
+            if each.key == "region":
+                with suppress(ProfileInvalid):
+                    read(apply(text, "f.yaml", edits), "f.yaml")

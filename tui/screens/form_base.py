@@ -286,7 +286,7 @@ def detail(row: Row | None) -> Content:
         )
     words = row.field.help if row.field is not None else row.help or _HELP.get(row.kind, "")
     first = Content.styled(plain(words), "$text-muted")
-    if row.parameter:
+    if row.parameter and row.kind is not RowKind.PAIR:
         first = Content.assemble(
             (f"Parameter {plain(row.parameter)}: ", "$text-primary"),
             ("editing changes its default. ", "$text-muted"),

@@ -112,6 +112,18 @@ class FormFields(FormMoves):
             self._editing = (row, add)
             self.line.open(text, *place, hint)
 
+    def on_mount(self) -> None:
+        self.watch(self.view, "scroll_y", self._follow_row, init=False)
+
+    def on_resize(self) -> None:
+        """Keep the line at its row."""
+        self.call_after_refresh(self._follow_row)
+
+    def _follow_row(self) -> None:
+        place = self.view.place_of(self._editing[0].key) if self._editing is not None else None
+        if place is not None:
+            self.line.put(*place)
+
     @on(Input.Changed, "#edit")
     def _typing(self, event: Input.Changed) -> None:
         event.stop()

@@ -55,11 +55,15 @@ class FormLine(Input):
         with self.prevent(Input.Changed):
             self.value = text
         self.cursor_position = len(text)
-        self.styles.offset = (place.x, place.y)
-        self.styles.width = width
+        self.put(place, width)
         self.display = True
         # At once: the next key may have been typed already.
         self.screen.set_focus(self)
+
+    def put(self, place: Offset, width: int) -> None:
+        """Show it there."""
+        self.styles.offset = (place.x, place.y)
+        self.styles.width = width
 
     def shut(self) -> None:
         """Hide it."""

@@ -54,7 +54,7 @@ def analyse(text: str, file: str, name: str, *, region: str = "", local: bool = 
     except ProfileInvalid as error:
         return Analysis(text, value, profile.wrapped, tuple(error.problems))
     # What a launch has yet to say can't be wrong now.
-    problems = tuple(p for p in checked.problems if reference(at(value, p.path)) not in texts)
+    problems = tuple(p for p in checked.problems if reference(value, at(value, p.path)) not in texts)
     return Analysis(
         text, value, profile.wrapped, problems, checked.request.custom_job, checked.request.region
     )

@@ -223,14 +223,15 @@ def to_parameter(root: Any, row: Row, name: str) -> Edits:
     Raises:
         Refused: for a row without a value of its own.
     """
-    value = row.raw
-    if row.kind not in {RowKind.FIELD, RowKind.ITEM} or isinstance(value, Mapping | list) or value is MISSING:
+    path, value = _place(row)
+    kinds = {RowKind.FIELD, RowKind.ITEM, RowKind.PAIR}
+    if row.kind not in kinds or isinstance(value, Mapping | list) or value in {None, MISSING}:
         raise Refused("A parameter is made of a value; set one first.")
     if row.path[:1] == ("parameters",) or row.parameter:
         raise Refused("This is a parameter already.")
     if REFERENCE.search(str(value)):
         raise Refused("It holds a parameter already.")
-    link = Edit(row.path, f"${{{name}}}")
+    link = Edit(path, f"${{{name}}}")
     if at(root, ("parameters", name)) is not MISSING:
         return (link,)
     return Edit(("parameters", name), {"default": value, "help": row.label}), link
@@ -254,8 +255,15 @@ def inlined(root: Any, row: Row) -> Edits:
     value = setting.get("default") if isinstance(setting, Mapping) else setting
     if value is MISSING or value is None:
         raise Refused(f"The parameter {row.parameter} has no default to take.")
-    inside = isinstance(row.path[-1], int)
-    return Edit(row.path, REMOVED), Edit(row.path, value, insert=inside)
+    path, _ = _place(row)
+    return Edit(path, REMOVED), Edit(path, value, insert=isinstance(path[-1], int))
+
+
+def _place(row: Row) -> tuple[Path, Any]:
+    """Where the row's value stands, and the value; of a variable that beside its name."""
+    if row.kind is RowKind.PAIR and isinstance(row.raw, Mapping):
+        return (*row.path, "value"), row.raw.get("value", MISSING)
+    return row.path, row.raw
 
 
 def other_task(root: Any, pool: Path) -> Edits:
@@ -326,7 +334,7 @@ def _last(root: Any, here: Path, name: str) -> Path:
 
 def _redirect(root: Any, edit: Edit) -> Edit:
     """An edit of a value that is a parameter changes the parameter's default."""
-    name = reference(at(root, edit.path))
+    name = reference(root, at(root, edit.path))
     if not name or edit.value is REMOVED:
         return edit
     rich = isinstance(at(root, ("parameters", name)), Mapping)

@@ -180,7 +180,7 @@ class _Builder:
 
     def _filled(self, row: Row, each: Field) -> Row:
         text = mask_text(_shown(row.raw)) if not isinstance(row.raw, Mapping | list) else "…"
-        name = reference(row.raw)
+        name = reference(self.look.value, row.raw)
         shown = self._default(name) if name else text
         value = f"{text} = {shown}" if name else text
         return replace(row, value=value, parameter=name, note=_words(each.name, shown))
@@ -208,7 +208,7 @@ class _Builder:
                 path = (*row.path, name)
                 self._add(
                     Row(_key(path), RowKind.PAIR, str(name), path, row.depth + 1, pair_value(name, value),
-                        raw=value, field=each, parameter=reference(value))
+                        raw=value, field=each, parameter=reference(self.look.value, value))
                 )  # fmt: skip
             return
         for i, item in enumerate(raw if isinstance(raw, list) else ()):
@@ -221,7 +221,13 @@ class _Builder:
             name, value = (item.get("name"), item.get("value")) if isinstance(item, Mapping) else (item, "")
             shown = pair_value(name, value)
             self._add(
-                replace(row, kind=RowKind.PAIR, label=str(name), value=shown, parameter=reference(value))
+                replace(
+                    row,
+                    kind=RowKind.PAIR,
+                    label=str(name),
+                    value=shown,
+                    parameter=reference(self.look.value, value),
+                )
             )
         elif each.kind.name == "message":
             opened = self._is_open(row.key, True)
@@ -231,7 +237,7 @@ class _Builder:
                 for inner in table.ELEMENTS.get(each.name, ()):
                     self._field(inner, actual(self.look.value, (*path, *inner.path)), depth + 1)
         else:
-            name = reference(item)
+            name = reference(self.look.value, item)
             text = mask_text(_shown(item))
             value = f"{text} = {self._default(name)}" if name else text
             self._add(replace(row, value=value, parameter=name))
@@ -405,7 +411,7 @@ def _words(name: str, text: str) -> str:
 
 def plain_value(root: Any, value: Any) -> Any:
     """The value, or the default of the parameter that it is; `None` where there is none."""
-    name = reference(value)
+    name = reference(root, value)
     if name:
         setting = at(root, ("parameters", name))
         value = setting.get("default") if isinstance(setting, Mapping) else setting

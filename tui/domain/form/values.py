@@ -63,10 +63,10 @@ def scalar_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def reference(value: Any) -> str:
-    """Name of the parameter that this whole value is; empty for any other value."""
+def reference(root: Any, value: Any) -> str:
+    """Name of the file's parameter that this whole value is; empty for any other value."""
     match = REFERENCE.fullmatch(value) if is_reference(value) else None
-    return match[1] if match else ""
+    return match[1] if match and at(root, ("parameters", match[1])) is not MISSING else ""
 
 
 def span_words(text: str) -> str:
