@@ -236,6 +236,8 @@ _LAUNCH = (
     Action("launch.go", "enter", "launch", "Launch it, once", "launch", "go", mutates=True, needs=C.LAUNCH),
     Action("launch.next", "tab", "change a value", "Type into the next value", "launch", "next"),
     Action("launch.preview", "v", "view request", "The exact request", "launch", "preview"),
+    Action("launch.fix", "F", "fix", "Mend what a check found, for this launch", "launch", "fix"),
+    Action("launch.dry", "d", "dry run", "All that is known of it, as JSON", "launch", "dry"),
     Action("launch.back", "escape", "back", "Back without launching", "launch", "back"),
 )
 

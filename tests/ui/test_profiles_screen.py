@@ -110,7 +110,7 @@ async def test_launch_sends_what_was_typed_and_opens_the_job(
         await choose(app, pilot, "local-2node")
         await pilot.press("l")
         assert isinstance(app.screen, LaunchScreen) and "Launch local-2node" in lines(app)
-        assert "price     not known yet" in text(app, "#problems") and "pool 1" in text(app, "#shape")
+        assert "price" in text(app, "#shape") and "1 + 1 × n1-standard-4" in text(app, "#shape")
         await pilot.press("tab")
         app.screen.query(Input).first().value = "europe-west4"
         await pilot.press("tab", *"77", "enter")
@@ -245,7 +245,9 @@ async def test_duplicate_asks_the_name_and_writes_over_nothing(
         assert copy.read_text() == before
 
 
-async def test_the_editor_opens_the_users_own_file_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_editor_opens_the_users_own_file_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "profiles"
     folder.mkdir()
     async with profiles(MemoryBackend(), tmp_path, monkeypatch) as (app, pilot, _):

@@ -174,3 +174,18 @@ def bucket_near(location: str, region: str) -> bool | None:
 
 COLD = {"NEARLINE": 30, "COLDLINE": 90, "ARCHIVE": 365}
 """Storage classes that bill each read and a least age in days: checkpoints are rewritten and deleted."""
+
+
+def carried(value: str, old: str, new: str) -> str | None:
+    """What `value` becomes where it is all or a part of `old`, so that `new` comes of it; None where not.
+
+    Only a path or the whole counts as a part: a `1` in it would be one by chance.
+    """
+    if value == old:
+        return new
+    head, found, tail = old.partition(value)
+    if not found or "/" not in value or len(new) < len(head) + len(tail):
+        return None
+    if not (new.startswith(head) and new.endswith(tail)):
+        return None
+    return new[len(head) : len(new) - len(tail)]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Mapping
-from functools import partial
+from dataclasses import replace
+from functools import partial, reduce
+from operator import getitem
 from typing import TYPE_CHECKING, Any, cast
 
 from textual import on
@@ -13,15 +15,25 @@ from textual.app import ComposeResult
 from textual.containers import HorizontalGroup, VerticalScroll
 from textual.content import Content
 from textual.suggester import SuggestFromList
+from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from tui.actions import Action, bindings
+from tui.domain.ahead import document, price_words
+from tui.domain.cost import estimate
+from tui.domain.edit import Edit, edited
+from tui.domain.preflight import Check, Verdict, carried
+from tui.domain.profile.source import dotted
+from tui.domain.rules.base import Severity
 from tui.domain.text import plain
 from tui.screens.frame import FrameScreen
 from tui.screens.preview import PreviewScreen
 from tui.screens.work import background
-from tui.store.profiles import Parameter, Prepared, ProfileEntry, ProfileError, pool_lines
+from tui.session import Session
+from tui.store.checks import look
+from tui.store.profiles import Parameter, Prepared, ProfileEntry, ProfileError, shape_lines
+from tui.widgets.checks import Checks
 from tui.widgets.header_lines import Line
 from tui.widgets.state import glyphs
 
@@ -30,6 +42,10 @@ if TYPE_CHECKING:
     from tui.store.deeds import Outcome
 
 REGION = "region"
+LOOK_AFTER = 0.4
+"""Seconds without a change before the checks are asked for."""
+CONNECT_AFTER = 1.0
+"""Seconds between two looks whether the console is connected."""
 HELD_KEY_SECONDS = 1.0
 """After a launch that failed, enter counts again only after this long: a held key is one press."""
 
@@ -65,6 +81,7 @@ class LaunchScreen(FrameScreen):
     CSS_PATH = "launch.tcss"
     AUTO_FOCUS = ""
     BINDINGS = bindings("launch")
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012
 
     def __init__(self, entry: ProfileEntry) -> None:
         super().__init__()
@@ -74,7 +91,8 @@ class LaunchScreen(FrameScreen):
         self._under_way = False
         self._packing: asyncio.Task[tuple[Mapping[str, Any], Outcome]] | None = None
         self._failed_at = float("-inf")
-        self._answer = Content("")
+        self._mends: list[Edit] = []
+        self._timer: Timer | None = None
 
     @property
     def console(self) -> VxtuiApp:
@@ -82,18 +100,21 @@ class LaunchScreen(FrameScreen):
         return cast("VxtuiApp", self.app)
 
     def compose_body(self) -> Iterable[Widget]:
-        with VerticalScroll(id="form", can_focus=False):
-            yield Field(
-                REGION,
-                self._region(),
-                "where it runs",
-                self.console.connection.regions,
-            )
-            for parameter in self._entry.parameters:
-                yield Field(parameter.name, parameter.default, _words(parameter), parameter.choices)
+        with HorizontalGroup(id="above"):
+            with VerticalScroll(id="form", can_focus=False):
+                yield Field(
+                    REGION,
+                    self._region(),
+                    "where it runs",
+                    self.console.connection.regions,
+                )
+                for parameter in self._entry.parameters:
+                    yield Field(parameter.name, parameter.default, _words(parameter), parameter.choices)
             yield Static("", id="shape", markup=False)
-            yield Static("", id="problems", markup=False)
+        with VerticalScroll(id="ahead", can_focus=False):
             yield Static("", id="answer", markup=False)
+            yield Static("", id="problems", markup=False)
+            yield Checks()
 
     def _region(self) -> str:
         """Where it goes unless the user says otherwise; empty where a parameter of the profile decides."""
@@ -112,21 +133,123 @@ class LaunchScreen(FrameScreen):
             self._prepared = self._entry.prepare(
                 fields, context=self.console.connection.context, region=region
             )
+            self._prepared = self._with_mends(self._prepared)
             self._problems = list(self._prepared.problems)
         except ProfileError as error:
             self._prepared, self._problems = None, str(error).splitlines()
-        lines = [Content.assemble(("✗ ", "$text-error"), plain(text)) for text in self._problems]
-        lines = lines or [Content.assemble(("✓ ", "$text-success"), "the profile is valid")]
-        lines.append(Content.styled("? price     not known yet", "$text-muted"))
-        lines.append(Content.styled("? capacity  can't be known before", "$text-muted"))
-        self.query_one("#problems", Static).update(glyphs(Content("\n").join(lines), self))
-        self.query_one("#shape", Static).update(self._shape())
+        self.query_one("#problems", Static).update(glyphs(self._said(), self))
+        self.query_one("#shape", Static).update(glyphs(self._shape(), self))
+        self._look_soon()
         self.refresh_frame()
+
+    def _said(self) -> Content:
+        """What the rules say, and what was changed for this launch."""
+        lines = [Content.assemble(("✗ ", "$text-error"), plain(text)) for text in self._problems]
+        for problem in self._prepared.found if self._prepared else ():
+            mark = ("! ", "$text-warning") if problem.severity is Severity.WARNING else ("· ", "$text-muted")
+            lines.append(Content.assemble(mark, plain(f"{problem.field}: {problem.message}")))
+        for edit in self._mends:
+            where = dotted(edit.path).removeprefix("jobSpec.")
+            lines.append(Content.styled(plain(f"F {where} is {edit.value} for this launch"), "$text-accent"))
+        valid = Content.assemble(("✓ ", "$text-success"), "the profile is valid")
+        return Content("\n").join(lines or [valid])
+
+    def _with_mends(self, prepared: Prepared) -> Prepared:
+        """With what F changed; a change whose place is gone is given up."""
+        if not self._mends:
+            return prepared
+        try:
+            return replace(prepared, custom_job=edited(prepared.custom_job, self._mends))
+        except LookupError:
+            self._mends.clear()
+            return prepared
+
+    # Checks
+
+    def _look_soon(self) -> None:
+        """Look up anew once the typing pauses; what is known meanwhile is of the past."""
+        checks = self.query_one(Checks)
+        self.workers.cancel_group(self, "preflight")
+        if self._timer is not None:
+            self._timer.stop()
+        if self._prepared is None:
+            checks.clear()
+            return
+        waiting = "" if self.session is not None else "… not connected yet"
+        checks.begin(waiting)
+        self._timer = self.set_timer(CONNECT_AFTER if waiting else LOOK_AFTER, self._look)
+
+    def _look(self) -> None:
+        if self.session is None or self._prepared is None:
+            self._look_soon()
+        else:
+            background(self, partial(self._look_up, self.session, self._prepared), "preflight")
+
+    async def _look_up(self, session: Session, prepared: Prepared) -> None:
+        checks = self.query_one(Checks)
+        async for check in look(session, prepared.region, prepared.custom_job):
+            checks.add(check)
+            self.refresh_frame()
+        checks.end()
+        self.refresh_frame()
+
+    @property
+    def _wrong(self) -> list[Check]:
+        """Checks that found something, those that can be mended here first."""
+        found = [check for check in self.query_one(Checks).checks if check.verdict is Verdict.PROBLEM]
+        return sorted(found, key=lambda check: not check.mechanical)
+
+    def action_fix(self) -> None:
+        """Mend what a check found, for this launch, or say how."""
+        if not self._wrong or self._prepared is None:
+            return
+        check = self._wrong[0]
+        if not check.mechanical:
+            self.notify(plain(check.fix or check.sentence), severity="warning", markup=False)
+            return
+        if check.region:
+            self._set(REGION, check.region)
+        before = {field.field: field.value for field in self.query(Field)}
+        for edit in check.edits:
+            self._mend(edit, self._prepared, before)
+        self._prepare()
+
+    def _mend(self, edit: Edit, prepared: Prepared, before: Mapping[str, str]) -> None:
+        """By the value that it comes from, where there is one; else in the request alone."""
+        old = reduce(getitem, edit.path, cast("Any", prepared.custom_job))
+        for field in self.query(Field):
+            was = before.get(field.field)
+            new = carried(was, str(old), str(edit.value)) if was else None
+            if new is not None:
+                self._set(field.field, new)
+                return
+        self._mends.append(edit)
+
+    def _set(self, name: str, value: str) -> None:
+        for field in self.query(Field):
+            if field.field == name:
+                field.query_one(Input).value = value
+
+    def action_dry(self) -> None:
+        """All that is known of this launch, as a dry run prints it."""
+        if self._prepared is None:
+            return
+        region, job = self._prepared.region, self._prepared.custom_job
+        path = self.console.create_path(region)
+        parent = path.removeprefix("/v1/").removesuffix("/customJobs")
+        checks = self.query_one(Checks).checks
+        shown = document(parent, job, estimate(job, region), self._prepared.found, checks)
+        self.app.push_screen(PreviewScreen(f"Dry run of {self._entry.name}", path, shown, as_json=True))
 
     def _shape(self) -> Content:
         if self._prepared is None:
             return Content("")
-        lines = [Content(plain(line)) for line in pool_lines(self._prepared.custom_job)]
+        job = self._prepared.custom_job
+        price = price_words(estimate(job, self._prepared.region))
+        lines = [
+            Content.assemble((f"{name:<10}", "$text-muted"), plain(words))
+            for name, words in (*shape_lines(job), ("price", price))
+        ]
         if self._prepared.order is not None:
             package = self._prepared.order.package
             lines.append(Content(plain(f"package {package.path}  {package.script or package.module}")))
@@ -152,8 +275,10 @@ class LaunchScreen(FrameScreen):
                 return "It is being launched; one moment."
             if self._problems or self._prepared is None:
                 return f"Can't be launched: {self._problems[0] if self._problems else 'not valid'}"
-        if found.id == "launch.preview" and self._prepared is None:
+        if found.id in {"launch.preview", "launch.dry"} and self._prepared is None:
             return "There is no request as long as the profile is not valid."
+        if found.id == "launch.fix" and not self._wrong:
+            return "The checks have found nothing to mend."
         return super().why_not(found)
 
     @on(Input.Submitted)

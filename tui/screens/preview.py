@@ -31,12 +31,12 @@ class PreviewScreen(FrameScreen):
     CSS_PATH = "preview.tcss"
     BINDINGS = bindings("preview")
 
-    def __init__(self, title: str, path: str, request: Mapping[str, Any]) -> None:
+    def __init__(self, title: str, path: str, request: Mapping[str, Any], *, as_json: bool = False) -> None:
         super().__init__()
         self._title = plain(title)
         self._path = plain(path)
         self._request = json.loads(json.dumps(request, default=str))
-        self._json = False
+        self._json = as_json
 
     def compose_body(self) -> Iterable[Widget]:
         with VerticalScroll(id="request"):

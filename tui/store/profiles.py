@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from tui.config import Context
 from tui.domain.catalog import ACCELERATOR_SHORT
 from tui.domain.packaging import Order
+from tui.domain.reducers import is_reducer
+from tui.domain.spec import duration, machine_of, whole, within
 
 if TYPE_CHECKING:
     from tui.domain.profile.source import Problem
@@ -111,3 +113,27 @@ def pool_lines(custom_job: Mapping[str, Any]) -> tuple[str, ...]:
     if scheduling:
         lines.append("scheduling  " + "  ".join(f"{key} {value}" for key, value in scheduling.items()))
     return tuple(lines)
+
+
+def shape_lines(custom_job: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The same as pairs of a word and a figure, short enough for a column."""
+    pools = [pool for pool in within(custom_job, "jobSpec", "workerPoolSpecs") or [] if pool]
+    nodes: dict[tuple[str, str, int], list[int]] = {}
+    lines = []
+    for pool in pools:
+        count = whole(pool.get("replicaCount")) or 1
+        if is_reducer(pool):
+            lines.append(("reducers", f"{count} × {machine_of(pool)[0]}"))
+        else:
+            nodes.setdefault(machine_of(pool), []).append(count)
+    found = []
+    for (machine, kind, each), counts in nodes.items():
+        found.append(("nodes", f"{' + '.join(map(str, counts))} × {machine}"))
+        if each:
+            name = ACCELERATOR_SHORT.get(kind, kind)
+            found.append(("GPUs", f"{sum(counts) * each} {name}, {each} a node"))
+    scheduling = within(custom_job, "jobSpec", "scheduling") or {}
+    limit = duration(scheduling.get("timeout"))
+    most = f", {limit / 3600:.3g} h at most" if limit else ""
+    strategy = str(scheduling.get("strategy") or "STANDARD").lower().replace("_", "-")
+    return (*found, *lines, ("strategy", f"{strategy}{most}"))

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tui.backends.base import Backend, BackendError, LaunchRequest, Unauthenticated
+from tui.domain.ahead import document, price_words
+from tui.domain.cost import Estimate, estimate
 from tui.domain.preflight import Check, Verdict, in_order, unknown
 from tui.domain.profile import Problem
 from tui.domain.rules.base import Severity
@@ -42,6 +44,11 @@ class Ahead:
         return [check for check in self.checks if check.fatal]
 
     @property
+    def price(self) -> Estimate:
+        """What it would cost."""
+        return estimate(self.request.custom_job, self.request.region)
+
+    @property
     def parent(self) -> str:
         return f"projects/{self.project}/locations/{self.request.region}"
 
@@ -72,45 +79,12 @@ async def look_from_outside(backend: Backend, request: LaunchRequest) -> list[Ch
 def show_dry_run(ahead: Ahead, *, as_json: bool) -> int:
     """Print it; 2 where the rules find an error or a check a reason to fail."""
     if as_json:
-        print_json(document(ahead))
+        print_json(
+            document(ahead.parent, ahead.request.custom_job, ahead.price, ahead.problems, ahead.checks)
+        )
     else:
         _say(ahead)
     return USAGE if ahead.errors or ahead.fatal else 0
-
-
-def document(ahead: Ahead) -> dict[str, Any]:
-    """The documented shape of a dry run (docs/JSON.md)."""
-    return {
-        "request": {"parent": ahead.parent, "customJob": dict(ahead.request.custom_job)},
-        "price": None,
-        "preflight": [check_json(check) for check in ahead.checks],
-        "problems": [problem_json(problem) for problem in ahead.problems],
-    }
-
-
-def check_json(check: Check) -> dict[str, Any]:
-    """One check in the documented shape."""
-    return {
-        "id": check.id,
-        "verdict": check.verdict.value,
-        "sentence": check.sentence,
-        "fix": check.fix or None,
-        "stops": check.fatal,
-        "region": check.region or None,
-        "seconds": check.seconds,
-    }
-
-
-def problem_json(problem: Problem) -> dict[str, Any]:
-    """One problem of a file in the documented shape."""
-    return {
-        "id": problem.id,
-        "severity": problem.severity.value,
-        "path": problem.field,
-        "sentence": problem.message,
-        "fix": problem.fix or None,
-        "source": problem.source or None,
-    }
 
 
 def tell(ahead: Ahead) -> None:
@@ -154,6 +128,10 @@ def _say(ahead: Ahead) -> None:
     note(f"{job.get('displayName', '')} in {ahead.request.region}")
     for line in pool_lines(job):
         note(f"  {line}")
+    price = ahead.price
+    note(f"  price  {price_words(price)}")
+    for words in price.notes:
+        note(f"         {words}")
     for problem in ahead.problems:
         note(f"{_MARKS[problem.severity]} {problem}")
     for check in ahead.checks:

@@ -14,6 +14,8 @@ from tui.domain.edit import Edit
 from tui.domain.preflight import Check, Image, Path, Verdict, image_of, ok, unknown
 
 MOST_TAGS = 200
+SHOWN = 48
+"""Longest name of an image that is said in full where all is well."""
 MACHINES = "amd64"
 """Architecture of every training machine but GB200's (vertex facts 8.1)."""
 
@@ -47,7 +49,7 @@ class Images:
             sentence = f"{image.uri} is built for {', '.join(kinds)}; training machines are {MACHINES}"
             return Check(id, Verdict.PROBLEM, sentence, "Build it with --platform=linux/amd64.")
         said = [*kinds, *([_age(about.upload_time)] if about and about.upload_time else [])]
-        return ok(id, image.uri + (f" is there ({', '.join(said)})" if said else " is there"))
+        return ok(id, _short(image.uri) + (f" is there ({', '.join(said)})" if said else " is there"))
 
     async def _digest(self, package: str, tag: str) -> str:
         async def send(seconds: float) -> Any:
@@ -96,6 +98,11 @@ class Images:
 
     async def _call(self, what: str, send: Any) -> Any:
         return await self._clients.clients.caller.read(what, send, patience=2.0)
+
+
+def _short(uri: str) -> str:
+    """The end of a long name, which tells images apart."""
+    return uri if len(uri) <= SHOWN else "…/" + "/".join(uri.split("/")[-2:])
 
 
 def _age(uploaded: datetime) -> str:

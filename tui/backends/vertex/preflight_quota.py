@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tui.backends.base import ContextInfo
 from tui.backends.vertex.quotas import Quotas
-from tui.domain.catalog import documented_name, quota_metrics, region_accelerators
+from tui.domain.catalog import region_accelerators
 from tui.domain.preflight import Check, Verdict, ok, unknown
-from tui.domain.quota import UNLIMITED, Quota
-from tui.domain.spec import machine_of, whole, within
+from tui.domain.quota import UNLIMITED
+from tui.domain.quota_fit import Fit, Line, fits_in, request_link
+from tui.domain.spec import within
 
-REQUEST = "https://console.cloud.google.com/iam-admin/quotas"
+MOST_REGIONS = 5
+"""Named where it would fit; all of them are in the quotas screen."""
 
 
 class QuotaCheck:
@@ -24,43 +25,53 @@ class QuotaCheck:
         self._quotas = quotas
 
     async def look(self, job: Mapping[str, Any], region: str) -> Sequence[Check]:
-        """One verdict over all metrics that the job takes."""
-        needs = _needs(job)
+        """One verdict over all metrics that the job takes; where it is short, the regions where it is not."""
         if within(job, "jobSpec", "persistentResourceId"):
             return [ok("quota", "runs on a persistent resource, which holds its quota already")]
-        if not needs:
-            return [unknown("quota", "the metrics that these machines take are not known")]
-        regions = list(dict.fromkeys([region, *self._info.regions, *region_accelerators()]))
-        found = {(q.region, q.metric): q for q in await self._quotas.read(regions)}
-        short = [line for metric, need in needs.items() if (line := _short(found, region, metric, need))]
-        if not short:
-            said = [_room(found.get((region, metric)), metric) for metric in needs]
-            return [ok("quota", " · ".join(said))]
-        pools = within(job, "jobSpec", "workerPoolSpecs") or []
-        kinds = {documented_name(*machine_of(pool)) for pool in pools} - {""}
-        fits = [
-            other
-            for other in sorted(regions, key=lambda r: _distance(r, region))
-            if other != region
-            and kinds <= set(region_accelerators().get(other, ()))
-            and not any(_short(found, other, metric, need) for metric, need in needs.items())
-        ]
-        fix = f"It would fit in {', '.join(fits[:5])}." if fits else f"Ask for more: {REQUEST}"
+        others = sorted({*self._info.regions, *region_accelerators()} - {region, "-"})
+        regions = [region, *sorted(others, key=lambda other: _distance(other, region))]
+        here, *elsewhere = fits_in(job, regions, await self._quotas.read(regions))
+        if here.verdict == "unknown":
+            why = "A quota that was never used has no figure of use."
+            return [unknown("quota", here.sentence, why)]
+        if here.verdict == "fits":
+            return [ok("quota", " · ".join(_room(line) for line in here.lines) or "nothing is short")]
+        fitting = [fit.region for fit in elsewhere if fit.verdict == "fits"]
+        likely = [fit.region for fit in elsewhere if fit.verdict == "unknown" and _limited(fit)]
+        return [self._short(here, fitting or likely, sure=bool(fitting))]
+
+    def _short(self, here: Fit, fitting: Sequence[str], *, sure: bool) -> Check:
+        if fitting:
+            rest = f" and {len(fitting) - MOST_REGIONS} more" if len(fitting) > MOST_REGIONS else ""
+            fix = f"It would fit in {', '.join(fitting[:MOST_REGIONS])}{rest}"
+            fix += "." if sure else ", if nothing is used there: no use is reported."
+        elif here.short:
+            fix = f"Ask for more: {request_link(self._info.project, here.short[0].metric, here.region)}"
+        else:
+            fix = "Use another accelerator."
+        sentence = here.sentence
+        if here.short:
+            names = ", ".join(line.metric for line in here.short)
+            sentence = f"{sentence} ({names} in {here.region})"
         # What others hold may come free while the job waits; what is over the limit never will.
-        stops = any(_over(found.get((region, metric)), need) for metric, need in needs.items())
-        there = fits[0] if fits else ""
-        return [Check("quota", Verdict.PROBLEM, "; ".join(short), fix, region=there, stops=stops)]
+        stops = bool(here.hardware) or any(_over(line) for line in here.short)
+        there = fitting[0] if fitting else ""
+        return Check("quota", Verdict.PROBLEM, sentence, fix, region=there, stops=stops)
 
 
-def _needs(job: Mapping[str, Any]) -> dict[str, int]:
-    strategy = str(within(job, "jobSpec", "scheduling", "strategy") or "")
-    total: Counter[str] = Counter()
-    for pool in within(job, "jobSpec", "workerPoolSpecs") or []:
-        if pool:
-            taken = quota_metrics(*machine_of(pool), preemptible=strategy in {"SPOT", "FLEX_START"})
-            for metric, amount in taken.items():
-                total[metric] += amount * (whole(pool.get("replicaCount")) or 1)
-    return dict(total)
+def _limited(fit: Fit) -> bool:
+    """Every limit is known; only the use is not."""
+    return bool(fit.lines) and all(line.limit is not None for line in fit.lines)
+
+
+def _over(line: Line) -> bool:
+    return line.limit not in {None, UNLIMITED} and line.need > (line.limit or 0)
+
+
+def _room(line: Line) -> str:
+    if line.limit == UNLIMITED:
+        return f"{line.name}: unlimited"
+    return f"{line.name}: {line.need:,} of {line.free:,} free" if line.free is not None else line.sentence
 
 
 def _distance(one: str, other: str) -> tuple[bool, bool]:
@@ -69,28 +80,3 @@ def _distance(one: str, other: str) -> tuple[bool, bool]:
         one.partition("-")[0] != other.partition("-")[0],
         one.rstrip("0123456789") != other.rstrip("0123456789"),
     )
-
-
-def _short(found: Mapping[tuple[str, str], Quota], region: str, metric: str, need: int) -> str:
-    """What is lacking in a region, "" for nothing."""
-    quota = found.get((region, metric))
-    if quota is None or quota.limit is None or quota.limit == UNLIMITED:
-        return ""
-    used = quota.used or 0
-    if used + need <= quota.limit:
-        return ""
-    lack = used + need - quota.limit
-    return f"{metric} is short by {lack} in {region}: needs {need}, {quota.limit} − {used} used"
-
-
-def _over(quota: Quota | None, need: int) -> bool:
-    return quota is not None and quota.limit not in {None, UNLIMITED} and need > (quota.limit or 0)
-
-
-def _room(quota: Quota | None, metric: str) -> str:
-    name = metric.removeprefix("custom_model_training_").replace("_", " ")
-    if quota is None or quota.limit is None:
-        return f"{name}: limit not known"
-    if quota.limit == UNLIMITED:
-        return f"{name}: unlimited"
-    return f"{name}: {quota.limit - (quota.used or 0)} of {quota.limit} free"

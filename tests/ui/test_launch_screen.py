@@ -1,0 +1,140 @@
+"""The launch screen's checks: live, of the request as it is now, and mended by a key."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+
+from tests.ui.double import MemoryBackend
+from tests.ui.test_jobs_screen import footer, said, until
+from tests.ui.test_profiles_screen import choose, profiles, text
+from tui.backends.base import LaunchRequest
+from tui.domain.edit import Edit
+from tui.domain.preflight import Check, Verdict, buckets_of, ok
+from tui.screens.launch import Field, LaunchScreen
+from tui.screens.preview import PreviewScreen
+
+PROFILE = """\
+displayName: far
+region: us-central1
+parameters:
+  output: {default: gs://arr-coc-eu/run}
+jobSpec:
+  baseOutputDirectory: {outputUriPrefix: "${output}/4x8"}
+  workerPoolSpecs:
+    - machineSpec: {machineType: n1-standard-4}
+      replicaCount: 1
+      containerSpec: {imageUri: "python:3.11"}
+"""
+
+
+class CheckedBackend(MemoryBackend):
+    """Finds a bucket that is far, and a quota that is short in one region; the account waits for `go`."""
+
+    def __init__(self) -> None:
+        super().__init__(regions=("us-central1", "us-east1"))
+        self.asked: list[LaunchRequest] = []
+        self.go = asyncio.Event()
+        self.stops = True
+
+    async def preflight(self, request: LaunchRequest) -> AsyncGenerator[Check, None]:
+        self.asked.append(request)
+        yield ok("credentials", "the service accepts them")
+        for name, paths in buckets_of(request.custom_job).items():
+            if name == "arr-coc-eu":
+                new = Edit(paths[0], "gs://arr-coc-us/run/4x8")
+                yield Check(
+                    f"bucket:{name}", Verdict.PROBLEM, "is far", "Use gs://arr-coc-us.", (new,), stops=False
+                )
+            else:
+                yield ok(f"bucket:{name}", "is near")
+        if request.region == "us-central1":
+            yield Check(
+                "quota", Verdict.PROBLEM, "short by 16", "It would fit in us-east1.", region="us-east1"
+            )
+        await self.go.wait()
+        yield Check("account", Verdict.PROBLEM, "may not act", "Ask for a role.")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles/far.yaml").write_text(PROFILE)
+    return tmp_path
+
+
+async def test_checks_come_live_and_are_mended_by_a_key(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = CheckedBackend()
+    async with profiles(backend, folder, monkeypatch) as (app, pilot, _):
+        await choose(app, pilot, "far")
+        await pilot.press("l")
+        await until(pilot, lambda: isinstance(app.screen, LaunchScreen), "the launch screen")
+        await until(pilot, lambda: "short by 16" in text(app, "#checks"), "the quota's line")
+        assert "… looking" in text(app, "#checks") and "may not act" not in text(app, "#checks")
+        assert "F  It would fit" in text(app, "#checks") and "fix" in footer(app)
+        fields = {field.field: field for field in app.screen.query(Field)}
+        await pilot.press("F")
+        assert fields["region"].value == "us-east1"
+        # What was found before is of the past until it is found again.
+        assert "short by 16" in text(app, "#checks")
+        await until(
+            pilot, lambda: "is far" in text(app, "#checks") and backend.asked[-1].region == "us-east1", "F"
+        )
+        await until(
+            pilot, lambda: "✓ quota" in text(app, "#checks") or "! bucket" in text(app, "#checks"), "anew"
+        )
+        await pilot.press("F")
+        assert fields["output"].value == "gs://arr-coc-us/run", "the parameter that it comes from"
+        await until(pilot, lambda: "is near" in text(app, "#checks"), "the other bucket")
+        backend.go.set()
+        await until(pilot, lambda: "may not act" in text(app, "#checks"), "the last one")
+        assert "looking" not in text(app, "#checks") and "short by 16" not in text(app, "#checks")
+        await pilot.press("F")
+        await until(pilot, lambda: "Ask for a role" in said(app), "how it is mended")
+
+
+async def test_a_mend_without_a_parameter_is_of_this_launch_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = folder / "profiles/far.yaml"
+    own = PROFILE.replace("{default: gs://arr-coc-eu/run}", "{default: gs://other/x}")
+    path.write_text(own.replace("${output}/4x8", "gs://arr-coc-eu/run/4x8"))
+    before = path.read_text()
+    backend = CheckedBackend()
+    backend.go.set()
+    async with profiles(backend, folder, monkeypatch) as (app, pilot, went):
+        await choose(app, pilot, "far")
+        await pilot.press("l")
+        await until(pilot, lambda: isinstance(app.screen, LaunchScreen), "the launch screen")
+        app.screen.query(Input).first().value = "us-east1"
+        await until(pilot, lambda: "F  Use gs://arr-coc-us" in text(app, "#checks"), "the bucket's line")
+        await until(pilot, lambda: "short by 16" not in text(app, "#checks"), "the other region's checks")
+        await pilot.press("F")
+        assert "is gs://arr-coc-us/run/4x8 for this launch" in text(app, "#problems")
+        await until(pilot, lambda: "is near" in text(app, "#checks"), "the other bucket")
+        await pilot.press("d")
+        assert isinstance(app.screen, PreviewScreen)
+        shown = json.loads(app.screen.text)
+        assert set(shown) == {"request", "price", "preflight", "problems"}
+        assert "gs://arr-coc-us/run/4x8" in str(shown["request"])
+        await pilot.press("escape", "enter")
+        await until(pilot, lambda: went, "the job's screen")
+        (request,) = backend.created
+        assert "arr-coc-us" in str(request.custom_job) and path.read_text() == before
+
+
+async def test_leaving_ends_the_looks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = CheckedBackend()
+    async with profiles(backend, folder, monkeypatch) as (app, pilot, _):
+        await choose(app, pilot, "far")
+        await pilot.press("l")
+        await until(pilot, lambda: backend.asked, "the first look")
+        await pilot.press("escape")
+        await until(pilot, lambda: not [w for w in app.workers if w.group == "preflight"], "its end")
