@@ -39,9 +39,8 @@ def ranks(node: Node) -> set[int]:
     return {line["rank"] for line in node.lines("phase") if "rank" in line}
 
 
-@pytest.mark.parametrize(
-    "victim", [pytest.param(0, id="node 0"), pytest.param(1, id="node 1", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", [0, 1])
 def test_a_lost_node_comes_back_at_its_place(cluster: Cluster, victim: int) -> None:
     nodes = [cluster.start(r) for r in (0, 1)]
     wait_for(lambda: nodes[0].lines("checkpoint"), "a checkpoint", every=0.02)
