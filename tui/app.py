@@ -35,6 +35,7 @@ from tui.screens.work import background
 from tui.session import Session, now
 from tui.skeleton import hand_over
 from tui.store.connection import Connection, Opener
+from tui.store.costs import Costs
 from tui.store.jobs import JobChange, JobStore
 from tui.store.journal import Journal
 from tui.store.link import Link, LinkState, broken
@@ -103,6 +104,7 @@ class VxtuiApp(ClipboardApp):
         self.profile_folder = profile_folder
         self.profiles: list[ProfileEntry] = []
         self.journal = Journal(state_dir / "audit.jsonl", clock)
+        self.costs = Costs(state_dir)
         self.jobs_changed: Signal[JobChange] = Signal(self, "jobs_changed")
         self.link_changed: Signal[Link] = Signal(self, "link_changed")
         self._opener = opener
@@ -185,6 +187,8 @@ class VxtuiApp(ClipboardApp):
         if not gc.isenabled() and link.state in {LinkState.LIVE, LinkState.FAILED}:
             gc.freeze()
             gc.enable()
+        if self.costs.prices is None and link.state in {LinkState.LIVE, LinkState.FAILED}:
+            background(self, self.load_prices, "prices")
         self.link_changed.publish(link)
 
     def _on_jobs(self, change: JobChange) -> None:
@@ -247,6 +251,10 @@ class VxtuiApp(ClipboardApp):
     async def load_profiles(self) -> None:
         """Read the profiles from disk, in a thread."""
         self.profiles = await asyncio.to_thread(self._read_profiles)
+
+    async def load_prices(self) -> None:
+        """Read the prices from disk, in a thread."""
+        await asyncio.to_thread(self.costs.load)
 
     def create_path(self, region: str) -> str:
         """Where a launch is posted to."""

@@ -235,7 +235,7 @@ def console(
 ) -> VxtuiApp:
     """The console on a backend in memory."""
     context = more.pop("context", Context(name="test", project="p", regions=list(backend.info.regions)))
-    return VxtuiApp(
+    app = VxtuiApp(
         settings or Settings(),
         context,
         opener=more.pop("opener", lambda *_: backend),
@@ -247,6 +247,9 @@ def console(
         clock=more.pop("clock", Clock()),
         **more,
     )
+    # Read in a thread otherwise, some time after the first picture.
+    app.costs.load()
+    return app
 
 
 THEMES = []

@@ -47,7 +47,7 @@ def test_spot_is_a_range_and_the_reducers_are_told_apart() -> None:
     assert found.hour.low < found.hour.high
     assert found.reducers.high < found.hour.high / 10
     assert money(found.reducers, "/h") == "~$2.12–4.40/h"
-    assert found.date == "2025-08-31"
+    assert found.date == "2026-09-08"
     assert any("Spot" in note for note in found.notes)
     assert money(found.hour, "/h") == "~$30–72/h"
 
@@ -120,7 +120,7 @@ def test_spent_so_far() -> None:
     ("low", "high", "text"),
     [
         (46.2, 71.4, "~$46–71/h"),
-        (3120, 3120, "~$3.12k/h"),
+        (3120, 3120, "~$3.1k/h"),
         (950, 3400, "~$950–3.4k/h"),
         (2900, 3400, "~$2.9–3.4k/h"),
         (0.652, 0.652, "~$0.65/h"),

@@ -31,6 +31,7 @@ from tui.domain.job import Job
 from tui.domain.live import LiveLine
 from tui.domain.metric import MetricsReading
 from tui.domain.preflight import Check, unknown
+from tui.domain.prices import Prices
 from tui.domain.progress import Progress, StepSample
 from tui.domain.quota import Quota
 
@@ -232,6 +233,10 @@ class Backend(ABC):
     @abstractmethod
     async def read_quotas(self, regions: Sequence[str] = ()) -> Sequence[Quota]:
         """Training quotas of the context's regions, with usage where the service has it."""
+
+    async def read_prices(self) -> Prices:
+        """Today's prices of training from the service's own list. Raises BackendError."""
+        raise Unavailable("This context has no list of prices.", fix="The built-in table holds.")
 
     async def preflight(self, request: LaunchRequest) -> AsyncIterator[Check]:
         """What the launch of `request` needs, looked up: each check as soon as it is known; never raises.

@@ -44,7 +44,7 @@ class Estimate:
     """What a job would cost in USD; None where a price that it needs is in `missing`.
 
     `hour` holds all pools, `reducers` is the part of it that the Reduction Server takes (None without
-    one), `whole` is for `seconds`, the timeout. `date` (ISO) is that of the oldest price in it.
+    one), `whole` is for `seconds`, the timeout. `date` (ISO) is that of the oldest price of a machine in it.
     """
 
     hour: Range | None
@@ -119,15 +119,17 @@ def hourly(job: Job, prices: Prices | None = None) -> Range | None:
     return look.hour(parts) if parts else None
 
 
-def spent(job: Job, now: datetime, prices: Prices | None = None) -> Range | None:
+def spent(
+    job: Job, now: datetime, prices: Prices | None = None, *, rate: Range | None = None
+) -> Range | None:
     """USD so far: the time since the job first ran, of all replicas; None where that or a price is not known.
 
     Times between attempts count too, as the service does not tell them: on Spot they are free, so that this
-    is the most that it can be.
+    is the most that it can be. `rate` is what an hour costs, where that is known already.
     """
     if job.start_time is None:
         return ZERO if job.state.terminal or job.state in _WAITING else None
-    rate = hourly(job, prices)
+    rate = rate or hourly(job, prices)
     span = job.duration(now)
     if rate is None or span is None:
         return None
@@ -203,7 +205,6 @@ class _Look:
             # A few cents an hour: left out and said, as nobody decides by them.
             self._note(f"The boot disk ({part.disk_type}) is not in it: no price in {self.region} is known.")
             return ZERO
-        self.used.append(price)
         return price.usd.times(part.disk_gb)
 
     def _take(self, key: str, amount: float, part: Part) -> Range | None:
@@ -259,5 +260,5 @@ def _dollars(usd: float) -> str:
             break
         usd /= 1000
     if unit:
-        return f"{usd:.0f}{unit}" if usd >= 99.95 else f"{usd:.3g}{unit}"
+        return f"{usd:.0f}{unit}" if usd >= 9.95 else f"{usd:.1f}{unit}"
     return f"{usd:.0f}" if usd >= 9.995 else f"{usd:.2f}"

@@ -25,6 +25,7 @@ import grpc
 
 from tui import __version__
 from tui.emulator import (
+    billing_service,
     environment,
     iam_service,
     logging_service,
@@ -183,6 +184,7 @@ class Emulator:
             *log_methods,
             *monitoring_service.methods(state, catalog),
             *checks.over("quotas", quota_service.methods(catalog)),
+            *billing_service.methods(),
             *iam_service.methods(config, checks),
             *registry_service.methods(config, checks),
             *resource_service.methods(config, checks),

@@ -190,7 +190,7 @@ class FleetScreen(FrameScreen):
             )
             return crumb, link_text(console.connection)
         left = Content.assemble(
-            ("vxtui", "bold $accent"), SEP, (plain(console.context_name), "bold"), SEP, summary(console.store)
+            ("vxtui", "bold $accent"), SEP, (plain(console.context_name), "bold"), SEP, summary(console)
         )
         return left, link_text(console.connection)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -27,6 +28,7 @@ from tui.screens.job_timeline import TimelinePane
 from tui.screens.message import MessageScreen, show_link
 from tui.screens.work import background
 from tui.session import Session
+from tui.store.costs import Costs
 from tui.store.job_feed import Changed, JobFeed
 from tui.widgets.header_lines import Line
 from tui.widgets.log_view import LogView
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 
 SHORTEST_NAME = 16
 SHORTEST_NOTE = 8
+WIDE = 100
+"""Cells from which on the first line has room for what the job costs."""
 PANES = (OverviewPane, ReplicasPane, LogsPane, MetricsPane, SpecPane, TimelinePane)
 
 
@@ -142,6 +146,9 @@ class JobScreen(FrameScreen):
         if job is not None:
             ran = age(job.duration(now)) if job.start_time else f"waits {age(job.age(now))}"
             state = ["   ", state_content(job.state), f" {ran}"]
+            cost = self._spent(job, now)
+            if cost:
+                state.append((f"  {cost}", "$text-muted"))
         tail = Content.assemble(*state)
         crumb = f"{plain(info.name)} ▸ Jobs ▸ "
         room = self.size.width - 3 - tail.cell_length - figures.cell_length
@@ -152,6 +159,13 @@ class JobScreen(FrameScreen):
             room = self.size.width - 3 - tail.cell_length
         name = clip(name, max(8, room - len(crumb)))
         return Content.assemble((crumb, "$text-muted"), (name, "bold"), tail), figures
+
+    def _spent(self, job: Job, now: datetime) -> str:
+        """What it has cost so far; "" where not known, or where the line is narrow."""
+        costs: Costs | None = getattr(self.app, "costs", None)
+        if costs is None or costs.rate(job) is None or self.size.width < WIDE:
+            return ""
+        return costs.spent_text(job, now)
 
     def _figures(self) -> Content:
         """Where the training stands, or why nothing is known of it now."""

@@ -18,6 +18,7 @@ from tui.domain.progress import StepSample
 from tui.domain.states import JobState
 from tui.domain.text import plain
 from tui.screens.job_pane import JobPane, Scroll
+from tui.store.costs import Costs
 from tui.store.job_feed import Changed
 from tui.store.log.filters import LineFilter
 from tui.widgets.log_render import line_text, short_replica
@@ -112,9 +113,23 @@ class OverviewPane(JobPane):
             rows.append(("waiting", Content(f"{age(job.age(now))} {_waits_for(job)}")))
         else:
             rows.append(("running", Content(age(job.duration(now)))))
+        cost = self._cost(job, now)
+        if cost is not None:
+            rows.append(("cost", cost))
         if job.timeout is not None and not job.state.terminal:
             rows.append(("time limit", Content(age(job.timeout))))
         return table(rows)
+
+    def _cost(self, job: Job, now: datetime) -> Content | None:
+        """What it has cost, and what an hour does; None as long as no prices are loaded."""
+        costs: Costs | None = getattr(self.app, "costs", None)
+        if costs is None or costs.prices is None:
+            return None
+        if costs.rate(job) is None:
+            return Content.styled("not known: a price of these machines is missing", "$text-muted")
+        local = " in the cloud, nothing here" if self.feed.session.backend.info.local else ""
+        tail = f"   {costs.rate_text(job)}{local}   estimate, prices of {costs.prices.date}"
+        return Content.assemble(costs.spent_text(job, now), (tail, "$text-muted"))
 
     def _error(self, job: Job) -> Content | None:
         if job.error is None:

@@ -29,10 +29,14 @@ EVERY = 10
 
 
 class JobRows:
-    """Between the store of jobs and the table. `cells` makes one job's row."""
+    """Between the store of jobs and the table. `cells` makes one job's row, `cost` says what it has cost."""
 
     def __init__(
-        self, store: JobStore, clock: Callable[[], datetime], cells: Callable[[Job, datetime], Cells]
+        self,
+        store: JobStore,
+        clock: Callable[[], datetime],
+        cells: Callable[[Job, datetime], Cells],
+        cost: Callable[[Job, datetime], str],
     ) -> None:
         self.store = store
         self.sort = "age"
@@ -42,10 +46,11 @@ class JobRows:
         self._clock = clock
         self._now = clock()
         self._job_cells = cells
+        self._cost = cost
         self._listing: Listing[Job] = Listing(store.jobs)
         self._changed: dict[str, None] = {}
         """In the order of their coming, almost that of the list: a set would shuffle what is to be sorted."""
-        self._looks: dict[str, tuple[str, str]] = {}
+        self._looks: dict[str, tuple[str, ...]] = {}
         self._members: dict[str, list[str]] = {}
         self._asked: tuple[object, ...] = ()
         self._ticks = 0
@@ -113,10 +118,10 @@ class JobRows:
         self._looks[key] = self._look(key)
         return self._job_cells(self.store.jobs[key], self._now)
 
-    def _look(self, key: str) -> tuple[str, str]:
+    def _look(self, key: str) -> tuple[str, ...]:
         """What time alone alters in a row."""
-        job = self.store.jobs.get(key)
-        return ("", "") if job is None else (age(job.age(self._now)), age(job.duration(self._now)))
+        job, now = self.store.jobs.get(key), self._now
+        return () if job is None else (age(job.age(now)), age(job.duration(now)), self._cost(job, now))
 
     # Groups
 

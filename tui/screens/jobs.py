@@ -93,12 +93,16 @@ class JobsScreen(ListScreen):
         """The rows of the open context."""
         store = self.console.store
         if self._rows is None or self._rows.store is not store:
-            before, self._rows = self._rows, JobRows(store, self.console.clock, self._cells)
+            before, self._rows = self._rows, self._new_rows()
             if before is not None:
                 self._rows.sort, self._rows.reverse = before.sort, before.reverse
                 self._rows.group = before.group
             self.console.connection.looked_at = self._in_view
         return self._rows
+
+    def _new_rows(self) -> JobRows:
+        console = self.console
+        return JobRows(console.store, console.clock, self._cells, console.costs.spent_text)
 
     def _in_view(self) -> Sequence[str]:
         # A table that has just got its first rows has no height yet.
@@ -158,6 +162,7 @@ class JobsScreen(ListScreen):
             now,
             context=plain(job.context) if several else "",
             usage=partial(feed.course, job.name) if feed is not None else None,
+            cost=console.costs.spent_text(job, now),
             ascii_only=self.ascii_only,
         )
 

@@ -16,7 +16,6 @@ from tui.domain.text import plain
 from tui.screens.frame import FrameScreen
 from tui.session import Stopped
 from tui.store.connection import Connection
-from tui.store.jobs import JobStore
 from tui.store.link import LinkState
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.header_lines import Line
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     from tui.app import VxtuiApp
 
 SEP = "   "
+WIDE = 100
+"""Cells from which on the first line has room for all."""
 
 
 class ListScreen(FrameScreen):
@@ -84,7 +85,7 @@ class ListScreen(FrameScreen):
             "  ",
             (where, "$text-muted"),
             SEP,
-            summary(console.store),
+            summary(console),
         )
         right = link_text(console.connection)
         if self.read_only:
@@ -159,9 +160,9 @@ class ListScreen(FrameScreen):
         return True
 
 
-def summary(store: JobStore) -> Content:
-    """What runs and waits, and the accelerators that takes."""
-    jobs = store.active.values()
+def summary(console: VxtuiApp) -> Content:
+    """What runs and waits, the accelerators that takes, and what it costs an hour."""
+    jobs = console.store.active.values()
     running = [j for j in jobs if j.state in {JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING}]
     gpus = sum(n for job in running for n in job.accelerators.values())
     parts = [Content.styled(f"{len(running)} running", "$text-success" if running else "$text-muted")]
@@ -169,6 +170,13 @@ def summary(store: JobStore) -> Content:
         parts.append(Content.styled(f"{len(jobs) - len(running)} waiting", "$text-warning"))
     if gpus:
         parts.append(Content(pieces(gpus, "accelerator")))
+    rate = console.costs.total_text(running)
+    if rate:
+        # The emulator bills nothing: it is what the cloud would take.
+        local = console.connection.context.kind == "local"
+        said = Content(f"{rate} in the cloud" if local else rate)
+        # Where the line is cut, money is the last to go.
+        parts.insert(len(parts) if console.size.width >= WIDE else 1, said)
     return Content(SEP).join(parts)
 
 

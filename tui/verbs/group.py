@@ -21,6 +21,7 @@ VERBS = {
     "delete": ("tui.verbs.change", "Delete an ended job."),
     "profiles": ("tui.verbs.profiles", "List, show, check, import and export profiles."),
     "quotas": ("tui.verbs.quotas", "Show training quotas: limit, used, free."),
+    "prices": ("tui.verbs.prices", "Show what machines cost an hour; `refresh` reads fresh prices."),
     "emulator": ("tui.verbs.emulator", "Start, stop and look at the local emulator; inject faults."),
     "contexts": ("tui.verbs.contexts", "List contexts."),
     "doctor": ("tui.verbs.doctor", "Say what works, what doesn't, why, and how to fix it."),

@@ -32,6 +32,7 @@ COLUMNS = (
     Column("loss", "LOSS", 6, most=8, rank=5, right=True),
     Column("age", "AGE", 5, most=6, rank=2, right=True),
     Column("duration", "TIME", 5, most=6, rank=8, right=True),
+    Column("cost", "COST", 6, most=11, rank=5, right=True),
 )
 SORTABLE = (
     "age", "state", "name", "region", "replicas", "accelerators", "progress", "loss", "duration",
@@ -52,11 +53,17 @@ class JobTable(Table):
 
 
 def job_cells(
-    job: Job, now: datetime, *, context: str = "", usage: Usage | None = None, ascii_only: bool = False
+    job: Job,
+    now: datetime,
+    *,
+    context: str = "",
+    usage: Usage | None = None,
+    cost: str = NOT_MEASURED,
+    ascii_only: bool = False,
 ) -> Cells:
     """One job's row; a region stands behind its context where several contexts are shown.
 
-    `usage` gives the course of a metric of this job.
+    `usage` gives the course of a metric of this job, `cost` is what it has cost so far.
     """
     none = Content.styled(NOT_MEASURED, "$text-muted")
     loss = job.progress.last_loss
@@ -75,6 +82,7 @@ def job_cells(
         "loss": none if loss is None else Content(f"{loss:.4g}"),
         "age": Content.styled(age(job.age(now)), "$text-muted"),
         "duration": Content.styled(age(job.duration(now)), "$text-muted"),
+        "cost": none if cost == NOT_MEASURED else Content(cost),
     }
 
 

@@ -30,6 +30,7 @@ from tui.domain.job import Job
 from tui.domain.live import LiveLine
 from tui.domain.metric import MetricsReading
 from tui.domain.preflight import Check, unknown
+from tui.domain.prices import Prices
 from tui.domain.progress import Progress, StepSample
 from tui.domain.quota import Quota
 
@@ -138,6 +139,10 @@ class VertexBackend(Backend):
 
     async def read_quotas(self, regions: Sequence[str] = ()) -> Sequence[Quota]:
         return await self._open.quotas.read(regions)
+
+    async def read_prices(self) -> Prices:
+        await in_thread(lambda: lazy.load(lazy.PRICES))
+        return await self._open.prices()
 
     async def read_bucket(self, name: str) -> Bucket:
         return await self._open.storage.bucket(name)

@@ -38,6 +38,7 @@ class Service(StrEnum):
     PROJECTS = "cloudresourcemanager"
     ACCOUNTS = "iam"
     REGISTRY = "artifactregistry"
+    BILLING = "cloudbilling"
 
 
 @dataclass(frozen=True, slots=True)

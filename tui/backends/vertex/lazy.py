@@ -37,6 +37,8 @@ PACKAGES = frozenset(
         "google.cloud.iam_admin_v1.types",
         "google.cloud.artifactregistry_v1",
         "google.cloud.artifactregistry_v1.types",
+        "google.cloud.billing_v1",
+        "google.cloud.billing_v1.types",
     }
 )
 _MODULES = (
@@ -47,6 +49,8 @@ _MODULES = (
 )
 PREFLIGHT = ("tui.backends.vertex.preflight",)
 """What a launch's checks need besides, when they are first asked for."""
+PRICES = ("tui.backends.vertex.prices",)
+"""What reading the billing catalogue needs."""
 SHORT_TURNS = 0.0005
 """Seconds that the importing thread keeps the interpreter while the event loop waits for it.
 

@@ -21,6 +21,7 @@ from tui.backends.vertex.storage import Storage
 from tui.backends.vertex.tail import Tail
 from tui.domain.job import Job
 from tui.domain.live import LiveLine
+from tui.domain.prices import Prices
 
 if TYPE_CHECKING:
     from tui.backends.vertex.preflight import Preflight
@@ -49,6 +50,12 @@ class Rooms:
         from tui.backends.vertex.preflight_clients import CheckClients
 
         return Preflight(self.info, CheckClients(self.clients), self.storage, self.quotas)
+
+    async def prices(self) -> Prices:
+        """Prices of the billing catalogue; its client is imported by then (`lazy.PRICES`)."""
+        from tui.backends.vertex.prices import read_prices
+
+        return await read_prices(self.clients)
 
     async def live(self, jobs: Sequence[Job], since: datetime) -> Sequence[LiveLine]:
         return await read_live(self.logs, jobs, since)

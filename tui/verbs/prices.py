@@ -1,0 +1,161 @@
+"""`vxtui prices`: what machines cost an hour, and fresh prices from the billing catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from tui.config import choose_context
+from tui.domain import catalog
+from tui.domain.cost import Estimate, estimate, money
+from tui.domain.prices import Range
+from tui.places import state_dir
+from tui.store.costs import keep_prices, read_prices
+from tui.verbs.output import note, print_json, table
+from tui.verbs.run import Failure, Run, verb
+
+STRATEGIES = ("STANDARD", "SPOT")
+
+
+def price_json(found: Estimate) -> dict[str, Any]:
+    """A price in the documented shape; null where not known, and `missing` says why."""
+    return {
+        "currency": "USD",
+        "estimate": True,
+        "hour": _range(found.hour),
+        "whole": _range(found.whole),
+        "timeoutSeconds": found.seconds,
+        "reducersHour": _range(found.reducers),
+        "date": found.date,
+        "source": found.source,
+        "notes": list(found.notes),
+        "missing": list(found.missing),
+    }
+
+
+def price_of(job: Mapping[str, Any], region: str) -> Estimate:
+    """The estimate of a CustomJob in REST form, by the newest prices on this machine."""
+    return estimate(job, region, read_prices(state_dir())[0])
+
+
+def price_line(found: Estimate) -> str:
+    """`~$46–71/h, at most ~$3.4k in 48 h (estimate, prices of 2026-10-07)`."""
+    if found.hour is None:
+        return f"price not known: {', '.join(found.missing)}"
+    hours = f"{found.seconds / 3600:,.0f} h"
+    most = f"at most {money(found.whole)} in {hours}"
+    return f"{money(found.hour, '/h')}, {most} (estimate, prices of {found.date})"
+
+
+def _range(usd: Range | None) -> dict[str, float] | None:
+    return None if usd is None else {"low": round(usd.low, 4), "high": round(usd.high, 4)}
+
+
+@click.command()
+@click.argument("machines", nargs=-1, metavar="[MACHINE]…")
+@click.option("--region", metavar="REGION", help="Instead of the context's first one.")
+@verb
+async def prices(run: Run, machines: tuple[str, ...], region: str | None) -> None:
+    """Show what an hour of MACHINE costs with its accelerators; all machines where none is named.
+
+    With the one word `refresh`, read fresh prices from the Cloud Billing catalogue.
+    """
+    if machines == ("refresh",):
+        await _refresh(run)
+        return
+    known = catalog.machines()
+    wrong = [name for name in machines if name not in known]
+    if wrong:
+        raise Failure(
+            f"No training machine is called {wrong[0]}.", fix="`vxtui prices` shows all.", code="NOT_FOUND"
+        )
+    place = region or choose_context(run.settings, run.context_name).regions[0]
+    table_of, problem = read_prices(state_dir())
+    if problem:
+        note(problem)
+    found = []
+    for name in machines or known:
+        for kind, count in _shapes(known[name]):
+            estimates = {s: estimate(_job(name, kind, count, s), place, table_of) for s in STRATEGIES}
+            found.append((name, kind, count, estimates))
+    if run.json:
+        print_json(
+            {
+                "region": place,
+                "date": table_of.date,
+                "source": table_of.source,
+                "simulated": table_of.simulated,
+                "machines": [
+                    {
+                        "machine": name,
+                        "accelerator": kind or None,
+                        "count": count,
+                        "standard": price_json(by["STANDARD"]),
+                        "spot": price_json(by["SPOT"]),
+                    }
+                    for name, kind, count, by in found
+                ],
+            }
+        )
+        return
+    rows = [
+        [
+            name,
+            f"{count} {catalog.ACCELERATOR_SHORT.get(kind, kind)}" if kind else "–",
+            *(money(by[s].hour) for s in STRATEGIES),
+            by["STANDARD"].date if by["STANDARD"].hour else "",
+        ]
+        for name, kind, count, by in found
+        if machines or by["STANDARD"].hour
+    ]
+    table(("MACHINE", "ACCEL", "$/H", "$/H SPOT", "PRICES OF"), rows, right=(2, 3))
+    if not rows:
+        note(f"No price in {place} is known here; `vxtui prices refresh` reads them.")
+    note(f"estimates in USD, {place}, boot disk of 100 GB included; {table_of.source}")
+
+
+async def _refresh(run: Run) -> None:
+    async with run.backend() as backend:
+        found = await backend.read_prices()
+    try:
+        # Made-up prices would stand in the place of better ones, in every context.
+        if not found.simulated:
+            keep_prices(state_dir(), found)
+    except OSError as error:
+        raise Failure(f"The prices can't be kept: {error}", code="IO") from error
+    count = sum(len(prices) for prices in found.regions.values())
+    if run.json:
+        print_json(
+            {
+                "date": found.date,
+                "source": found.source,
+                "simulated": found.simulated,
+                "kept": not found.simulated,
+                "regions": len(found.regions),
+                "prices": count,
+            }
+        )
+    else:
+        note(f"{count:,} prices of {len(found.regions)} regions, {found.date}: {found.source}")
+        if found.simulated:
+            note("read, but not kept: they are the emulator's")
+
+
+def _shapes(machine: catalog.Machine) -> list[tuple[str, int]]:
+    """Its accelerators and their least number; without any where they are optional."""
+    plain = machine.name.startswith(("n1-", "e2-", "n2-", "n4-", "c2-", "m1-"))
+    return [("", 0)] if plain else [(kind, counts[0]) for kind, counts in machine.accelerators]
+
+
+def _job(machine: str, kind: str, count: int, strategy: str) -> dict[str, Any]:
+    spec: dict[str, Any] = {"machineType": machine}
+    if kind:
+        spec |= {"acceleratorType": kind, "acceleratorCount": count}
+    return {
+        "jobSpec": {
+            "workerPoolSpecs": [{"machineSpec": spec, "replicaCount": 1}],
+            "scheduling": {"strategy": strategy, "timeout": "3600s"},
+        }
+    }
