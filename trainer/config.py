@@ -123,6 +123,9 @@ class Config:
     log_every: int = _flag(5, "steps between two lines")
     eval_every: int = _flag(0, "steps between two evaluations; 0: none")
     eval_batches: int = _flag(8, "batches an evaluation")
+    early_stop: int = _flag(0, "evaluations in a row without a new best loss, after which it ends; 0: never")
+    profile_steps: str = _flag("", "FIRST-LAST: steps that torch's profiler records on rank 0, e.g. 20-25")
+    profile_dir: str = _flag("profile", "folder of the recorded trace")
     tensorboard_dir: str = _flag("", "figures for TensorBoard; default: $AIP_TENSORBOARD_LOG_DIR, else none")
     tuning_metric: str = _flag("loss", "name of the metric that a tuning trial reports: the study's metricId")
     print_config: bool = _flag(False, "print the resolved settings as JSON and end")
@@ -144,8 +147,8 @@ SECTIONS: dict[str, type[Any]] = {
 }
 _AT_LEAST_ONE = ("steps", "log_every", "keep", "eval_batches", "image_side")
 _NOT_NEGATIVE = (
-    "checkpoint_every", "upload_every", "eval_every", "batch", "micro_batch", "context", "workers", "warmup",
-    "clip", "grace", "nproc", "max_restarts", "weight_decay",
+    "checkpoint_every", "upload_every", "eval_every", "early_stop", "batch", "micro_batch", "context",
+    "workers", "warmup", "clip", "grace", "nproc", "max_restarts", "weight_decay",
 )  # fmt: skip
 
 

@@ -26,6 +26,9 @@ from trainer.gpus import GpuLines
 from trainer.group import ProcessGroup
 from trainer.lines import emit
 from trainer.metrics.base import sinks
+from trainer.metrics.figures import Figures
+from trainer.metrics.guard import EarlyStop
+from trainer.metrics.profile import Profile
 from trainer.strategy import base as strategies
 from trainer.strategy.base import ZERO, Strategy
 
@@ -50,7 +53,10 @@ class Trainer:
         self.goodput = Goodput(Path("progress.json") if self.group.local_rank == 0 else None)
         speaks = self.device.type == "cuda" and self.group.local_rank == 0
         self.gpus = GpuLines(local_gpus(os.environ)) if speaks else None
-        self.sinks = sinks(config, self.rank) if self.rank == 0 else []
+        self.sinks = sinks(config, self.rank)
+        self.profile = Profile(config, self.rank)
+        self.early_stop = EarlyStop(config.early_stop)
+        self.enough = False
         self.step, self.position, self.evaluated = 0, 0, 0
         self.first_loss: float | None = None
         self.last_loss = math.nan
@@ -63,7 +69,7 @@ class Trainer:
             stop = self._evaluate() if self._evaluation_due() else 0
         self.goodput.spent["init"] += time.monotonic() - self._began
         self._phase("training")
-        while self.step < self.config.steps and not stop:
+        while self.step < self.config.steps and not stop and not self.enough:
             stop = self._one_step()
             if not stop and self._evaluation_due():
                 with self.goodput.into("eval"):
@@ -74,6 +80,7 @@ class Trainer:
                 with self.goodput.into("checkpoint"):
                     self.checkpoints.save(self.step, self._progress())
         code = self._leave(stop) if stop else self._finish()
+        self.profile.close()
         self.checkpoints.close()
         self.group.leave()
         return code
@@ -90,6 +97,7 @@ class Trainer:
         )
         self.strategy: Strategy = strategies.make(config, self.plan, self.device, universal=other)
         self.strategy.setup(self.workload)
+        self.figures = Figures(self.device, self.world, self.workload.flops_per_token)
         # Dropout must differ by rank, the model's start must not.
         torch.manual_seed(config.seed * 1009 + self.rank)
         self._phase("starting", **self.strategy.describe(), device=str(self.device))
@@ -104,6 +112,7 @@ class Trainer:
         self.step, self.position = found.manifest.step, progress["position"]
         self.first_loss, self.last_loss = progress["first_loss"], progress["last_loss"]
         self.evaluated = progress["evaluated"]
+        self.early_stop.resume(progress.get("evaluations"))
         self.goodput.resume(self.step, progress["spent"], self.started)
         if self.rank == 0:
             emit(
@@ -119,6 +128,7 @@ class Trainer:
     def _one_step(self) -> int:
         """One optimizer step; the signal that some rank has got, or 0."""
         plan, rate, began = self.plan, learning_rate(self.config, self.step), time.monotonic()
+        self.profile.step(self.step + 1)
         total, waited = torch.zeros((), device=self.device), 0.0
         for micro in range(plan.accumulate):
             fetch = time.monotonic()
@@ -179,6 +189,8 @@ class Trainer:
             losses.append(outcome.loss)
         self.evaluated = self.step
         mean = sum(losses) / len(losses)
+        # Every rank has the same mean, so all of them end together.
+        self.enough = self.early_stop.stop(mean)
         if self.rank == 0:
             emit("eval", f"step {self.step}  evaluation loss {mean:.4f}", step=self.step, loss=mean)
             self._record({"eval_loss": mean})
@@ -197,6 +209,7 @@ class Trainer:
         figures: dict[str, Any] = {
             "loss": self.last_loss, "tokens_per_second": speed, "step_seconds": seconds,
             "data_seconds": waited, "grad_norm": float(norm), "learning_rate": rate,
+            **self.figures.of(self.step, config.steps, speed),
         }  # fmt: skip
         emit(
             "step",
@@ -215,6 +228,7 @@ class Trainer:
             "first_loss": self.first_loss,
             "last_loss": self.last_loss,
             "evaluated": self.evaluated,
+            "evaluations": self.early_stop.state(),
             "spent": self.goodput.rounded(),
         }
 
@@ -267,6 +281,12 @@ def pick_device(wanted: str) -> torch.device:
     if wanted == "cuda" and not there:
         raise UsageError(
             "--device cuda: no GPU is visible to torch on this node; use --device cpu to do without"
+        )
+    devices = list(Path("/dev").glob("nvidia[0-9]*"))
+    if wanted == "auto" and not there and devices:
+        raise UsageError(
+            f"this node has {len(devices)} NVIDIA devices, but torch {torch.__version__} can't use them: take "
+            "an image with a CUDA build of torch that fits the driver, or --device cpu to do without"
         )
     if wanted == "cpu" or not there:
         return torch.device("cpu")

@@ -84,3 +84,12 @@ class EarlyStop:
             return False
         self.waited += 1
         return 0 < self.patience <= self.waited
+
+    def state(self) -> list[float] | None:
+        """What to go on from later; `None` before the first evaluation."""
+        return [self.best, self.waited] if math.isfinite(self.best) else None
+
+    def resume(self, state: list[float] | None) -> None:
+        """Undo `state`."""
+        if state is not None:
+            self.best, self.waited = state[0], int(state[1])

@@ -1,0 +1,45 @@
+"""What a run says of itself, and when it ends by itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.trainer.ranks import Ranks
+from trainer.config import UsageError, parse
+from trainer.metrics.guard import EarlyStop
+from trainer.metrics.profile import Profile
+
+
+def test_a_run_ends_when_evaluations_get_no_better_and_leaves_a_trace(tmp_path: Path) -> None:
+    ranks = Ranks(
+        tmp_path / "run", 1, "--steps=500", "--eval-every=2", "--eval-batches=1", "--early-stop=3",
+        "--learning-rate=0", "--profile-steps=2-3", "--checkpoint-every=0",
+    )  # fmt: skip
+    assert ranks.wait() == [0], (ranks.homes[0] / "err-0").read_text()
+    said = ranks.said()
+    # Nothing is learned: the first evaluation stays the best, and three more end the run.
+    assert [line["step"] for line in said if line["kind"] == "eval"] == [2, 4, 6, 8]
+    assert said[-1]["kind"] == "done" and said[-1]["step"] == 8
+    steps = [line for line in said if line["kind"] == "step"]
+    assert all(line["eta_seconds"] > 0 for line in steps[1:])
+    assert all("mfu" not in line for line in steps), "nobody knows a CPU's peak"
+    trace = json.loads((tmp_path / "run" / "profile" / "steps-2-3.json").read_text())
+    assert any("backward" in str(event.get("name")).casefold() for event in trace["traceEvents"])
+
+
+@pytest.mark.parametrize("steps", ["5", "5-", "0-3", "7-5", "a-b"])
+def test_steps_to_record_are_checked(steps: str) -> None:
+    with pytest.raises(UsageError, match="--profile-steps"):
+        Profile(parse([f"--profile-steps={steps}"]), 0)
+
+
+def test_waiting_for_a_better_loss_goes_on_after_a_restart() -> None:
+    first = EarlyStop(3)
+    assert [first.stop(loss) for loss in (2.0, 1.0, 1.5)] == [False] * 3
+    second = EarlyStop(3)
+    second.resume(first.state())
+    assert [second.stop(loss) for loss in (1.2, 1.1)] == [False, True]
+    assert EarlyStop(3).state() is None
