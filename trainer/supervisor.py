@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trainer.checkpoint.manifest import damage, numbered
+from trainer.checkpoint.manifest import MANIFEST, numbered
 from trainer.checkpoint.place import PlaceError, checkpoint_folder, place_of, upload_uri
 from trainer.config import Config
 from trainer.lines import emit
@@ -142,7 +142,8 @@ class Supervisor:
         """75 promises a checkpoint to go on from, so it is said only where there is one."""
         saving = self._config.checkpoint
         folder = checkpoint_folder(saving.checkpoint_dir)
-        if any(damage(path) is None for path in numbered(folder)):
+        # Whether its bytes are good is found out by the resume; there is no time for that now.
+        if any((path / MANIFEST).exists() for path in numbered(folder)):
             return PREEMPTED
         with contextlib.suppress(PlaceError):
             uri = upload_uri(saving.upload_dir, os.environ)

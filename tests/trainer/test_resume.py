@@ -7,6 +7,7 @@ import shutil
 import signal
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.trainer.ranks import Ranks, losses
@@ -48,7 +49,10 @@ def test_after_a_kill_every_later_loss_is_the_same(tmp_path: Path, text: Path, s
     assert losses(again.said()) == losses(whole.said()), "bit for bit"
 
 
-@pytest.mark.parametrize("strategy", ["ddp", "fsdp", "zero1", "zero2", "zero3"])
+@pytest.mark.parametrize(
+    "strategy",
+    ["fsdp", "zero3", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ddp", "zero1", "zero2"))],
+)
 def test_a_checkpoint_of_two_ranks_resumes_on_one_and_on_four(
     tmp_path: Path, text: Path, strategy: str
 ) -> None:
@@ -81,12 +85,20 @@ def test_ddp_goes_on_as_fsdp_and_back(tmp_path: Path, text: Path) -> None:
     assert resumed == [6, 14]
 
 
-@pytest.mark.parametrize("ranks", [(1,), (0, 1)])
-def test_a_signal_to_any_rank_costs_no_step(tmp_path: Path, text: Path, ranks: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("ranks", "every"), [((1,), 5), ((0, 1), 1)])
+def test_a_signal_to_any_rank_costs_no_step(
+    tmp_path: Path, text: Path, ranks: tuple[int, ...], every: int
+) -> None:
+    # A save after every step is always under way when the signal comes; the workers get it too.
+    kept = {"checkpoint-every": every}
     whole = Ranks(tmp_path / "whole", 2, *flags("ddp", text))
-    left = Ranks(tmp_path / "cut", 2, *flags("ddp", text))
+    left = Ranks(tmp_path / "cut", 2, *flags("ddp", text, **kept))
     left.wait_step(8)
+    workers = [c for r in ranks for c in psutil.Process(left.processes[r].pid).children()]
+    assert len(workers) == 2 * len(ranks)
     left.signal(signal.SIGTERM, *ranks)
+    for worker in workers:
+        worker.terminate()
     assert left.wait() == [75, 75], left.errors()
     again = Ranks(tmp_path / "cut", 2, *flags("ddp", text))
     assert again.wait() == [0, 0] == whole.wait()
@@ -97,7 +109,9 @@ def test_a_signal_to_any_rank_costs_no_step(tmp_path: Path, text: Path, ranks: t
     assert losses(said) == losses(whole.said())
 
 
-@pytest.mark.parametrize("strategy", ["ddp", "fsdp", "zero2"])
+@pytest.mark.parametrize(
+    "strategy", ["ddp", *(pytest.param(name, marks=pytest.mark.slow) for name in ("fsdp", "zero2"))]
+)
 def test_nodes_with_disks_of_their_own_resume(tmp_path: Path, text: Path, strategy: str) -> None:
     place = f"--upload-dir={tmp_path / 'bucket'}"
     kept = {"workers": 0, "steps": 12}

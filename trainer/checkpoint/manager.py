@@ -23,6 +23,7 @@ from trainer.strategy.base import WHOLE, ZERO, Strategy
 AT_THE_END = 600.0
 """Seconds to go on trying to upload the last checkpoint of a run that is done."""
 _PROBE = 16 << 20
+_LATE = 1.0
 
 
 class Checkpoints:
@@ -38,7 +39,6 @@ class Checkpoints:
         self._uploader: Uploader | None = None
         self.saved_step = -1
         """Step of the newest checkpoint that is known to be good; -1: none."""
-        self._unsaid_stall = 0.0
 
     def _open(self, uri: str) -> Place | None:
         if not uri:
@@ -107,8 +107,14 @@ class Checkpoints:
 
     def save(self, step: int, progress: dict[str, Any], *, wait: bool = False) -> float:
         """Begin a save after the one before it is over; the seconds that training stood still."""
-        began = time.monotonic()
+        began, late = time.monotonic(), self._saver.pending
         self.poll(wait=True)
+        waited = time.monotonic() - began
+        if late and waited > _LATE:
+            self._warn(
+                f"training stood still for {waited:.1f} s, for the checkpoint before was still being "
+                f"written: --checkpoint-every {self._config.checkpoint_every} is too often for this disk"
+            )
         self._saver.save(step, progress)
         if wait or self._config.async_save == "off":
             self.poll(wait=True)
