@@ -48,8 +48,12 @@ def test_the_seeds_job_is_shown_exactly_and_its_quota_is_short(place: Home) -> N
     assert not [problem for problem in shown["problems"] if problem["severity"] == "error"]
     quota = checks(shown)["quota"]
     assert quota["verdict"] == "problem" and quota["stops"]
-    assert METRIC in quota["sentence"] and "short by 16" in quota["sentence"]
+    assert METRIC in quota["sentence"] and "short 16" in quota["sentence"]
     assert quota["region"] == "us-east1" and "us-east1" in quota["fix"]
+    price = shown["price"]
+    assert price["estimate"] and price["date"] and price["seconds"] == 172800
+    assert 10 < price["hour"]["low"] < price["hour"]["high"] < 200
+    assert price["whole"]["high"] == pytest.approx(48 * price["hour"]["high"], rel=1e-3)
     assert place.jobs() == []
 
 
@@ -66,7 +70,7 @@ def test_a_launch_that_would_fail_is_not_sent_unless_it_is_forced(place: Home) -
     assert done.returncode == 2 and json.loads(done.stdout)["error"]["code"] == "WOULD_FAIL"
     assert place.jobs() == []
     forced = place.run("launch", PROFILE, "--yes", "--force", "--json")
-    assert forced.returncode == 0 and "short by 16" in forced.stderr
+    assert forced.returncode == 0 and "short 16" in forced.stderr
     (job,) = place.jobs()
     place.run("cancel", job["id"], "--yes")
 
