@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.shell import wait_for
 from tests.trainer.ranks import Ranks, losses
 
 STRATEGIES = ("ddp", "fsdp", "zero2", "zero3")
@@ -40,7 +41,8 @@ def test_after_a_kill_every_later_loss_is_the_same(tmp_path: Path, text: Path, s
     assert whole.wait() == [0, 0], whole.errors()
 
     cut = Ranks(tmp_path / "cut", 2, *flags(strategy, text))
-    cut.wait_step(random.randint(7, 20))
+    wait_for(lambda: any(line["kind"] == "checkpoint" for line in cut.said()), "a checkpoint", every=0.01)
+    cut.wait_step(random.randint(7, 18))
     cut.kill()
     again = Ranks(tmp_path / "cut", 2, *flags(strategy, text))
     assert again.wait() == [0, 0], again.errors()
