@@ -35,9 +35,9 @@ def test_launch_watch_cancel_quit(place: Home) -> None:
         for _ in range(12):
             if any(">" in x or "local-2node" in x for x in screen.text.splitlines()):
                 break
-        screen.press("/", "local-2node", "enter")
+        screen.press("/", "GPT together", "enter")
         # The filter is in force and its line has gone.
-        screen.wait(lambda t: "1 of " in t and t.count("local-2node") == 2)
+        screen.wait(lambda t: "1 of " in t and t.count("local-2node") == 1)
         screen.press("l")
         screen.wait(lambda t: "Launch" in t and "local-2node" in t)
         screen.press("enter")
