@@ -238,6 +238,8 @@ _LAUNCH = (
     Action("launch.preview", "v", "view request", "The exact request", "launch", "preview"),
     Action("launch.fix", "F", "fix", "Mend what a check found, for this launch", "launch", "fix"),
     Action("launch.dry", "d", "dry run", "All that is known of it, as JSON", "launch", "dry"),
+    Action("launch.down", "pagedown", "more", "Scroll the checks down", "launch", "down", footer=False),
+    Action("launch.up", "pageup", "less", "Scroll the checks up", "launch", "up", footer=False),
     Action("launch.back", "escape", "back", "Back without launching", "launch", "back"),
 )
 
@@ -254,7 +256,28 @@ _EXPORT = (
     Action("export.back", "escape", "back", "Back to the profiles", "export", "back"),
 )
 
+_QUOTA_GRID = (
+    Action("quota_grid.open", "enter", "what uses it", "What runs on these quotas", "quota_grid", "open"),
+    Action("quota_grid.profile", "p", "what fits", "Where a profile would fit", "quota_grid", "profile"),
+    Action("quota_grid.kind", "tab", "spot, standard", "Standard or preemptible", "quota_grid", "kind"),
+    Action("quota_grid.request", "r", "ask for more", "Link to ask for more quota", "quota_grid", "request"),
+    Action("quota_grid.filter", "slash", "filter", "Filter by region", "quota_grid", "filter"),
+    Action("quota_grid.list", "v", "list", "Every metric in a flat list", "quota_grid", "list"),
+    Action("quota_grid.sort", "s", "sort", "By name, or own ones first", "quota_grid", "sort", footer=False),
+    Action("quota_grid.all", "a", "all", "Show regions with nothing, or hide them", "quota_grid", "all"),
+    Action(
+        "quota_grid.next", "greater_than_sign", "columns", "Columns further right", "quota_grid", "next",
+        footer=False,
+    ),
+    Action(
+        "quota_grid.previous", "less_than_sign", "columns", "Columns further left", "quota_grid", "previous",
+        footer=False,
+    ),
+    Action("quota_grid.back", "escape", "back", "Back to the jobs", "quota_grid", "back", footer=False),
+)  # fmt: skip
+
 _QUOTAS = (
+    Action("quotas.grid", "v", "grid", "Back to the grid of regions", "quotas", "grid"),
     Action("quotas.filter", "slash", "filter", "Filter by name or region", "quotas", "filter"),
     Action("quotas.all", "a", "all", "Show the ones with no limit and no use, or hide them", "quotas", "all"),
     Action("quotas.open", "enter", "open", "Open the region, or close it", "quotas", "open", footer=False),
@@ -270,5 +293,5 @@ _EVENTS = (
 )
 
 ACTIONS: tuple[Action, ...] = (
-    *_JOBS, *_PROFILES, *_LAUNCH, *_PREVIEW, *_EXPORT, *_QUOTAS, *_EVENTS, *_TABLE, *_APP,
+    *_JOBS, *_PROFILES, *_LAUNCH, *_PREVIEW, *_EXPORT, *_QUOTA_GRID, *_QUOTAS, *_EVENTS, *_TABLE, *_APP,
 )  # fmt: skip

@@ -345,6 +345,14 @@ class LaunchScreen(FrameScreen):
                 PreviewScreen(f"Request of {self._entry.name}", path, self._prepared.custom_job)
             )
 
+    def action_down(self) -> None:
+        """More of the checks."""
+        self.query_one("#ahead").scroll_page_down(animate=False)
+
+    def action_up(self) -> None:
+        """Back to the first ones."""
+        self.query_one("#ahead").scroll_page_up(animate=False)
+
     def action_back(self) -> None:
         """From a value to the keys, from the keys back to the list."""
         if self.focused is not None:
