@@ -66,6 +66,9 @@ class FormBase(FrameScreen):
         self.draft = draft
         self.mine = mine
         """It is the user's own file; a ready-made one is saved as a copy."""
+        self.view = FormView()
+        self.line = FormLine()
+        """Where a value is typed."""
         self.analysis = Analysis(draft.text)
         self._saved = Analysis(draft.text)
         self._turned: set[str] = set()
@@ -76,11 +79,6 @@ class FormBase(FrameScreen):
         return cast("VxtuiApp", self.app)
 
     @property
-    def view(self) -> FormView:
-        """The rows."""
-        return self.query_one(FormView)
-
-    @property
     def row(self) -> Row | None:
         """The row under the cursor."""
         return self.view.current
@@ -89,8 +87,8 @@ class FormBase(FrameScreen):
         yield Static("", id="summary", markup=False)
         yield FilterBar("find a field")
         with Container(id="area"):
-            yield FormView()
-            yield FormLine()
+            yield self.view
+            yield self.line
         yield Notice()
         yield Static("", id="detail", markup=False)
 

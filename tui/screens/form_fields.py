@@ -47,11 +47,6 @@ class FormFields(FormMoves):
         self._editing: tuple[Row, bool] | None = None
         """The row whose value is typed, and whether it is added to it."""
 
-    @property
-    def line(self) -> FormLine:
-        """Where a value is typed."""
-        return self.query_one(FormLine)
-
     def why_not(self, found: Action) -> str | None:
         reason = super().why_not(found)
         row = self.row if self.is_mounted and self.analysis.readable else None
