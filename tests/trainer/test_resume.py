@@ -133,3 +133,17 @@ def test_nodes_with_disks_of_their_own_resume(tmp_path: Path, text: Path, strate
         ends.append(losses(more.said()))
     assert ends[0] == ends[1], "bit for bit, random state and all"
     assert sorted(ends[0]) == list(range(1, 13))
+
+
+def test_a_copy_that_is_damaged_on_one_node_is_taken_from_the_other(tmp_path: Path, text: Path) -> None:
+    kept = {"workers": 0, "steps": 10, "checkpoint-every": 5}
+    first = Ranks(tmp_path, 2, *flags("ddp", text, **kept), nodes=2)
+    assert first.wait() == [0, 0], first.errors()
+    newest = tmp_path / "node-1" / "checkpoints" / "step-10"
+    (newest / "side.pt").write_bytes(b"")
+    (newest.with_name("step-5") / "manifest.json").write_text("{")
+    more = Ranks(tmp_path, 2, *flags("ddp", text, **{**kept, "steps": 12}), nodes=2)
+    assert more.wait() == [0, 0], more.errors()
+    assert [x["step"] for x in more.said() if x["kind"] == "resumed"] == [10]
+    told = [x["message"] for x in more.said(1) if "is passed over" in x["message"]]
+    assert len(told) == 2 and "step-10" in told[1] and "step-5" in told[0]

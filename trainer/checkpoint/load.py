@@ -48,6 +48,9 @@ class Finder:
         self._shared, self._report = shared, report
         self._leads = group.rank == 0 if shared else group.local_rank == 0
         self._refused: set[tuple[str, int]] = set()
+        """Places and steps that all ranks know to be of no use."""
+        self._spoilt_here: set[int] = set()
+        """Steps whose copy on this disk is of no use; the ranks differ in them."""
 
     def newest(self) -> Found | None:
         """The newest good one of both places; what is damaged is reported and passed over."""
@@ -60,6 +63,9 @@ class Finder:
             if not left:
                 return None
             step, _, where = max(left)
+            if where == "local" and any(self._group.gather(self._spoilt(step, offers))):
+                # Without that copy: another node may have a good one.
+                continue
             problem = self._fetch(step) if where == "remote" else self._share(step, offers)
             problem = next((p for p in self._group.gather(problem) if p), None)
             if problem is None:
@@ -88,16 +94,27 @@ class Finder:
         found = {}
         for path in manifests.numbered(self._folder):
             step = int(path.name[5:])
-            if ("local", step) in self._refused:
+            if step in self._spoilt_here:
                 continue
             try:
                 about = manifests.read(path)
             except CheckpointError as error:
-                self._refused.add(("local", step))
-                self._report(f"checkpoint {path} is passed over: {str(error).removeprefix(f'{path}: ')}")
+                self._pass_over(path, str(error).removeprefix(f"{path}: "))
                 continue
             found[step] = about
         return found
+
+    def _spoilt(self, step: int, offers: list[Offers]) -> bool:
+        """Whether this disk's own copy is damaged; it is not offered again."""
+        path = self._folder / f"step-{step}"
+        problem = manifests.damage(path) if step in offers[self._group.rank] else None
+        if problem:
+            self._pass_over(path, problem)
+        return problem is not None
+
+    def _pass_over(self, path: Path, problem: str) -> None:
+        self._spoilt_here.add(int(path.name[5:]))
+        self._report(f"checkpoint {path} is passed over: {problem}")
 
     @staticmethod
     def _complete(step: int, offers: list[Offers]) -> bool:
@@ -105,13 +122,11 @@ class Finder:
         return any(map(_has_all, here)) or {each.node for each in here} >= set(range(here[0].nodes))
 
     def _share(self, step: int, offers: list[Offers]) -> str | None:
-        """Check a checkpoint of the nodes' disks and give each node what it lacks; what is wrong, or None."""
+        """Give each node what it lacks of a checkpoint on the nodes' disks; what went wrong, or None."""
         group, path = self._group, self._folder / f"step-{step}"
         owners = {rank: offer[step] for rank, offer in enumerate(offers) if step in offer}
-        problem = manifests.damage(path) if group.rank in owners else None
-        problem = next((p for p in group.gather(problem) if p), None)
-        if problem or self._shared:
-            return problem
+        if self._shared:
+            return None
         # One that has all of it gives all; else everybody gives what is its own.
         whole = next((rank for rank, each in owners.items() if _has_all(each)), None)
         held = owners[group.rank].files if group.rank in owners else {}
