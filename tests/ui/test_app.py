@@ -22,6 +22,7 @@ from tui.screens.events import EventsScreen
 from tui.screens.help import HelpScreen
 from tui.screens.jobs import JobsScreen
 from tui.screens.profiles import ProfilesScreen
+from tui.screens.quota_grid import QuotaGridScreen
 from tui.screens.quotas import QuotasScreen
 from tui.store.snapshot import Snapshot, SnapshotFile
 from tui.themes import ThemeError, load_theme, load_themes
@@ -139,7 +140,7 @@ async def test_the_digits_go_to_the_lists_and_come_back_as_they_were(tmp_path: P
         before = (table(app).cursor, shown(app))
         for key, screen in (
             ("2", ProfilesScreen),
-            ("4", QuotasScreen),
+            ("4", QuotaGridScreen),
             ("6", EventsScreen),
             ("1", JobsScreen),
         ):
@@ -171,6 +172,8 @@ async def test_quotas(tmp_path: Path) -> None:
     ]
     async with opened(backend, tmp_path) as (app, pilot):
         await pilot.press("4")
+        await pilot.press("v")
+        await until(pilot, lambda: isinstance(app.screen, QuotasScreen), "the list")
         await until(pilot, lambda: len(table(app).keys) == 2, "two with a limit or a use")
         text = "\n".join(table(app).render_line(y).text for y in range(3))
         assert "nvidia a100 gpus" in text and " 32 " in text and " 24 " in text and " 8 " in text
@@ -193,6 +196,8 @@ async def test_quotas_are_sorted_by_any_column_and_grouped_by_region(tmp_path: P
     ]
     async with opened(backend, tmp_path) as (app, pilot):
         await pilot.press("4")
+        await pilot.press("v")
+        await until(pilot, lambda: isinstance(app.screen, QuotasScreen), "the list")
         await until(pilot, lambda: len(table(app).keys) == 6, "the quotas")
 
         def column(at: int) -> list[str]:
@@ -251,9 +256,9 @@ async def test_the_command_line_completes_and_runs(tmp_path: Path) -> None:
         await pilot.press("tab", *"vxtui-l", "enter")
         assert app.theme == "vxtui-light" and isinstance(app.screen, JobsScreen)
         await pilot.press("colon", *"quotas", "enter")
-        assert isinstance(app.screen, QuotasScreen)
+        assert isinstance(app.screen, QuotaGridScreen)
         await pilot.press("colon", "escape")
-        assert isinstance(app.screen, QuotasScreen)
+        assert isinstance(app.screen, QuotaGridScreen)
 
 
 @pytest.mark.parametrize(
@@ -327,7 +332,7 @@ async def test_keys_can_be_changed(tmp_path: Path) -> None:
         await pilot.press("n", "4")
         assert isinstance(app.screen, JobsScreen)
         await pilot.press("f4")
-        assert isinstance(app.screen, QuotasScreen)
+        assert isinstance(app.screen, QuotaGridScreen)
 
 
 async def test_a_key_map_that_cant_be_right_is_said(tmp_path: Path) -> None:

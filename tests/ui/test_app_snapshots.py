@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from tests.ui.double import NOON, MemoryBackend, console, fleet
+from tests.ui.double import MemoryBackend, console, fleet
 from tests.ui.test_jobs_screen import table, until
 from tui.app import VxtuiApp
 from tui.backends.base import PermissionDenied, Unavailable
 from tui.config import Settings
-from tui.domain.quota import Quota
 from tui.store.library import entry
 from tui.store.link import LinkState
 
@@ -121,18 +120,6 @@ def test_command_line(look: Callable[..., None]) -> None:
 
 def test_profiles(look: Callable[..., None]) -> None:
     look(USUAL, "vxtui-light", "2")
-
-
-def test_quotas(look: Callable[..., None]) -> None:
-    stem = "aiplatform.googleapis.com/custom_model_training_"
-    backend = MemoryBackend(fleet())
-    backend.quotas = [
-        Quota(f"{stem}nvidia_a100_gpus", "us-central1", 32, 24, used_at=NOON),
-        Quota(f"{stem}preemptible_nvidia_a100_gpus", "us-central1", 40, 40, preemptible=True, used_at=NOON),
-        Quota(f"{stem}cpus", "us-central1", -1, 810, used_at=NOON),
-        Quota(f"{stem}nvidia_l4_gpus", "us-central1", 8, None, limit_read_at=NOON),
-    ]
-    look(SMALL, "vxtui-dark", "4", backend=backend)
 
 
 async def test_launch_screen_is_usable_at_80_columns(tmp_path: Path) -> None:

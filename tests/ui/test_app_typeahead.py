@@ -16,7 +16,7 @@ from tests.ui.test_jobs_screen import lines, opened, shown, table, until
 from tui.app import VxtuiApp
 from tui.screens.jobs import JobsScreen
 from tui.screens.launch import LaunchScreen
-from tui.screens.quotas import QuotasScreen
+from tui.screens.quota_grid import QuotaGridScreen
 from tui.store.library import entries
 from tui.widgets.filter_bar import FilterBar
 
@@ -46,7 +46,7 @@ async def test_a_command_and_what_follows(tmp_path: Path) -> None:
         await packet(app, pilot, [":", *"quotas", "enter", "/", *"a1", "enter", "1", "j", "j"])
         assert isinstance(app.screen, JobsScreen) and table(app).keys[2] == table(app).cursor
         await packet(app, pilot, ["4"])
-        assert isinstance(app.screen, QuotasScreen)
+        assert isinstance(app.screen, QuotaGridScreen)
         assert app.screen.query_one(FilterBar).text == "a1"
 
 

@@ -25,9 +25,9 @@ def fleet() -> Screen[Any]:
 
 def quotas() -> Screen[Any]:
     """Training quotas."""
-    from tui.screens.quotas import QuotasScreen
+    from tui.screens.quota_grid import QuotaGridScreen
 
-    return QuotasScreen()
+    return QuotaGridScreen()
 
 
 def events() -> Screen[Any]:

@@ -136,6 +136,10 @@ class QuotasScreen(ListScreen):
             "name": Content.styled(pieces(len(members), "quota"), "$text-muted"),
         }
 
+    def action_grid(self) -> None:
+        """Back to the grid."""
+        self.app.pop_screen()
+
     def action_sort(self) -> None:
         """Sort by the chosen column; by the next one, where none is chosen or it is sorted by that."""
         keys = [column.key for column in COLUMNS]

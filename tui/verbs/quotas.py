@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
+from tui.domain import catalog
 from tui.domain.figures import NOT_MEASURED
 from tui.domain.quota import UNLIMITED
+from tui.domain.quota_fit import Fit, fits_in
+from tui.verbs.launch import fill
 from tui.verbs.output import print_json, table, when
 from tui.verbs.run import Run, verb
+
+VERDICTS = ("fits", "unknown", "short")
 
 
 @click.command()
 @click.option("--region", "regions", multiple=True, metavar="REGION", help="Only this region; repeatable.")
 @click.option("--all", "every", is_flag=True, help="Also regions in which nothing is used.")
+@click.option("--fit", "profile", metavar="PROFILE", help="In which regions this profile would fit.")
 @verb
-async def quotas(run: Run, regions: tuple[str, ...], every: bool) -> None:
-    """Show training quotas: limit, used, free."""
+async def quotas(run: Run, regions: tuple[str, ...], every: bool, profile: str | None) -> None:
+    """Show training quotas: limit, used, free; or where a profile would fit."""
+    if profile is not None:
+        await _show_fit(run, profile, regions)
+        return
     async with run.backend() as backend:
         found = await backend.read_quotas(regions)
         home = backend.info.regions
@@ -45,6 +56,43 @@ async def quotas(run: Run, regions: tuple[str, ...], every: bool) -> None:
         for q in found
     ]
     table(("REGION", "METRIC", "LIMIT", "USED", "FREE"), rows, right=(2, 3, 4))
+
+
+async def _show_fit(run: Run, profile: str, regions: tuple[str, ...]) -> None:
+    """Regions with their verdicts; without the profile's accelerators only those that are named."""
+    job = fill(run, profile, ()).custom_job
+    async with run.backend() as backend:
+        home = backend.info.regions
+        places = list(dict.fromkeys(regions or (*home, *catalog.regions())))
+        found = await backend.read_quotas(places)
+        running = [job async for page in backend.list_jobs() for job in page.jobs if job.state.active]
+    fits = [fit for fit in fits_in(job, places, found, running=running) if regions or not fit.hardware]
+    fits.sort(key=lambda fit: VERDICTS.index(fit.verdict))
+    if run.json:
+        print_json({"profile": profile, "regions": [_fit_json(fit) for fit in fits]})
+        return
+    table(("REGION", "FITS", ""), [[fit.region, fit.verdict, fit.sentence] for fit in fits])
+
+
+def _fit_json(fit: Fit) -> dict[str, Any]:
+    return {
+        "region": fit.region,
+        "verdict": fit.verdict,
+        "sentence": fit.sentence,
+        "missingHardware": fit.hardware or None,
+        "metrics": [
+            {
+                "metric": line.metric,
+                "need": line.need,
+                "limit": line.limit,
+                "used": line.used,
+                "free": line.free,
+                "short": line.short_by,
+                "estimated": line.estimated,
+            }
+            for line in fit.lines
+        ],
+    }
 
 
 def _figure(value: int | None) -> str:
