@@ -238,14 +238,16 @@ class LaunchScreen(FrameScreen):
         path = self.console.create_path(region)
         parent = path.removeprefix("/v1/").removesuffix("/customJobs")
         checks = self.query_one(Checks).checks
-        shown = document(parent, job, estimate(job, region), self._prepared.found, checks)
+        shown = document(
+            parent, job, estimate(job, region, self.console.costs.prices), self._prepared.found, checks
+        )
         self.app.push_screen(PreviewScreen(f"Dry run of {self._entry.name}", path, shown, as_json=True))
 
     def _shape(self) -> Content:
         if self._prepared is None:
             return Content("")
         job = self._prepared.custom_job
-        price = price_words(estimate(job, self._prepared.region))
+        price = price_words(estimate(job, self._prepared.region, self.console.costs.prices))
         lines = [
             Content.assemble((f"{name:<10}", "$text-muted"), plain(words))
             for name, words in (*shape_lines(job), ("price", price))

@@ -14,6 +14,8 @@ from tui.domain.cost import Estimate, estimate
 from tui.domain.preflight import Check, Verdict, in_order, unknown
 from tui.domain.profile import Problem
 from tui.domain.rules.base import Severity
+from tui.places import state_dir
+from tui.store.costs import read_prices
 from tui.store.profiles import pool_lines
 from tui.verbs.output import note, out, print_json
 from tui.verbs.run import USAGE, Failure
@@ -46,7 +48,7 @@ class Ahead:
     @property
     def price(self) -> Estimate:
         """What it would cost."""
-        return estimate(self.request.custom_job, self.request.region)
+        return estimate(self.request.custom_job, self.request.region, read_prices(state_dir())[0])
 
     @property
     def parent(self) -> str:

@@ -2,55 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from tui.config import choose_context
 from tui.domain import catalog
-from tui.domain.cost import Estimate, estimate, money
-from tui.domain.prices import Range
+from tui.domain.ahead import price_json
+from tui.domain.cost import estimate, money
 from tui.places import state_dir
 from tui.store.costs import keep_prices, read_prices
 from tui.verbs.output import note, print_json, table
 from tui.verbs.run import Failure, Run, verb
 
 STRATEGIES = ("STANDARD", "SPOT")
-
-
-def price_json(found: Estimate) -> dict[str, Any]:
-    """A price in the documented shape; null where not known, and `missing` says why."""
-    return {
-        "currency": "USD",
-        "estimate": True,
-        "hour": _range(found.hour),
-        "whole": _range(found.whole),
-        "timeoutSeconds": found.seconds,
-        "reducersHour": _range(found.reducers),
-        "date": found.date,
-        "source": found.source,
-        "notes": list(found.notes),
-        "missing": list(found.missing),
-    }
-
-
-def price_of(job: Mapping[str, Any], region: str) -> Estimate:
-    """The estimate of a CustomJob in REST form, by the newest prices on this machine."""
-    return estimate(job, region, read_prices(state_dir())[0])
-
-
-def price_line(found: Estimate) -> str:
-    """`~$46–71/h, at most ~$3.4k in 48 h (estimate, prices of 2026-10-07)`."""
-    if found.hour is None:
-        return f"price not known: {', '.join(found.missing)}"
-    hours = f"{found.seconds / 3600:,.0f} h"
-    most = f"at most {money(found.whole)} in {hours}"
-    return f"{money(found.hour, '/h')}, {most} (estimate, prices of {found.date})"
-
-
-def _range(usd: Range | None) -> dict[str, float] | None:
-    return None if usd is None else {"low": round(usd.low, 4), "high": round(usd.high, 4)}
 
 
 @click.command()
