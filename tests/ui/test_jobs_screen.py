@@ -390,7 +390,10 @@ async def test_hostile_names_are_harmless(tmp_path: Path) -> None:
 async def test_several_contexts_show_which(tmp_path: Path) -> None:
     here = Context(name="test", project="p", regions=["us-central1"])
     settings = Settings(contexts=[here, Context(name="other", project="p")])
-    async with opened(MemoryBackend(fleet()), tmp_path, settings=settings, context=here) as (app, _):
+    async with opened(MemoryBackend(fleet()), tmp_path, settings=settings, context=here, size=(200, 40)) as (
+        app,
+        _,
+    ):
         assert "test/us-central1" in "".join(painted(app))
 
 

@@ -28,6 +28,7 @@ class Costs:
         self._folder = folder
         self._cost: Any = None
         self._rates: dict[str, tuple[object, str, Range | None]] = {}
+        self._shapes: dict[object, Range | None] = {}
         self.prices: Prices | None = None
         """None until they are loaded."""
         self.problem = ""
@@ -38,7 +39,7 @@ class Costs:
         from tui.domain import cost  # noqa: PLC0415 - not before the first paint
 
         table, self.problem = read_prices(self._folder)
-        self._rates = {}
+        self._rates, self._shapes = {}, {}
         self._cost, self.prices = cost, table
 
     def rate(self, job: Job) -> Range | None:
@@ -47,8 +48,11 @@ class Costs:
             return None
         kept = self._rates.get(job.name)
         if kept is None or kept[1] != job.strategy or (kept[0] is not job.pools and kept[0] != job.pools):
-            found: Range | None = self._cost.hourly(job, self.prices)
-            kept = self._rates[job.name] = (job.pools, job.strategy, found)
+            # Thousands of jobs have a few shapes.
+            shape = (job.pools, job.strategy, job.region)
+            if shape not in self._shapes:
+                self._shapes[shape] = self._cost.hourly(job, self.prices)
+            kept = self._rates[job.name] = (job.pools, job.strategy, self._shapes[shape])
         return kept[2]
 
     def spent_text(self, job: Job, now: datetime) -> str:
