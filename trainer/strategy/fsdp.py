@@ -34,7 +34,8 @@ class FSDP(Native):
         reshard = self._config.parallel.reshard == "on"
         for block in workload.blocks:
             fully_shard(block, mesh=mesh, reshard_after_forward=reshard, mp_policy=policy)
-        wrapped: Any = fully_shard(model, mesh=mesh, reshard_after_forward=reshard, mp_policy=policy)
+        # What is left in the root is needed first in the backward: freeing it would gather it again at once.
+        wrapped: Any = fully_shard(model, mesh=mesh, reshard_after_forward=False, mp_policy=policy)
         root: nn.Module = wrapped
         return root
 
