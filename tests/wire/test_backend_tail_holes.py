@@ -239,3 +239,22 @@ async def test_over_streams_that_are_cut_late_doubled_and_shuffled_each_line_com
             mine = sorted((e for e in entries if e.replica == replica), key=lambda e: e.key)
             assert [entry.message for entry in mine] == lines, replica
         assert len({entry.replica for entry in entries}) == 4
+
+
+async def test_what_came_before_a_stream_began_to_listen_is_found_once_it_has_spoken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tail_module, "SETTLE", 0.1)
+    fake = Fake(deaf=1.0)
+    fake.add_job()
+    async with connected(fake, replace(PACE, overlap=2.0, latest=600.0)) as found:
+        reader = Reader(found)
+        await until(lambda: fake.calls["ListLogEntries"] >= 2, "the look at the seam")
+        assert not fake.tails, "the stream was opened and does not listen yet"
+        fake.write("in between", at=1, received=1)
+        await until(lambda: fake.tails, "the stream")
+        fake.write("later", at=100, received=100)
+        await reader.reach(2)
+        fake.end(NAME)
+        await reader.end()
+    assert reader.texts == ["in between", "later"]

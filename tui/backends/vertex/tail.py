@@ -19,6 +19,7 @@ from tui.backends.base import BackendError, LogBatch, LogQuery, NotFound, QuotaE
 from tui.backends.vertex import convert
 from tui.backends.vertex.budget import Lease
 from tui.backends.vertex.channels import Clients
+from tui.backends.vertex.convert import Receipt
 from tui.backends.vertex.filters import log_filter
 from tui.backends.vertex.jobs import Jobs
 from tui.backends.vertex.logs import Logs
@@ -109,6 +110,8 @@ class Tail:
         """From which time of receipt on the list under way looks; empty while there is none."""
         self._list_of: Stream | None = None
         """The stream whose seam the newest list fills."""
+        self._spoke = self._list_spoke = False
+        """The open stream has said something; it had when the newest list began."""
         self._behind: datetime | None = None
         """Where the seam before the open stream begins, if all seams before it are filled."""
         self._ended_at: float | None = None
@@ -199,7 +202,8 @@ class Tail:
         if self._open_at is not None and now >= self._open_at:
             self._open()
         elif self._fill_at is not None and now >= self._fill_at and self._listing is None:
-            self._fill_at, self._listed_at, self._list_of = None, now, self._stream
+            self._fill_at, self._listed_at = None, now
+            self._list_of, self._list_spoke = self._stream, self._spoke
             self._listing = asyncio.create_task(self._list())
         elif now >= self._look_at:
             await self._look(now)
@@ -230,7 +234,7 @@ class Tail:
             self._poll(now, STREAM_AGAIN, "others on this machine follow as many logs as the project may")
             return
         self._stream = Stream(self._clients, self._project, self._text, self._events)
-        self._opening, self._heard = True, None
+        self._opening, self._heard, self._spoke = True, None, False
         self._opened_at, self._open_at = now, None
         self._behind = None if self._received is None else self._received - self._overlap
         self._seam = self._begin_of_list()
@@ -260,8 +264,8 @@ class Tail:
         receipt = event.receipt
         self._merger.add(event.entries, now, receipt.newest)
         if event.entries:
-            if self._opening:
-                self._heard = self._heard or receipt.newest
+            if self._opening and not self._spoke:
+                self._first_word(receipt, now)
             # Without times of receipt on the stream there is nothing to begin a list at but entries' own.
             whole = receipt.whole_until
             self._received = _newest(self._received, whole) if whole else None
@@ -275,6 +279,12 @@ class Tail:
             hole.lost += lost
             hole.reasons += [reason for reason, _count in event.suppressed]
             self._fill_at = min(self._fill_at or now + SETTLE, now + SETTLE)
+
+    def _first_word(self, receipt: Receipt, now: float) -> None:
+        """From now on the stream brings all; the list that fills the seam before it can begin."""
+        self._spoke, self._heard = True, receipt.newest
+        if self._fill_at is None and self._listing is None:
+            self._fill_at, self._keep_until = now, now + SEAM
 
     def _open_hole(self, newest: datetime | None, now: float) -> _Hole:
         self._seam = self._begin_of_list()
@@ -338,6 +348,12 @@ class Tail:
                 self._hole.found += found
             return
         self._keep_until = now
+        if self._opening and not self._list_spoke and self._ended_at is None:
+            # The stream may have begun to listen only after this list was read: what came in between is
+            # looked for once the stream has spoken.
+            self._fill_at, self._note = (now if self._spoke else None), ""
+            self._tell_hole(found, now)
+            return
         if self._ended_at is None:
             if self._stream is None:
                 self._fill_at = now + self._pace.poll
@@ -350,24 +366,29 @@ class Tail:
         self._fill_at = now + (self._pace.poll if drain else 0.0)
 
     def _close_hole(self, found: int, now: float, *, last: bool = False) -> None:
-        """A list has been read to its end: say what is missing still, or look once more."""
-        hole = self._hole
-        if hole is not None:
-            hole.found, hole.fills = hole.found + found, hole.fills + 1
-            missing = max(0, hole.lost - hole.found)
-            if missing and hole.fills < FILLS and not last:
-                self._fill_at = now + SETTLE
-                return
-            if missing or (hole.found and now - hole.began > OUTAGE):
-                since = hole.since or datetime.now(UTC)
-                reason = ", ".join(dict.fromkeys(hole.reasons)) or "reconnected"
-                filled = min(hole.found, hole.lost) if hole.lost else hole.found
-                self._gaps.append(LogGap(since, missing, reason, self._merger.newest, filled))
-            self._hole = None
-        if self._stream is not None:
+        """A list has been read to its end, and what is behind it is whole."""
+        if self._tell_hole(found, now, last=last) and self._stream is not None:
             self._seam, self._note = None, ""
             self._opening, self._heard = False, None
             self._forget()
+
+    def _tell_hole(self, found: int, now: float, *, last: bool = False) -> bool:
+        """Say what is missing still, or look once more; whether that is settled."""
+        hole = self._hole
+        if hole is None:
+            return True
+        hole.found, hole.fills = hole.found + found, hole.fills + 1
+        missing = max(0, hole.lost - hole.found)
+        if missing and hole.fills < FILLS and not last:
+            self._fill_at = now + SETTLE
+            return False
+        if missing or (hole.found and now - hole.began > OUTAGE):
+            since = hole.since or datetime.now(UTC)
+            reason = ", ".join(dict.fromkeys(hole.reasons)) or "reconnected"
+            filled = min(hole.found, hole.lost) if hole.lost else hole.found
+            self._gaps.append(LogGap(since, missing, reason, self._merger.newest, filled))
+        self._hole = None
+        return True
 
     async def _list_new(self) -> int:
         """Read what the service has received since a little before the newest known; the number of new."""
