@@ -49,6 +49,16 @@ FILLS = 2
 """Lists that look for entries which a stream left out, before they count as lost."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Seam:
+    """Where a hole begins."""
+
+    received: datetime | None
+    """By the service's time of receipt; `None` where nothing was received before it."""
+    newest: datetime | None
+    """Timestamp of the newest entry known before it."""
+
+
 @dataclass(slots=True)
 class _Hole:
     """Entries that a stream did not bring, being looked for."""
@@ -88,8 +98,8 @@ class Tail:
         """Newest receipt of the first message of a stream that was just opened."""
         self._opening = False
         """The seam before the open stream is not filled yet."""
-        self._seam: datetime | None = None
-        """Where the next list begins, once a hole has opened; then `_received` moves on without it."""
+        self._seam: _Seam | None = None
+        """Where the next list begins while a hole is open, however far `_received` moves on."""
         self._hole: _Hole | None = None
         self._gaps: list[LogGap] = []
         self._late = 0
@@ -112,7 +122,7 @@ class Tail:
         """The stream whose seam the newest list fills."""
         self._spoke = self._list_spoke = False
         """The open stream has said something; it had when the newest list began."""
-        self._behind: datetime | None = None
+        self._behind: _Seam | None = None
         """Where the seam before the open stream begins, if all seams before it are filled."""
         self._ended_at: float | None = None
         self._keep_until = now
@@ -185,8 +195,13 @@ class Tail:
     def _begin_of_list(self) -> datetime | None:
         """Time of receipt from which on a list has to look."""
         if self._seam is not None:
-            return self._seam
+            return self._seam.received
         return None if self._received is None else self._received - self._overlap
+
+    def _pin(self) -> None:
+        """A hole opens here, or another one within it."""
+        if self._seam is None:
+            self._seam = _Seam(self._begin_of_list(), self._merger.newest)
 
     def _forget(self) -> None:
         """Forget what neither the stream nor the next list nor the one under way can bring again."""
@@ -236,8 +251,10 @@ class Tail:
         self._stream = Stream(self._clients, self._project, self._text, self._events)
         self._opening, self._heard, self._spoke = True, None, False
         self._opened_at, self._open_at = now, None
-        self._behind = None if self._received is None else self._received - self._overlap
-        self._seam = self._begin_of_list()
+        self._behind = None
+        if self._received is not None:
+            self._behind = _Seam(self._received - self._overlap, self._merger.newest)
+        self._pin()
         self._fill_at = now + SETTLE
         self._keep_until = self._fill_at + SEAM
 
@@ -287,7 +304,7 @@ class Tail:
             self._fill_at, self._keep_until = now, now + SEAM
 
     def _open_hole(self, newest: datetime | None, now: float) -> _Hole:
-        self._seam = self._begin_of_list()
+        self._pin()
         if self._hole is None:
             self._hole = _Hole(newest, now, [])
         return self._hole
@@ -392,7 +409,8 @@ class Tail:
 
     async def _list_new(self) -> int:
         """Read what the service has received since a little before the newest known; the number of new."""
-        lower, begin, newest = self._lower, self._begin_of_list(), self._merger.newest
+        lower, begin = self._lower, self._begin_of_list()
+        newest = self._merger.newest if self._seam is None else self._seam.newest
         if newest is not None:
             # Without times of receipt the entries' own have to do.
             late = self._pace.overlap if begin is None else self._pace.latest
