@@ -285,8 +285,8 @@ def pick_device(wanted: str) -> torch.device:
     devices = list(Path("/dev").glob("nvidia[0-9]*"))
     if wanted == "auto" and not there and devices:
         raise UsageError(
-            f"this node has {len(devices)} NVIDIA devices, but torch {torch.__version__} can't use them: take "
-            "an image with a CUDA build of torch that fits the driver, or --device cpu to do without"
+            f"this node has {len(devices)} NVIDIA devices, but torch {torch.__version__} can't use them: "
+            "take an image with a CUDA build of torch that fits the driver, or --device cpu to do without"
         )
     if wanted == "cpu" or not there:
         return torch.device("cpu")

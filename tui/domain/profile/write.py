@@ -22,9 +22,7 @@ _DOUBTFUL = re.compile(
 
 # Characters that mean nothing to YAML inside a word, and those that mean nothing in block style. A `?` before
 # a closing bracket is a key's mark to some readers.
-_PLAIN = re.compile(
-    r"[\w./$+=(^<;][\w./$+=()^<>;@%:~*&!|\\ '\"#-]*|-{1,2}\w[\w./$+=()^<>;@%:~*&!|\\ '\"#-]*"
-)
+_PLAIN = re.compile(r"[\w./$+=(^<;][\w./$+=()^<>;@%:~*&!|\\ '\"#-]*|-{1,2}\w[\w./$+=()^<>;@%:~*&!|\\ '\"#-]*")
 _PLAIN_BLOCK = re.compile(r"[\w./$+=(^<;][^\x00-\x1f]*|-{1,2}\w[^\x00-\x1f]*")
 _resolver = yaml.resolver.Resolver()
 
