@@ -47,6 +47,8 @@ class ProfilesScreen(ListScreen):
         super().__init__()
         self._entries: dict[str, ProfileEntry] = {}
         self._loaded = False
+        self._go_to = ""
+        """Key of a profile to go to when it is in the list."""
 
     def make_table(self) -> Table:
         return Table(COLUMNS)
@@ -61,6 +63,15 @@ class ProfilesScreen(ListScreen):
         await self.console.load_profiles()
         self._loaded = True
         self.reload()
+        if self.is_current and self._move():
+            self._go_to = ""
+
+    def _move(self) -> bool:
+        """Go to the profile that is to be shown, once it is there."""
+        there = self._go_to in self.table.keys
+        if there:
+            self.table.move_to(self._go_to)
+        return there
 
     def reload(self) -> None:
         words = self.query_one(FilterBar).text.casefold().split()
@@ -193,7 +204,9 @@ class ProfilesScreen(ListScreen):
             self.notify(f"Can't copy {entry.path}: {error.strerror}", severity="error", markup=False)
             return
         await self._load()
-        self.table.move_to(str(path))
+        # A reading that began before there was a copy may end after this one, and take the cursor away.
+        self._go_to = str(path)
+        self._move()
         await self._open_form(path, mine=True)
 
     async def action_edit(self) -> None:
