@@ -293,6 +293,8 @@ class LaunchScreen(FrameScreen):
         if self._under_way or self._prepared is None or deeds is None:
             return
         if time.monotonic() - self._failed_at < HELD_KEY_SECONDS:
+            # Held on: it counts from here, or a key that is held for long enough would launch again.
+            self._failed_at = time.monotonic()
             return
         self._under_way = True
         self.query_one("#answer", Static).update(Content.styled("Launching…", "$text-warning"))
