@@ -12,6 +12,7 @@ import json
 import random
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -32,24 +33,24 @@ def value(row: int, column: int) -> str:
     return f"{(row * 7919) % ROWS:05} of {row}" if column == 0 else f"cell {row} {column}"
 
 
-class Kind:
+class Kind(ABC):
     """What a table has to do; each step is followed by a painted screen."""
 
+    @abstractmethod
     def widget(self) -> Any:
         """The table, empty."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fill(self) -> Any:
         """10,000 rows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def update(self, cells: list[tuple[int, int]], text: str) -> Any:
         """Give these cells, all in view, another text."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sort(self, reverse: bool) -> Any:
         """By the first column."""
-        raise NotImplementedError
 
 
 class Ours(Kind):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from trainer.strategy.blocks import adamw, prepare
 from trainer.workload import Workload
 
 
-class Native:
+class Native(ABC):
     """A subclass says how the model is wrapped and when gradients are exchanged."""
 
     name = layout = ""
@@ -30,13 +31,13 @@ class Native:
         self._module: nn.Module = nn.Identity()
         self._wrapped: nn.Module = self._module
 
+    @abstractmethod
     def wrap(self, model: nn.Module, workload: Workload) -> nn.Module:
         """The model that is called."""
-        raise NotImplementedError
 
+    @abstractmethod
     def exchange(self, last: bool) -> AbstractContextManager[Any]:
         """Around a micro-batch."""
-        raise NotImplementedError
 
     def autocast(self) -> AbstractContextManager[Any]:
         if self._dtype is torch.float32:

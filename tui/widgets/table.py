@@ -15,7 +15,6 @@ from itertools import islice
 from typing import ClassVar
 
 from textual import events
-from textual.content import Content
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -23,7 +22,7 @@ from textual.strip import Strip
 
 from tui.actions import bindings
 from tui.widgets.table_columns import GAP, Column, Placed, folded_in, place
-from tui.widgets.table_paint import Cell, RowPainter
+from tui.widgets.table_paint import Cell, RowPainter, same_cell
 from tui.widgets.table_rows import Rows
 
 __all__ = ["GAP", "Cells", "Column", "Table"]
@@ -195,7 +194,7 @@ class Table(ScrollView, can_focus=True):
     def _take(self, key: str, row: Cells) -> None:
         """Take a row's new cells and paint those that differ."""
         old, self._rows[key] = self._rows[key], row
-        differing = [p for p in self._placed if not _same(old.get(p.column.key), row.get(p.column.key))]
+        differing = [p for p in self._placed if not same_cell(old.get(p.column.key), row.get(p.column.key))]
         if not differing:
             return
         self._forget(key)
@@ -492,11 +491,3 @@ class Table(ScrollView, can_focus=True):
             strip = self._painter.row(self.cells_of(key), self._placed, cursor=look[1], marked=look[2])
             self._strips[look] = strip
         return strip
-
-
-def _same(old: Cell | None, new: Cell | None) -> bool:
-    if old is new:
-        return True
-    if isinstance(old, Content) and isinstance(new, Content):
-        return old.is_same(new)
-    return type(old) is type(new) and old == new

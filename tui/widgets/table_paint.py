@@ -138,3 +138,12 @@ class RowPainter:
         for line_filter in self._table.get_line_filters():
             strip = strip.apply_filter(line_filter, self._table.background_colors[1])
         return strip
+
+
+def same_cell(old: Cell | None, new: Cell | None) -> bool:
+    """Whether both are painted alike."""
+    if old is new:
+        return True
+    if isinstance(old, Content) and isinstance(new, Content):
+        return old.is_same(new)
+    return type(old) is type(new) and old == new
