@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tui.domain.edit import Edit
@@ -84,6 +84,7 @@ def edits_of(text: str, deed: str, number: int, words: str) -> tuple[Edit, ...]:
 
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(TEXTS), STEPS)
+@example(TEXTS[-1], [("type", 1, "\x7f")])
 def test_any_edits_stay_readable_and_undo_gives_the_file_back(
     text: str, steps: list[tuple[str, int, str]]
 ) -> None:

@@ -301,6 +301,19 @@ def test_a_new_file_has_the_values_it_was_made_of(value: Any) -> None:
     assert same(yaml.safe_load(text), json.loads(json.dumps(value))), text
 
 
+odd = st.text(st.characters(codec="utf-8", categories=["Cc", "Cn", "Cf", "Zl", "Zp", "Ll"]), max_size=8)
+
+
+@settings(max_examples=100, deadline=None)
+@given(kept=odd, typed=odd, bare=st.booleans())
+def test_json_takes_and_keeps_every_character(kept: str, typed: str, bare: bool) -> None:
+    text = json.dumps({"displayName": kept, "labels": {"a": "b"}}, ensure_ascii=not bare)
+    assert read(text, "").value["displayName"] == kept
+    found = apply(text, "f", [Edit(("labels", "a"), typed)])
+    wanted = {"displayName": kept, "labels": {"a": typed}}
+    assert read(found, "").value == wanted and json.loads(found) == wanted
+
+
 DEFAULTS = {"p": "text", "n": 3, "f": 0.5, "b": True, "unused": "x"}
 referring = st.recursive(
     st.sampled_from(["${p}", "${n}", "${f}", "${b}", "--a=${n}", "plain", "$${p}"]) | st.integers(0, 9),

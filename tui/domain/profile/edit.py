@@ -12,7 +12,7 @@ from tui.domain.profile import write
 from tui.domain.profile.check import REFERENCE
 from tui.domain.profile.fields import HEADER, JOB_SPEC, stands_alone
 from tui.domain.profile.parameters import fill, read_parameters, references
-from tui.domain.profile.source import Document, Path, ProfileInvalid, camel, is_json, read
+from tui.domain.profile.source import Document, Path, ProfileInvalid, camel, escaped, is_json, read
 from tui.domain.profile.splice import CannotSplice, splice
 from tui.domain.profile.tree import NotYaml
 
@@ -91,7 +91,7 @@ def _as_json(text: str, value: Any) -> str:
     found = re.search(r"\{\s*?\n([ \t]+)", text)
     indent = found[1] if found else None
     ending = "\n" if text.endswith("\n") else ""
-    return json.dumps(value, indent=indent, ensure_ascii=False) + ending
+    return escaped(json.dumps(value, indent=indent, ensure_ascii=False)) + ending
 
 
 def _at(value: Any, path: Path) -> Any:

@@ -17,6 +17,7 @@ Place = tuple[int, int]
 """Line and column, both from 1."""
 
 _HALVES = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
+_NOT_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
 
 MOST_VALUES = 100_000
 """Values that a file may have once its aliases stand for what they name."""
@@ -134,9 +135,10 @@ def read(text: str, file: str) -> Document:
         ProfileInvalid: for text that is not YAML, more than one document, or a key given twice.
     """
     text = text.removeprefix("\ufeff")
-    if ("\t" in text or "\\u" in text) and is_json(text):
-        # What JSON has and YAML has not: tabs between values, and characters escaped by two halves.
-        text = _HALVES.sub(_whole, text.replace("\t", " "))
+    if ("\t" in text or "\\u" in text or _NOT_YAML.search(text)) and is_json(text):
+        # What JSON has and YAML has not: tabs between values, characters escaped by two halves, and bare
+        # control characters in a text.
+        text = _HALVES.sub(_whole, escaped(text.replace("\t", " ")))
     try:
         root = parse(text)
     except NotYaml as error:
@@ -148,6 +150,11 @@ def read(text: str, file: str) -> Document:
     if reader.problems:
         raise ProfileInvalid(reader.problems)
     return Document(file, value, reader.places, reader.texts)
+
+
+def escaped(text: str) -> str:
+    """JSON with escapes for the characters that YAML refuses, or takes for the end of a line."""
+    return _NOT_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def is_json(text: str) -> bool:
