@@ -99,7 +99,7 @@ class CheckpointConfig:
     keep: int = _flag(3, "checkpoints kept in each place")
     upload_dir: str = _flag("", "gs://… or a folder to copy them to; default: $AIP_CHECKPOINT_DIR/<job>")
     upload_every: int = _flag(0, "steps between two uploads; 0: twice --checkpoint-every")
-    async_save: str = _flag("on", "write while training goes on (not with zero)", choices=ON_OFF)
+    async_save: str = _flag("on", "write while training goes on", choices=ON_OFF)
     resume: str = _flag("auto", "start from the newest good checkpoint, or afresh", choices=["auto", "never"])
     grace: float = _flag(25.0, "seconds between SIGTERM and SIGKILL that a save may take; 0: not checked")
 

@@ -15,16 +15,27 @@ ROUNDS = 5
 
 def run() -> Iterator[Result]:
     """One process, warm, in turns; medians of wall seconds."""
-    with tempfile.TemporaryDirectory(prefix="vxstall") as folder:
-        command = [sys.executable, "-m", "tests.benchmarks.trainer_stall_child", folder, str(ROUNDS)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout.splitlines()[-1])
-    size = f"{found['bytes'] / 1e6:.0f} MB"
-    yield Result(
-        f"training stands still for a checkpoint of {size}",
-        found["stall"], 0.1, "s", found["torch_save"], "torch.save and fsync",
-    )  # fmt: skip
-    yield Result(
-        f"until the checkpoint of {size} is on the disk, checked and named",
-        found["durable"], float("inf"), "s", found["torch_save"], "torch.save and fsync",
-    )  # fmt: skip
+    for strategy, peer in (
+        ("ddp", "torch.save and fsync"),
+        ("zero2", "DeepSpeed's save_checkpoint and fsync"),
+    ):
+        with tempfile.TemporaryDirectory(prefix="vxstall") as folder:
+            command = [
+                sys.executable,
+                "-m",
+                "tests.benchmarks.trainer_stall_child",
+                folder,
+                str(ROUNDS),
+                strategy,
+            ]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        found = json.loads(done.stdout.splitlines()[-1])
+        size = f"{found['bytes'] / 1e6:.0f} MB" + (" of ZeRO-2" if strategy == "zero2" else "")
+        yield Result(
+            f"training stands still for a checkpoint of {size}",
+            found["stall"], 0.1, "s", found["at_once"], peer,
+        )  # fmt: skip
+        yield Result(
+            f"until the checkpoint of {size} is on the disk, checked and named",
+            found["durable"], float("inf"), "s", found["at_once"], peer,
+        )  # fmt: skip

@@ -66,8 +66,7 @@ class Saver:
 
     def warm(self) -> None:
         """Make the buffers now: their first use costs several times as much as the later ones."""
-        if self._strategy.layout != ZERO:
-            self._stage()
+        self._stage(self.folder)
 
     def save(self, step: int, progress: dict[str, Any]) -> float:
         """Begin a save; the seconds that training stood still. `result` tells how it went.
@@ -77,13 +76,9 @@ class Saver:
         assert self._pending is None
         began = time.monotonic()
         side = {"rng": rng_state(), "common": self._strategy.side_state()}
-        problem, staged = None, None
-        if self._strategy.layout == ZERO:
-            problem = self._native(step)
-        else:
-            staged = self._stage()
+        write = self._stage(self._partial(step))
         stall = time.monotonic() - began
-        self._pending = self._thread.submit(self._finish, step, staged, side, progress, problem, began, stall)
+        self._pending = self._thread.submit(self._finish, step, write, side, progress, began, stall)
         return stall
 
     def result(self, *, wait: bool) -> Saved | None:
@@ -105,34 +100,21 @@ class Saver:
         self._thread.shutdown(wait=True)
         self._stager.close()
 
-    def _stage(self) -> dict[str, Any]:
-        staged: dict[str, Any] = self._stager.stage(self._strategy.state())  # type: ignore[assignment]
+    def _stage(self, partial: Path) -> Callable[[], None]:
+        """Copy the state; what writes the copy below `partial`, in the thread."""
+        if self._strategy.layout == ZERO:
+            write = self._strategy.stage_native(partial)
+        else:
+            staged: dict[str, Any] = self._stager.stage(self._strategy.state())  # type: ignore[assignment]
+
+            def write() -> None:
+                # The inventory brings the files onto the disk for good, once for all of them.
+                writer = dcp.FileSystemWriter(partial, sync_files=False)
+                dcp.save(staged, storage_writer=writer, process_group=self._members)
+
         if torch.cuda.is_available():
             torch.cuda.synchronize()
-        return staged
-
-    def _native(self, step: int) -> str | None:
-        """Why the strategy's own files could not be written, or None. Too little room is found before."""
-        partial = self._partial(step)
-        try:
-            (partial / "zero").mkdir(parents=True, exist_ok=True)
-            last = manifests.numbered(self.folder)
-            need = manifests.read(last[0]).size if last else 0
-            room = shutil.disk_usage(self.folder).free
-            short = (
-                f"{partial}: {need / 1e6:.0f} MB are needed and {room / 1e6:.0f} MB free"
-                if room < need
-                else None
-            )
-        except (OSError, CheckpointError) as error:
-            short = str(error)
-        problem = next((p for p in self._group.gather(short) if p), None)
-        if problem is None:
-            try:
-                self._strategy.save_native(partial)
-            except (OSError, RuntimeError) as error:
-                problem = f"{partial}: {error}"
-        return problem
+        return write
 
     def _partial(self, step: int) -> Path:
         return self.folder / f"step-{step}.partial"
@@ -140,19 +122,17 @@ class Saver:
     def _finish(  # noqa: PLR0917
         self,
         step: int,
-        staged: dict[str, Any] | None,
+        write: Callable[[], None],
         side: dict[str, Any],
         progress: dict[str, Any],
-        problem: str | None,
         began: float,
         stall: float,
     ) -> Saved:
         """In the thread. Every rank goes through the same meetings, whatever has failed."""
         group, partial, final = self._group, self._partial(step), self.folder / f"step-{step}"
         sides = group.gather(side, group.saving)
-        problem = problem or self._attempt(lambda: self._write_side(partial, sides))
-        if staged is not None:
-            problem = self._attempt(lambda: self._write_state(partial, staged)) or problem
+        problem = self._attempt(lambda: self._write_side(partial, sides))
+        problem = self._attempt(write) or problem
         problem = next((p for p in group.gather(problem, group.saving) if p), None)
         if problem is None and self.leads:
             seconds = time.monotonic() - began
@@ -182,12 +162,6 @@ class Saver:
             value = {"rng": [side["rng"] for side in sides], "common": sides[0]["common"]}
             with (partial / SIDE).open("wb") as file:
                 torch.save(value, file)
-
-    def _write_state(self, partial: Path, staged: dict[str, Any]) -> None:
-        partial.mkdir(parents=True, exist_ok=True)
-        # The inventory brings the files onto the disk for good, once for all of them.
-        writer = dcp.FileSystemWriter(partial, sync_files=False)
-        dcp.save(staged, storage_writer=writer, process_group=self._members)
 
     def _seal(self, partial: Path, final: Path, step: int, progress: dict[str, Any], seconds: float) -> None:
         group = self._group

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -45,11 +46,14 @@ class Strategy(Protocol):
     def set_side_state(self, state: dict[str, Any]) -> None:
         """Undo `side_state`."""
 
-    def save_native(self, folder: Path) -> None:
-        """Write files in a format of the strategy's own; nothing where `state` has it all."""
+    def stage_native(self, folder: Path) -> Callable[[], None]:
+        """Copy the state; what writes the copy into `folder`, in files of the strategy's own, in a thread.
+
+        Nothing where `state` has it all.
+        """
 
     def load_native(self, folder: Path) -> None:
-        """Read what `save_native` wrote; with another world size, what `checkpoint.convert` made of it."""
+        """Read what `stage_native` wrote; with another world size, what `checkpoint.convert` made of it."""
 
     def describe(self) -> dict[str, Any]:
         """Facts for the log: name, sizes, precision."""

@@ -11,11 +11,13 @@ import json
 import logging
 import os
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from trainer.checkpoint.native import LateFiles
 from trainer.config import BatchPlan, Config, UsageError
 from trainer.data.loader import Batch
 from trainer.strategy.base import ZERO, precision
@@ -66,6 +68,17 @@ class ZeRO:
             config=engine_settings(self._config, self._plan, self._dtype, universal=self._universal),
             dist_init_required=False,
         )
+        self._late_files()
+
+    def _late_files(self) -> None:
+        """Its files are written by our thread, as whole ones, by the engine that it has by itself."""
+        from deepspeed.runtime.checkpoint_engine import TorchCheckpointEngine
+
+        own = TorchCheckpointEngine(self.engine._config)
+        self._files = LateFiles(own, pinned=self._device.type == "cuda")
+        self.engine.checkpoint_engine = self._files
+        # Its converters go beside the files at once, when there is no folder yet; trainer.export is ours.
+        self.engine._copy_recovery_script = lambda _: None
 
     def forward_backward(self, batch: Batch, *, last: bool) -> torch.Tensor:
         loss: torch.Tensor = self.engine(*batch)
@@ -99,8 +112,9 @@ class ZeRO:
     def set_side_state(self, state: dict[str, Any]) -> None:
         return None
 
-    def save_native(self, folder: Path) -> None:
+    def stage_native(self, folder: Path) -> Callable[[], None]:
         self.engine.save_checkpoint(str(folder), tag=TAG, save_latest=False)
+        return self._files.take()
 
     def load_native(self, folder: Path) -> None:
         # A universal checkpoint is found by a file that names it, a native one by its tag.

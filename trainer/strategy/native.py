@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -123,8 +124,8 @@ class Native(ABC):
                 if name in state["buffers"]:
                     buffer.copy_(state["buffers"][name])
 
-    def save_native(self, folder: Path) -> None:
-        return None
+    def stage_native(self, folder: Path) -> Callable[[], None]:
+        return lambda: None
 
     def load_native(self, folder: Path) -> None:
         return None
