@@ -108,6 +108,13 @@ class Bucket:
                 if not isinstance(error.__cause__, NotFound):
                     raise
 
+    def send(self, file: Path, name: str) -> None:
+        blob = self._bucket.blob(f"{self._prefix}{name}")
+        self._ask(lambda: blob.upload_from_filename(str(file), checksum="crc32c", retry=self._retry))
+
+    def drop(self, name: str) -> None:
+        self._ask(self._bucket.blob(f"{self._prefix}{name}").delete)
+
     def _key(self, step: int, name: str) -> str:
         return f"{self._prefix}step-{step}/{name}"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer.checkpoint import manifest as manifests
+from trainer.checkpoint.grace import Measured, Verdict, judge, probe_disk, probe_place
 from trainer.checkpoint.load import Finder, Found, load
 from trainer.checkpoint.manifest import CheckpointError
 from trainer.checkpoint.place import Place, PlaceError, checkpoint_folder, place_of, upload_uri
@@ -22,7 +23,6 @@ from trainer.strategy.base import WHOLE, ZERO, Strategy
 
 AT_THE_END = 600.0
 """Seconds to go on trying to upload the last checkpoint of a run that is done."""
-_PROBE = 16 << 20
 _LATE = 1.0
 
 
@@ -32,7 +32,9 @@ class Checkpoints:
     def __init__(self, config: Config, group: ProcessGroup) -> None:
         """Raises CheckpointError when the folder can't be written, UsageError for a place that can't be."""
         self._config, self._group = config.checkpoint, group
-        self._about = asdict(config)
+        self._about, self._steps = asdict(config), config.steps
+        self._measured, self._said = Measured(0.0, 0.0), False
+        self._upload_took: float | None = None
         self.folder = checkpoint_folder(self._config.checkpoint_dir)
         self._shared = prepare_folder(self.folder, group)
         self._place = self._open(upload_uri(self._config.upload_dir, os.environ))
@@ -137,12 +139,19 @@ class Checkpoints:
         ):
             self._offer(saved)
         self._say_saved(saved)
+        upload = self._measured.upload if self._upload_took is None else self._upload_took
+        self._measured = Measured(saved.bytes, saved.seconds, upload, f"at step {saved.step}")
+        self._say_verdict(self._judge())
 
     def leave(self, step: int, progress: dict[str, Any], seconds: float) -> None:
-        """Save this step, unless it is saved, and upload it, all within `seconds`."""
+        """Save this step, unless it is saved, and upload it, all within `seconds`.
+
+        One that would not be over in time is not begun: the newest that is there is uploaded instead.
+        """
         began = time.monotonic()
         self.poll(wait=True)
-        if self.saved_step != step:
+        hurried = seconds <= self._config.grace
+        if self.saved_step != step and not (hurried and self._too_late(seconds - time.monotonic() + began)):
             self.save(step, progress, wait=True)
         if self._uploader is None:
             return
@@ -153,6 +162,17 @@ class Checkpoints:
         left = max(1.0, seconds - (time.monotonic() - began))
         if not self._uploader.finish(left):
             self._warn(f"checkpoint {self.saved_step} is not uploaded after {left:.0f} s")
+
+    def _too_late(self, left: float) -> bool:
+        """Whether another save would not be over by then, as all ranks together see it; it is said."""
+        need = self._measured.save
+        if self.saved_step < 0 or not any(self._group.gather(need > left)):
+            return False
+        self._warn(
+            f"{left:.0f} s are left and a save takes {need:.0f} s: the checkpoint of step {self.saved_step} "
+            "stays the newest"
+        )
+        return True
 
     def close(self) -> None:
         self._saver.close()
@@ -166,44 +186,49 @@ class Checkpoints:
         self._uploader.offer(saved.path, manifests.read(saved.path))
 
     def _check_grace(self, strategy: Strategy, found: Found | None) -> None:
-        """Refuse what would lose steps at every preemption, by what was measured."""
-        grace = self._config.grace
-        if not grace:
+        """Refuse a run that a preemption would lose, by what was measured; say what it would cost."""
+        if not self._config.grace:
             return
-        size = state_bytes(strategy) / (self._group.nodes if strategy.layout != WHOLE else 1)
-        seconds, how = 0.0, ""
-        if self._group.local_rank == 0:
-            seconds, how = self._estimate(size, found)
-        seconds, how = max(self._group.gather((seconds, how)))
-        if seconds > grace:
-            raise UsageError(
-                f"a checkpoint of {size / 1e6:,.0f} MB a node takes {seconds:.1f} s ({how}), more than the "
-                f"{grace:g} s between SIGTERM and SIGKILL: every preemption would lose steps. Use more nodes "
-                f"with --strategy fsdp or zero2, a faster disk, or --grace with what your cluster gives "
-                "(--grace 0: not checked)"
-            )
+        mine = self._measure(strategy, found) if self._group.local_rank == 0 else Measured(0.0, 0.0)
+        ranks: list[Measured] = self._group.gather(mine)
+        self._measured = max(ranks, key=lambda each: each.save + (each.upload or 0.0))
+        verdict = self._judge()
+        # One that goes on has come through until now: it must not end at its first restart.
+        if verdict.refused and found is None:
+            raise UsageError(verdict.text)
+        self._say_verdict(verdict)
 
-    def _estimate(self, size: float, found: Found | None) -> tuple[float, str]:
-        """Seconds to save and upload `size` bytes from this node, and how that is known."""
-        if found is not None and found.manifest.seconds and found.manifest.size:
-            seconds = found.manifest.seconds
-            said = f"the last save took {seconds:.1f} s"
-        else:
-            probe = self.folder / f".probe-{self._group.node}"
-            length = int(min(size, _PROBE))
-            began = time.monotonic()
-            try:
-                with probe.open("wb") as file:
-                    file.write(bytes(length))
-                    file.flush()
-                    os.fsync(file.fileno())
-            except OSError:
-                return 0.0, ""
-            finally:
-                probe.unlink(missing_ok=True)
-            seconds = (time.monotonic() - began) * size / max(1, length)
-            said = f"{size / max(seconds, 1e-9) / 1e6:,.0f} MB/s were measured on {self.folder}"
-        return seconds, said
+    def _measure(self, strategy: Strategy, found: Found | None) -> Measured:
+        """What this node's part of a save costs: by the last one where there is one, else by a probe."""
+        group, parts = self._group, strategy.layout != WHOLE
+        whole = state_bytes(strategy)
+        size, sent = (whole / group.nodes if parts else whole), whole
+        seconds, upload, how = 0.0, None, []
+        try:
+            if found is not None and found.manifest.seconds and found.manifest.size:
+                seconds = found.manifest.seconds
+                how.append(f"the last save took {seconds:.1f} s")
+            else:
+                seconds, said = probe_disk(self.folder, group.node, size)
+                how.append(said)
+            if self._uploader is not None and self._place is not None:
+                if parts and not self._shared:
+                    sent = size
+                upload, said = probe_place(self._place, self.folder, group.node, sent)
+                how.append(said)
+        except (OSError, PlaceError) as error:
+            self._warn(f"what a save costs can't be measured: {error}")
+        return Measured(size, seconds, upload, ", ".join(how))
+
+    def _judge(self) -> Verdict:
+        place = self._place.name if self._place is not None else ""
+        return judge(self._measured, self._config, self._steps, place)
+
+    def _say_verdict(self, verdict: Verdict) -> None:
+        """Once for all that it may say in a run."""
+        if verdict.text and not self._said:
+            self._said = True
+            self._warn(verdict.text)
 
     def _say_saved(self, saved: Saved) -> None:
         if self._group.rank == 0:
@@ -217,6 +242,8 @@ class Checkpoints:
 
     def _say_upload(self, severity: str, text: str, fields: dict[str, object]) -> None:
         emit("upload", text, severity=severity, **fields)
+        if isinstance(seconds := fields.get("seconds"), float):
+            self._upload_took = seconds
 
     def _warn(self, text: str) -> None:
         if self._group.rank == 0 or (self._group.local_rank == 0 and not self._shared):

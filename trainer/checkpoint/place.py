@@ -39,6 +39,12 @@ class Place(Protocol):
     def remove(self, step: int) -> None:
         """Delete it, the manifest first."""
 
+    def send(self, file: Path, name: str) -> None:
+        """Copy one file there under this name, verified; it belongs to no checkpoint."""
+
+    def drop(self, name: str) -> None:
+        """Delete what `send` has brought."""
+
 
 def place_of(uri: str) -> Place:
     """A gs:// place by the Cloud Storage client, any other as a folder.
@@ -115,6 +121,21 @@ class Folder:
             shutil.rmtree(folder, ignore_errors=True)
         except OSError as error:
             raise PlaceError(f"{folder}: {error.strerror}") from error
+
+    def send(self, file: Path, name: str) -> None:
+        try:
+            self._root.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, self._root / name)
+            with (self._root / name).open("rb") as copied:
+                os.fsync(copied.fileno())
+        except OSError as error:
+            raise PlaceError(f"{self._root}: {error.strerror or error}") from error
+
+    def drop(self, name: str) -> None:
+        try:
+            (self._root / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise PlaceError(f"{self._root}: {error.strerror}") from error
 
     @staticmethod
     def _copy(source: Path, target: Path, names: Iterable[str]) -> None:

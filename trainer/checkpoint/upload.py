@@ -76,8 +76,9 @@ class Uploader:
 
     def _upload(self, path: Path, manifest: Manifest) -> None:
         """Until it is done or a newer one waits."""
-        attempt, began = 0, time.monotonic()
+        attempt = 0
         while True:
+            began = time.monotonic()
             try:
                 whole = self._once(path, manifest)
                 self.done = manifest.step

@@ -1,0 +1,164 @@
+"""What fits between SIGTERM and SIGKILL: measured at the start, said, and refused where all would be lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.trainer.test_checkpoint import PROGRESS, strategy
+from tests.wire.storage import Buckets, buckets
+from trainer.checkpoint.grace import Measured, judge
+from trainer.checkpoint.manager import Checkpoints
+from trainer.checkpoint.manifest import numbered
+from trainer.config import CheckpointConfig, UsageError, parse
+from trainer.group import ProcessGroup
+from tui.emulator.buckets_faults import BucketFaults
+
+URI = "gs://training-run/checkpoints/7"
+
+
+@pytest.fixture
+def group() -> Iterator[ProcessGroup]:
+    found = ProcessGroup({})
+    found.join(torch.device("cpu"), 60)
+    yield found
+    found.leave()
+
+
+@pytest.fixture
+def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Buckets]:
+    with buckets() as found:
+        found.client.create_bucket("training-run")
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", found.url)
+        yield found
+
+
+def opened(tmp_path: Path, group: ProcessGroup, *flags: str) -> Checkpoints:
+    return Checkpoints(parse([f"--checkpoint-dir={tmp_path / 'ck'}", *flags]), group)
+
+
+def test_a_run_that_a_preemption_would_lose_is_refused_with_what_was_measured(
+    tmp_path: Path, group: ProcessGroup
+) -> None:
+    # The default interval is longer than this run: there would be no checkpoint at all.
+    with pytest.raises(UsageError) as error:
+        opened(tmp_path, group, "--grace=0.000001").attach(strategy(), None)
+    said = str(error.value)
+    assert "a save of 0.9 kB takes 0.0 s here" in said and "were measured on" in said
+    assert "the grace period is 1e-06 s: after SIGTERM no checkpoint can be written" in said
+    assert "As --checkpoint-every is 500, there is none before the end" in said
+    assert "would lose the whole run. Give --checkpoint-every 40" in said
+    assert not list((tmp_path / "ck").iterdir()), "no probe is left"
+
+
+def test_an_interval_bounds_what_is_lost_and_that_is_said(
+    tmp_path: Path, group: ProcessGroup, capfd: pytest.CaptureFixture[str]
+) -> None:
+    found = opened(tmp_path, group, "--grace=0.000001", "--checkpoint-every=20")
+    found.attach(strategy(), None)
+    said = capfd.readouterr().out
+    assert "A preemption loses up to 20 steps" in said and '"severity": "WARNING"' in said
+    found.save(20, PROGRESS, wait=True)
+    # Time is up: another save is not begun, the one that is there stays.
+    found.leave(33, PROGRESS, 0.000001)
+    assert found.saved_step == 20 and [p.name for p in numbered(tmp_path / "ck")] == ["step-20"]
+    said = capfd.readouterr().out
+    assert "the checkpoint of step 20 stays the newest" in said and "loses up to" not in said, "once"
+    # At the end of the run there is time.
+    found.leave(33, PROGRESS, 600.0)
+    assert found.saved_step == 33
+    found.close()
+
+
+def test_a_run_that_goes_on_is_never_refused(
+    tmp_path: Path, group: ProcessGroup, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first = opened(tmp_path, group, "--grace=0")
+    first.attach(strategy(), None)
+    first.save(7, PROGRESS, wait=True)
+    first.close()
+    again = opened(tmp_path, group, "--grace=0.000001")
+    again.attach(strategy(), again.find())
+    said = capfd.readouterr().out
+    assert "the last save took" in said and "would lose the whole run" in said
+    again.close()
+
+
+@pytest.mark.parametrize("flags", [(), ("--checkpoint-every=20",)], ids=["never", "often"])
+def test_the_upload_to_a_slow_bucket_counts(
+    tmp_path: Path,
+    group: ProcessGroup,
+    cloud: Buckets,
+    capfd: pytest.CaptureFixture[str],
+    flags: tuple[str, ...],
+) -> None:
+    cloud.server.faults.set(BucketFaults(delay=0.6))
+    found = opened(tmp_path, group, "--grace=0.5", f"--upload-dir={URI}", *flags)
+    if flags:
+        found.attach(strategy(), None)
+        said = capfd.readouterr().out
+        assert "A preemption loses up to 40 steps; for fewer lower --upload-every" in said
+        found.close()
+    else:
+        with pytest.raises(UsageError) as error:
+            found.attach(strategy(), None)
+        said = str(error.value)
+        assert "As --upload-every is 1000, there is none before the end" in said
+    assert "and its upload 0." in said and f"kB/s to {URI}" in said
+    assert f"after SIGTERM no checkpoint can be brought to {URI}" in said
+    cloud.server.faults.set(BucketFaults())
+    assert not list(cloud.client.list_blobs("training-run")), "no probe is left"
+
+
+def test_a_place_that_cannot_be_measured_is_said_and_refuses_nothing(
+    tmp_path: Path, group: ProcessGroup, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bucket").write_text("a file where the folder should be")
+    found = opened(tmp_path, group, f"--upload-dir={tmp_path / 'bucket'}")
+    found.attach(strategy(), None)
+    assert "what a save costs can't be measured" in capfd.readouterr().out
+    found.close()
+
+
+def test_what_a_save_and_an_upload_really_took_counts_from_then_on(
+    tmp_path: Path, group: ProcessGroup, cloud: Buckets, capfd: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("--checkpoint-every=10", "--upload-every=10", "--grace=0.5", f"--upload-dir={URI}")
+    found = opened(tmp_path, group, *flags)
+    found.attach(strategy(), None)
+    assert "loses up to" not in capfd.readouterr().out, "the probe was quick"
+    cloud.server.faults.set(BucketFaults(delay=0.3))
+    found.save(10, PROGRESS, wait=True)
+    assert found._uploader is not None and found._uploader.finish(20)
+    cloud.server.faults.set(BucketFaults())
+    found.save(20, PROGRESS, wait=True)
+    said = capfd.readouterr().out
+    assert "at step 20" in said and "A preemption loses up to 10 steps" in said
+    found.close()
+
+
+@given(
+    save=st.floats(0, 1e4),
+    upload=st.none() | st.floats(0, 1e4),
+    grace=st.floats(0, 100),
+    intervals=st.tuples(st.integers(0, 200), st.integers(1, 4)),
+    steps=st.integers(1, 300),
+)
+def test_only_a_run_without_any_checkpoint_is_refused(
+    save: float, upload: float | None, grace: float, intervals: tuple[int, int], steps: int
+) -> None:
+    every, factor = intervals
+    config = CheckpointConfig(checkpoint_every=every, upload_every=every * factor, grace=grace)
+    verdict = judge(Measured(1e9, save, upload), config, steps, "gs://b/x")
+    fits = not grace or save + (upload or 0.0) <= grace
+    assert bool(verdict.text) == (not fits)
+    if not fits:
+        lost = every if save > grace else every * factor
+        assert verdict.refused == (not 0 < lost < steps)
+        assert ("would lose the whole run" in verdict.text) == verdict.refused
+        assert f"{grace:g} s" in verdict.text and "1.0 GB" in verdict.text
