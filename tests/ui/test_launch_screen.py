@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
-from textual.widgets import Input
+from textual.widgets import Input, Static
 
 from tests.ui.double import MemoryBackend
 from tests.ui.test_jobs_screen import footer, said, until
@@ -16,6 +16,7 @@ from tests.ui.test_profiles_screen import choose, profiles, text
 from tui.backends.base import LaunchRequest
 from tui.domain.edit import Edit
 from tui.domain.preflight import Check, Verdict, buckets_of, ok
+from tui.screens.form_ask import AskScreen
 from tui.screens.launch import Field, LaunchScreen
 from tui.screens.preview import PreviewScreen
 
@@ -125,9 +126,55 @@ async def test_a_mend_without_a_parameter_is_of_this_launch_alone(
         assert set(shown) == {"request", "price", "preflight", "problems"}
         assert "gs://arr-coc-us/run/4x8" in str(shown["request"])
         await pilot.press("escape", "enter")
+        await until(pilot, lambda: isinstance(app.screen, AskScreen), "the account's check")
+        await pilot.press("y")
         await until(pilot, lambda: went, "the job's screen")
         (request,) = backend.created
         assert "arr-coc-us" in str(request.custom_job) and path.read_text() == before
+
+
+async def test_what_would_fail_is_asked_once_more_and_a_held_key_is_no_answer(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = CheckedBackend()
+    async with profiles(backend, folder, monkeypatch) as (app, pilot, went):
+        await choose(app, pilot, "far")
+        await pilot.press("l", "enter")
+        await until(pilot, lambda: "Waiting for the checks" in text(app, "#answer"), "what it waits for")
+        await pilot.press("escape")
+        assert isinstance(app.screen, LaunchScreen) and "Not launched" in text(app, "#answer")
+        await pilot.press("enter")
+        backend.go.set()
+        await until(pilot, lambda: isinstance(app.screen, AskScreen), "the question")
+        await pilot.press(*["enter"] * 12)
+        assert isinstance(app.screen, AskScreen) and not backend.created
+        asked = "\n".join(str(line.content) for line in app.screen.query(Static))
+        assert "Launch far all the same?" in asked and 'The check "quota" says: short by 16' in asked
+        assert 'The check "account" says: may not act' in asked and "is far" not in asked
+        for no in ("n", "escape"):
+            await pilot.press(no)
+            assert isinstance(app.screen, LaunchScreen) and "Not launched" in text(app, "#answer")
+            await pilot.press("enter")
+            await until(pilot, lambda: isinstance(app.screen, AskScreen), "the question again")
+        assert not backend.created
+        await pilot.press("y")
+        await until(pilot, lambda: went, "the job's screen")
+        assert len(backend.created) == 1
+
+
+async def test_checks_that_do_not_answer_hold_a_launch_up_for_a_while_only(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.screens.launch.PATIENCE", 0.2)
+    backend = CheckedBackend()
+    async with profiles(backend, folder, monkeypatch) as (app, pilot, went):
+        await choose(app, pilot, "far")
+        await pilot.press("l")
+        app.screen.query(Input).first().value = "us-east1"
+        await pilot.pause()
+        await pilot.press("enter")
+        await until(pilot, lambda: went, "the job's screen")
+        assert backend.created[0].region == "us-east1"
 
 
 async def test_leaving_ends_the_looks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

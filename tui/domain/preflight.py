@@ -43,6 +43,11 @@ class Check:
         return self.verdict is Verdict.PROBLEM and self.stops
 
     @property
+    def words(self) -> str:
+        """What it says, by its name: `The check "quota" says: short by 16`."""
+        return f'The check "{self.id.partition(":")[0]}" says: {self.sentence}'
+
+    @property
     def mechanical(self) -> bool:
         """It can be mended with nothing to decide."""
         return bool(self.edits or self.region)

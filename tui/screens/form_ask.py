@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalGroup
+from textual.containers import VerticalGroup, VerticalScroll
 from textual.content import Content
 from textual.events import Key
 from textual.screen import ModalScreen
@@ -21,15 +21,19 @@ Answer = tuple[str, str, str]
 
 
 class AskScreen(ModalScreen[str]):
-    """Answers the key that was pressed. No answer is the default: enter does nothing."""
+    """Answers the key that was pressed. No answer is the default: enter does nothing, held or not.
+
+    `reasons` are lines between the question and the answers.
+    """
 
     CSS_PATH = "form_ask.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "app.pop_screen", "Back")]
 
-    def __init__(self, question: str, answers: Sequence[Answer]) -> None:
+    def __init__(self, question: str, answers: Sequence[Answer], reasons: Sequence[str] = ()) -> None:
         super().__init__()
         self._question = plain(question)
         self._answers = list(answers)
+        self._reasons = [Content(plain(line)) for line in reasons]
 
     def compose(self) -> ComposeResult:
         wide = max(len(words) for _, words, _ in self._answers) + 2
@@ -39,6 +43,9 @@ class AskScreen(ModalScreen[str]):
         ]
         with VerticalGroup(id="dialog"):
             yield Static(Content(self._question), id="question")
+            if self._reasons:
+                with VerticalScroll(id="reasons", can_focus=False):
+                    yield Static(glyphs(Content("\n").join(self._reasons), self))
             yield Static(glyphs(Content("\n").join(lines), self), id="details")
             yield Static(Content.styled("esc back", "$text-muted"), id="answers")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -27,6 +28,7 @@ from tui.domain.preflight import Check, Verdict, carried
 from tui.domain.profile.source import dotted
 from tui.domain.rules.base import Severity
 from tui.domain.text import plain
+from tui.screens.form_ask import AskScreen
 from tui.screens.frame import FrameScreen
 from tui.screens.preview import PreviewScreen
 from tui.screens.work import background
@@ -48,6 +50,8 @@ CONNECT_AFTER = 1.0
 """Seconds between two looks whether the console is connected."""
 HELD_KEY_SECONDS = 1.0
 """After a launch that failed, enter counts again only after this long: a held key is one press."""
+PATIENCE = 5.0
+"""Seconds that checks which are not known yet may hold up a launch."""
 
 
 class Field(HorizontalGroup):
@@ -89,6 +93,10 @@ class LaunchScreen(FrameScreen):
         self._prepared: Prepared | None = None
         self._problems: list[str] = []
         self._under_way = False
+        self._waiting = False
+        """A launch waits for the checks of its request."""
+        self._known = asyncio.Event()
+        """The checks of the request as it is now are all there."""
         self._packing: asyncio.Task[tuple[Mapping[str, Any], Outcome]] | None = None
         self._failed_at = float("-inf")
         self._mends: list[Edit] = []
@@ -127,6 +135,7 @@ class LaunchScreen(FrameScreen):
     @on(Input.Changed)
     def _prepare(self) -> None:
         """Fill the profile with what is typed, and check it."""
+        self._wait_no_more()
         fields = {field.field: field.value for field in self.query(Field)}
         region = fields.pop(REGION)
         try:
@@ -169,6 +178,7 @@ class LaunchScreen(FrameScreen):
     def _look_soon(self) -> None:
         """Look up anew once the typing pauses; what is known meanwhile is of the past."""
         checks = self.query_one(Checks)
+        self._known.clear()
         self.workers.cancel_group(self, "preflight")
         if self._timer is not None:
             self._timer.stop()
@@ -191,6 +201,7 @@ class LaunchScreen(FrameScreen):
             checks.add(check)
             self.refresh_frame()
         checks.end()
+        self._known.set()
         self.refresh_frame()
 
     @property
@@ -273,6 +284,8 @@ class LaunchScreen(FrameScreen):
 
     def why_not(self, found: Action) -> str | None:
         if found.id == "launch.go":
+            if self._waiting:
+                return "It waits for the checks; esc gives it up."
             if self._under_way:
                 return "It is being launched; one moment."
             if self._problems or self._prepared is None:
@@ -296,10 +309,50 @@ class LaunchScreen(FrameScreen):
             # Held on: it counts from here, or a key that is held for long enough would launch again.
             self._failed_at = time.monotonic()
             return
+        self._under_way = self._waiting = True
+        if not self._known.is_set():
+            self._answer(Content.styled("Waiting for the checks…", "$text-warning"), "esc gives it up")
+            if self._timer is not None:
+                self._timer.stop()
+                self._look()
+        background(self, partial(self._go, self._prepared), "go")
+
+    async def _go(self, prepared: Prepared) -> None:
+        """Launch it; a check that says that it would fail asks first, one that can't tell stops nobody."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                await self._known.wait()
+        self._waiting = False
+        if not (fatal := [check for check in self._wrong if check.fatal]):
+            self._send(prepared)
+            return
+        self._under_way = False
+        self._answer(Content.styled("Not launched: a check says that it would fail.", "$text-warning"))
+        question = f"Launch {self._entry.name} all the same?"
+        answers = [("y", "launch it", "though it would fail"), ("n", "don't launch it", "")]
+        self.app.push_screen(
+            AskScreen(question, answers, [check.words for check in fatal]), partial(self._asked, prepared)
+        )
+
+    def _asked(self, prepared: Prepared, answer: str | None) -> None:
+        if answer == "y":
+            self._send(prepared)
+
+    def _send(self, prepared: Prepared) -> None:
         self._under_way = True
-        self.query_one("#answer", Static).update(Content.styled("Launching…", "$text-warning"))
+        self._answer(Content.styled("Launching…", "$text-warning"))
         # The app's work, not the screen's: it goes on when the job's screen takes this one's place.
-        background(self.console, partial(self._launch, self._prepared), "launch", exclusive=False)
+        background(self.console, partial(self._launch, prepared), "launch", exclusive=False)
+
+    def _wait_no_more(self) -> None:
+        """Give up a launch that waits for its checks."""
+        if self._waiting:
+            self.workers.cancel_group(self, "go")
+            self._waiting = self._under_way = False
+            self._answer(Content.styled("Not launched.", "$text-warning"))
+
+    def _answer(self, *lines: Content | str) -> None:
+        self.query_one("#answer", Static).update(Content("\n").join(map(Content.assemble, lines)))
 
     async def _launch(self, prepared: Prepared) -> None:
         deeds = self.console.deeds()
@@ -328,14 +381,13 @@ class LaunchScreen(FrameScreen):
         lines = [Content.styled(outcome.text, "bold $text-error")]
         lines += [Content(plain(f"{path}: {text}")) for path, text in outcome.fields.items()]
         lines += [Content.styled(plain(outcome.fix), "$text-muted")] if outcome.fix else []
-        self.query_one("#answer", Static).update(Content("\n").join(lines))
+        self._answer(*lines)
         self.refresh_frame()
 
     def _packs(self, line: str) -> None:
         """A line of the package's progress."""
         if self.is_attached:
-            shown = Content.styled(plain(line), "$text-warning")
-            self.query_one("#answer", Static).update(Content.assemble(shown, "\nesc gives it up"))
+            self._answer(Content.styled(plain(line), "$text-warning"), "esc gives it up")
 
     def action_next(self) -> None:
         """Type into the next value."""
@@ -363,6 +415,8 @@ class LaunchScreen(FrameScreen):
             self.set_focus(None)
         elif self._packing is not None:
             self._packing.cancel()
+        elif self._waiting:
+            self._wait_no_more()
         elif not self._under_way:
             self.dismiss()
 

@@ -107,8 +107,8 @@ def must_be_launchable(ahead: Ahead, *, asked: bool, force: bool) -> None:
     """Raises Failure where nobody is asked and a check found that the launch would fail, unless forced."""
     if ahead.fatal and not asked and not force:
         raise Failure(
-            "Nothing was sent: " + "; ".join(check.sentence for check in ahead.fatal),
-            fix="Mend that, or add --force to launch all the same.",
+            "\n".join(check.words for check in ahead.fatal),
+            fix="Nothing was sent. Mend that, or add --force to launch all the same.",
             code="WOULD_FAIL",
         )
 

@@ -14,6 +14,7 @@ from tui.backends.base import Backend, LaunchRequest, Unavailable
 from tui.backends.factory import open_backend
 from tui.config import choose_context, profile_folder
 from tui.domain.job import Job
+from tui.domain.preflight import Check
 from tui.domain.profile import Checked, Problem, ProfileInvalid, Request
 from tui.domain.spec import within
 from tui.domain.states import JobState
@@ -37,7 +38,7 @@ PATIENCE = 600.0
 @click.option("--dry-run", is_flag=True, help="Check all, print the exact request, send nothing.")
 @click.option("--wait", is_flag=True, help="Wait for the end; exit 0 only if it succeeded.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.option("--force", is_flag=True, help="With --yes: launch though a check says that it would fail.")
+@click.option("--force", is_flag=True, help="Launch all the same where a check says that it would fail.")
 @verb
 async def launch(  # noqa: PLR0917 - one for each option
     run: Run,
@@ -51,8 +52,8 @@ async def launch(  # noqa: PLR0917 - one for each option
 ) -> int:
     """Launch PROFILE: a name, or a path to a profile or a gcloud config file.
 
-    What it needs is looked up first. With --yes it is not sent when a check says that it would fail; what
-    can't be told stops nobody.
+    What it needs is looked up first. Where a check says that it would fail, the question says so, and with
+    --yes it is not sent (exit code 2) unless --force is there too. What can't be told stops nobody.
     """
     if not dry_run:
         run.must_be_writable("profile.launch")
@@ -76,7 +77,8 @@ async def launch(  # noqa: PLR0917 - one for each option
         ahead.checks = await look(backend, request, QUICK)
         tell(ahead)
         must_be_launchable(ahead, asked=not yes, force=force)
-        await confirmed(_question(request, context.name), yes=yes)
+        doubts = [] if force else ahead.fatal
+        await confirmed(_question(request, context.name, doubts), yes=yes)
         if package is not None:
             await carry_out(package, backend)
         job = await backend.create_job(request)
@@ -138,12 +140,14 @@ def check(run: Run, reference: str, assignments: tuple[str, ...], region: str) -
         raise Failure(f"The profile can't be read: {error}", code="INVALID_PROFILE") from error
 
 
-def _question(request: LaunchRequest, context: str) -> str:
+def _question(request: LaunchRequest, context: str, doubts: Sequence[Check]) -> str:
+    """Names what is launched, and why it would fail."""
     body = request.custom_job
     pools = [pool for pool in body["jobSpec"]["workerPoolSpecs"] if pool]
     count = sum(int(pool.get("replicaCount", 1)) for pool in pools)
     machines = ", ".join(dict.fromkeys(str(within(pool, "machineSpec", "machineType")) for pool in pools))
-    return f"Launch {body['displayName']} ({count} replicas, {machines}) in {context}, {request.region}?"
+    what = f"Launch {body['displayName']} ({count} replicas, {machines}) in {context}, {request.region}"
+    return " ".join([f"{what} all the same?" if doubts else f"{what}?", *(check.words for check in doubts)])
 
 
 async def _wait(run: Run, backend: Backend, job: Job) -> int:
