@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
 from functools import cache
 
@@ -54,9 +55,30 @@ def _meant(name: str) -> tuple[str, bool]:
     smallest = _smallest(name)
     if smallest:
         return smallest, True
-    near = difflib.get_close_matches(name.lower(), catalog.machines(), 2, 0.5)
-    slip = difflib.get_close_matches(name.lower(), catalog.machines(), 2, 0.92)
-    return (near[0] if near else ""), len(slip) == 1
+    typed = _squeezed(name)
+    same = [known for known in catalog.machines() if _squeezed(known) == typed]
+    slips = same or [known for known in catalog.machines() if _is_slip(typed, _squeezed(known))]
+    near = slips or difflib.get_close_matches(name.lower(), catalog.machines(), 1, 0.5)
+    return (near[0] if near else ""), len(slips) == 1
+
+
+def _squeezed(name: str) -> str:
+    """Without what is typed differently and means the same."""
+    return "".join(c for c in name.casefold() if c.isalnum())
+
+
+def _is_slip(typed: str, known: str) -> bool:
+    """One letter too many, missing, wrong or beside its place. Figures are never slips: 33 is not 32."""
+    if abs(len(typed) - len(known)) > 1 or _figures(typed) != _figures(known):
+        return False
+    start = next((i for i, (a, b) in enumerate(zip(typed, known, strict=False)) if a != b), len(typed))
+    one, other = typed[start:], known[start:]
+    swapped = one[1:2] + one[:1] + one[2:]
+    return other in {one[1:], swapped} or one[1:] == other[1:] or one == other[1:]
+
+
+def _figures(name: str) -> list[str]:
+    return re.findall(r"\d+", name)
 
 
 def _smallest(name: str) -> str:
