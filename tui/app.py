@@ -266,12 +266,19 @@ class VxtuiApp(ClipboardApp):
 
     def _to(self, mode: str) -> None:
         if self.current_mode != mode:
+            for screen in self.screen_stack:
+                if isinstance(screen, FrameScreen):
+                    screen.left_behind()
             self.switch_mode(mode)
         else:
-            self._down_to_list()
+            self._down_to_list(ask=True)
 
-    def _down_to_list(self) -> None:
+    def _down_to_list(self, *, ask: bool = False) -> None:
+        """Leave what lies above the list; with `ask`, a screen that has something to ask first stays."""
         while len(self.screen_stack) > 1:
+            top = self.screen_stack[-1]
+            if ask and isinstance(top, FrameScreen) and top.asks_first():
+                return
             self.pop_screen()
 
     def action_jobs(self) -> None:

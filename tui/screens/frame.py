@@ -85,6 +85,13 @@ class FrameScreen(Screen[None]):
     def refresh_here(self) -> None:
         """Read again what only this screen reads; `ctrl+r` asks for it."""
 
+    def asks_first(self) -> bool:
+        """It asks something before it is left, and goes by itself then; `False` lets it go."""
+        return False
+
+    def left_behind(self) -> None:
+        """The console goes to another list; this screen stays as it is, and is come back to."""
+
     @property
     def keymap(self) -> dict[str, str]:
         """The user's own keys by action id."""
