@@ -129,7 +129,7 @@ def test_unsaved_work_survives_a_kill(place: Home) -> None:
         screen.press("enter", "\x15", "never-saved", "enter")
         screen.wait("~ not saved")
         drafts = place.root / "s" / "drafts"
-        wait_for(lambda: drafts.is_dir() and list(drafts.iterdir()), "the draft on disk")
+        wait_for(lambda: list(drafts.glob("*.json")), "the draft on disk")
         screen.process.kill()
         screen.process.wait()
         assert path.read_text() == PROFILE

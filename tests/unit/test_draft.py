@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -211,11 +214,90 @@ def test_unsaved_work_is_found_again(draft: Draft, tmp_path: Path) -> None:
 def test_damaged_unsaved_work_is_no_work(draft: Draft, tmp_path: Path) -> None:
     change(draft)
     draft.keep()
-    (found,) = (tmp_path / "drafts").iterdir()
+    (found,) = (tmp_path / "drafts").glob("*.json")
     assert found.stat().st_mode & 0o777 == 0o600
+    again = Draft(draft.path, "x", tmp_path / "drafts")
+    assert again.found() is not None
     for damage in (b"", b"{", b"[]", b'{"text": 1}'):
         found.write_bytes(damage)
-        assert draft.found() is None
+        assert again.found() is None
+
+
+def test_each_console_keeps_its_own_work(draft: Draft, tmp_path: Path) -> None:
+    other, third = (Draft(draft.path, draft.text, tmp_path / "drafts") for _ in range(2))
+    for each, words in ((draft, "one"), (other, "two")):
+        each.come()
+        change(each, words)
+        each.keep()
+    assert third.found() is None, "both live"
+    draft.go()
+    kept = third.found()
+    assert kept is not None and "description: one" in kept.text
+    other.go()
+    kept = third.found()
+    assert kept is not None and "description: two" in kept.text, "the newest"
+    third.forget(kept)
+    kept = third.found()
+    assert kept is not None and "description: one" in kept.text, "and then the other"
+    third.forget(kept)
+    assert third.found() is None
+
+
+def test_work_is_found_under_the_name_that_an_older_console_gave_it(draft: Draft, tmp_path: Path) -> None:
+    change(draft)
+    draft.keep()
+    (made,) = (tmp_path / "drafts").glob("*.json")
+    made.rename(made.with_name(made.name.partition("-")[0] + ".json"))
+    kept = Draft(draft.path, read_text(draft.path), tmp_path / "drafts").found()
+    assert kept is not None and kept.text == draft.text
+
+
+def test_who_has_it_open_is_known_until_it_ends(draft: Draft, tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from tui.store.draft import Draft\n"
+        "Draft(Path(sys.argv[1]), '', Path(sys.argv[2])).come(); print(1, flush=True); sys.stdin.read()"
+    )
+    words = [sys.executable, "-c", code, str(draft.path), str(tmp_path / "drafts")]
+    other = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert other.stdin is not None and other.stdout is not None
+    with other, other.stdin, other.stdout:
+        other.stdout.readline()
+        (editor,) = draft.come()
+        assert editor.pid == other.pid and editor.name == f"pid {other.pid}"
+        other.kill()
+    assert draft.others() == []
+    draft.go()
+    assert not list((tmp_path / "drafts").glob("*.open"))
+
+
+def test_what_is_written_over_can_be_had_back(draft: Draft) -> None:
+    change(draft)
+    mine = draft.text
+    draft.path.write_text("theirs: 1\n")
+    draft.save(over=True)
+    assert draft.path.read_text() == mine and not draft.changed
+    draft.undo()
+    assert draft.text == "theirs: 1\n"
+    draft.redo()
+    assert draft.text == mine
+
+
+def test_of_two_that_save_at_once_one_is_told(draft: Draft, tmp_path: Path) -> None:
+    drafts = [Draft(draft.path, draft.text, tmp_path / "drafts") for _ in range(8)]
+    for number, each in enumerate(drafts):
+        change(each, f"by {number}")
+
+    def save(each: Draft) -> bool:
+        try:
+            each.save()
+        except FileChanged:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        done = list(pool.map(save, drafts))
+    assert done.count(True) == 1
+    assert draft.path.read_text() == drafts[done.index(True)].text
 
 
 def test_the_diff_is_what_changed(draft: Draft) -> None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from tui.actions import Action, bindings
+from textual.content import Content
+
+from tui.actions import Action, action, bindings, key_text
 from tui.domain.figures import age
+from tui.domain.text import plain
 from tui.screens.editor import edit_file
 from tui.screens.form_ask import AskScreen
+from tui.screens.form_base import SEP
 from tui.screens.form_diff import DiffScreen
 from tui.screens.form_fields import FormFields
 from tui.screens.launch import LaunchScreen
@@ -17,8 +22,13 @@ from tui.screens.preview import PreviewScreen
 from tui.screens.prompt import PromptScreen
 from tui.screens.work import background
 from tui.session import now
-from tui.store.draft import Draft, FileChanged, Kept, read_text
+from tui.store.draft import Draft, FileChanged, read_text
 from tui.store.library import entry
+from tui.store.unsaved import Editor, Kept
+from tui.widgets.header_lines import Line
+
+OTHERS_SECONDS = 3.0
+"""Between two looks whether another console has the file open."""
 
 
 class FormScreen(FormFields):
@@ -27,13 +37,54 @@ class FormScreen(FormFields):
     SCOPE = "form"
     BINDINGS = bindings("form")
 
-    def on_mount(self) -> None:
-        background(self, self._look_for_kept, "form-file", exclusive=False)
+    _others: Sequence[Editor] = ()
+    _away = False
+    """It was said that the changes are kept; nothing more is to be said of them."""
 
-    async def _look_for_kept(self) -> None:
+    def on_mount(self) -> None:
+        background(self, self._opened, "form-file", exclusive=False)
+        self.set_interval(OTHERS_SECONDS, partial(background, self, self._look_around, "form-others"))
+
+    async def _opened(self) -> None:
+        self._say_others(await asyncio.to_thread(self.draft.come))
         kept = await asyncio.to_thread(self.draft.found)
         if kept is not None:
             self._offer(kept)
+
+    async def on_unmount(self) -> None:
+        """What is not saved is kept, and said so where nobody was asked."""
+        if self.draft.changed and not self._away:
+            self.console.notify(
+                f"Changes to {self.draft.path.name} are kept; e on it offers them again.", markup=False
+            )
+        await asyncio.to_thread(self.draft.go)
+
+    # Other consoles
+
+    async def _look_around(self) -> None:
+        self._say_others(await asyncio.to_thread(self.draft.others))
+
+    def _say_others(self, found: Sequence[Editor]) -> None:
+        """Tell who else edits the file, once; the first line keeps saying so."""
+        new = [editor for editor in found if editor not in self._others]
+        self._others = found
+        if new:
+            who = ", ".join(f"{editor.name} for {age(now() - editor.since)}" for editor in new)
+            self.notify(
+                f"{self.draft.path.name} is open in another console too: {who}. Each keeps its own changes; "
+                "whoever saves second is asked.",
+                severity="warning",
+                markup=False,
+                timeout=10,
+            )
+        self.refresh_frame()
+
+    def top_line(self) -> Line:
+        left, right = super().top_line()
+        if self._others:
+            who = self._others[0].name + (f" +{len(self._others) - 1}" if len(self._others) > 1 else "")
+            right = Content.assemble((f"also open: {plain(who)}", "bold $text-warning"), SEP, right)
+        return left, right
 
     def why_not(self, found: Action) -> str | None:
         reason = super().why_not(found)
@@ -106,7 +157,7 @@ class FormScreen(FormFields):
 
     def _ask_changed(self, error: FileChanged) -> None:
         answers = [
-            ("o", "write it all the same", "" if error.gone else "what is on the disk is lost"),
+            ("o", "write it all the same", "" if error.gone else "u brings back what was there"),
             ("a", "save as another file", ""),
         ]
         if not error.gone:
@@ -192,13 +243,17 @@ class FormScreen(FormFields):
             if key == "g":
                 background(self, partial(self._take_kept, kept), "form-file", exclusive=False)
             elif key == "t":
-                background(self, partial(asyncio.to_thread, self.draft.forget), "form-file", exclusive=False)
+                background(
+                    self, partial(asyncio.to_thread, self.draft.forget, kept), "form-file", exclusive=False
+                )
 
         question = f"Changes of {since} ago to {self.draft.path.name} were not saved{changed}"
         self.app.push_screen(AskScreen(question, answers), chosen)
 
     async def _take_kept(self, kept: Kept) -> None:
         await self.take_text(kept.text, "go on with what was not saved")
+        # It is this console's own from now on.
+        await asyncio.to_thread(self.draft.forget, kept)
 
     # Elsewhere
 
@@ -240,9 +295,21 @@ class FormScreen(FormFields):
         """From the value to the keys, from the keys back to the list; what is not saved is asked about."""
         if self.leave_line():
             return
-        if not self.draft.changed:
+        if not self.asks_first():
             self.dismiss()
-            return
+
+    def left_behind(self) -> None:
+        """Say where the changes are."""
+        if self.draft.changed:
+            key = key_text(action("app.profiles"), self.keymap)
+            self.console.notify(
+                f"{self.draft.path.name} has changes that are not saved; {key} goes back to it.", markup=False
+            )
+
+    def asks_first(self) -> bool:
+        """Ask what becomes of what is not saved, where there is any."""
+        if not self.draft.changed:
+            return False
         lines = len([x for x in self.draft.diff() if x[:1] in "+-" and not x.startswith(("+++", "---"))])
         answers = [
             ("s", "save and leave", f"{lines} lines differ"),
@@ -257,6 +324,7 @@ class FormScreen(FormFields):
         self.app.push_screen(
             AskScreen(f"{self.draft.path.name} has changes that are not saved", answers), chosen
         )
+        return True
 
     async def _leave(self, how: str) -> None:
         if how == "s":
@@ -266,6 +334,8 @@ class FormScreen(FormFields):
             if not await self._save():
                 return
         await asyncio.to_thread(self.draft.forget if how == "t" else self.draft.keep)
+        await asyncio.to_thread(self.draft.go)
+        self._away = True
         self.dismiss()
 
 

@@ -1,25 +1,20 @@
 """A profile that is being edited: its text, undo and redo, what differs from the file, and saving.
 
 Each change is a whole text, so that undoing all of them gives the file byte for byte. What is not saved is
-kept beside the state directory after every change, and offered when the profile is opened again.
+kept in the state directory after every change, and offered when the profile is opened again.
 """
 
 from __future__ import annotations
 
 import contextlib
 import difflib
-import hashlib
-import json
-import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from tui.domain.edit import Edit
 from tui.domain.profile.edit import apply
-from tui.places import write_whole
 from tui.store.profile_files import replace_text
+from tui.store.unsaved import Editor, Kept, Unsaved
 
 LARGEST = 1_000_000
 MOST_STEPS = 500
@@ -31,16 +26,6 @@ class FileChanged(Exception):
     def __init__(self, path: Path, *, gone: bool = False) -> None:
         super().__init__(f"{path} {'is gone' if gone else 'was changed by somebody else'}")
         self.gone = gone
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """Unsaved work that was found: of a console that ended without saving."""
-
-    text: str
-    base: str
-    """What the file held when it was edited."""
-    time: datetime
 
 
 def read_text(path: Path) -> str:
@@ -68,6 +53,7 @@ class Draft:
         self._undo: list[tuple[str, str]] = []
         self._redo: list[tuple[str, str]] = []
         self._drafts = drafts
+        self._unsaved = Unsaved(drafts, path)
 
     @property
     def changed(self) -> bool:
@@ -138,14 +124,31 @@ class Draft:
             OSError: when it can't be written; the draft stays.
         """
         target = self.path.resolve()
-        if not over:
-            try:
-                if target.read_bytes() != self.saved.encode():
-                    raise FileChanged(self.path)
-            except FileNotFoundError as error:
-                raise FileChanged(self.path, gone=True) from error
-        replace_text(target, self.text)
+        with contextlib.ExitStack() as stack:
+            # Of two consoles that save at once the second one sees what the first one wrote.
+            with contextlib.suppress(OSError):
+                stack.enter_context(self._unsaved.alone())
+            if over:
+                self._remember(target)
+            else:
+                self._must_be_the_same(target)
+            replace_text(target, self.text)
         self._is_saved()
+
+    def _must_be_the_same(self, target: Path) -> None:
+        try:
+            if target.read_bytes() != self.saved.encode():
+                raise FileChanged(self.path)
+        except FileNotFoundError as error:
+            raise FileChanged(self.path, gone=True) from error
+
+    def _remember(self, target: Path) -> None:
+        """What is written over can be had back by undo."""
+        with contextlib.suppress(OSError):
+            theirs, mine = read_text(target), self.text
+            if theirs not in {self.saved, mine}:
+                self.replace(theirs, "read what was on the disk")
+                self.replace(mine, "write over what was on the disk")
 
     def save_as(self, path: Path) -> None:
         """Write a new file, which the draft is of from now on.
@@ -158,6 +161,11 @@ class Draft:
             file.write(self.text.encode())
         self.forget()
         self.path = path
+        came = self._unsaved.here
+        self._unsaved.go()
+        self._unsaved = Unsaved(self._drafts, path)
+        if came:
+            self._unsaved.come()
         self._is_saved()
 
     def _is_saved(self) -> None:
@@ -177,35 +185,30 @@ class Draft:
 
     # Unsaved work
 
-    @property
-    def _kept_at(self) -> Path:
-        name = hashlib.sha256(os.fsencode(self.path.absolute())).hexdigest()[:20]
-        return self._drafts / f"{name}.json"
+    def come(self) -> list[Editor]:
+        """The file is open here from now on; who else has it open."""
+        self._unsaved.come()
+        return self._unsaved.others()
+
+    def others(self) -> list[Editor]:
+        """Who else has the file open."""
+        return self._unsaved.others()
+
+    def go(self) -> None:
+        """The file is not open here any more; what is not saved is kept."""
+        self._unsaved.go()
 
     def keep(self) -> None:
         """Keep unsaved work for the case of a crash. A disk that takes nothing is no reason to stop."""
-        if not self.changed:
+        if self.changed:
+            self._unsaved.write(self.path, self.text, self.saved)
+        else:
             self.forget()
-            return
-        found = {
-            "path": str(self.path),
-            "base": self.saved,
-            "text": self.text,
-            "time": datetime.now(UTC).isoformat(),
-        }
-        with contextlib.suppress(OSError):
-            write_whole(self._kept_at, json.dumps(found).encode())
 
-    def forget(self) -> None:
-        """There is no unsaved work."""
-        with contextlib.suppress(OSError):
-            self._kept_at.unlink(missing_ok=True)
+    def forget(self, kept: Kept | None = None) -> None:
+        """There is no unsaved work here, or that of another console is not wanted any more."""
+        self._unsaved.drop(kept)
 
     def found(self) -> Kept | None:
-        """Unsaved work on this file from a console that ended without saving it."""
-        try:
-            raw = json.loads(self._kept_at.read_bytes())
-            kept = Kept(str(raw["text"]), str(raw["base"]), datetime.fromisoformat(raw["time"]))
-        except (OSError, ValueError, TypeError, LookupError):
-            return None
-        return kept if kept.text != self.text else None
+        """The newest unsaved work on this file from a console that ended without saving it."""
+        return next((kept for kept in self._unsaved.left() if kept.text != self.text), None)
