@@ -55,9 +55,11 @@ def _meant(name: str) -> tuple[str, bool]:
     smallest = _smallest(name)
     if smallest:
         return smallest, True
+    # A figure is what is asked for, never a slip: 33 is not 32.
+    likely = [known for known in catalog.machines() if _figures(known) == _figures(name)]
     typed = _squeezed(name)
-    same = [known for known in catalog.machines() if _squeezed(known) == typed]
-    slips = same or [known for known in catalog.machines() if _is_slip(typed, _squeezed(known))]
+    same = [known for known in likely if _squeezed(known) == typed]
+    slips = same or [known for known in likely if _is_slip(typed, _squeezed(known))]
     near = slips or difflib.get_close_matches(name.lower(), catalog.machines(), 1, 0.5)
     return (near[0] if near else ""), len(slips) == 1
 
@@ -68,8 +70,8 @@ def _squeezed(name: str) -> str:
 
 
 def _is_slip(typed: str, known: str) -> bool:
-    """One letter too many, missing, wrong or beside its place. Figures are never slips: 33 is not 32."""
-    if abs(len(typed) - len(known)) > 1 or _figures(typed) != _figures(known):
+    """One letter too many, missing, wrong or beside its place."""
+    if abs(len(typed) - len(known)) > 1:
         return False
     start = next((i for i, (a, b) in enumerate(zip(typed, known, strict=False)) if a != b), len(typed))
     one, other = typed[start:], known[start:]
