@@ -287,6 +287,21 @@ def test_what_is_lost_is_said() -> None:
     assert "# Fast.\n" in done.text
 
 
+@pytest.mark.parametrize("form", ["gcloud", "rest", "python"])
+def test_an_export_without_its_package_says_which_pools_have_no_task_and_what_to_do(form: str) -> None:
+    bare, other = ({"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1} for _ in range(2))
+    other = {**other, "containerSpec": {"imageUri": "a/b:1"}}
+    block = {"path": "./app", "script": "task.py", "executorImage": "python"}
+    text = render_new({**JOB, "package": block, "jobSpec": {"workerPoolSpecs": [bare, other, bare]}})
+    profile = load(text, "f", "demo")
+    done = export(profile, profile.check().request, form, project="p", region="r", file="demo.yaml")
+    note = done.notes[0]
+    assert note.startswith("pools 0, 2 have no task yet") and "./app" in note
+    assert "`vxtui launch demo`" in note
+    assert done.text.splitlines()[1 if form == "gcloud" else 2].startswith("# Note: pools 0, 2 have no task")
+    assert max(len(line) for line in done.text.splitlines() if line.startswith(("# Note", "#   p"))) <= 100
+
+
 def as_message(job: Mapping[str, Any]) -> Any:
     return json_format.ParseDict(dict(job), CustomJob.pb(CustomJob()))
 

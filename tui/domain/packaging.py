@@ -158,7 +158,7 @@ def placed(job: Mapping[str, Any], package: Package, task: Task) -> dict[str, An
     """
     spec = dict(job.get("jobSpec") or {})
     pools = [dict(pool or {}) for pool in spec.get("workerPoolSpecs") or []]
-    takers = [pool for pool in pools if _takes(pool)]
+    takers = [pool for pool in pools if takes(pool)]
     if not takers:
         raise PackagingError(
             "No worker pool takes the package: each has an image or a package of its own.",
@@ -193,7 +193,8 @@ def _install_and_run(uri: str) -> str:
     return f'python3 -m pip install --quiet {path} && exec python3 -m {MODULE} "$@"'
 
 
-def _takes(pool: Mapping[str, Any]) -> bool:
+def takes(pool: Mapping[str, Any]) -> bool:
+    """The worker pool has no task of its own: it runs the package."""
     container, package = pool.get("containerSpec") or {}, pool.get("pythonPackageSpec") or {}
     taken = container.get("imageUri") or container.get("command")
     return bool(pool) and not (taken or package.get("packageUris") or package.get("pythonModule"))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tui.domain.interchange.python_code import python_code
+from tui.domain.packaging import takes
 from tui.domain.profile import Profile, Request
 from tui.domain.profile.edit import render_new
 from tui.domain.text import plain
@@ -17,6 +19,9 @@ PROJECT = "PROJECT_ID"
 """Stands for a project that is not known."""
 
 FORMS = ("gcloud", "rest", "python")
+
+WIDE = 96
+"""Characters of a line of notes in a file's head."""
 
 SUFFIXES = {"gcloud": ".yaml", "rest": ".sh", "python": ".py"}
 
@@ -37,7 +42,7 @@ def export(
 
     An empty `project` is one that is not known: PROJECT stands for it, and a note says so.
     """
-    notes = _lost(profile)
+    notes = (*_no_task(profile, request), *_lost(profile))
     if not project and form != "gcloud":
         notes = (*notes, f"{PROJECT} stands for your project; the context is this machine")
     project = project or PROJECT
@@ -58,17 +63,34 @@ def _lost(profile: Profile) -> tuple[str, ...]:
     if profile.parameters:
         names = ", ".join(p.name for p in profile.parameters)
         notes.append(f"parameters are filled in, they can't be set any more: {names}")
-    if profile.package:
-        notes.append("the folder of `package` is not packed, so the pools that run it have no task yet")
     if profile.description:
         notes.append("the description is kept as a comment only")
     return tuple(notes)
 
 
+def _no_task(profile: Profile, request: Request) -> tuple[str, ...]:
+    """Which pools have nothing to run as long as a folder is not packed, and what to do."""
+    if request.package is None:
+        return ()
+    pools = (request.custom_job.get("jobSpec") or {}).get("workerPoolSpecs") or []
+    bare = [str(position) for position, pool in enumerate(pools) if takes(pool or {})]
+    if not bare:
+        return ()
+    which = f"pool {bare[0]} has" if len(bare) == 1 else f"pools {', '.join(bare)} have"
+    return (
+        f"{which} no task yet: an export does not pack the folder {request.package.path}, and the service "
+        f"refuses the request as it is. Launch it with `vxtui launch {profile.name}`, which "
+        "packs the folder, or build an image of it and write its URI there as containerSpec.imageUri",
+    )
+
+
 def _remarks(profile: Profile, notes: tuple[str, ...]) -> list[str]:
     """Comment lines for the head of a file."""
-    lines = [f"{profile.name or profile.display_name}, exported by vxtui.", *profile.description.splitlines()]
-    return [_comment(" ".join(line.split())) for line in [*lines, *(f"Note: {n}." for n in notes)]]
+    lines = [f"{profile.name or profile.display_name}, exported by vxtui."]
+    lines += [" ".join(line.split()) for line in profile.description.splitlines()]
+    for note in notes:
+        lines += textwrap.wrap(" ".join(f"Note: {note}.".split()), WIDE, subsequent_indent="  ")
+    return [_comment(line) for line in lines]
 
 
 def _comment(line: str) -> str:
