@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 
 from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import Static
 
 from tui.domain.catalog import ACCELERATOR_SHORT
 from tui.domain.diagnose import diagnose, explain_exit
@@ -21,9 +20,10 @@ from tui.screens.job_pane import JobPane, Scroll
 from tui.store.costs import Costs
 from tui.store.job_feed import Changed
 from tui.store.log.filters import LineFilter
+from tui.widgets.hanging import EMPTY, Hanging, Labelled
 from tui.widgets.log_render import line_text, short_replica
 from tui.widgets.notice import Notice
-from tui.widgets.state import bar, glyphs, state_content, wants_ascii
+from tui.widgets.state import bar, state_content, wants_ascii
 
 LABEL = 14
 LAST_LINES = 12
@@ -45,11 +45,10 @@ class OverviewPane(JobPane):
     def __init__(self, feed: object) -> None:
         super().__init__(feed)  # type: ignore[arg-type]
         self._paused = False
-        self._shown: Content | None = None
 
     def compose(self) -> Iterable[Widget]:
         with Scroll():
-            yield Static("", id="facts", markup=False)
+            yield Hanging("facts")
         yield Notice()
 
     def rest(self) -> Widget:
@@ -80,10 +79,8 @@ class OverviewPane(JobPane):
             self._machines(job),
             self._facts(job),
         ]
-        text = Content("\n\n").join([block for block in blocks if block])
-        if self._shown is None or text != self._shown:
-            self._shown = text
-            self.query_one("#facts", Static).update(glyphs(text, self))
+        lines = [line for block in blocks if block for line in (*block, (EMPTY, EMPTY))]
+        self.query_one("#facts", Hanging).say(lines[:-1])
 
     def _say_missing(self, notice: Notice) -> None:
         source = self.feed.sources["job"]
@@ -96,7 +93,7 @@ class OverviewPane(JobPane):
 
     # Blocks
 
-    def _state(self, job: Job) -> Content:
+    def _state(self, job: Job) -> list[Labelled]:
         now = self.feed.session.clock()
         words = state_content(job.state)
         native = Content.styled(f"   {plain(job.native_state)}", "$text-muted")
@@ -131,9 +128,9 @@ class OverviewPane(JobPane):
         tail = f"   {costs.rate_text(job)}{local}   estimate, prices of {costs.prices.date}"
         return Content.assemble(costs.spent_text(job, now), (tail, "$text-muted"))
 
-    def _error(self, job: Job) -> Content | None:
+    def _error(self, job: Job) -> list[Labelled]:
         if job.error is None:
-            return None
+            return []
         failed = next((r for r in job.replicas if r.state is JobState.FAILED), None)
         last = self._last_lines(failed)
         found = diagnose(job.error.message, [line_text(entry) for entry in last])
@@ -144,11 +141,11 @@ class OverviewPane(JobPane):
         if failed is not None and failed.exit_code is not None:
             words = f"{failed.exit_code}: {explain_exit(failed.exit_code)}"
             rows.append(("exit code", Content(words)))
-        text = table(rows)
+        lines = table(rows)
         if failed is not None and last:
             head = Content.styled(f"last lines of {plain(failed.id)}", "$text-muted")
-            text = Content("\n").join([text, Content(""), head, *self._lines(last)])
-        return text
+            lines += [(EMPTY, line) for line in (EMPTY, head, *self._lines(last))]
+        return lines
 
     def _last_lines(self, replica: Replica | None) -> list[LogEntry]:
         if replica is None:
@@ -165,7 +162,7 @@ class OverviewPane(JobPane):
             lines.append(Content.styled("  " + line_text(entry), style).truncate(width, ellipsis=True))
         return lines
 
-    def _training(self, job: Job) -> Content | None:
+    def _training(self, job: Job) -> list[Labelled]:
         progress, now = self.feed.progress, self.feed.session.clock()
         rows: list[Row] = []
         fraction = progress.fraction
@@ -198,7 +195,7 @@ class OverviewPane(JobPane):
             rows.append(("resumed", Content(f"from step {progress.resumed_from:,}")))
         if progress.phase and job.state.active:
             rows.append(("phase", Content(plain(progress.phase))))
-        return table(rows) if rows else None
+        return table(rows)
 
     def _machines(self, job: Job) -> Content | None:
         rows: list[Row] = []
@@ -214,7 +211,7 @@ class OverviewPane(JobPane):
         rows.append(("strategy", Content(plain(job.strategy.lower()))))
         return table(rows)
 
-    def _facts(self, job: Job) -> Content:
+    def _facts(self, job: Job) -> list[Labelled]:
         rows: list[Row] = [
             ("region", Content(plain(job.region))),
             ("id", Content(plain(job.id))),
@@ -228,10 +225,9 @@ class OverviewPane(JobPane):
         return table(rows)
 
 
-def table(rows: Sequence[Row]) -> Content:
+def table(rows: Sequence[Row]) -> list[Labelled]:
     """Words at the left, facts at the right; an empty word continues the row above."""
-    lines = [Content.assemble((f"{plain(word):<{LABEL}}", "$text-muted"), fact) for word, fact in rows]
-    return Content("\n").join(lines)
+    return [(Content.styled(f"{plain(word):<{LABEL}}", "$text-muted"), fact) for word, fact in rows]
 
 
 def remaining(samples: Sequence[StepSample], total: int | None) -> timedelta | None:

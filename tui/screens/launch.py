@@ -22,7 +22,7 @@ from textual.widgets import Input, Static
 
 from tui.actions import Action, bindings
 from tui.domain.ahead import document, price_words
-from tui.domain.cost import estimate
+from tui.domain.cost import Estimate, estimate
 from tui.domain.edit import Edit, edited
 from tui.domain.preflight import Check, Verdict, carried
 from tui.domain.profile.source import dotted
@@ -36,14 +36,15 @@ from tui.session import Session
 from tui.store.checks import look
 from tui.store.profiles import Parameter, Prepared, ProfileEntry, ProfileError, shape_lines
 from tui.widgets.checks import Checks
+from tui.widgets.hanging import Hanging, Labelled
 from tui.widgets.header_lines import Line
-from tui.widgets.state import glyphs
 
 if TYPE_CHECKING:
     from tui.app import VxtuiApp
     from tui.store.deeds import Outcome
 
 REGION = "region"
+SHAPE_LABEL = 10
 LOOK_AFTER = 0.4
 """Seconds without a change before the checks are asked for."""
 CONNECT_AFTER = 1.0
@@ -118,10 +119,10 @@ class LaunchScreen(FrameScreen):
                 )
                 for parameter in self._entry.parameters:
                     yield Field(parameter.name, parameter.default, _words(parameter), parameter.choices)
-            yield Static("", id="shape", markup=False)
+            yield Hanging("shape")
         with VerticalScroll(id="ahead", can_focus=False):
             yield Static("", id="answer", markup=False)
-            yield Static("", id="problems", markup=False)
+            yield Hanging("problems")
             yield Checks()
 
     def _region(self) -> str:
@@ -146,22 +147,21 @@ class LaunchScreen(FrameScreen):
             self._problems = list(self._prepared.problems)
         except ProfileError as error:
             self._prepared, self._problems = None, str(error).splitlines()
-        self.query_one("#problems", Static).update(glyphs(self._said(), self))
-        self.query_one("#shape", Static).update(glyphs(self._shape(), self))
+        self.query_one("#problems", Hanging).say(self._said())
+        self.query_one("#shape", Hanging).say(self._shape())
         self._look_soon()
         self.refresh_frame()
 
-    def _said(self) -> Content:
+    def _said(self) -> list[Labelled]:
         """What the rules say, and what was changed for this launch."""
-        lines = [Content.assemble(("✗ ", "$text-error"), plain(text)) for text in self._problems]
+        lines = [(Content.styled("✗ ", "$text-error"), Content(plain(text))) for text in self._problems]
         for problem in self._prepared.found if self._prepared else ():
             mark = ("! ", "$text-warning") if problem.severity is Severity.WARNING else ("· ", "$text-muted")
-            lines.append(Content.assemble(mark, plain(f"{problem.field}: {problem.message}")))
+            lines.append((Content.styled(*mark), Content(plain(f"{problem.field}: {problem.message}"))))
         for edit in self._mends:
-            where = dotted(edit.path).removeprefix("jobSpec.")
-            lines.append(Content.styled(plain(f"F {where} is {edit.value} for this launch"), "$text-accent"))
-        valid = Content.assemble(("✓ ", "$text-success"), "the profile is valid")
-        return Content("\n").join(lines or [valid])
+            words = f"{dotted(edit.path).removeprefix('jobSpec.')} is {edit.value} for this launch"
+            lines.append((Content.styled("F ", "$text-accent"), Content.styled(plain(words), "$text-accent")))
+        return lines or [(Content.styled("✓ ", "$text-success"), Content("the profile is valid"))]
 
     def _with_mends(self, prepared: Prepared) -> Prepared:
         """With what F changed; a change whose place is gone is given up."""
@@ -249,24 +249,24 @@ class LaunchScreen(FrameScreen):
         path = self.console.create_path(region)
         parent = path.removeprefix("/v1/").removesuffix("/customJobs")
         checks = self.query_one(Checks).checks
-        shown = document(
-            parent, job, estimate(job, region, self.console.costs.prices), self._prepared.found, checks
-        )
+        shown = document(parent, job, self._estimate(self._prepared), self._prepared.found, checks)
         self.app.push_screen(PreviewScreen(f"Dry run of {self._entry.name}", path, shown, as_json=True))
 
-    def _shape(self) -> Content:
+    def _shape(self) -> list[Labelled]:
         if self._prepared is None:
-            return Content("")
+            return []
         job = self._prepared.custom_job
-        price = price_words(estimate(job, self._prepared.region, self.console.costs.prices))
-        lines = [
-            Content.assemble((f"{name:<10}", "$text-muted"), plain(words))
-            for name, words in (*shape_lines(job), ("price", price))
-        ]
+        facts = [*shape_lines(job), ("price", price_words(self._estimate(self._prepared)))]
         if self._prepared.order is not None:
             package = self._prepared.order.package
-            lines.append(Content(plain(f"package {package.path}  {package.script or package.module}")))
-        return Content("\n").join(lines)
+            facts.append(("package", f"{package.path}  {package.script or package.module}"))
+        return [
+            (Content.styled(f"{name:<{SHAPE_LABEL}}", "$text-muted"), Content(plain(words)))
+            for name, words in facts
+        ]
+
+    def _estimate(self, prepared: Prepared) -> Estimate:
+        return estimate(prepared.custom_job, prepared.region, self.console.costs.prices)
 
     def top_line(self) -> Line:
         console = self.console

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from textual.content import Content
-from textual.widgets import Static
 
 from tui.domain.preflight import Check, Verdict, in_order
 from tui.domain.text import plain
-from tui.widgets.state import glyphs
+from tui.widgets.hanging import EMPTY, Hanging, Labelled
 
 _LOOKS = {
     Verdict.OK: ("✓", "$text-success"),
@@ -19,11 +18,11 @@ _LOOKS = {
 _NAME = 12
 
 
-class Checks(Static):
+class Checks(Hanging):
     """Begin, add each, end."""
 
     def __init__(self) -> None:
-        super().__init__("", id="checks", markup=False)
+        super().__init__("checks")
         self._known: dict[str, Check] = {}
         self._fresh: set[str] = set()
         self.looking = False
@@ -58,23 +57,26 @@ class Checks(Static):
         self.end()
 
     def _paint(self) -> None:
-        lines = [line for check in in_order(list(self._known.values())) for line in self._lines(check)]
+        lines = [line for check in in_order(list(self._known.values())) for line in self._of(check)]
         if self.looking:
-            lines.append(Content.styled(plain(self.waiting) or "… looking", "$text-muted"))
-        self.update(glyphs(Content("\n").join(lines), self))
+            lines.append((EMPTY, Content.styled(plain(self.waiting) or "… looking", "$text-muted")))
+        self.say(lines)
 
-    def _lines(self, check: Check) -> list[Content]:
+    def _of(self, check: Check) -> list[Labelled]:
         glyph, colour = _LOOKS[check.verdict]
         if check.verdict is Verdict.PROBLEM and not check.stops:
             glyph, colour = "!", "$text-warning"
-        name = check.id.partition(":")[0]
+        name = f"{plain(check.id.partition(':')[0]):<{_NAME}} "
         if check.id not in self._fresh:
-            return [Content.styled(plain(f"· {name:<{_NAME}} {check.sentence}"), "$text-disabled")]
+            old = "$text-disabled"
+            return [(Content.styled(f"· {name}", old), Content.styled(plain(check.sentence), old))]
         said = "$text-muted" if check.verdict is Verdict.UNKNOWN else ""
-        line = Content.assemble(
-            (f"{glyph} ", colour), (f"{plain(name):<{_NAME}} ", "$text-muted"), (plain(check.sentence), said)
-        )
+        label = Content.assemble((f"{glyph} ", colour), (name, "$text-muted"))
+        line = (label, Content.styled(plain(check.sentence), said))
         if check.verdict is not Verdict.PROBLEM or not check.fix:
             return [line]
         key = ("F  ", "bold $accent") if check.mechanical else ("→  ", "$text-muted")
-        return [line, Content.assemble(" " * (_NAME + 3), key, (plain(check.fix), "$text-muted"))]
+        return [
+            line,
+            (Content.assemble(" " * (_NAME + 3), key), Content.styled(plain(check.fix), "$text-muted")),
+        ]
