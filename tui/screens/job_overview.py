@@ -27,6 +27,8 @@ from tui.widgets.state import bar, state_content, wants_ascii
 
 LABEL = 14
 LAST_LINES = 12
+BESIDE_BAR = 46
+"""Cells of a row that a bar of the progress does not have."""
 RECENT_STEPS = 40
 """Steps whose pace tells how long the rest will take."""
 Row = tuple[str, Content]
@@ -39,6 +41,7 @@ class OverviewPane(JobPane):
     TITLE = "Overview"
     NEEDS = Changed.JOB | Changed.STEPS | Changed.LOGS | Changed.SOURCES
     DEFAULT_CSS = """
+    OverviewPane Scroll { scrollbar-gutter: stable; }
     OverviewPane #facts { height: auto; padding: 1 2 0 2; }
     """
 
@@ -170,7 +173,7 @@ class OverviewPane(JobPane):
             total = f"/{progress.total_steps:,}" if progress.total_steps else ""
             rows.append(("step", Content(f"{progress.step:,}{total}")))
         if fraction is not None:
-            width = max(10, min(50, self.size.width - 40))
+            width = max(10, min(50, self.size.width - BESIDE_BAR))
             drawn = bar(fraction, width, ascii_only=wants_ascii(self))
             colour = "$text-success" if job.state is JobState.RUNNING else "$text-muted"
             left = remaining(self.feed.samples(), progress.total_steps) if job.state.active else None
