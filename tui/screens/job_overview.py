@@ -200,7 +200,7 @@ class OverviewPane(JobPane):
             rows.append(("phase", Content(plain(progress.phase))))
         return table(rows)
 
-    def _machines(self, job: Job) -> Content | None:
+    def _machines(self, job: Job) -> list[Labelled]:
         rows: list[Row] = []
         for pool in job.pools:
             if not pool.replicas:
