@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from textual.content import Content
@@ -15,15 +14,12 @@ from tui.domain.quota import UNLIMITED, Quota
 from tui.domain.quota_fit import Fit, fits_in, request_link, short_name
 from tui.domain.quota_grid import Cell, Grid, as_strategy, metric, users, words
 from tui.domain.text import plain
-from tui.screens.lists import ListScreen
 from tui.screens.message import MessageScreen
 from tui.screens.pick import PickScreen
+from tui.screens.quota_list import QuotaListScreen
 from tui.screens.quotas import QuotasScreen
-from tui.screens.work import background
-from tui.session import BackendError, Session
 from tui.store.profiles import ProfileEntry, ProfileError
 from tui.widgets.filter_bar import FilterBar
-from tui.widgets.notice import Notice
 from tui.widgets.table import Cells, Column, Table
 
 REGION = Column("region", "REGION", 12, most=24, fold=False)
@@ -31,21 +27,17 @@ FITS = Column("fits", "FITS", 34, most=60, flex=True, fold=False)
 HOME_RANK = 1
 
 
-class QuotaGridScreen(ListScreen):
+class QuotaGridScreen(QuotaListScreen):
     """See the module."""
 
     SCOPE = "quota_grid"
-    TITLE_WORD = "Quotas"
     PLACEHOLDER = "region"
     BINDINGS = bindings("quota_grid")
+    HIDDEN = ("No region to show here.", "Regions with no limit and no use are hidden.")
 
     def __init__(self) -> None:
         super().__init__()
-        self._quotas: Sequence[Quota] = ()
-        self._error: BackendError | None = None
-        self._read = False
         self._spot = False
-        self._all = False
         self._first = 0
         self._by_name = False
         self._profile: ProfileEntry | None = None
@@ -56,23 +48,6 @@ class QuotaGridScreen(ListScreen):
     def make_table(self) -> Table:
         return Table((REGION, FITS))
 
-    def on_mount(self) -> None:
-        self.console.link_changed.subscribe(self, lambda _: self._connected())
-
-    def _connected(self) -> None:
-        if not self._read and self._error is None and self.is_current:
-            self.read()
-        self.refresh_frame()
-
-    def on_screen_resume(self) -> None:
-        self.read()
-
-    def read(self) -> None:
-        """Read the quotas again, and the profiles for the question of what fits."""
-        session = self.session
-        if session is not None:
-            background(self, partial(self._read_quotas, session), "quotas")
-
     def _places(self) -> Sequence[str]:
         """The context's regions, then all others; a group's are those of its members."""
         connection = self.console.connection
@@ -80,19 +55,9 @@ class QuotaGridScreen(ListScreen):
             return ()
         return list(dict.fromkeys((*connection.regions, *catalog.regions())))
 
-    async def _read_quotas(self, session: Session) -> None:
-        try:
-            self._quotas = await session.backend.read_quotas(self._places())
-        except BackendError as error:
-            self._error = error
-        else:
-            self._error, self._read = None, True
+    async def _was_read(self) -> None:
         if not self.console.profiles:
             await self.console.load_profiles()
-        self.reload()
-
-    def refresh_here(self) -> None:
-        self.read()
 
     # What is shown
 
@@ -101,7 +66,7 @@ class QuotaGridScreen(ListScreen):
         self._reckon()
         text = self.query_one(FilterBar).text.casefold().split()
         shown = [r for r in grid.regions if all(word in r.casefold() for word in text) and self._has(r)]
-        table, notice = self.table, self.query_one(Notice)
+        table = self.table
         columns = self._columns()
         if columns != table.columns:
             table.columns = columns
@@ -109,20 +74,7 @@ class QuotaGridScreen(ListScreen):
         table.lay(self._ordered(shown), self._row)
         table.change(table.keys)
         table.display = bool(shown)
-        if self._error is not None:
-            notice.tell(
-                "Quotas can't be read", self._error.message, self._error.fix, bad=True, alone=not shown
-            )
-        elif shown:
-            notice.hide()
-        elif self._quotas:
-            notice.tell(
-                "No region to show here.", "Regions with no limit and no use are hidden.", "a shows all"
-            )
-        elif self._read:
-            notice.tell("This context reports no training quotas.")
-        elif not self.say_stale(()):
-            notice.tell("Reading quotas…")
+        self.say_why_empty(shown=bool(shown))
         self.refresh_frame()
 
     def _has(self, region: str) -> bool:
@@ -226,11 +178,6 @@ class QuotaGridScreen(ListScreen):
     def action_kind(self) -> None:
         """The other kind of quota."""
         self._spot = not self._spot
-        self.reload()
-
-    def action_all(self) -> None:
-        """Show the regions with nothing too, or hide them."""
-        self._all = not self._all
         self.reload()
 
     def action_next(self) -> None:

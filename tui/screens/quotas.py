@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-
 from textual import on
 from textual.content import Content
 
@@ -12,11 +9,8 @@ from tui.actions import Action, bindings
 from tui.domain.figures import NOT_MEASURED, age, pieces
 from tui.domain.quota import UNLIMITED, Quota
 from tui.domain.text import plain
-from tui.screens.lists import ListScreen
-from tui.screens.work import background
-from tui.session import BackendError, Session
+from tui.screens.quota_list import QuotaListScreen
 from tui.widgets.filter_bar import FilterBar
-from tui.widgets.notice import Notice
 from tui.widgets.state import bar
 from tui.widgets.table import Cells, Column, Table
 from tui.widgets.table_rows import Listing, SortKey, grouped
@@ -35,20 +29,15 @@ HEAD = "group "
 STEMS = ("custom_model_training_preemptible_", "custom_model_training_")
 
 
-class QuotasScreen(ListScreen):
+class QuotasScreen(QuotaListScreen):
     """Quotas with a limit or a use; `a` shows all."""
 
     SCOPE = "quotas"
-    TITLE_WORD = "Quotas"
     PLACEHOLDER = "name or region"
     BINDINGS = bindings("quotas")
 
     def __init__(self) -> None:
         super().__init__()
-        self._quotas: Sequence[Quota] = ()
-        self._error: BackendError | None = None
-        self._read = False
-        self._all = False
         self._by_key: dict[str, Quota] = {}
         self._heads: dict[str, list[str]] = {}
         self._sort = "region"
@@ -57,40 +46,6 @@ class QuotasScreen(ListScreen):
 
     def make_table(self) -> Table:
         return Table(COLUMNS)
-
-    def on_mount(self) -> None:
-        self.console.link_changed.subscribe(self, lambda _: self._connected())
-
-    def _connected(self) -> None:
-        if not self._read and self._error is None and self.is_current:
-            self.read()
-        self.refresh_frame()
-
-    def on_screen_resume(self) -> None:
-        self.read()
-
-    def read(self) -> None:
-        """Read the quotas again."""
-        session = self.session
-        if session is not None:
-            background(self, partial(self._read_quotas, session), "quotas")
-
-    async def _read_quotas(self, session: Session) -> None:
-        try:
-            self._quotas = await session.backend.read_quotas()
-        except BackendError as error:
-            self._error = error
-        else:
-            self._error, self._read = None, True
-        self.reload()
-
-    def refresh_here(self) -> None:
-        self.read()
-
-    def action_all(self) -> None:
-        """Show the empty ones too, or hide them."""
-        self._all = not self._all
-        self.reload()
 
     def _fits(self, quota: Quota, text: str) -> bool:
         where = f"{quota.region} {_short(quota)} {quota.display_name} {quota.metric}".casefold()
@@ -108,23 +63,12 @@ class QuotasScreen(ListScreen):
         self._heads = {}
         if self._grouped:
             order, parents, self._heads = grouped(order, lambda key: HEAD + found[key].region)
-        table, notice = self.table, self.query_one(Notice)
+        table = self.table
         table.set_sort(self._sort, self._reverse)
         table.lay(order, self._row, parents)
         table.change(table.in_view)
         table.display = bool(found)
-        if self._error is not None:
-            notice.tell(
-                "Quotas can't be read", self._error.message, self._error.fix, bad=True, alone=not found
-            )
-        elif found:
-            notice.hide()
-        elif self._quotas:
-            notice.tell("Nothing to show here.", "Quotas with no limit and no use are hidden.", "a shows all")
-        elif self._read:
-            notice.tell("This context reports no training quotas.")
-        elif not self.say_stale(()):
-            notice.tell("Reading quotas…")
+        self.say_why_empty(shown=bool(found))
         self.refresh_frame()
 
     def _row(self, key: str) -> Cells:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import click
 
@@ -12,6 +14,16 @@ from tui.emulator import launcher
 from tui.emulator.paths import default_state_dir
 from tui.verbs.output import note, out, print_json
 from tui.verbs.run import Failure, Run, verb
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+def _amount(
+    option: str, help: str, metavar: str = "SECONDS", kind: click.ParamType | None = None, name: str = ""
+) -> Callable[[Decorated], Decorated]:
+    """An option that takes a number from 0 up, which is none of it."""
+    names = (option, name) if name else (option,)
+    return click.option(*names, metavar=metavar, type=kind or click.FloatRange(0), default=0, help=help)
 
 
 @click.group()
@@ -76,18 +88,13 @@ async def stop(run: Run) -> None:
 @verb
 async def status(run: Run) -> int:
     """Say whether it runs, where, and with how many jobs. Exit code 5 when it does not run."""
-    from tui.emulator.admin_client import AdminError, admin_call
-
     state = default_state_dir()
     info = await asyncio.to_thread(launcher.status, state)
     if info is None:
         raise Failure(
             f"no emulator runs on {state.root}", fix="vxtui emulator start", code="UNAVAILABLE", exit_code=5
         )
-    try:
-        info = await asyncio.to_thread(admin_call, state, {"do": "status"})
-    except AdminError as error:
-        raise Failure(str(error), code="UNAVAILABLE", exit_code=5) from error
+    info = await _ask({"do": "status"})
     if run.json:
         print_json(info)
         return 0
@@ -128,17 +135,11 @@ def fault() -> None:
 @verb
 async def preempt(run: Run, job: str, replica: str | None) -> None:
     """Take JOB's machines away as Spot does: SIGTERM, SIGKILL after the grace, and the job starts again."""
-    from tui.emulator.admin_client import AdminError, admin_call
-
     run.must_be_writable("job.cancel")
     request = {"do": "preempt", "job": job}
     if replica:
         request["replica"] = replica
-    try:
-        answer = await asyncio.to_thread(admin_call, default_state_dir(), request)
-    except AdminError as error:
-        exit_code = {"NOT_FOUND": 3, "UNAVAILABLE": 5}.get(error.code, 2)
-        raise Failure(str(error), code=error.code, exit_code=exit_code) from error
+    answer = await _ask(request)
     if run.json:
         print_json(answer)
     else:
@@ -147,11 +148,9 @@ async def preempt(run: Run, job: str, replica: str | None) -> None:
 
 
 @fault.command()
-@click.option("--cut-every", metavar="SECONDS", type=click.FloatRange(0), default=0.0, help="End streams.")
+@_amount("--cut-every", "End streams.")
 @click.option("--late", metavar="SHARE:SECONDS", help="Entries that come up to so much later.")
-@click.option(
-    "--double", metavar="SHARE", type=click.FloatRange(0, 1), default=0.0, help="Entries sent twice."
-)
+@_amount("--double", "Entries sent twice.", "SHARE", click.FloatRange(0, 1))
 @click.option("--shuffle", is_flag=True, help="Entries of one message in no order.")
 @verb
 async def tail(run: Run, cut_every: float, late: str | None, double: float, shuffle: bool) -> None:
@@ -159,8 +158,6 @@ async def tail(run: Run, cut_every: float, late: str | None, double: float, shuf
 
     SHARE is from 0 to 1. A late entry is in no list either before its time.
     """
-    from tui.emulator.admin_client import AdminError, admin_call
-
     share, seconds = _late(late)
     request = {
         "do": "tail",
@@ -170,22 +167,13 @@ async def tail(run: Run, cut_every: float, late: str | None, double: float, shuf
         "double_share": double,
         "shuffle": shuffle,
     }
-    try:
-        answer = await asyncio.to_thread(admin_call, default_state_dir(), request)
-    except AdminError as error:
-        raise Failure(
-            str(error), code=error.code, exit_code=5 if error.code == "UNAVAILABLE" else 2
-        ) from error
-    if run.json:
-        print_json(answer)
-    else:
-        said = [
-            f"cut every {cut_every:g} s" if cut_every else "",
-            f"{share:.0%} up to {seconds:g} s late" if share else "",
-            f"{double:.0%} twice" if double else "",
-            "in no order" if shuffle else "",
-        ]
-        out("log streams: " + (", ".join(filter(None, said)) or "no faults"))
+    said = [
+        f"cut every {cut_every:g} s" if cut_every else "",
+        f"{share:.0%} up to {seconds:g} s late" if share else "",
+        f"{double:.0%} twice" if double else "",
+        "in no order" if shuffle else "",
+    ]
+    _tell(run, await _ask(request), "log streams", said)
 
 
 @fault.command()
@@ -194,46 +182,29 @@ async def tail(run: Run, cut_every: float, late: str | None, double: float, shuf
 @click.option("--denied", "kind", flag_value="denied", help="Answer 403.")
 @click.option("--missing", "kind", flag_value="missing", help="Answer 404.")
 @click.option("--rate", "kind", flag_value="rate", help="Answer 429.")
-@click.option("--delay", metavar="SECONDS", type=click.FloatRange(0), default=0.0, help="Before each answer.")
-@click.option(
-    "--cut-after", metavar="BYTES", type=click.IntRange(0), default=0, help="Break uploads after so much."
-)
-@click.option(
-    "--for", "lasts", metavar="SECONDS", type=click.FloatRange(0), default=0.0, help="Then all is well."
-)
-@click.option("--times", type=click.IntRange(0), default=0, help="Only so many requests.")
+@_amount("--delay", "Before each answer.")
+@_amount("--cut-after", "Break uploads after so much.", "BYTES", click.IntRange(0))
+@_amount("--for", "Then all is well.", name="lasts")
+@_amount("--times", "Only so many requests.", "INTEGER", click.IntRange(0))
 @verb
 async def buckets(run: Run, **asked: str | float | None) -> None:
     """Make Cloud Storage fail, slow or cut off uploads: from now on; without options all is well.
 
     It concerns the bucket server, not the files that a job writes below /gcs.
     """
-    from tui.emulator.admin_client import AdminError, admin_call
-
     request = {"do": "buckets", **{key: value for key, value in asked.items() if value}}
-    try:
-        answer = await asyncio.to_thread(admin_call, default_state_dir(), request)
-    except AdminError as error:
-        raise Failure(
-            str(error), code=error.code, exit_code=5 if error.code == "UNAVAILABLE" else 2
-        ) from error
-    if run.json:
-        print_json(answer)
-        return
+    answer = await _ask(request)
     said = [
         answer["kind"],
         f"{answer['delay']:g} s late" if answer["delay"] else "",
         f"uploads cut after {answer['cut_after']} bytes" if answer["cut_after"] else "",
     ]
+    which = f"buckets {answer['bucket'] or '(all)'}" if any(said) else "buckets"
     limits = [
         f"for {answer['lasts']:g} s" if answer["lasts"] else "",
         f"{answer['times']} times" if answer["times"] else "",
     ]
-    what = ", ".join(filter(None, said))
-    if not what:
-        out("buckets: no faults")
-        return
-    out(" ".join([f"buckets {answer['bucket'] or '(all)'}: {what}", *filter(None, limits)]))
+    _tell(run, answer, which, [", ".join(filter(None, said)), *(limits if any(said) else ())], " ")
 
 
 @fault.command()
@@ -252,23 +223,13 @@ async def checks(run: Run, **asked: tuple[str, ...] | bool) -> None:
 
     SERVICE is projects, accounts, registry, resources, boards or quotas. Buckets have faults of their own.
     """
-    from tui.emulator.admin_client import AdminError, admin_call
-
     request = {"do": "checks", **{k: list(v) if isinstance(v, tuple) else v for k, v in asked.items()}}
-    try:
-        answer = await asyncio.to_thread(admin_call, default_state_dir(), request)
-    except AdminError as error:
-        raise Failure(
-            str(error), code=error.code, exit_code=5 if error.code == "UNAVAILABLE" else 2
-        ) from error
-    if run.json:
-        print_json(answer)
-        return
+    answer = await _ask(request)
     said = [
         f"{name} {', '.join(value)}" for name, value in answer.items() if isinstance(value, list) and value
     ]
     said += ["credentials expired"] if answer["expired"] else []
-    out("checks: " + ("; ".join(said) or "no faults"))
+    _tell(run, answer, "checks", said, "; ")
 
 
 def _late(text: str | None) -> tuple[float, float]:
@@ -282,3 +243,22 @@ def _late(text: str | None) -> tuple[float, float]:
     if not (0 <= found[0] <= 1 and 0 < found[1] <= 3600):
         raise click.BadParameter(f"{text!r}: write SHARE:SECONDS, e.g. 0.1:5", param_hint="--late")
     return found
+
+
+async def _ask(request: dict[str, Any]) -> dict[str, Any]:
+    """What the running emulator answers. Raises Failure."""
+    from tui.emulator.admin_client import AdminError, admin_call
+
+    try:
+        return await asyncio.to_thread(admin_call, default_state_dir(), request)
+    except AdminError as error:
+        exit_code = {"NOT_FOUND": 3, "UNAVAILABLE": 5, "DEADLINE_EXCEEDED": 5}.get(error.code, 2)
+        raise Failure(str(error), code=error.code, exit_code=exit_code) from error
+
+
+def _tell(run: Run, answer: dict[str, Any], what: str, said: Sequence[str], joint: str = ", ") -> None:
+    """The faults that are in force now: as JSON, or in words."""
+    if run.json:
+        print_json(answer)
+    else:
+        out(f"{what}: {joint.join(filter(None, said)) or 'no faults'}")
