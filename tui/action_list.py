@@ -49,6 +49,15 @@ _APP = (
         footer=False,
         argument="CONTEXT",
     ),
+    Action(
+        "app.prices",
+        "dollar_sign",
+        "prices",
+        "Read fresh prices from the billing catalogue; their date",
+        "app",
+        "prices",
+        footer=False,
+    ),
     Action("app.command", "colon", "command", "Type a command", "app", "command"),
     Action("app.palette", "ctrl+p", "palette", "Find a command", "app", "palette", footer=False),
     Action(

@@ -27,6 +27,7 @@ _BY_ID = {a.id: a for a in _ACTIONS}
 _KEY_TEXT = {
     "question_mark": "?",
     "colon": ":",
+    "dollar_sign": "$",
     "slash": "/",
     "asterisk": "*",
     "ampersand": "&",

@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("vxtui")
 DEFAULT_THEME = "vxtui-dark"
 NO_COLOUR_THEME = "ansi16"
+PRICES_EVERY = 5.0
+"""Seconds between two looks whether somebody else has fetched prices."""
 
 
 class VxtuiApp(ClipboardApp):
@@ -107,6 +109,7 @@ class VxtuiApp(ClipboardApp):
         self.costs = Costs(state_dir)
         self.jobs_changed: Signal[JobChange] = Signal(self, "jobs_changed")
         self.link_changed: Signal[Link] = Signal(self, "link_changed")
+        self.prices_changed: Signal[Costs] = Signal(self, "prices_changed")
         self._opener = opener
         self._read_profiles = read_profiles
         self._opened_at = clock()
@@ -156,6 +159,7 @@ class VxtuiApp(ClipboardApp):
         self._take_keys(self.settings.keys)
         # The first paint goes out before what takes longer.
         self.call_after_refresh(self.connect)
+        self.set_interval(PRICES_EVERY, partial(background, self, self._look_at_prices, "prices"))
 
     def _take_keys(self, keys: dict[str, str]) -> None:
         for problem in key_problems(keys):
@@ -253,8 +257,14 @@ class VxtuiApp(ClipboardApp):
         self.profiles = await asyncio.to_thread(self._read_profiles)
 
     async def load_prices(self) -> None:
-        """Read the prices from disk, in a thread."""
+        """Read the prices from disk, in a thread, and have every screen show them."""
         await asyncio.to_thread(self.costs.load)
+        self.prices_changed.publish(self.costs)
+
+    async def _look_at_prices(self) -> None:
+        """Prices that another console or a verb has fetched hold here too."""
+        if self.costs.prices is not None and await asyncio.to_thread(lambda: self.costs.moved):
+            await self.load_prices()
 
     def create_path(self, region: str) -> str:
         """Where a launch is posted to."""
@@ -423,6 +433,12 @@ class VxtuiApp(ClipboardApp):
         """Find a command by name."""
         await self.load_profiles()
         self.action_command_palette()
+
+    def action_prices(self) -> None:
+        """Which prices hold, and fresh ones."""
+        from tui.screens.prices import PricesScreen
+
+        self.push_screen(PricesScreen())
 
     def action_help(self) -> None:
         """The keys that work here."""

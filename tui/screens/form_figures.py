@@ -13,6 +13,7 @@ from textual.content import Content
 from tui.actions import action
 from tui.domain.cost import Estimate, estimate, money
 from tui.domain.form.analysis import Analysis
+from tui.domain.prices import Prices
 from tui.domain.quota import Quota
 from tui.domain.quota_fit import Fit, fit
 from tui.domain.reducers import Proposal, propose
@@ -35,14 +36,14 @@ class Figures:
     """Price an hour of the reducers that are there, or that would do."""
 
 
-def figures_of(job: Mapping[str, Any], region: str) -> Figures:
-    """Price and reducers of a request."""
-    found, proposal = estimate(job, region), propose(job, region)
+def figures_of(job: Mapping[str, Any], region: str, prices: Prices | None) -> Figures:
+    """Price and reducers of a request, by these prices; None are the built-in ones."""
+    found, proposal = estimate(job, region, prices), propose(job, region)
     rate = found.reducers
     if rate is None and proposal.pool is not None:
         spec = job.get("jobSpec") or {}
         alone = {"jobSpec": {"workerPoolSpecs": [proposal.pool], "scheduling": spec.get("scheduling") or {}}}
-        rate = estimate(alone, region).hour
+        rate = estimate(alone, region, prices).hour
     return Figures(found, proposal, money(rate, "/h") if rate is not None else "")
 
 
@@ -55,11 +56,22 @@ class FormFigures(FormBase):
 
     def on_mount(self) -> None:
         self.read_quotas()
+        again = partial(background, self, self._reprice, "form-prices")
+        self.console.prices_changed.subscribe(self, lambda _: again())
 
     async def reckon(self, analysis: Analysis) -> None:
         job = analysis.job
         place = analysis.region or self.console.connection.regions[0]
-        self._figures = await aside(figures_of, job, place) if job is not None else None
+        prices = self.console.costs.prices
+        self._figures = await aside(figures_of, job, place, prices) if job is not None else None
+
+    async def _reprice(self) -> None:
+        """The same request by other prices."""
+        looked_at = self.analysis
+        await self.reckon(looked_at)
+        if looked_at is not self.analysis:
+            await self.reckon(self.analysis)
+        self.show()
 
     # Price
 

@@ -132,6 +132,10 @@ class LaunchScreen(FrameScreen):
 
     def on_mount(self) -> None:
         self._prepare()
+        self.console.prices_changed.subscribe(self, lambda _: self._say_shape())
+
+    def _say_shape(self) -> None:
+        self.query_one("#shape", Hanging).say(self._shape())
 
     @on(Input.Changed)
     def _prepare(self) -> None:
@@ -148,7 +152,7 @@ class LaunchScreen(FrameScreen):
         except ProfileError as error:
             self._prepared, self._problems = None, str(error).splitlines()
         self.query_one("#problems", Hanging).say(self._said())
-        self.query_one("#shape", Hanging).say(self._shape())
+        self._say_shape()
         self._look_soon()
         self.refresh_frame()
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tui.domain.figures import NOT_MEASURED
+from tui.domain.figures import NOT_MEASURED, pieces
 from tui.domain.job import Job
 from tui.places import write_whole
 
@@ -33,14 +33,54 @@ class Costs:
         """None until they are loaded."""
         self.problem = ""
         """Why fetched prices can't be read; the built-in ones hold then."""
+        self.reading_since: float | None = None
+        """Monotonic seconds at which a reading of fresh prices began; None where none goes on."""
+        self.answer: tuple[bool, str] | None = None
+        """Whether the last reading of fresh prices succeeded, and what came of it."""
+        self._seen: tuple[int, ...] = ()
 
     def load(self) -> None:
         """Read the prices; blocking."""
         from tui.domain import cost  # noqa: PLC0415 - not before the first paint
 
+        self._seen = self._mark()
         table, self.problem = read_prices(self._folder)
         self._rates, self._shapes = {}, {}
         self._cost, self.prices = cost, table
+
+    @property
+    def moved(self) -> bool:
+        """Somebody else, `vxtui prices refresh` for one, has fetched prices since; blocking."""
+        return self._mark() != self._seen
+
+    def _mark(self) -> tuple[int, ...]:
+        """Tells one file of prices from the next."""
+        try:
+            found = (self._folder / FILE).stat()
+        except OSError:
+            return ()
+        return found.st_mtime_ns, found.st_ino, found.st_size
+
+    def take(self, found: Prices) -> str:
+        """Keep fetched prices for the next `load`; what was read, in words; blocking. Raises OSError."""
+        count = sum(len(prices) for prices in found.regions.values())
+        words = f"{count:,} prices of {pieces(len(found.regions), 'region')}, {found.date}"
+        if found.simulated:
+            # Made-up prices would stand in the place of better ones, in every context.
+            return f"{words}, but not kept\nThey are the emulator's, which repeats the built-in table."
+        keep_prices(self._folder, found)
+        return words
+
+    @property
+    def words(self) -> str:
+        """The table that holds, with its date."""
+        if self.prices is None:
+            return "not loaded yet"
+        fetched = f"fetched {self.prices.date}, {self.prices.source}"
+        built_in = f"the built-in table of {self.prices.date}"
+        return (fetched if self.prices.older is not None else built_in) + (
+            f" ({self.problem})" if self.problem else ""
+        )
 
     def rate(self, job: Job) -> Range | None:
         """USD an hour while it runs; None where not known, or not loaded yet."""
