@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,18 @@ import yaml
 from textual.widgets import Input
 
 from tests.ui.double import MemoryBackend, job
-from tests.ui.test_jobs_screen import lines, said, until
+from tests.ui.job_double import JobBackend
+from tests.ui.test_jobs_screen import lines, opened, said, table, until
 from tests.ui.test_profiles_screen import choose, profiles, text
 from tui.domain.profile import load
 from tui.domain.states import JobState
 from tui.screens.export import ExportScreen
+from tui.screens.job import JobScreen
 from tui.screens.jobs import JobsScreen
+from tui.screens.launch import LaunchScreen
 from tui.screens.profiles import ProfilesScreen
 from tui.screens.prompt import PromptScreen
+from tui.store.library import entries
 
 SPEC = {
     "workerPoolSpecs": [
@@ -64,6 +69,55 @@ async def test_a_job_is_saved_as_a_profile(tmp_path: Path, monkeypatch: pytest.M
         (pool,) = request.custom_job["jobSpec"]["workerPoolSpecs"]
         assert pool["replicaCount"] == 1 and pool["containerSpec"]["args"] == ["${HOME}"]
         assert any(e.name == "again" for e in app.profiles)
+
+
+async def test_a_job_is_saved_as_a_profile_from_its_own_screen(tmp_path: Path) -> None:
+    """And the profile made is one that opens, and launches the very same job."""
+    backend = JobBackend(job(7, "Big Run", JobState.RUNNING))
+    backend.spec = {"displayName": "Big Run", "labels": {"vxtui-launch": "x"}, "jobSpec": SPEC}
+    folder = tmp_path / "profiles"
+    async with opened(backend, tmp_path, read_profiles=partial(entries, folder), profile_folder=folder) as (
+        app,
+        pilot,
+    ):
+        await until(pilot, lambda: table(app).keys, "the job")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, JobScreen) and app.screen.job, "its screen")
+        await pilot.press("C")
+        await until(pilot, lambda: isinstance(app.screen, PromptScreen), "the question")
+        assert app.screen.query_one(Input).value == "big-run"
+        await pilot.press("escape")
+        assert isinstance(app.screen, JobScreen) and not folder.exists()
+        await pilot.press("C")
+        await until(pilot, lambda: isinstance(app.screen, PromptScreen), "the question")
+        await pilot.press(*"-again", "enter")
+        assert isinstance(app.screen, PromptScreen) and "letters, digits" in text(app, "#problem")
+        await pilot.press("ctrl+u", *"big-run-again", "enter")
+        path = folder / "big-run-again.yaml"
+        await until(pilot, lambda: f"Saved as {path}" in said(app), "the word")
+        assert isinstance(app.screen, JobScreen)
+        await pilot.press("2")
+        await until(pilot, lambda: isinstance(app.screen, ProfilesScreen) and table(app).keys, "the profiles")
+        table(app).move_to(str(path))
+        await pilot.press("l")
+        await until(pilot, lambda: isinstance(app.screen, LaunchScreen), "its launch")
+        await pilot.press("enter")
+        await until(pilot, lambda: backend.created, "the launch")
+        (sent,) = backend.created
+        (pool,) = sent.custom_job["jobSpec"]["workerPoolSpecs"]
+        assert sent.region == "us-central1" and pool["containerSpec"]["args"] == ["${HOME}"]
+        assert pool["machineSpec"] == SPEC["workerPoolSpecs"][0]["machineSpec"]
+
+
+async def test_a_job_whose_specification_cant_be_read_says_why_on_its_own_screen(tmp_path: Path) -> None:
+    backend = JobBackend(job(7, "odd", JobState.RUNNING))
+    async with opened(backend, tmp_path) as (app, pilot):
+        await until(pilot, lambda: table(app).keys, "the job")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, JobScreen) and app.screen.job, "its screen")
+        await pilot.press("C")
+        await until(pilot, lambda: "odd can't be saved" in said(app), "the reason")
+        assert isinstance(app.screen, JobScreen)
 
 
 async def test_a_job_without_a_specification_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from tui.domain.profile import ProfileInvalid
 from tui.screens.prompt import PromptScreen
 from tui.screens.work import background
 from tui.session import BackendError
-from tui.store.profile_files import BadName, write_profile
+from tui.store.profile_files import BadName, bad_name, write_profile
 
 if TYPE_CHECKING:
     from tui.app import VxtuiApp
@@ -42,7 +42,7 @@ async def _read(console: VxtuiApp, job: Job) -> None:
     taken = await asyncio.to_thread(_names, console)
 
     def check(name: str) -> str:
-        return f"You have a profile {name} already." if name in taken else ""
+        return bad_name(name) or (f"You have a profile {name} already." if name in taken else "")
 
     def answered(name: str | None) -> None:
         if name:

@@ -24,6 +24,7 @@ from tui.screens.work import background
 from tui.session import now
 from tui.store.draft import Draft, FileChanged, read_text
 from tui.store.library import entry
+from tui.store.profile_files import bad_name
 from tui.store.unsaved import Editor, Kept
 from tui.widgets.header_lines import Line
 
@@ -189,11 +190,8 @@ class FormScreen(FormFields):
         folder = self.console.profile_folder
 
         def check(name: str) -> str:
-            if not name or "/" in name or name.startswith("."):
-                return "A name of letters, digits, - and _ is needed."
-            return (
-                f"{folder / f'{name}.yaml'} is there already." if (folder / f"{name}.yaml").exists() else ""
-            )
+            there = folder / f"{name}.yaml"
+            return bad_name(name) or (f"{there} is there already." if there.exists() else "")
 
         def answered(name: str | None) -> None:
             if name:

@@ -21,6 +21,7 @@ from tui.screens.lists import ListScreen
 from tui.screens.preview import PreviewScreen
 from tui.screens.prompt import PromptScreen
 from tui.screens.work import background
+from tui.store.profile_files import bad_name
 from tui.store.profiles import ProfileEntry, ProfileError
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.notice import Notice
@@ -186,9 +187,7 @@ class ProfilesScreen(ListScreen):
         taken: Sequence[str] = [e.name for e in self._entries.values() if e.mine]
 
         def check(name: str) -> str:
-            if not name or "/" in name or name.startswith("."):
-                return "A name of letters, digits, - and _ is needed."
-            return f"You have a profile {name} already." if name in taken else ""
+            return bad_name(name) or (f"You have a profile {name} already." if name in taken else "")
 
         def answered(name: str | None) -> None:
             if name:

@@ -17,6 +17,13 @@ class BadName(ValueError):
     """A name that no profile's file can have."""
 
 
+def bad_name(name: str) -> str:
+    """Why no profile's file can have this name; "" where one can."""
+    if _NAME.fullmatch(name):
+        return ""
+    return f"{name!r} is no name of a profile: letters, digits, ., _ and - only, at most 80."
+
+
 def write_profile(folder: Path, name: str, text: str, *, force: bool = False) -> Path:
     """Write `NAME.yaml` in the user's folder.
 
@@ -25,8 +32,8 @@ def write_profile(folder: Path, name: str, text: str, *, force: bool = False) ->
         FileExistsError: when there is one and `force` is off.
         OSError: when it can't be written; nothing is left behind.
     """
-    if _NAME.fullmatch(name) is None:
-        raise BadName(f"{name!r} is no name of a profile: letters, digits, ., _ and - only, at most 80.")
+    if bad_name(name):
+        raise BadName(bad_name(name))
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{name}.yaml"
     if force:
