@@ -53,7 +53,7 @@ _APP = (
         "app.prices",
         "dollar_sign",
         "prices",
-        "Read fresh prices from the billing catalogue; their date",
+        "Prices: their date, and fresh ones",
         "app",
         "prices",
         footer=False,
