@@ -62,8 +62,9 @@ def entries(own: Path) -> list[ProfileEntry]:
     """Every profile, the user's first; one of the user's hides a ready-made one of the same name."""
     found: dict[str, ProfileEntry] = {}
     for folder in folders(own):
-        files = sorted(p for p in folder.glob("*") if p.suffix in SUFFIXES) if folder.is_dir() else []
-        for path in files:
+        files = [p for p in folder.glob("*") if p.suffix in SUFFIXES] if folder.is_dir() else []
+        # By name: with the suffix `local-2node-zero2` would come before `local-2node`.
+        for path in sorted(files, key=lambda p: (p.stem, p.suffix)):
             found.setdefault(path.stem, entry(path, mine=folder == own))
     return list(found.values())
 
