@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run test lint unit bench peers clean
+.PHONY: run test lint unit bench peers trainer-sdist clean
 
 run: $(STAMP)
 	@$(BIN)/vxtui
@@ -48,6 +48,10 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m compileall -qq tui trainer
 	$(BIN)/python -m compileall -qq -j 0 $$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') || true
 	touch $(STAMP)
+
+# The trainer as a Python package, for a job without an image of its own: make trainer-sdist TO=gs://my-bucket/trainer
+trainer-sdist: $(STAMP)
+	@$(BIN)/python -m trainer.package $(TO)
 
 clean:
 	rm -rf $(VENV)

@@ -60,7 +60,7 @@ async def test_ready_made_profiles_are_listed_and_valid(
         names = {e.name for e in app.profiles}
         assert {"local-1node", "local-2node", "l4-1node", "a100-4node-spot"} <= names
         assert not [e.problem for e in app.profiles if e.problem]
-        rows = "\n".join(table(app).render_line(y).text for y in range(8))
+        rows = "\n".join(table(app).render_line(y).text for y in range(20))
         assert "local-2node" in rows and "vxtui" in rows
 
 

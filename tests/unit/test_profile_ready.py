@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from trainer.config import parse
+from trainer.config import STRATEGIES, parse
+from trainer.package import NAME, version
 from tui.domain.profile import Profile, inspect, load
 from tui.domain.reducers import propose
 
@@ -33,11 +34,28 @@ def test_the_trainer_takes_the_flags_of_a_ready_made_profile(path: Path) -> None
     job = ready(path.stem).render().custom_job
     for pool in job["jobSpec"]["workerPoolSpecs"]:
         task = pool["containerSpec"]
-        if task["imageUri"].endswith("/trainer:latest"):
+        packaged = any("trainer.task" in word for word in task.get("command", ()))
+        if task["imageUri"].endswith("/trainer:latest") or packaged:
             config = parse(task["args"])
             gpus = int(pool["machineSpec"].get("acceleratorCount", 1))
             nodes = sum(p["replicaCount"] for p in job["jobSpec"]["workerPoolSpecs"][:2])
             assert config.data.batch % (gpus * nodes) == 0
+
+
+def test_every_strategy_has_a_job_of_two_nodes_on_this_machine() -> None:
+    found = set()
+    for path in FOLDER.glob("local-2node*.yaml"):
+        pools = ready(path.stem).render().custom_job["jobSpec"]["workerPoolSpecs"]
+        assert [pool["replicaCount"] for pool in pools] == [1, 1]
+        found |= {parse(pool["containerSpec"]["args"]).parallel.strategy for pool in pools}
+    assert found == set(STRATEGIES)
+
+
+def test_the_python_package_is_the_one_that_is_made() -> None:
+    profile = ready("l4-python-package")
+    (task,) = (p["containerSpec"] for p in profile.render().custom_job["jobSpec"]["workerPoolSpecs"])
+    assert task["command"][-1] == f"/gcs/my-bucket/trainer/{NAME}-{version()}.tar.gz"
+    assert {p.name for p in profile.parameters} >= {"package", "image"}
 
 
 def test_the_full_size_is_what_the_facts_ask_for() -> None:
