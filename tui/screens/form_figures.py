@@ -23,6 +23,8 @@ from tui.screens.work import background
 from tui.session import BackendError, Session
 
 QUOTA_SECONDS = 20
+WIDE = 100
+"""Cells from which on the summary has room for all of a price."""
 _LOOK = {"fits": ("✓ quota fits", "$text-success"), "unknown": ("? quota", "$text-muted")}
 
 
@@ -84,12 +86,16 @@ class FormFigures(FormBase):
             return Content.styled(f"? price: no {plain(missing)}", "$text-muted")
         # The emulator bills nothing: it is what the cloud would take.
         local = "cloud " if self._is_local() else ""
-        whole = f", {money(found.whole)} in all" if found.whole is not None else ""
-        return Content.assemble(
-            (f"{local}{money(found.hour, '/h')}", "bold"),
-            f"{whole}  ",
-            (f"estimate, {found.date}", "$text-muted"),
-        )
+        rate, whole = (f"{local}{money(found.hour, '/h')}", "bold"), found.whole
+        if self.size.width < WIDE:
+            # A figure without its date is none: the sum gives way.
+            return Content.assemble(rate, (f"  est. {found.date}", "$text-muted"))
+        more = f", {money(whole)} in all" if whole is not None else ""
+        return Content.assemble(rate, f"{more}  ", (f"estimate, prices of {found.date}", "$text-muted"))
+
+    def on_resize(self) -> None:
+        """What the summary has room for differs."""
+        self.say_summary()
 
     def _is_local(self) -> bool:
         return self.session is not None and self.session.backend.info.local

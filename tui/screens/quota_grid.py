@@ -14,6 +14,7 @@ from tui.domain.quota import UNLIMITED, Quota
 from tui.domain.quota_fit import Fit, fits_in, request_link, short_name
 from tui.domain.quota_grid import Cell, Grid, as_strategy, metric, users, words
 from tui.domain.text import plain
+from tui.screens.lists import WIDE
 from tui.screens.message import MessageScreen
 from tui.screens.pick import PickScreen
 from tui.screens.quota_list import QuotaListScreen
@@ -22,7 +23,9 @@ from tui.store.profiles import ProfileEntry, ProfileError
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.table import Cells, Column, Table
 
-REGION = Column("region", "REGION", 12, most=24, fold=False)
+NARROW = 15
+"""Cells of a region's name where there is no room for all of it."""
+REGION = Column("region", "REGION", NARROW, most=24, fold=False)
 FITS = Column("fits", "FITS", 34, most=60, flex=True, fold=False)
 HOME_RANK = 1
 
@@ -99,6 +102,9 @@ class QuotaGridScreen(QuotaListScreen):
         """Those left of the first one come last: a narrow screen shows the others."""
         names = words()
         found = self._grid.words if self._all else [word for word in self._grid.words if self._used(word)]
+        # What the profile needs stands where it is seen.
+        needed = self._needed()
+        found.sort(key=lambda word: word not in needed)
         first = self._first % len(found) if found else 0
         turned = [*found[first:], *found[:first]]
         middle = [
@@ -106,6 +112,12 @@ class QuotaGridScreen(QuotaListScreen):
             for at, word in enumerate(turned)
         ]
         return (REGION, *middle, *([FITS] if self._profile else []))
+
+    def _needed(self) -> set[str]:
+        """Columns of what the chosen profile takes, in one way of scheduling or the other."""
+        lines = {line.metric for pair in self._fits.values() for fit in pair for line in fit.lines}
+        kinds = (True, False)
+        return {word for word in words() if any(metric(word, preemptible=kind) in lines for kind in kinds)}
 
     def _used(self, word: str) -> bool:
         """Some region has a limit or a use of it."""
@@ -115,10 +127,20 @@ class QuotaGridScreen(QuotaListScreen):
     def _row(self, region: str) -> Cells:
         own = region in self.console.connection.regions
         row = {word: self._cell(self._grid.cell(region, word)) for word in self._grid.words}
-        row["region"] = Content.styled(plain(region), "bold" if own else "")
+        row["region"] = Content.styled(plain(self._region_words(region)), "bold" if own else "")
         if region in self._fits:
             row["fits"] = _fit_text(*self._fits[region])
         return row
+
+    def _region_words(self, region: str) -> str:
+        """Cut in its middle where it must be: regions of one name differ in their last letter."""
+        if self.size.width >= WIDE or len(region) <= NARROW:
+            return region
+        return f"{region[: NARROW // 2]}…{region[-(NARROW // 2) :]}"
+
+    def on_resize(self) -> None:
+        """Names have more room, or less."""
+        self.reload()
 
     def _cell(self, cell: Cell) -> Content:
         old = cell.stale(self.console.clock())
@@ -155,7 +177,8 @@ class QuotaGridScreen(QuotaListScreen):
         kind = "preemptible" if self._spot else "standard"
         shown, total = len(self.table.keys), len(self._grid.regions)
         many = f"{shown}" if shown == total else f"{shown} of {total}"
-        return f"{kind}   {many} regions   used/limit"
+        turn = "   < > columns" if self._profile is None else ""
+        return f"{kind}   {many} regions   used/limit{turn}"
 
     def order_text(self) -> Content:
         if self._profile is None:
@@ -219,7 +242,8 @@ class QuotaGridScreen(QuotaListScreen):
         chosen = self._chosen_words()
         cells = [cell for cell in (self._grid.cell(region, word) for word in chosen) if cell.offered]
         said = [cell for cell in cells if cell.quota is not None]
-        lines = [self._line(cell.quota) for cell in said if cell.quota is not None]
+        lines = [f"{'':<19}{'limit':>7}{'used':>7}{'free':>7}  age of the figures"] if said else []
+        lines += [self._line(cell.quota) for cell in said if cell.quota is not None]
         if len(cells) > len(said):
             lines.append(f"{len(cells) - len(said)} more of this kind are not reported")
         metrics = [metric(word, preemptible=self._spot) for word in chosen]
@@ -239,13 +263,16 @@ class QuotaGridScreen(QuotaListScreen):
         def word(value: int | None) -> str:
             return NOT_MEASURED if value is None else "∞" if value == UNLIMITED else f"{value:,}"
 
-        old = [
-            f"{name} {age(self.console.clock() - at)} ago"
+        ages = {
+            name: age(self.console.clock() - at)
             for name, at in (("use", quota.used_at), ("limit", quota.limit_read_at))
             if at is not None
-        ]
-        figures = f"limit {word(quota.limit):>6}  used {word(quota.used):>6}  free {word(quota.free):>6}"
-        return f"{short_name(quota.metric):<19}{figures}  {', '.join(old)}"
+        }
+        old = ", ".join(f"{name} {old} ago" for name, old in ages.items())
+        if len(ages) == 2 and len(set(ages.values())) == 1:
+            old = f"{ages['use']} ago"
+        figures = "".join(f"{word(value):>7}" for value in (quota.limit, quota.used, quota.free))
+        return f"{short_name(quota.metric):<19}{figures}  {old}"
 
     def _chosen_words(self) -> list[str]:
         chosen = self.table.chosen_column
