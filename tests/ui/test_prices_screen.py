@@ -67,7 +67,7 @@ async def test_the_form_takes_fresh_prices_at_once(tmp_path: Path) -> None:
     backend = Priced()
     async with form(tmp_path, backend=backend) as (app, pilot, _):
         summary = screen(app).query_one("#summary", Static)
-        await until(pilot, lambda: "estimate, " in str(summary.content), "the built-in ones")
+        await until(pilot, lambda: "est. " in str(summary.content), "the built-in ones")
         before = str(summary.content)
         assert DAY not in before
         await ask(app, pilot)
@@ -79,7 +79,7 @@ async def test_the_form_takes_fresh_prices_at_once(tmp_path: Path) -> None:
         await until(pilot, lambda: f"fetched {DAY}" in dialog(app), "the fresh ones")
         assert f"prices of 1 region, {DAY}" in dialog(app) and "r reads again" in dialog(app)
         await pilot.press("escape")
-        await until(pilot, lambda: f"estimate, {DAY}" in str(summary.content), "the form")
+        await until(pilot, lambda: f"est. {DAY}" in str(summary.content), "the form")
         assert "k/h" in str(summary.content) and "k/h" not in before
         assert read_prices(tmp_path)[0].date == DAY
 

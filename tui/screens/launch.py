@@ -296,6 +296,8 @@ class LaunchScreen(FrameScreen):
                 return f"Can't be launched: {self._problems[0] if self._problems else 'not valid'}"
         if found.id in {"launch.preview", "launch.dry"} and self._prepared is None:
             return "There is no request as long as the profile is not valid."
+        if found.id == "launch.fix" and self._problems:
+            return "What the profile gets wrong is mended in its form: e on it, then n and F."
         if found.id == "launch.fix" and not self._wrong:
             return "The checks have found nothing to mend."
         return super().why_not(found)
@@ -356,7 +358,9 @@ class LaunchScreen(FrameScreen):
             self._answer(Content.styled("Not launched.", "$text-warning"))
 
     def _answer(self, *lines: Content | str) -> None:
-        self.query_one("#answer", Static).update(Content("\n").join(map(Content.assemble, lines)))
+        answer = self.query_one("#answer", Static)
+        answer.display = True
+        answer.update(Content("\n").join(map(Content.assemble, lines)))
 
     async def _launch(self, prepared: Prepared) -> None:
         deeds = self.console.deeds()

@@ -30,7 +30,7 @@ LABEL = 9
 class PricesScreen(ModalScreen[None]):
     """Reads when it opens, unless that goes on already; esc leaves, the reading goes on."""
 
-    CSS_PATH = "message.tcss"
+    CSS_PATH = "prices.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,enter,q", "app.pop_screen", "Back"),
         Binding("r,dollar_sign", "read", "Read again"),
