@@ -13,6 +13,7 @@ import click
 from tui.backends.base import Backend, LaunchRequest, Unavailable
 from tui.backends.factory import open_backend
 from tui.config import choose_context, profile_folder
+from tui.domain.figures import pieces
 from tui.domain.job import Job
 from tui.domain.preflight import Check
 from tui.domain.profile import Checked, Problem, ProfileInvalid, Request
@@ -146,7 +147,8 @@ def _question(request: LaunchRequest, context: str, doubts: Sequence[Check]) -> 
     pools = [pool for pool in body["jobSpec"]["workerPoolSpecs"] if pool]
     count = sum(int(pool.get("replicaCount", 1)) for pool in pools)
     machines = ", ".join(dict.fromkeys(str(within(pool, "machineSpec", "machineType")) for pool in pools))
-    what = f"Launch {body['displayName']} ({count} replicas, {machines}) in {context}, {request.region}"
+    size = f"{pieces(count, 'replica')}, {machines}"
+    what = f"Launch {body['displayName']} ({size}) in {context}, {request.region}"
     return " ".join([f"{what} all the same?" if doubts else f"{what}?", *(check.words for check in doubts)])
 
 
