@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.trainer.ranks import Ranks
 from tests.trainer.test_checkpoint import PROGRESS, strategy
 from tests.wire.storage import Buckets, buckets
 from trainer.checkpoint.grace import Measured, judge
@@ -139,6 +140,7 @@ def test_what_a_save_and_an_upload_really_took_counts_from_then_on(
     found.save(20, PROGRESS, wait=True)
     said = capfd.readouterr().out
     assert "at step 20" in said and "A preemption loses up to 10 steps" in said
+    assert found._uploader.finish(20)
     found.close()
 
 
@@ -162,3 +164,10 @@ def test_only_a_run_without_any_checkpoint_is_refused(
         assert verdict.refused == (not 0 < lost < steps)
         assert ("would lose the whole run" in verdict.text) == verdict.refused
         assert f"{grace:g} s" in verdict.text and "1.0 GB" in verdict.text
+
+
+def test_two_processes_refuse_together_and_say_it_once(tmp_path: Path) -> None:
+    run = Ranks(tmp_path, 2, "--steps=4", "--batch=2", "--grace=0.000001", "--strategy=zero2")
+    assert run.wait() == [2, 2], run.errors()
+    errors = [line for rank in (0, 1) for line in run.said(rank) if line["kind"] == "error"]
+    assert len(errors) == 1 and "would lose the whole run" in errors[0]["message"]

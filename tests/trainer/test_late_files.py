@@ -83,7 +83,7 @@ def test_nothing_is_written_before_it_is_asked_for(tmp_path: Path) -> None:
     assert (tmp_path / "step-1").is_dir()
 
 
-@pytest.mark.parametrize("strategy", ["zero2", "zero3"])
+@pytest.mark.parametrize("strategy", ["zero2", pytest.param("zero3", marks=pytest.mark.slow)])
 def test_what_is_written_while_training_goes_on_is_what_was_there(tmp_path: Path, strategy: str) -> None:
     text = tmp_path / "text.txt"
     text.write_bytes(b"rank node step loss\n" * 300)
