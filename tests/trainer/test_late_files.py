@@ -12,6 +12,8 @@ import torch
 from tests.trainer.ranks import Ranks
 from trainer.checkpoint.manifest import damage
 from trainer.checkpoint.native import Buffers, LateFiles
+from trainer.config import BatchPlan, UsageError, parse
+from trainer.strategy.deepspeed import engine_settings
 
 
 class Disk:
@@ -81,6 +83,14 @@ def test_nothing_is_written_before_it_is_asked_for(tmp_path: Path) -> None:
     assert [path.split("/")[-1] for path in disk.written] == ["states.pt"]
     assert disk.written[str(tmp_path / "step-1" / "states.pt")]["w"].tolist() == [1, 1, 1]
     assert (tmp_path / "step-1").is_dir()
+
+
+def test_another_writer_of_checkpoints_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "ds.json"
+    path.write_text('{"checkpoint": {"writer": {"type": "fast", "decoupled": true}}}')
+    config = parse(["--strategy=zero2", f"--deepspeed-config={path}"])
+    with pytest.raises(UsageError, match=r"checkpoint\.writer would write beside us; take it out"):
+        engine_settings(config, BatchPlan.of(4, 2, 2), torch.float32)
 
 
 @pytest.mark.parametrize("strategy", ["zero2", pytest.param("zero3", marks=pytest.mark.slow)])

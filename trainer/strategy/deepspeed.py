@@ -182,6 +182,12 @@ def engine_settings(
         if given.get(name, "auto") not in ("auto", ours.get(name)):
             flag = "--learning-rate and the others" if name == "optimizer" else "--batch and --micro-batch"
             raise UsageError(f"--deepspeed-config {path}: {name} is set by {flag}; take it out of the file")
+    saving = given.get("checkpoint")
+    if isinstance(saving, dict) and saving.get("writer"):
+        raise UsageError(
+            f"--deepspeed-config {path}: checkpoint.writer would write beside us; take it out of the file, "
+            "checkpoints are written while training goes on anyway"
+        )
     return _merged(ours, given)
 
 
