@@ -111,6 +111,7 @@ class LaunchConfig:
     nproc: int = _flag(0, "processes on this node; 0: one a GPU, or one")
     max_restarts: int = _flag(3, "fresh attempts in a row that bring no new checkpoint")
     join_timeout: float = _flag(1800.0, "seconds to wait for the other nodes")
+    peer_timeout: float = _flag(15.0, "seconds of silence after which another node is given up")
     hang_timeout: float = _flag(300.0, "seconds after which a process that answers nobody is given up")
 
 

@@ -60,3 +60,9 @@ class Goodput:
             return int(found["step"]), float(found["at"]), float(found["seconds"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
+
+
+def last_step(trace: Path) -> float:
+    """When the last step that left a trace was, in seconds since the epoch; 0 where there is none."""
+    found = Goodput(trace)._before
+    return found[1] if found else 0.0

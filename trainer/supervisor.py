@@ -1,19 +1,17 @@
 """One supervisor a node: it meets the others, starts one process a device, and starts again when it must.
 
-Each attempt is a fresh static rendezvous of all nodes, agreed on in `trainer.meeting`; max_restarts is 0
-inside it, so that ranks never mix restart counts. The supervisor is safe as PID 1
-behind `trainer.init`: it passes SIGTERM on and reaps its own children only through the agent.
+Each attempt is a fresh one of all nodes, agreed on in `trainer.meeting`; its processes are forked by
+`trainer.fork_server`. Neither needs torch here, so that a node that comes back is there at once. The
+supervisor is safe as PID 1 behind `trainer.init`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import os
 import random
 import signal
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,48 +20,59 @@ from typing import Any
 from trainer.checkpoint.manifest import MANIFEST, numbered
 from trainer.checkpoint.place import PlaceError, checkpoint_folder, place_of, upload_uri
 from trainer.config import Config
+from trainer.fork_server import ForkServer
+from trainer.goodput import last_step
 from trainer.lines import emit
-from trainer.meeting import Meeting, NodesMissing, ToldToLeave
+from trainer.meeting import NodesMissing, Over, Plan, ToldToLeave, meeting
 from trainer.topology import Topology
 
 PREEMPTED = 75
 JOIN_FAILED = 76
 """Exit code when the other nodes never came."""
+LOST = 77
+"""Exit code of an attempt that was over because of another node, or before its processes ran."""
 STOPPED = 143
 """128 + SIGTERM: told to leave before there was a checkpoint to go on from."""
-LOST = 77
-"""Exit code of an attempt that broke before its processes ran."""
-MEET = 60.0
-"""Seconds for the agents to meet once all nodes have said that they are there."""
-
-
 FINAL = frozenset({0, 2, PREEMPTED, STOPPED})
 """Codes after which another attempt would be pointless: done, wrong usage, told to leave."""
+TICK = 0.05
+LINGER = 3.0
+"""Seconds for processes to notice by themselves that another is gone, and to say so."""
+LEAVE = 30.0
+"""Least seconds that processes have to save and leave once they were told to."""
 
 
 class Supervisor:
     """Runs attempts until one ends well, the budget is spent, or we are told to leave."""
 
     def __init__(self, config: Config, topology: Topology, argv: Sequence[str]) -> None:
-        self._config, self._topology, self._argv = config, topology, list(argv)
+        self._config, self._topology = config, topology
         self._told = 0
-        self._meeting = Meeting(topology, config.launch.join_timeout, lambda: bool(self._told))
+        launch = config.launch
+        self._meeting = meeting(topology, launch.join_timeout, launch.peer_timeout, lambda: bool(self._told))
+        self._processes = ForkServer(argv)
 
     def run(self) -> int:
         """The exit code for the container."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._note)
+        try:
+            return self._attempts()
+        finally:
+            self._processes.close()
+            self._meeting.leave()
+
+    def _attempts(self) -> int:
         attempt, wasted = 0, 0
         while True:
-            # Again for each attempt: the agent puts handlers of its own in place while it runs.
-            signal.signal(signal.SIGTERM, self._note)
-            began, before = time.monotonic(), self._newest()
+            began, before = time.time(), self._newest()
             try:
-                code = self._attempt(attempt)
+                attempt, code = self._attempt(attempt)
             except ToldToLeave:
                 return self._left()
             except NodesMissing as error:
                 emit("phase", str(error), severity="ERROR", phase="rendezvous", attempt=attempt)
                 return JOIN_FAILED
-            signal.signal(signal.SIGTERM, self._note)
             self._record(attempt, began, code)
             if self._told and code not in FINAL:
                 return self._left()
@@ -76,18 +85,21 @@ class Supervisor:
                 self._say("stopping", text, attempt, "ERROR")
                 return code
             attempt += 1
-            self._pause(attempt, wasted, time.monotonic() - began)
+            # Against a program that fails at once; one that trained was ended from outside.
+            trained = last_step(Path("progress.json")) > began
+            self._pause(attempt, 0 if trained else wasted, time.time() - began)
             if self._told:
                 return self._left()
 
-    def _pause(self, attempt: int, wasted: int, lasted: float) -> None:
-        """Longer after each attempt that came to nothing; a signal ends it."""
-        pause = random.uniform(0.5, 1.0) * min(30.0, 0.5 * 2**wasted)
+    def _pause(self, attempt: int, failed: int, lasted: float) -> None:
+        """Longer after each attempt in a row that did not train; a signal ends it."""
+        pause = random.uniform(0.5, 1.0) * min(30.0, 0.5 * 2**failed) if failed else 0.0
         text = f"attempt {attempt} in {pause:.1f} s (the last took {lasted:.0f} s)"
         self._say("restarting", text, attempt, "WARNING")
         until = time.monotonic() + pause
         while not self._told and time.monotonic() < until:
-            time.sleep(0.05)
+            self._meeting.watch()
+            time.sleep(TICK)
 
     def _newest(self) -> int:
         """Step of the newest checkpoint on this node's disk; -1 where there is none."""
@@ -97,46 +109,66 @@ class Supervisor:
     def _note(self, number: int, _: object) -> None:
         self._told = number
 
-    def _attempt(self, attempt: int) -> int:
-        from torch.distributed.elastic.multiprocessing.api import SignalException
-        from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-        from torch.distributed.launcher.api import LaunchConfig, elastic_launch
-
-        # The agent writes its own account to standard error, which the cloud would show as errors.
-        logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL + 1)
+    def _attempt(self, attempt: int) -> tuple[int, int]:
+        """Its number, which all nodes agree on, and how it ended."""
         top = self._topology
         self._say("rendezvous", f"node {top.node_rank} of {top.nodes} waits for the others", attempt)
-        address, port = self._meeting.next()
-        config = LaunchConfig(
-            min_nodes=top.nodes,
-            max_nodes=top.nodes,
-            nproc_per_node=self._processes(),
-            run_id=f"{os.environ.get('CLOUD_ML_JOB_ID', 'local')}",
-            rdzv_backend="static",
-            rdzv_endpoint=f"{address}:{port}",
-            rdzv_configs={"rank": top.node_rank, "timeout": MEET},
-            rdzv_timeout=int(MEET),
-            max_restarts=0,
-            monitor_interval=0.1,
-            start_method="spawn",
-        )
-        self._record(attempt, time.monotonic())
-        # "never" means not from an earlier run; what this run has saved is always gone on from.
-        resume = ["--resume=auto"] if attempt else []
         try:
-            elastic_launch(config, sys.executable)("-u", "-m", "trainer.task", *self._argv, *resume)
-        except ChildFailedError as error:
-            code = _exit_code(error)
-            if code not in FINAL:
-                self._say("failed", f"a process of this node ended with exit code {code}", attempt, "ERROR")
-            return code
-        except SignalException as error:
-            self._told = int(error.sigval)
-            return self._left()
-        except (TimeoutError, RuntimeError, ConnectionError) as error:
-            self._say("failed", f"the nodes lost one another while they met: {error}", attempt, "ERROR")
-            return LOST
-        return 0
+            count = self._count()
+        except RuntimeError as error:
+            self._say("failed", str(error), attempt, "ERROR")
+            return attempt, LOST
+        plan = self._meeting.next(attempt, count)
+        self._record(plan.attempt, time.time())
+        # "never" means not from an earlier run; what this run has saved is always gone on from.
+        resume = ["--resume=auto"] if plan.attempt else []
+        self._processes.spawn(environments(plan, top.node_rank), resume)
+        return plan.attempt, self._watch(plan.attempt, count)
+
+    def _count(self) -> int:
+        """How many processes this node has."""
+        if self._config.launch.nproc or self._config.parallel.device == "cpu":
+            return self._config.launch.nproc or 1
+        while (found := self._processes.devices(TICK)) is None:
+            if self._told:
+                raise ToldToLeave
+        return max(1, found)
+
+    def _watch(self, attempt: int, count: int) -> int:
+        """Until all processes of this node have ended; the code of the first that did not end well."""
+        code, over, until, told = 0, None, float("inf"), False
+        while count:
+            for _, ended in self._processes.ended(TICK):
+                count -= 1
+                if ended and not code and over is None:
+                    code, until = ended, min(until, self._failed(ended, attempt))
+            found = self._meeting.watch()
+            if found is not None and over is None and not code:
+                over, until = found, min(until, self._over(found, attempt))
+            if self._told and not told:
+                told, until = True, min(until, time.monotonic() + self._grace())
+                self._processes.signal(signal.SIGTERM)
+            if time.monotonic() > until:
+                self._processes.signal(signal.SIGKILL)
+        return code or (LOST if over is not None else 0)
+
+    def _failed(self, code: int, attempt: int) -> float:
+        """A process of this node did not end well. When the others of it have to be gone."""
+        if code in FINAL:
+            self._processes.signal(signal.SIGTERM)
+            return time.monotonic() + self._grace()
+        if not self._told:
+            self._meeting.failed(code)
+        self._say("failed", f"a process of this node ended with exit code {code}", attempt, "ERROR")
+        return time.monotonic() + LINGER
+
+    def _over(self, over: Over, attempt: int) -> float:
+        """Another node has ended the attempt. When the processes of this one have to be gone."""
+        self._say("failed", over.why, attempt, "ERROR")
+        return time.monotonic() + (0 if over.hangs else LINGER)
+
+    def _grace(self) -> float:
+        return max(LEAVE, self._config.checkpoint.grace)
 
     def _left(self) -> int:
         """75 promises a checkpoint to go on from, so it is said only where there is one."""
@@ -151,19 +183,12 @@ class Supervisor:
                 return PREEMPTED
         return STOPPED
 
-    def _processes(self) -> int:
-        if self._config.launch.nproc:
-            return self._config.launch.nproc
-        import torch
-
-        return max(1, torch.cuda.device_count()) if self._config.parallel.device != "cpu" else 1
-
     def _record(self, attempt: int, began: float, code: int | None = None) -> None:
         """attempt.json beside the work: which attempt runs, since when, and how it ended."""
         about = {
             "attempt": attempt, "node_rank": self._topology.node_rank, "nodes": self._topology.nodes,
-            "started": time.time() - (time.monotonic() - began), "exit_code": code,
-            "ended": None if code is None else time.time(), "checkpoint_step": self._newest(),
+            "started": began, "exit_code": code, "ended": None if code is None else time.time(),
+            "checkpoint_step": self._newest(),
         }  # fmt: skip
         with contextlib.suppress(OSError):
             Path("attempt.json").write_text(json.dumps(about))
@@ -173,7 +198,13 @@ class Supervisor:
         emit("phase", text, severity=severity, phase=phase, attempt=attempt, **fields)
 
 
-def _exit_code(error: Any) -> int:
-    """The first failed process's own code; a death by signal is 128 + its number."""
-    code = int(error.get_first_failure()[1].exitcode)
-    return 128 - code if code < 0 else code
+def environments(plan: Plan, node: int) -> list[dict[str, str]]:
+    """What each process of a node finds out about the attempt from; torchrun's names."""
+    first, count = sum(plan.processes[:node]), plan.processes[node]
+    common = {
+        "MASTER_ADDR": plan.address, "MASTER_PORT": str(plan.port),
+        "WORLD_SIZE": str(sum(plan.processes)), "LOCAL_WORLD_SIZE": str(count),
+        "GROUP_RANK": str(node), "GROUP_WORLD_SIZE": str(len(plan.processes)),
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": os.environ.get("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"),
+    }  # fmt: skip
+    return [common | {"RANK": str(first + i), "LOCAL_RANK": str(i)} for i in range(count)]

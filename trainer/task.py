@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import signal
 import sys
 import traceback
 import warnings
 from dataclasses import asdict
 
 from trainer.config import Config, DataError, UsageError, parse
+from trainer.fork_server import die_with_parent
 from trainer.init import become_init
 from trainer.lines import emit
+from trainer.supervisor import Supervisor
 from trainer.topology import Topology, TopologyError
 
-_PR_SET_PDEATHSIG = 1
 USAGE = 2
 LOST_PEER = ("Connection reset by peer", "Connection closed by peer", "Broken pipe")
 
@@ -41,9 +40,6 @@ def main() -> int:
         code = become_init()
         if code is not None:
             return code
-        # torch is loaded from here on only, so that a wrong flag is told at once.
-        from trainer.supervisor import Supervisor
-
         return Supervisor(config, topology, sys.argv[1:]).run()
     except (UsageError, DataError, TopologyError) as error:
         emit("error", str(error), severity="ERROR")
@@ -51,10 +47,10 @@ def main() -> int:
 
 
 def _worker(config: Config) -> int:
-    # Nobody may go on training when the launcher above has died.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    die_with_parent()
     warnings.filterwarnings("ignore")
     try:
+        # torch is loaded from here on only, so that a wrong flag is told at once.
         from trainer.train import Trainer
 
         return Trainer(config).run()

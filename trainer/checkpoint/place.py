@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from trainer.checkpoint.manifest import MANIFEST, Manifest, numbered
-from trainer.data.text import local_path
+from trainer.paths import local_path
 
 
 class PlaceError(Exception):

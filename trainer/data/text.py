@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from trainer.config import DataError
+from trainer.paths import local_path
 
 TEXT = (".py", ".txt", ".md", ".rst", ".json", ".jsonl", ".csv", ".c", ".h")
+SKIPPED = {"site-packages", "test"}
+"""Folders of the default data that are no program of Python's own."""
 LIMIT = 64 * 1024 * 1024
-
-
-def local_path(uri: str) -> Path:
-    """A gs:// or /gcs/ path where it is mounted: $VXTUI_GCS_ROOT, else /gcs (vertex facts 3.7)."""
-    root = Path(os.environ.get("VXTUI_GCS_ROOT", "/gcs"))
-    for prefix in ("gs://", "/gcs/"):
-        if uri.startswith(prefix):
-            return root / uri.removeprefix(prefix)
-    return Path(uri)
 
 
 def read_bytes(spec: str) -> torch.Tensor:
@@ -35,16 +30,28 @@ def read_bytes(spec: str) -> torch.Tensor:
         path = local_path(one.strip())
         if not path.exists():
             raise DataError(f"--data {one}: {path} does not exist on this node")
-        files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.suffix in TEXT)
-        for file in files:
-            if size >= LIMIT or "site-packages" in file.parts or "test" in file.parts:
-                continue
+        for file in [path] if path.is_file() else _texts(path):
+            if size >= LIMIT:
+                break
             parts.append(file.read_bytes())
             size += len(parts[-1])
     data = b"\n".join(parts)[:LIMIT]
     if len(data) < 4096:
         raise DataError(f"--data {spec}: only {len(data)} bytes of text were found; 4096 is the least")
     return torch.from_numpy(np.frombuffer(bytearray(data), dtype=np.uint8))
+
+
+def _texts(folder: Path) -> Iterator[Path]:
+    """Files of text below it, by name; one at a time, since a restart waits for no more than are read."""
+    if not SKIPPED.isdisjoint(folder.parts):
+        return
+    with os.scandir(folder) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _texts(folder / entry.name)
+        elif entry.name.endswith(TEXT) and entry.is_file():
+            yield folder / entry.name
 
 
 class Windows:
