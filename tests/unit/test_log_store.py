@@ -131,7 +131,7 @@ def test_lines_merge_as_lists_do_and_survive_the_disk(parts: list[list[LogEntry]
     assert [merged.line(at) for at in range(len(merged))] == expected
     if expected:
         note = block_file.Note(7, len(merged), merged.counts(), merged.key(0), merged.key(len(merged) - 1))
-        data = block_file.encode(note, merged)
+        data = b"".join(block_file.encode(note, merged))
         back = block_file.decode(data)
         assert [back.line(at) for at in range(len(back))] == expected
         for damaged in (data[:-1], data[:50], data[:-1] + bytes([data[-1] ^ 1])):
@@ -215,6 +215,7 @@ def test_a_full_disk_is_said_and_new_lines_are_still_shown(
         return real(fd, data[:300], at)
 
     monkeypatch.setattr(os, "pwrite", full)
+    monkeypatch.setattr(os, "pwritev", lambda fd, parts, at: full(fd, b"".join(parts), at))
     store.append(many(100, 500))
     assert store.problem == "No space left on device"
     check(store, many(600))

@@ -14,7 +14,6 @@ from tui.actions import Action
 from tui.domain import reducers
 from tui.domain.edit import Edit, edited
 from tui.domain.form import changes
-from tui.domain.form.analysis import Analysis
 from tui.domain.form.changes import Refused
 from tui.domain.form.choices import Choice, choices, machines_with, pool_of, pool_paths, region_of
 from tui.domain.form.fields import ROLES
@@ -132,17 +131,18 @@ class FormFields(FormMoves):
         if wrong:
             self.say_wrong(wrong)
             return
-        found = await aside(self._would_be, edits)
-        if self._editing is not None and found is not None:
-            self.view.show(self.rows_of(found))
+        rows = await aside(self._would_be, edits)
+        if self._editing is not None and rows:
+            self.view.show(rows)
             self.say_detail()
 
-    def _would_be(self, edits: Sequence[Edit]) -> Analysis | None:
+    def _would_be(self, edits: Sequence[Edit]) -> list[Row]:
+        """The rows with these edits; none where they can't be made."""
         try:
             text = self.draft.preview(edits)
         except (ProfileInvalid, LookupError, ValueError):
-            return None
-        return self.analyse(text)
+            return []
+        return self.rows_of(self.analyse(text))
 
     def _edits_typed(self, text: str) -> tuple[Sequence[Edit], str]:
         """What the typed text would change, or what is wrong with it."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
+from textual.filter import LineFilter
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -39,6 +40,7 @@ class LogCanvas(ScrollView):
         self._shown: Sequence[int] = ()
         self._thumb: tuple[int, int, int] = (0, 0, 0)
         self._background = Color(0, 0, 0)
+        self._filters: tuple[LineFilter, ...] = ()
         self._strips: dict[tuple[int, int, str], Strip] = {}
         self._strips_of: object = None
         self._looks: dict[str, Style] = {}
@@ -129,8 +131,8 @@ class LogCanvas(ScrollView):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The rows of a region; those that were drawn before are taken as they are."""
-        filters = self.get_line_filters()
-        known = (self.buffer.revision, self.text_selection, tuple(filters))
+        self._filters = tuple(self.get_line_filters())
+        known = (self.buffer.revision, self.text_selection, self._filters)
         if known != self._strips_of or len(self._strips) > REMEMBERED:
             self._forget_paint()
             self._strips_of, self._background = known, self.background_colors[1]
@@ -167,11 +169,11 @@ class LogCanvas(ScrollView):
     def _finished(self, strip: Strip) -> Strip:
         """With the padding and in the colours that the terminal has."""
         pad = self.styles.padding.left
-        if pad:
-            strip = Strip([Segment(" " * pad, self._look("base")), *strip], strip.cell_length + pad)
-        for line_filter in self.get_line_filters():
-            strip = strip.apply_filter(line_filter, self._background)
-        return strip
+        segments = [Segment(" " * pad, self._look("base")), *strip] if pad else list(strip)
+        # Not by the strip's own way: each filter would make one more, and they are dear.
+        for line_filter in self._filters:
+            segments = line_filter.apply(segments, self._background)
+        return Strip(segments, strip.cell_length + pad)
 
     def _lit(self) -> Callable[[int], str]:
         """Which look the row of a line has beside its own: the cursor's, the marked range's, or none."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import yaml
 
 DEEPEST = 64
 """Levels of nesting that a file may have; no job needs more than ten."""
+
+KEPT = 64_000
+"""Characters of a text up to which its tree is remembered."""
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TEXT = "tag:yaml.org,2002:str"
@@ -77,9 +81,21 @@ class Node:
 def parse(text: str) -> Node | None:
     """The tree of the only document in `text` (without a byte order mark), None when there is none.
 
+    The tree may be shared with others who asked for the same text: it is only to be read.
+
     Raises:
         NotYaml: with line and column.
     """
+    return _kept(text) if len(text) <= KEPT else _parsed(text)
+
+
+@lru_cache(maxsize=4)
+def _kept(text: str) -> Node | None:
+    # A change of a profile reads the text before it twice and the text after it twice.
+    return _parsed(text)
+
+
+def _parsed(text: str) -> Node | None:
     try:
         return _Builder(text).document()
     except yaml.reader.ReaderError as error:

@@ -14,9 +14,10 @@ import struct
 import tempfile
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import itemgetter
 from pathlib import Path
 
 from tui.store.log.lines import Key, Lines
@@ -24,6 +25,8 @@ from tui.store.log.lines import Key, Lines
 _MAGIC = b"vxl1"
 _HEAD = struct.Struct("<4sIIIQIHH4I")
 """magic, size of the rest, CRC of the rest, size of the note, id, lines, part, parts, four counts."""
+_PARTS = 1000
+"""Parts that are written in one call; the kernel takes 1,024."""
 _ENCODING = ("utf-8", "surrogatepass")
 _SIZES = struct.Struct("<5I")
 
@@ -68,28 +71,34 @@ def _width(names: int) -> str:
     return "B" if names <= 256 else "I"
 
 
-def _numbers(numbers: Iterable[int], names: int) -> bytes:
-    return bytes(numbers) if _width(names) == "B" else array("I", numbers).tobytes()
-
-
-def encode(note: Note, lines: Lines) -> bytes:
-    """The bytes of one block."""
-    names = list(dict.fromkeys(lines.replicas))
+def _numbered(replicas: Sequence[str], names: Sequence[str]) -> bytes:
+    """For each line the number of its replica's name."""
     number = {name: at for at, name in enumerate(names)}
+    # One call for all of them, and one that does not give a tuple for a single line.
+    found = itemgetter(*replicas)(number) if len(replicas) > 1 else [number[name] for name in replicas]
+    return bytes(found) if _width(len(names)) == "B" else array("I", found).tobytes()
+
+
+def encode(note: Note, lines: Lines) -> list[bytes]:
+    """The bytes of one block, in parts: a block is too large to be copied only to be put together."""
+    names = list(dict.fromkeys(lines.replicas))
     said = json.dumps([note.first, note.last, note.replaces, names]).encode()
     columns = (
-        array("q", lines.times).tobytes()
-        + _numbers(map(number.__getitem__, lines.replicas), len(names))
+        struct.pack(f"{len(lines)}q", *lines.times)
+        + _numbered(lines.replicas, names)
         + lines.severities
     )
     where = array("I", lines.payloads)
     payloads = _pack(list(lines.payloads.values())) if where else b""
     blobs = (columns, _pack(lines.ids), _pack(lines.texts), where.tobytes(), payloads)
-    rest = b"".join((said, _SIZES.pack(*map(len, blobs)), *blobs))
+    rest = [said, _SIZES.pack(*map(len, blobs)), *blobs]
+    crc = 0
+    for part in rest:
+        crc = zlib.crc32(part, crc)
     head = _HEAD.pack(
         _MAGIC,
-        len(rest),
-        zlib.crc32(rest),
+        sum(map(len, rest)),
+        crc,
         len(said),
         note.id,
         note.count,
@@ -97,7 +106,7 @@ def encode(note: Note, lines: Lines) -> bytes:
         note.parts,
         *note.counts,
     )
-    return head + rest
+    return [head, *rest]
 
 
 def decode(data: bytes) -> Lines:
@@ -142,17 +151,27 @@ class BlockFile:
         self.live = 0
         """Blocks in it that still count."""
 
-    def append(self, data: bytes) -> int:
-        """Write at the end; where that was. What could only be written in part is taken back."""
-        at, left = self.size, memoryview(data)
+    def append(self, parts: Sequence[bytes]) -> int:
+        """Write these at the end; where that was. What could only be written in part is taken back."""
+        at = end = self.size
         try:
-            while left:
-                left = left[os.pwrite(self._fd, left, at + len(data) - len(left)) :]
+            for start in range(0, len(parts), _PARTS):
+                end = self._put(parts[start : start + _PARTS], end)
         except OSError:
             os.ftruncate(self._fd, at)
             raise
-        self.size = at + len(data)
+        self.size = end
         return at
+
+    def _put(self, parts: Sequence[bytes], at: int) -> int:
+        """Write from `at` on; where it ends."""
+        end = at + sum(map(len, parts))
+        at += os.pwritev(self._fd, parts, at)
+        if at < end:
+            left = memoryview(b"".join(parts))[at - end :]
+            while left:
+                left = left[os.pwrite(self._fd, left, end - len(left)) :]
+        return end
 
     def read(self, at: int, size: int) -> bytes:
         """`size` bytes from `at` on, or fewer at the end."""

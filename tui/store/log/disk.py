@@ -136,12 +136,13 @@ class Disk:
                 note = replace(note, replaces=replaced, part=part, parts=len(pieces))
             encoded.append(encode(note, lines))
         file = self._current()
-        at = file.append(b"".join(encoded))
+        at = file.append([part for parts in encoded for part in parts])
         places = []
-        for data in encoded:
-            places.append(Place(self._next_id, file, at, len(data)))
+        for parts in encoded:
+            size = sum(map(len, parts))
+            places.append(Place(self._next_id, file, at, size))
             self._next_id += 1
-            at += len(data)
+            at += size
         file.live += len(places)
         self.release(old)
         return places
