@@ -11,7 +11,7 @@ from textual import events
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
-from tui.display.reader import read_keys
+from tui.display.reader import End, read_keys
 from tui.display.writer import LineWriter
 
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ class ConsoleDriver(LinuxDriver):
     answers = 0
     """Answers that have come; counted by the thread that reads."""
 
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.exit_event = self._end = End()
+
     @property
     def _writer_thread(self) -> Any:
         return self.line
@@ -45,7 +49,7 @@ class ConsoleDriver(LinuxDriver):
 
     def run_input_thread(self) -> None:
         """Read keys until the app ends; where the terminal goes first, the app follows."""
-        if read_keys(self.fileno, self.exit_event, self.process_message, debug=self._debug):
+        if read_keys(self.fileno, self._end, self.process_message, debug=self._debug):
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._app.leave, signal.SIGHUP)
 

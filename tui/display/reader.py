@@ -6,30 +6,57 @@ been closed again and again, at the cost of a whole core.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
+import socket
 from codecs import getincrementaldecoder
 from collections.abc import Callable
 from threading import Event
 
 from textual._parser import ParseError
+from textual._time import get_time
 from textual._xterm_parser import XTermParser
 from textual.message import Message
 
-WAIT = 0.1
-"""Seconds for which a lone escape is held, as what follows may make it a key's sequence."""
 MOST = 4096
 
 
-def read_keys(fd: int, ended: Event, take: Callable[[Message], None], *, debug: bool = False) -> bool:
-    """Give everything typed to `take`; true when the terminal has gone, false when `ended` was set."""
+class End(Event):
+    """An event that one can wait for together with a file: `fileno` can be read once it is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._wake = socket.socketpair()
+
+    def fileno(self) -> int:
+        return self._wake[0].fileno()
+
+    def set(self) -> None:
+        super().set()
+        self._wake[1].send(b"!")
+
+    def clear(self) -> None:
+        super().clear()
+        self._wake[0].setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while self._wake[0].recv(MOST):
+                pass
+
+
+def read_keys(fd: int, ended: End, take: Callable[[Message], None], *, debug: bool = False) -> bool:
+    """Give everything typed to `take`; true when the terminal has gone, false when `ended` was set.
+
+    Nothing is done while nothing is typed.
+    """
     parser = XTermParser(debug)
     decode = getincrementaldecoder("utf-8")("replace").decode
     gone = False
     with selectors.SelectSelector() as selector:
         selector.register(fd, selectors.EVENT_READ)
+        selector.register(ended, selectors.EVENT_READ)
         while not ended.is_set() and not gone:
-            if selector.select(WAIT):
+            if any(key.fd == fd for key, _ in selector.select(_held(parser))):
                 data = _read(fd)
                 gone = data == b""
                 for message in parser.feed(decode(data)) if data else ():
@@ -42,6 +69,12 @@ def read_keys(fd: int, ended: Event, take: Callable[[Message], None], *, debug: 
     except (EOFError, ParseError):
         pass
     return gone
+
+
+def _held(parser: XTermParser) -> float | None:
+    """Seconds for which a lone escape is held yet, as what follows may make it a key's sequence."""
+    until = parser._timeout_time
+    return None if until is None else max(0.0, until - get_time())
 
 
 def _read(fd: int) -> bytes | None:

@@ -84,9 +84,7 @@ def encode(note: Note, lines: Lines) -> list[bytes]:
     names = list(dict.fromkeys(lines.replicas))
     said = json.dumps([note.first, note.last, note.replaces, names]).encode()
     columns = (
-        struct.pack(f"{len(lines)}q", *lines.times)
-        + _numbered(lines.replicas, names)
-        + lines.severities
+        struct.pack(f"{len(lines)}q", *lines.times) + _numbered(lines.replicas, names) + lines.severities
     )
     where = array("I", lines.payloads)
     payloads = _pack(list(lines.payloads.values())) if where else b""
