@@ -7,6 +7,7 @@ of how many replicas. Each key shows another word in the first line; `q` ends it
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import tempfile
 import time
@@ -67,6 +68,8 @@ class Bench(OrderedKeysApp[str]):
         yield LogView(self.store) if self.store is not None else Log()
 
     def on_mount(self) -> None:
+        # As the console does once it has started: what is there by now is not looked at again.
+        gc.freeze()
         self.screen.query_one("LogView, Log").focus()
         if self.rate:
             self.run_worker(self.feed(), name="feed")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from rich.color import ColorSystem
@@ -36,6 +37,8 @@ Output = Literal["diff", "stock"]
 SLOW_FRAMES = 4.0
 """Frames a second of the preset for slow lines."""
 LOOK_AGAIN = 0.25
+KEY_CHANGES = 0.1
+"""Seconds within which what a key changed has come to the screen."""
 ENDED_BY_SIGNAL = 128
 """Plus the signal's number: the exit code that a shell would show."""
 Result = TypeVar("Result")
@@ -53,6 +56,7 @@ class DisplayApp(App[Result]):
         self._painted_by: LineWriter | None = None
         self._held: Screen[object] | None = None
         self._look_again: asyncio.TimerHandle | None = None
+        self._key_over_at: float | None = None
 
     def go_slow(self) -> None:
         """Few frames a second and no animations, for a line known to be slow."""
@@ -154,6 +158,26 @@ class DisplayApp(App[Result]):
             self._picture = None
         await super().on_event(event)
 
+    def key_over(self) -> None:
+        """A key has been dealt with: what it changed is painted as soon as the screen knows of it."""
+        self._key_over_at = time.monotonic()
+        self.screen.check_idle()
+
+    def key_frame_due(self, screen: Screen[object]) -> bool:
+        """Whether to render now rather than at the next tick of the screen's timer.
+
+        After a frame that took long that tick may be two periods away, 33 ms.
+        """
+        if self._key_over_at is None or screen is not self.screen:
+            return False
+        if time.monotonic() - self._key_over_at > KEY_CHANGES:
+            self._key_over_at = None
+            return False
+        if not (screen._dirty_widgets or screen._repaint_required or screen._layout_required):
+            return False
+        self._key_over_at = None
+        return True
+
     def hold_frame(self, screen: Screen[object]) -> bool:
         """Whether a frame must wait, before anything of it is rendered; it comes by itself afterwards."""
         driver = self._console_driver()
@@ -217,7 +241,7 @@ def _render(screen: Screen[object]) -> None:
 
 def _hold_frames() -> None:
     """Let every screen ask before it renders: those of Textual itself, such as the palette, too."""
-    stock = Screen._compositor_refresh
+    stock, stock_idle = Screen._compositor_refresh, Screen._on_idle
 
     def refresh(self: Screen[object]) -> None:
         app = self.app
@@ -225,7 +249,14 @@ def _hold_frames() -> None:
             return
         stock(self)
 
+    async def idle(self: Screen[object], event: events.Idle) -> None:
+        app = self.app
+        if isinstance(app, DisplayApp) and app.key_frame_due(self):
+            self._on_timer_update()
+        await stock_idle(self, event)
+
     Screen._compositor_refresh = refresh  # type: ignore[method-assign, assignment]
+    Screen._on_idle = idle  # type: ignore[method-assign, assignment]
 
 
 _hold_frames()

@@ -29,7 +29,7 @@ class RowText(NamedTuple):
 
 def row_text(chars: Sequence[str | None]) -> RowText:
     """The text of a row without its right edge."""
-    text = "".join([cell or "" for cell in chars[:-EDGE]])
+    text = "".join(filter(None, chars[:-EDGE]))
     return RowText(text, not text.strip())
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress, count
+from operator import ne, or_
 
 from tui.display.cells import Chars, Looks, is_sure
 from tui.display.looks import change, erasable, has_background
@@ -107,10 +109,11 @@ class Picture:
             for y in range(move.top, move.bottom + 1):
                 changed.setdefault(y, self.rows[y].copy())
             self._move(move)
-        spans = {y: list(_spans(self.rows[y], row)) for y, row in changed.items()}
+        differ = {y: differing(self.rows[y], row) for y, row in changed.items()}
+        spans = {y: list(_spans(row, differ[y])) for y, row in changed.items()}
         # Over a thin line a frame takes its time: small changes, such as a key's, come before large ones.
         # The very first is the row that a move has freed, where the pen stands.
-        scattered = self._scattered(changed)
+        scattered = self._scattered(changed, differ)
         apart = {piece.y for piece in scattered}
         for y in sorted(changed, key=lambda y: (y != self._pen.y, _cells(spans[y]) > self.width // 3, y)):
             for start, end in () if y in apart else spans[y]:
@@ -125,10 +128,10 @@ class Picture:
         self._pen.go(*cursor)
         return self._pen.take()
 
-    def _scattered(self, changed: Mapping[int, Row]) -> list[Piece]:
+    def _scattered(self, changed: Mapping[int, Row], differ: Mapping[int, Sequence[int]]) -> list[Piece]:
         """Small changes all over the screen that take fewer bytes look by look than row by row."""
         rows = {
-            y: pieces(y, (self.rows[y].chars, self.rows[y].looks), (row.chars, row.looks))
+            y: pieces(y, (self.rows[y].chars, self.rows[y].looks), (row.chars, row.looks), differ[y])
             for y, row in changed.items()
         }
         return by_look(rows)
@@ -183,15 +186,20 @@ class Picture:
         return count
 
 
-def _spans(shown: Row, row: Row) -> Iterator[tuple[int, int]]:
-    """The parts of a row, from and up to a cell, that have to be written."""
+def differing(shown: Row, row: Row) -> list[int]:
+    """The cells that differ; all of it at the speed of C, as it is done for every row of every frame."""
+    chars, looks = map(ne, shown.chars, row.chars), map(ne, shown.looks, row.looks)
+    return list(compress(count(), map(or_, chars, looks)))
+
+
+def _spans(row: Row, cells: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The parts of a row, from and up to a cell, that have to be written where `cells` differ."""
     start = end = -1
-    old_chars, old_looks, chars, looks = shown.chars, shown.looks, row.chars, row.looks
-    width = len(chars)
-    for x in range(width):
-        if (chars[x] == old_chars[x] and looks[x] == old_looks[x]) or chars[x] is None:
+    chars = row.chars
+    for x in cells:
+        if chars[x] is None:
             continue
-        if start >= 0 and x - end <= CLOSE and None not in chars[end:x]:
+        if start >= 0 and (x == end or (x - end <= CLOSE and None not in chars[end:x])):
             end = x + 1
             continue
         if start >= 0:

@@ -6,7 +6,7 @@ pen goes round all cells that have it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tui.display.cells import Chars, Looks, is_sure
@@ -27,15 +27,19 @@ class Piece(NamedTuple):
     text: str
 
 
-def pieces(y: int, shown: tuple[Chars, Looks], wanted: tuple[Chars, Looks]) -> list[Piece] | None:
-    """What of one row has to be written; `None` where a cell's width is not one for sure."""
-    old_chars, old_looks = shown
+def pieces(
+    y: int, shown: tuple[Chars, Looks], wanted: tuple[Chars, Looks], cells: Sequence[int]
+) -> list[Piece] | None:
+    """What of one row has to be written, where `cells` differ.
+
+    `None` where a cell's width is not one for sure.
+    """
+    old_chars, _ = shown
     chars, looks = wanted
     found: list[Piece] = []
     end, look, text = -1, "", ""
-    for x, (char, now, before, was) in enumerate(zip(chars, looks, old_chars, old_looks, strict=True)):
-        if char == before and now == was:
-            continue
+    for x in cells:
+        char, before, now = chars[x], old_chars[x], looks[x]
         if not char or not before or not (is_sure(char) and is_sure(before)) or _is_wide(chars, old_chars, x):
             return None
         if x == end and now == look:

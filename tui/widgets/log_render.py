@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 from tui.domain.entry import SERVICE, LogEntry, LogGap, Severity
@@ -30,14 +31,14 @@ _ENVELOPE = frozenset({"severity", "message", "msg", "vxtui", "time", "timestamp
 class TimeColumn(Enum):
     """What stands in the first column."""
 
-    CLOCK = "clock"
-    OFFSET = "since the start"
-    NONE = "no time"
+    CLOCK = ("clock", 13)
+    OFFSET = ("since the start", 12)
+    NONE = ("no time", 0)
 
-    @property
-    def width(self) -> int:
+    def __init__(self, words: str, width: int) -> None:
+        self.words = words
+        self.width = width
         """Characters, the space behind included."""
-        return {TimeColumn.CLOCK: 13, TimeColumn.OFFSET: 12, TimeColumn.NONE: 0}[self]
 
 
 class JsonForm(Enum):
@@ -53,9 +54,14 @@ def time_text(moment: datetime, column: TimeColumn, start: datetime | None) -> s
     if column is TimeColumn.NONE:
         return ""
     if column is TimeColumn.CLOCK or start is None:
-        local = moment.astimezone()
-        return f"{local:%H:%M:%S}.{local.microsecond // 1000:03} "
+        return f"{_clock(moment.replace(microsecond=0))}.{moment.microsecond // 1000:03} "
     return f"{offset_text(moment - start):>11} "
+
+
+@lru_cache(maxsize=256)
+def _clock(moment: datetime) -> str:
+    """The local time of a second, in which there may be thousands of lines."""
+    return f"{moment.astimezone():%H:%M:%S}"
 
 
 def offset_text(span: timedelta) -> str:

@@ -93,3 +93,4 @@ class OrderedKeysApp(DisplayApp[Result]):
             self.call_next(self._pass_on, self._keys_waiting.popleft())
         else:
             self._key_under_way = False
+            self.key_over()
