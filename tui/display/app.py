@@ -22,6 +22,7 @@ from textual.driver import Driver
 from textual.filter import Monochrome, NoColor
 from textual.screen import Screen
 
+from tui.display import partial
 from tui.display.cells import NotUnderstood
 from tui.display.frame import frame_rows
 from tui.display.pace import Pace
@@ -260,3 +261,4 @@ def _hold_frames() -> None:
 
 
 _hold_frames()
+partial.install()

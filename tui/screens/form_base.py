@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 SEP = "   "
 SHAPELESS = "What the job is made of is known once its fields have the right shape."
-SHORT_TURN, USUAL_TURN = 0.0005, sys.getswitchinterval()
+SHORT_TURN, USUAL_TURN = 0.0001, sys.getswitchinterval()
 """Seconds after which a thread that computes lets another one go on."""
 P = ParamSpec("P")
 T = TypeVar("T")
