@@ -119,11 +119,19 @@ class JobScreen(FrameScreen):
             self._stale[pane.id] = Changed(0)
             pane.show(changed)
             self.refresh_frame()
+            self.call_after_refresh(self._keep_focus)
+
+    def _keep_focus(self) -> None:
+        """A pane that has nothing yet hides what would take the keys, and loses them by that."""
+        rest = self.pane.rest()
+        if self.focused is None and rest is not None and rest.display:
+            rest.focus()
 
     def _tick(self) -> None:
         if self.is_current and not self.paused:
             self.pane.tick()
             self.refresh_frame()
+            self._keep_focus()
 
     def on_screen_resume(self) -> None:
         super().on_screen_resume()
