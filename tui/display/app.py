@@ -161,15 +161,16 @@ class DisplayApp(App[Result]):
 
     def key_over(self) -> None:
         """A key has been dealt with: what it changed is painted as soon as the screen knows of it."""
-        self._key_over_at = time.monotonic()
-        self.screen.check_idle()
+        if self.screen_stack:
+            self._key_over_at = time.monotonic()
+            self.screen.check_idle()
 
     def key_frame_due(self, screen: Screen[object]) -> bool:
         """Whether to render now rather than at the next tick of the screen's timer.
 
         After a frame that took long that tick may be two periods away, 33 ms.
         """
-        if self._key_over_at is None or screen is not self.screen:
+        if self._key_over_at is None or not self.screen_stack or screen is not self.screen:
             return False
         if time.monotonic() - self._key_over_at > KEY_CHANGES:
             self._key_over_at = None
