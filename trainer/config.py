@@ -146,7 +146,7 @@ SECTIONS: dict[str, type[Any]] = {
     "checkpoint": CheckpointConfig,
     "launch": LaunchConfig,
 }
-_AT_LEAST_ONE = ("steps", "log_every", "keep", "eval_batches", "image_side")
+_AT_LEAST_ONE = ("steps", "log_every", "keep", "eval_batches", "image_side", "peer_timeout")
 _NOT_NEGATIVE = (
     "checkpoint_every", "upload_every", "eval_every", "early_stop", "batch", "micro_batch", "context",
     "workers", "warmup", "clip", "grace", "nproc", "max_restarts", "weight_decay",

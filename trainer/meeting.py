@@ -24,11 +24,16 @@ from trainer.wire import Line
 
 POLL = 0.05
 BEAT = 1.0
-"""Seconds between two signs of life."""
+"""Seconds between two signs of life; a fifth of --peer-timeout where that is less."""
 AGAIN = 0.5
 """Seconds until a node that was not needed asks again."""
 TAKEN = 3.0
 """A node that has been silent for so long loses its place to another process with its number."""
+
+
+WELL = (0, 75)
+"""Exit codes of a node whose part is done: the others have theirs to finish."""
+WRONG = 2
 
 
 class NodesMissing(Exception):
@@ -74,8 +79,8 @@ class Meeting(Protocol):
     def failed(self, code: int) -> None:
         """Tell the others that this attempt is over because a process of this node ended with `code`."""
 
-    def leave(self) -> None:
-        """Say goodbye: what this node had to do is done, and nobody has to end because of that."""
+    def leave(self, code: int) -> None:
+        """Say goodbye with this exit code; after 0 and 75 nobody has to end because of that."""
 
 
 def meeting(topology: Topology, timeout: float, silence: float, told: Callable[[], bool]) -> Meeting:
@@ -98,7 +103,7 @@ class Alone:
     def failed(self, code: int) -> None:
         return
 
-    def leave(self) -> None:
+    def leave(self, code: int) -> None:
         return
 
 
@@ -112,9 +117,12 @@ class _Patience:
     def begin(self) -> None:
         self._deadline = time.monotonic() + self.timeout
 
-    def check(self, missing: str) -> None:
+    def check(self, missing: str, left: Iterable[int] = ()) -> None:
+        """`left`: exit codes of those that said goodbye; wrong flags or data stay so after a restart."""
         if self._told():
             raise ToldToLeave
+        if WRONG in left:
+            raise NodesMissing(f"{missing} again: it left with exit code {WRONG}, and says above why")
         if time.monotonic() > self._deadline:
             raise NodesMissing(f"{missing} within {self.timeout:.0f} s")
 
@@ -124,11 +132,13 @@ class Host:
 
     def __init__(self, topology: Topology, patience: _Patience, silence: float) -> None:
         self._topology, self._patience, self._silence = topology, patience, silence
+        self._beat = min(BEAT, silence / 5)
         self._server: socket.socket | None = None
         self._guests: dict[int, Line] = {}
         self._strangers: list[Line] = []
         self._here: dict[int, tuple[int, int]] = {}
-        self._left: set[int] = set()
+        self._left: dict[int, int] = {}
+        """Exit codes of nodes that said goodbye."""
         self._number = 0
         """Of the attempt that runs, counted here; 0 between two."""
         self._last = 0
@@ -144,7 +154,7 @@ class Host:
         self._here[0] = (attempt, processes)
         while missing := [str(rank) for rank in range(top.nodes) if rank not in self._here]:
             names = f"node {missing[0]}" if len(missing) == 1 else f"nodes {', '.join(missing)}"
-            self._patience.check(f"{names} did not come")
+            self._patience.check(f"{names} did not come", self._left.values())
             self._turn(POLL)
         return self._go()
 
@@ -166,10 +176,10 @@ class Host:
     def failed(self, code: int) -> None:
         self._end(f"a process of node 0 ended with exit code {code}", hangs=False, but=0)
 
-    def leave(self) -> None:
-        _part([*self._guests.values(), *self._strangers])
+    def leave(self, code: int) -> None:
         if self._server is not None:
             self._server.close()
+        _part([*self._guests.values(), *self._strangers], code)
 
     def _end(self, why: str, *, hangs: bool, but: int) -> None:
         """The attempt is over, for all nodes; node `but` knows."""
@@ -193,7 +203,7 @@ class Host:
             if words or line.closed or line.silent() > self._silence:
                 self._strangers.remove(line)
                 self._seat(line, words)
-        if time.monotonic() - self._spoke > BEAT:
+        if time.monotonic() - self._spoke > self._beat:
             self._spoke = time.monotonic()
             for guest in self._guests.values():
                 guest.send(beat=True)
@@ -212,7 +222,7 @@ class Host:
         if old is not None:
             self._lose(rank, f"node {rank} was replaced", hangs=True)
         self._guests[rank] = line
-        self._left.discard(rank)
+        self._left.pop(rank, None)
         line.send(beat=True)
         for word in words:
             self._hear(rank, word)
@@ -233,13 +243,15 @@ class Host:
                 f"a process of node {rank} ended with exit code {word['failed']}", hangs=False, but=rank
             )
         elif "bye" in word:
-            self._left.add(rank)
+            self._left[rank] = int(word["bye"])
             self._guests[rank].close()
 
     def _lose(self, rank: int, why: str, *, hangs: bool) -> None:
         self._guests.pop(rank).close()
         self._here.pop(rank, None)
-        if rank not in self._left:
+        code = self._left.get(rank)
+        if code not in WELL:
+            why = why if code is None else f"node {rank} left with exit code {code}"
             self._end(why, hangs=hangs, but=rank)
 
     def _open(self) -> socket.socket:
@@ -259,12 +271,14 @@ class Guest:
 
     def __init__(self, topology: Topology, patience: _Patience, silence: float) -> None:
         self._topology, self._patience, self._silence = topology, patience, silence
+        self._beat = min(BEAT, silence / 5)
         self._line: Line | None = None
         self._number = 0
         """Of the attempt that runs, as node 0 counts them; 0 between two."""
         self._over: Over | None = None
         self._plan: Plan | None = None
         self._spoke, self._taken = 0.0, False
+        self._left: int | None = None
 
     def next(self, attempt: int, processes: int) -> Plan:
         top = self._topology
@@ -282,7 +296,7 @@ class Guest:
                 missing = f"another node {top.node_rank} takes part, this one was not needed"
             elif self._line is not None:
                 missing = f"node 0 at {top.address}:{top.port} did not get all nodes together"
-            self._patience.check(missing)
+            self._patience.check(missing, () if self._left is None else (self._left,))
         return self._plan
 
     def watch(self) -> Over | None:
@@ -294,9 +308,9 @@ class Guest:
             self._line.send(failed=code, number=self._number)
         self._number = 0
 
-    def leave(self) -> None:
+    def leave(self, code: int) -> None:
         if self._line is not None:
-            _part([self._line])
+            _part([self._line], code)
 
     def _connect(self, here: dict[str, int]) -> None:
         if self._taken:
@@ -314,15 +328,16 @@ class Guest:
         for word in line.receive():
             self._hear(word)
         if line.closed or self._taken:
-            self._lose("node 0 is gone", hangs=False)
+            gone = "node 0 is gone" if self._left is None else f"node 0 left with exit code {self._left}"
+            self._lose(gone, hangs=False)
         elif line.silent() > self._silence:
             self._lose(f"node 0 has been silent for {line.silent():.0f} s", hangs=True)
-        elif time.monotonic() - self._spoke > BEAT:
+        elif time.monotonic() - self._spoke > self._beat:
             self._spoke = time.monotonic()
             line.send(beat=True)
 
     def _hear(self, word: dict[str, Any]) -> None:
-        self._taken = "taken" in word
+        self._taken, self._left = "taken" in word, None
         if "go" in word:
             go = dict(word["go"])
             self._plan = Plan(go["attempt"], go["address"], go["port"], tuple(go["processes"]))
@@ -330,7 +345,8 @@ class Guest:
         elif "end" in word and word["number"] == self._number:
             self._number, self._over = 0, Over(str(word["end"]), bool(word["hangs"]))
         elif "bye" in word and self._line is not None:
-            self._number = 0
+            self._left = int(word["bye"])
+            self._number = 0 if self._left in WELL else self._number
             self._line.close()
 
     def _lose(self, why: str, *, hangs: bool) -> None:
@@ -341,11 +357,11 @@ class Guest:
             self._number, self._over = 0, Over(why, hangs)
 
 
-def _part(lines: Iterable[Line]) -> None:
+def _part(lines: Iterable[Line], code: int) -> None:
     """Say goodbye, and wait a moment until it was read: what closes before that takes its word with it."""
     left, until = list(lines), time.monotonic() + 1
     for line in left:
-        line.send(bye=True)
+        line.send(bye=code)
     while (left := [line for line in left if not line.closed]) and time.monotonic() < until:
         _ready([line.sock for line in left], POLL)
         for line in left:

@@ -56,11 +56,13 @@ class Supervisor:
         """The exit code for the container."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._note)
+        code = 1
         try:
-            return self._attempts()
+            code = self._attempts()
         finally:
             self._processes.close()
-            self._meeting.leave()
+            self._meeting.leave(code)
+        return code
 
     def _attempts(self) -> int:
         attempt, wasted = 0, 0
@@ -136,12 +138,13 @@ class Supervisor:
 
     def _watch(self, attempt: int, count: int) -> int:
         """Until all processes of this node have ended; the code of the first that did not end well."""
-        code, over, until, told = 0, None, float("inf"), False
+        code, over, until, told, well = 0, None, float("inf"), False, True
         while count:
             for _, ended in self._processes.ended(TICK):
-                count -= 1
-                if ended and not code and over is None:
-                    code, until = ended, min(until, self._failed(ended, attempt))
+                count, well = count - 1, well and ended in FINAL
+                if ended and not code and (over is None or well):
+                    code = ended
+                    until = min(until, self._failed(ended, attempt))
             found = self._meeting.watch()
             if found is not None and over is None and not code:
                 over, until = found, min(until, self._over(found, attempt))
@@ -150,7 +153,7 @@ class Supervisor:
                 self._processes.signal(signal.SIGTERM)
             if time.monotonic() > until:
                 self._processes.signal(signal.SIGKILL)
-        return code or (LOST if over is not None else 0)
+        return code if over is None or well else LOST
 
     def _failed(self, code: int, attempt: int) -> float:
         """A process of this node did not end well. When the others of it have to be gone."""
