@@ -105,6 +105,22 @@ class CheckpointConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class GuardConfig:
+    """What becomes of a step whose loss or gradient is not finite, or leaps out."""
+
+    guard: str = _flag(
+        "rollback",
+        "skip: leave such a step out, and end after too many in a row; rollback: go back to the last "
+        "checkpoint then; off: end at the first loss that is not finite",
+        choices=["off", "skip", "rollback"],
+    )
+    guard_patience: int = _flag(3, "steps left out in a row before it ends or goes back")
+    spike: float = _flag(
+        0.0, "leave out a loss that is so many usual deviations above the recent median; 0: none, e.g. 20"
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchConfig:
     """How the nodes come together."""
 
@@ -135,6 +151,7 @@ class Config:
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    guard: GuardConfig = field(default_factory=GuardConfig)
     launch: LaunchConfig = field(default_factory=LaunchConfig)
 
 
@@ -144,12 +161,14 @@ SECTIONS: dict[str, type[Any]] = {
     "optimizer": OptimizerConfig,
     "parallel": ParallelConfig,
     "checkpoint": CheckpointConfig,
+    "guard": GuardConfig,
     "launch": LaunchConfig,
 }
 _AT_LEAST_ONE = ("steps", "log_every", "keep", "eval_batches", "image_side", "peer_timeout")
 _NOT_NEGATIVE = (
     "checkpoint_every", "upload_every", "eval_every", "early_stop", "batch", "micro_batch", "context",
     "workers", "warmup", "clip", "grace", "nproc", "max_restarts", "weight_decay",
+    "guard_patience", "spike",
 )  # fmt: skip
 
 
@@ -204,6 +223,8 @@ def _check(given: dict[str, Any]) -> None:
             raise UsageError(
                 f"--{name.replace('_', '-')} needs --strategy zero1, zero2 or zero3, not {given['strategy']}"
             )
+    if given["spike"] and given["guard"] == "off":
+        raise UsageError(f"--spike {given['spike']:g} needs --guard skip or rollback, not off")
     every, upload = given["checkpoint_every"], given["upload_every"]
     if upload and every and upload % every:
         raise UsageError(

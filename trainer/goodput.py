@@ -43,6 +43,12 @@ class Goodput:
         self.spent["lost"] += max(0, reached - step) * each
         self.spent["restart"] += max(0.0, started - at)
 
+    def lose(self, seconds: float) -> None:
+        """Steps of so many seconds are to be done again."""
+        moved = min(seconds, self.spent["step"])
+        self.spent["step"] -= moved
+        self.spent["lost"] += moved
+
     def mark(self, step: int, seconds: float) -> None:
         """Leave a trace: this step was reached now, at so many seconds a step."""
         if self._trace is not None:

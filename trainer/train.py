@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from trainer import workload as workloads
-from trainer.agree import Agreement, Outcome
+from trainer.agree import Agreement, Outcome, Shared
 from trainer.checkpoint.load import Found
 from trainer.checkpoint.manager import AT_THE_END, Checkpoints
 from trainer.config import BatchPlan, Config, UsageError
@@ -27,7 +27,7 @@ from trainer.group import ProcessGroup
 from trainer.lines import emit
 from trainer.metrics.base import sinks
 from trainer.metrics.figures import Figures
-from trainer.metrics.guard import EarlyStop
+from trainer.metrics.guard import Diverged, EarlyStop, Guard, Verdict
 from trainer.metrics.profile import Profile
 from trainer.strategy import base as strategies
 from trainer.strategy.base import ZERO, Strategy
@@ -56,10 +56,13 @@ class Trainer:
         self.sinks = sinks(config, self.rank)
         self.profile = Profile(config, self.rank)
         self.early_stop = EarlyStop(config.early_stop)
+        self.guard = Guard(config.guard.spike, config.guard.guard_patience)
+        self.back, self.back_at = "", -1
+        """Why to go back to the last checkpoint, and the step that it was gone back to before."""
         self.enough = False
         self.step, self.position, self.evaluated = 0, 0, 0
         self.first_loss: float | None = None
-        self.last_loss = math.nan
+        self.last_loss, self.step_seconds = math.nan, 0.0
 
     def run(self) -> int:
         """Train to the end, or to a preemption."""
@@ -71,14 +74,14 @@ class Trainer:
         self._phase("training")
         while self.step < self.config.steps and not stop and not self.enough:
             stop = self._one_step()
+            if self.back and not stop:
+                stop = self._roll_back()
             if not stop and self._evaluation_due():
                 with self.goodput.into("eval"):
                     stop = self._evaluate()
             self.checkpoints.poll()
             if not stop and self.step < self.config.steps and self.checkpoints.due(self.step):
-                stop = self._settle(everything=True)
-                with self.goodput.into("checkpoint"):
-                    self.checkpoints.save(self.step, self._progress())
+                stop = self._save()
         code = self._leave(stop) if stop else self._finish()
         self.profile.close()
         self.checkpoints.close()
@@ -107,18 +110,26 @@ class Trainer:
         self.checkpoints.attach(self.strategy, found)
 
     def _resume(self, found: Found) -> None:
-        self.checkpoints.load(found, self.strategy)
         progress = found.manifest.progress
-        self.step, self.position = found.manifest.step, progress["position"]
-        self.first_loss, self.last_loss = progress["first_loss"], progress["last_loss"]
-        self.evaluated = progress["evaluated"]
-        self.early_stop.resume(progress.get("evaluations"))
+        self._go_on_from(found)
+        self.position = progress["position"]
+        self.guard.resume(progress.get("guard"))
         self.goodput.resume(self.step, progress["spent"], self.started)
         if self.rank == 0:
             emit(
                 "resumed", f"resumed from step {self.step} ({found.source})", step=self.step,
                 path=found.source, position=self.position, world_size_before=found.manifest.world_size,
             )  # fmt: skip
+
+    def _go_on_from(self, found: Found) -> None:
+        """Weights and what was known at that step; the place in the data is left to the caller."""
+        self.checkpoints.load(found, self.strategy)
+        progress = found.manifest.progress
+        self.step = found.manifest.step
+        self.first_loss = progress["first_loss"]
+        self.last_loss = math.nan if progress["last_loss"] is None else progress["last_loss"]
+        self.evaluated = progress["evaluated"]
+        self.early_stop.resume(progress.get("evaluations"))
 
     def _train_batches(self) -> Iterator[Batch]:
         data, count = self.config.data, len(self.workload.train)
@@ -135,12 +146,11 @@ class Trainer:
             batch = self._place(next(self.batches))
             waited += time.monotonic() - fetch
             total += self.strategy.forward_backward(batch, last=micro == plan.accumulate - 1)
-        norm = self.strategy.update(rate)
         self.step += 1
         self.position += plan.batch
-        self.agreement.post(self.step, total / plan.accumulate)
+        norm = self._update(rate, total / plan.accumulate)
         stop = self._settle()
-        seconds = time.monotonic() - began
+        self.step_seconds = seconds = time.monotonic() - began
         self.goodput.spent["data"] += waited
         self.goodput.spent["step"] += seconds - waited
         if self.gpus is not None:
@@ -149,6 +159,18 @@ class Trainer:
             stop = self._settle(everything=True) or stop
             self._report(seconds, waited, norm, rate)
         return stop
+
+    def _update(self, rate: float, loss: torch.Tensor) -> torch.Tensor:
+        """The optimizer's step, unless what all ranks know of it forbids it; the gradient's norm."""
+        guarded, square = self.config.guard.guard != "off", self.strategy.norm_square()
+        shared = self.agreement.post(self.step, loss, square, limit=self.guard.limit())
+        loss, total = shared.wait()
+        norm = None if square is None else total
+        norm_after = self.strategy.update(rate, norm, may_be_learned(loss, norm, shared) if guarded else None)
+        if square is None and guarded:
+            # Infinite for a step that the engine has left out; not a number where it has not looked.
+            shared.norm_was = math.inf if math.isinf(norm_after) else 0.0
+        return norm_after
 
     def _place(self, batch: Batch) -> Batch:
         return tuple(tensor.to(self.device, non_blocking=True) for tensor in batch)
@@ -162,11 +184,91 @@ class Trainer:
         return found
 
     def _note(self, outcome: Outcome) -> None:
+        if self.config.guard.guard == "off":
+            if not math.isfinite(outcome.loss):
+                raise FloatingPointError(f"the loss is {outcome.loss} at step {outcome.step}")
+        # A scaler leaves out steps by itself until it has found its scale.
+        elif self._leaves_out(outcome, 0.0 if self.strategy.scaled else outcome.norm):
+            return
         self.last_loss = outcome.loss
         if self.first_loss is None:
             self.first_loss = outcome.loss
-        if not math.isfinite(outcome.loss):
-            raise FloatingPointError(f"the loss is {outcome.loss} at step {outcome.step}")
+
+    def _leaves_out(self, outcome: Outcome, norm: float) -> bool:
+        verdict = self.guard.judge(outcome.loss, norm, outcome.limit)
+        if verdict is Verdict.ROLL_BACK:
+            self.back = f"at step {outcome.step} {self.guard.reason}"
+        elif verdict is Verdict.SKIP and self.rank == 0:
+            emit(
+                "guard",
+                f"step {outcome.step} is left out: {self.guard.reason}; the weights stay as they are and "
+                "training goes on with the next batch",
+                severity="WARNING", action="skip", step=outcome.step, reason=self.guard.reason,
+                in_a_row=self.guard.skipped, skipped=self.guard.total,
+            )  # fmt: skip
+        return verdict is not Verdict.KEEP
+
+    def _roll_back(self) -> int:
+        """Go on from the last checkpoint, with batches that were not seen yet; a signal, or 0.
+
+        Raises Diverged when that can't help.
+        """
+        stop = self._settle(everything=True)
+        why, self.back, at = self.back, "", self.step
+        if stop:
+            return stop
+        self.checkpoints.poll(wait=True)
+        found = self.checkpoints.find() if self.config.guard.guard == "rollback" else None
+        if found is None or found.manifest.step == self.back_at:
+            self._keep_the_last()
+            raise Diverged(f"{why}, {self._why_not_back(found)}")
+        with self.goodput.into("restart"):
+            self._go_on_from(found)
+        self.back_at = self.step
+        self.guard.go_back(found.manifest.progress.get("guard"))
+        self.goodput.lose((at - self.step) * self.step_seconds)
+        if self.rank == 0:
+            emit(
+                "guard",
+                f"{why}: back to step {self.step} ({found.source}), and on with the batches that follow",
+                severity="WARNING", action="rollback", step=self.step, reason=why, path=found.source,
+                position=self.position, skipped=self.guard.total,
+            )  # fmt: skip
+        return 0
+
+    def _why_not_back(self, found: Found | None) -> str:
+        config = self.config
+        if found is not None:
+            return (
+                f"as before since the checkpoint of step {self.back_at}: other batches did not help. Start "
+                "again from an earlier one, or with a lower --learning-rate"
+            )
+        if config.guard.guard == "skip":
+            return f"and --guard skip ends after --guard-patience {config.guard.guard_patience}"
+        if config.checkpoint.resume == "never":
+            return "and --resume never forbids going back to a checkpoint"
+        return "and there is no checkpoint to go back to: lower --learning-rate, or look at the data"
+
+    def _keep_the_last(self) -> None:
+        """Bring the last good checkpoint to where it outlives this machine."""
+        if self.checkpoints.saved_step >= 0:
+            self.checkpoints.leave(self.checkpoints.saved_step, self._progress(), AT_THE_END)
+        self.checkpoints.close()
+
+    def _save(self) -> int:
+        """Begin a checkpoint; a signal that came meanwhile, or 0."""
+        stop = self._settle(everything=True)
+        if self.guard.skipped or self.back:
+            # Weights that only give losses to be left out must not become what one goes back to.
+            if self.rank == 0:
+                emit(
+                    "guard", f"no checkpoint at step {self.step}, for that step was left out",
+                    severity="WARNING", action="no checkpoint", step=self.step,
+                )  # fmt: skip
+            return stop
+        with self.goodput.into("checkpoint"):
+            self.checkpoints.save(self.step, self._progress())
+        return stop
 
     def _evaluation_due(self) -> bool:
         every = self.config.eval_every
@@ -226,9 +328,10 @@ class Trainer:
         return {
             "position": self.position,
             "first_loss": self.first_loss,
-            "last_loss": self.last_loss,
+            "last_loss": self.last_loss if math.isfinite(self.last_loss) else None,
             "evaluated": self.evaluated,
             "evaluations": self.early_stop.state(),
+            "guard": self.guard.state(),
             "spent": self.goodput.rounded(),
         }
 
@@ -253,11 +356,15 @@ class Trainer:
             self.checkpoints.leave(self.step, self._progress(), AT_THE_END)
         seconds = time.monotonic() - self._began
         if self.rank == 0:
-            losses = f"{self.first_loss:.3f} → {self.last_loss:.3f}"
+            first = math.nan if self.first_loss is None else self.first_loss
+            losses = f"{first:.3f} → {self.last_loss:.3f}"
+            if self.guard.total:
+                losses += f", {self.guard.total} steps left out"
             emit(
                 "done",
                 f"done: {self.step} steps in {seconds:.0f} s, loss {losses}",
                 step=self.step, loss_first=self.first_loss, loss_last=self.last_loss, seconds=seconds,
+                skipped=self.guard.total,
                 goodput=self.goodput.rounded(),
             )  # fmt: skip
         for sink in self.sinks:
@@ -267,6 +374,12 @@ class Trainer:
     def _phase(self, phase: str, **fields: Any) -> None:
         text = f"rank {self.rank}: {phase}"
         emit("phase", text, phase=phase, rank=self.rank, world_size=self.world, **fields)
+
+
+def may_be_learned(loss: torch.Tensor, norm: torch.Tensor | None, shared: Shared) -> torch.Tensor:
+    """Whether a step is to be kept, as a scalar on the device: the guard comes to the same on the host."""
+    keep = torch.isfinite(loss) & (loss <= shared.limit)
+    return keep if norm is None else keep & torch.isfinite(norm)
 
 
 def local_gpus(env: Mapping[str, str]) -> int:

@@ -47,7 +47,7 @@ def main(folder: Path, rounds: int, name: str) -> None:
     strategy.setup(Workload(model, list(model.layers), Windows(torch.zeros(100, dtype=torch.uint8), 8), 8))
     # DeepSpeed makes the moments at the first step.
     strategy.forward_backward((torch.ones(1, WIDTH),), last=True)
-    strategy.update(1e-4)
+    strategy.update(1e-4, strategy.norm_square(), None)
     Checkpoints(config, group)
     saver = Saver(folder / "ours", strategy, group, shared=True, keep=1, config={})
     saver.warm()

@@ -8,6 +8,9 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import torch
 import torch._dynamo
 
+from trainer import workload
 from trainer.strategy.deepspeed import load_deepspeed
 
 load_deepspeed(torch.device("cpu"))
+
+workload.WORKLOADS["spoilt"] = "tests.trainer.spoilt:spoilt"

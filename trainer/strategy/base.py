@@ -21,6 +21,8 @@ class Strategy(Protocol):
 
     name: str
     layout: str
+    scaled: bool
+    """Whether a loss scaler looks for gradients that are not finite, as part of its work."""
 
     def setup(self, workload: Workload) -> None:
         """Place, wrap and shard the model, make the optimizer with all of its state."""
@@ -28,8 +30,17 @@ class Strategy(Protocol):
     def forward_backward(self, batch: Batch, *, last: bool) -> torch.Tensor:
         """Add a micro-batch's gradients; its loss, a scalar. They are exchanged after the `last` only."""
 
-    def update(self, rate: float) -> torch.Tensor:
-        """Clip, take the optimizer's step at this rate, clear; the norm before clipping, a scalar."""
+    def norm_square(self) -> torch.Tensor | None:
+        """This rank's part of the gradient's squared norm, a scalar: the parts of all ranks add up to it.
+
+        `None` where only `update` finds the norm.
+        """
+
+    def update(self, rate: float, norm: torch.Tensor | None, keep: torch.Tensor | None) -> torch.Tensor:
+        """Clip by `norm`, take the optimizer's step at this rate, clear; the norm before clipping, a scalar.
+
+        A step whose `keep`, a scalar, is not true leaves weights and moments as they are; `None` asks nobody.
+        """
 
     def evaluate(self, batch: Batch) -> torch.Tensor:
         """Loss without gradients or dropout, a scalar."""

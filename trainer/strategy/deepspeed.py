@@ -54,6 +54,7 @@ class ZeRO:
         self.name = config.parallel.strategy
         self._config, self._plan, self._device, self._universal = config, plan, device, universal
         self._dtype = precision(config, device)
+        self.scaled, self._left_out = self._dtype is torch.float16, False
         self._deepspeed = load_deepspeed(device)
 
     def setup(self, workload: Workload) -> None:
@@ -68,6 +69,7 @@ class ZeRO:
             config=engine_settings(self._config, self._plan, self._dtype, universal=self._universal),
             dist_init_required=False,
         )
+        self._let_steps_be_left_out()
         self._late_files()
 
     def _late_files(self) -> None:
@@ -88,11 +90,29 @@ class ZeRO:
             self.engine.step()
         return loss.detach()
 
-    def update(self, rate: float) -> torch.Tensor:
+    def norm_square(self) -> None:
+        return None
+
+    def update(self, rate: float, norm: torch.Tensor | None, keep: torch.Tensor | None) -> torch.Tensor:
+        self._left_out = keep is not None and not bool(keep)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.engine.step()
-        return torch.as_tensor(self.engine.get_global_grad_norm() or float("nan"))
+        if self._left_out:
+            return torch.as_tensor(float("nan"))
+        found = float("inf") if self.optimizer.overflow else self.engine.get_global_grad_norm()
+        return torch.as_tensor(found or float("nan"))
+
+    def _let_steps_be_left_out(self) -> None:
+        """The engine leaves out steps whose norm is not finite; ours go the same way, which it takes when
+        its optimizer is in overflow. The scale of fp16 is told before, and stays as it is."""
+        told = self.optimizer._update_scale
+
+        def update_scale(overflow: bool = False) -> None:
+            told(overflow)
+            self.optimizer.overflow = self.optimizer.overflow or self._left_out
+
+        self.optimizer._update_scale = update_scale
 
     def evaluate(self, batch: Batch) -> torch.Tensor:
         self.engine.eval()

@@ -25,6 +25,7 @@ class FSDP(Native):
     name, layout = "fsdp", SHARDED
 
     def wrap(self, model: nn.Module, workload: Workload) -> nn.Module:
+        self.copies = 1
         mesh = init_device_mesh(self._device.type, (self._plan.world,))
         low = self._dtype is not torch.float32
         # Weights are gathered in the low precision, and gradients summed in the full one.

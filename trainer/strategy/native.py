@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
+from torch.optim.adamw import adamw as adamw_step
 
 from trainer.config import BatchPlan, Config
 from trainer.data.loader import Batch
@@ -29,6 +30,9 @@ class Native(ABC):
         self._dtype = precision(config, device)
         # fp16 alone has so few bits of exponent that small gradients would vanish.
         self._scaler = torch.amp.GradScaler(device.type, enabled=self._dtype is torch.float16)  # type: ignore[attr-defined]
+        self.scaled = self._scaler.is_enabled()
+        self.copies = plan.world
+        """Ranks that hold the same gradient."""
         self._module: nn.Module = nn.Identity()
         self._wrapped: nn.Module = self._module
 
@@ -72,20 +76,47 @@ class Native(ABC):
             self._scaler.scale(loss / self._plan.accumulate).backward()
         return loss.detach()
 
-    def update(self, rate: float) -> torch.Tensor:
+    def norm_square(self) -> torch.Tensor:
+        self._scaler.unscale_(self.optimizer)
+        gradients = [
+            own_part(p.grad) for g in self.optimizer.param_groups for p in g["params"] if p.grad is not None
+        ]
+        return torch.nn.utils.get_total_norm(gradients).square() / self.copies
+
+    def update(self, rate: float, norm: torch.Tensor | None, keep: torch.Tensor | None) -> torch.Tensor:
+        assert norm is not None
+        limit = self._config.optimizer.clip
+        if keep is None and self.scaled:
+            keep = torch.isfinite(norm)
+        # The optimizer's kernel divides by it and looks at what is left out: no pass over the gradients of
+        # its own, and no wait for the host.
+        divisor = ((norm + 1e-6) / limit).clamp(min=1.0) if limit else None
+        left_out = None if keep is None else (~keep).to(torch.float32)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        self._scaler.unscale_(self.optimizer)
-        norm = self._clip(self._config.optimizer.clip)
-        self._scaler.step(self.optimizer)
+            self._step(group, divisor, left_out)
         self._scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
         return norm
 
-    def _clip(self, limit: float) -> torch.Tensor:
-        learning = [p for group in self.optimizer.param_groups for p in group["params"]]
-        norm = torch.nn.utils.clip_grad_norm_(learning, limit or float("inf"))
-        return norm.full_tensor() if isinstance(norm, DTensor) else norm
+    @torch.no_grad()
+    def _step(
+        self, group: dict[str, Any], divisor: torch.Tensor | None, left_out: torch.Tensor | None
+    ) -> None:
+        """AdamW on this rank's own parts: to go through DTensor for each would cost more than the step."""
+        weights = [p for p in group["params"] if p.grad is not None]
+        states = [self.optimizer.state[p] for p in weights]
+        adamw_step(
+            [own_part(p) for p in weights],
+            [own_part(p.grad) for p in weights],
+            [own_part(state["exp_avg"]) for state in states],
+            [own_part(state["exp_avg_sq"]) for state in states],
+            [],
+            [state["step"] for state in states],
+            fused=True, grad_scale=divisor, found_inf=left_out, amsgrad=False, maximize=False,
+            beta1=group["betas"][0], beta2=group["betas"][1], lr=group["lr"],
+            weight_decay=group["weight_decay"], eps=group["eps"],
+        )  # fmt: skip
 
     def evaluate(self, batch: Batch) -> torch.Tensor:
         self._wrapped.eval()
@@ -137,3 +168,9 @@ class Native(ABC):
             "trainable": sum(p.numel() for p in self._module.parameters() if p.requires_grad),
             "precision": str(self._dtype).removeprefix("torch."),
         }
+
+
+def own_part(tensor: torch.Tensor) -> torch.Tensor:
+    """What this rank holds of it, not copied."""
+    with torch.no_grad():
+        return tensor.to_local() if isinstance(tensor, DTensor) else tensor
