@@ -49,7 +49,7 @@ def strategy() -> DDP:
     found.setup(Workload(model, [model.one], data, tokens_per_sample=8))
     batch = tuple(torch.stack(column) for column in zip(*(data[n] for n in range(4)), strict=True))
     found.forward_backward(batch, last=True)
-    found.update(1e-2)
+    found.update(1e-2, found.norm_square(), None)
     return found
 
 
