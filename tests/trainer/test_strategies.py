@@ -20,7 +20,7 @@ STEPS = 6
 
 def curve(home: Path, *flags: str, world: int = 2, env: dict[str, str] | None = None) -> list[float]:
     run = Ranks(home, world, f"--steps={STEPS}", f"--data={README}", "--checkpoint-every=0", *flags, env=env)
-    assert run.wait() == [0] * world, f"{run.said()[-2:]} {run.errors()}"
+    assert run.wait(240) == [0] * world, f"{run.said()[-2:]} {run.errors()}"
     found = losses(run.said())
     return [found[step] for step in range(1, STEPS + 1)]
 
@@ -85,8 +85,20 @@ def test_zero_trains_where_there_is_no_compiler(tmp_path: Path, plain: list[floa
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("g++"), reason="torch compiles for the CPU with g++")
-def test_compiled_blocks_learn_the_same(tmp_path: Path, plain: list[float]) -> None:
-    assert curve(tmp_path, "--compile=on") == pytest.approx(plain, abs=1e-3)
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_compiled_blocks_learn_the_same_and_their_checkpoints_fit(
+    tmp_path: Path, plain: list[float], strategy: str
+) -> None:
+    flags = (f"--strategy={strategy}", "--checkpoint-every=3")
+    assert curve(tmp_path / "on", *flags, "--compile=on") == pytest.approx(plain, abs=1e-4)
+    curve(tmp_path / "off", *flags)
+    for home, other in (("on", "off"), ("off", "on")):
+        shutil.rmtree(tmp_path / home / "checkpoints" / f"step-{STEPS}")
+        run = Ranks(tmp_path / home, 2, f"--steps={STEPS}", f"--data={README}", *flags, f"--compile={other}")
+        assert run.wait(240) == [0, 0], run.errors()
+        assert [line["step"] for line in run.said() if line["kind"] == "resumed"] == [3]
+        found = losses(run.said())
+        assert [found[step] for step in range(1, STEPS + 1)] == pytest.approx(plain, abs=1e-4)
 
 
 def test_deepspeed_settings_of_a_file_win_but_not_over_flags(tmp_path: Path) -> None:
