@@ -116,9 +116,11 @@ def main() -> int:
     sock = socket.socket(fileno=int(sys.argv[1]))
     sock.set_inheritable(False)
     argv = sys.argv[2:]
+    # What is loaded stays: looking for garbage in it would take a fifth of the time.
+    gc.disable()
     _load(parse(argv))
-    gc.collect()
     gc.freeze()
+    gc.enable()
     return Server(sock, argv).serve()
 
 
@@ -228,7 +230,7 @@ def _become(environment: Mapping[str, str], argv: list[str]) -> int:
 
 def _can_fork() -> bool:
     """Whether torch is there and no GPU has been opened."""
-    if "trainer.train" not in sys.modules:
+    if sys.modules.get("trainer.train") is None:
         return False
     for link in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):

@@ -6,6 +6,8 @@ import json
 import os
 import random
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,7 +16,7 @@ import psutil
 import pytest
 
 from tests.shell import wait_for
-from tests.trainer.test_nodes import STEPS, Cluster, Node, losses, wait_step
+from tests.trainer.test_nodes import FLAGS, ROOT, STEPS, Cluster, Node, free_port, losses, wait_step
 
 PHASES = ("failed", "rendezvous", "starting", "resumed", "training", "step")
 
@@ -146,3 +148,22 @@ def test_twenty_kills_do_not_show_in_the_end(cluster: Cluster, tmp_path: Path) -
         "load": round(os.getloadavg()[1], 1),
     }
     print(json.dumps(found))
+
+
+@pytest.mark.slow
+def test_under_torchrun_it_starts_nothing_of_its_own(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node=2",
+        f"--master-port={free_port()}",
+    ]
+    done = subprocess.run(
+        [*command, "-m", "trainer.task", *FLAGS, "--steps=3"], check=False, cwd=tmp_path, timeout=120,
+        capture_output=True, text=True, env=os.environ | {"PYTHONPATH": ROOT, "GLOO_SOCKET_IFNAME": "lo"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-800:]
+    said = [json.loads(line)["vxtui"] for line in done.stdout.splitlines() if line.startswith("{")]
+    assert {line["rank"] for line in said if line.get("phase") == "training"} == {0, 1}
+    assert not any(line.get("phase") == "rendezvous" for line in said)

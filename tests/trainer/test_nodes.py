@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ import pytest
 
 from tests.shell import wait_for
 
+ROOT = str(Path(__file__).parents[2])
 STEPS = 40
 FLAGS = (
     "--preset=tiny", f"--steps={STEPS}", "--log-every=1", "--checkpoint-every=10", "--dropout=0.1",
@@ -56,9 +57,24 @@ class Cluster:
         self.root, self.port = root, free_port()
         self.nodes: list[Node] = []
 
-    def start(self, rank: int, nodes: int = 2, *flags: str, name: str = "") -> Node:
-        home = self.root / f"{name or 'node'}-{rank}-{len(self.nodes)}"
+    def start(self, rank: int, nodes: int = 2, *flags: str, env: Mapping[str, str] | None = None) -> Node:
+        """As on Vertex; `env` instead of its variables."""
+        home = self.root / f"node-{rank}-{len(self.nodes)}"
         home.mkdir()
+        own = self._vertex(rank, nodes) if env is None else env
+        clean = {
+            k: v for k, v in os.environ.items() if not k.startswith(("RANK", "WORLD", "MASTER", "LOCAL"))
+        }
+        env = {**clean, "PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", **own}
+        command = [sys.executable, "-m", "trainer.task", *FLAGS, f"--checkpoint-dir={self.root}/ck", *flags]
+        with (home / "out").open("wb") as out, (home / "err").open("wb") as err:
+            process = subprocess.Popen(
+                command, cwd=home, env=env, stdout=out, stderr=err, start_new_session=True
+            )
+        self.nodes.append(Node(process, home / "out"))
+        return self.nodes[-1]
+
+    def _vertex(self, rank: int, nodes: int) -> dict[str, str]:
         pool, index = ("workerpool0", 0) if rank == 0 else ("workerpool1", rank - 1)
         spec = {
             "cluster": {
@@ -68,16 +84,12 @@ class Cluster:
             "environment": "cloud",
             "task": {"type": pool, "index": index},
         }
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("RANK", "WORLD", "MASTER", "LOCAL"))}
-        env |= {"CLUSTER_SPEC": json.dumps(spec), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-        env["PYTHONPATH"] = str(Path(__file__).parents[2])
-        command = [sys.executable, "-m", "trainer.task", *FLAGS, f"--checkpoint-dir={self.root}/ck", *flags]
-        with (home / "out").open("wb") as out, (home / "err").open("wb") as err:
-            process = subprocess.Popen(
-                command, cwd=home, env=env, stdout=out, stderr=err, start_new_session=True
-            )
-        self.nodes.append(Node(process, home / "out"))
-        return self.nodes[-1]
+        return {"CLUSTER_SPEC": json.dumps(spec)}
+
+    def kubeflow(self, rank: int, nodes: int) -> dict[str, str]:
+        """What a PyTorchJob sets."""
+        common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.port), "PET_NNODES": str(nodes)}
+        return common | {"RANK": str(rank), "WORLD_SIZE": str(nodes), "PET_NODE_RANK": str(rank)}
 
     def end(self) -> None:
         for node in self.nodes:
@@ -126,7 +138,7 @@ def test_a_signal_to_one_node_costs_no_step_and_the_resume_is_exact(cluster: Clu
 
 def test_a_killed_process_is_replaced_and_training_ends_well(cluster: Cluster) -> None:
     # A node of its own disk each: both must come back to a step that both have.
-    nodes = [cluster.start(r, 2, "--checkpoint-dir=own") for r in (0, 1)]
+    nodes = [cluster.start(r, 2, "--checkpoint-dir=own", env=cluster.kubeflow(r, 2)) for r in (0, 1)]
     wait_for(lambda: nodes[0].lines("checkpoint"), "the first checkpoint", every=0.02)
     worker = nodes[1].worker()
     assert worker is not None
@@ -137,15 +149,31 @@ def test_a_killed_process_is_replaced_and_training_ends_well(cluster: Cluster) -
 
 
 def test_nobody_trains_on_when_a_supervisor_is_killed(cluster: Cluster) -> None:
-    node = cluster.start(0, 1, "--steps=100000", "--checkpoint-every=0")
+    # From a plain shell: no variable says anything.
+    node = cluster.start(0, 1, "--steps=100000", "--checkpoint-every=0", "--workers=1", env={})
     wait_step(node, 2)
-    worker = node.worker()
-    assert worker is not None
+    family = psutil.Process(node.process.pid).children(recursive=True)
+    assert len(family) == 3, "fork server, training process, its reader"
     node.process.kill()
     node.process.wait()
-    wait_for(
-        lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE, "its end", seconds=20
+
+    def left() -> list[psutil.Process]:
+        return [p for p in family if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+
+    wait_for(lambda: not left(), "the end of all", seconds=20)
+
+
+def test_where_torch_was_not_loaded_ahead_a_process_starts_afresh(cluster: Cluster) -> None:
+    early = (
+        "import sys; sys.orig_argv[2:4] == ['-m', 'trainer.fork_server'] and sys.modules.update(torch=None)"
     )
+    (cluster.root / "sitecustomize.py").write_text(early)
+    node = cluster.start(0, 1, "--steps=100000", env={"PYTHONPATH": f"{cluster.root}:{ROOT}"})
+    wait_step(node, 2)
+    last = psutil.Process(node.process.pid).children(recursive=True)[-1]
+    assert "trainer.task" in last.cmdline()
+    node.process.terminate()
+    assert node.process.wait(60) == 75
 
 
 def test_a_node_that_never_comes_is_named(cluster: Cluster) -> None:
