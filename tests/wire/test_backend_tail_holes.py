@@ -101,8 +101,9 @@ async def test_what_a_slow_list_brings_again_is_known_although_the_stream_has_go
     assert reader.texts == ["first", *(f"streamed {n}" for n in range(20))]
 
 
-async def test_a_list_that_outlives_its_stream_does_not_stand_for_the_next_one_s(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("cuts", [1, 3])
+async def test_a_list_that_outlives_its_stream_does_not_stand_for_the_next_ones(
+    cuts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tail_module, "SETTLE", 0.1)
     monkeypatch.setattr(tail_module, "SEAM", 0.1)
@@ -112,6 +113,11 @@ async def test_a_list_that_outlives_its_stream_does_not_stand_for_the_next_one_s
     async def when_told(_: Any) -> None:
         await answered.wait()
 
+    async def cut() -> None:
+        before = fake.tails[0]
+        fake.cut()
+        await until(lambda: fake.tails and fake.tails[0] is not before, "the next stream")
+
     async with connected(fake, replace(PACE, overlap=2.0, latest=600.0)) as found:
         reader = Reader(found)
         await until(lambda: fake.tails, "the stream")
@@ -119,23 +125,24 @@ async def test_a_list_that_outlives_its_stream_does_not_stand_for_the_next_one_s
         await until(lambda: fake.calls["ListLogEntries"] >= 2, "the look at the seam")
         await reader.reach(1)
         fake.after["ListLogEntries"] = when_told
-        asked, first = fake.calls["ListLogEntries"], fake.tails[0]
-        fake.cut()
-        await until(lambda: fake.tails and fake.tails[0] is not first, "the second stream")
+        asked = fake.calls["ListLogEntries"]
+        await cut()
         await until(lambda: fake.calls["ListLogEntries"] > asked, "the list after it")
-        second = fake.tails[0]
         fake.write("streamed", at=100, received=100)
         await reader.reach(2)
-        fake.write("in the second hole", at=101, received=101, send=False)
-        fake.cut()
-        await until(lambda: fake.tails and fake.tails[0] is not second, "the third stream")
-        fake.write("later", at=200, received=200)
-        await reader.reach(3)
+        wanted = ["first", "streamed"]
+        for hole in range(cuts):
+            at = 200 * (hole + 1)
+            fake.write(f"in hole {hole}", at=at, received=at, send=False)
+            await cut()
+            fake.write(f"after hole {hole}", at=at + 100, received=at + 100)
+            await reader.reach(3 + hole)
+            wanted += [f"in hole {hole}", f"after hole {hole}"]
         answered.set()
-        await reader.reach(4)
+        await reader.reach(len(wanted))
         fake.end(NAME)
         await reader.end()
-    assert sorted(reader.texts) == ["first", "in the second hole", "later", "streamed"]
+    assert sorted(reader.texts) == sorted(wanted)
 
 
 async def test_what_a_stream_left_out_long_after_its_opening_is_looked_for() -> None:

@@ -119,11 +119,14 @@ class Tail:
         self._under_way: list[datetime | None] = []
         """From which time of receipt on the list under way looks; empty while there is none."""
         self._list_of: Stream | None = None
-        """The stream whose seam the newest list fills."""
+        """The stream that was open when the newest list began."""
         self._spoke = self._list_spoke = False
         """The open stream has said something; it had when the newest list began."""
-        self._behind: _Seam | None = None
-        """Where the seam before the open stream begins, if all seams before it are filled."""
+        self._seams: list[_Seam] = []
+        """Where the seam before each stream begins, the open one's last, of those that are not filled. A
+        list may take longer than a stream lives: then there are several."""
+        self._filling: list[_Seam] = []
+        """Those that the newest list fills."""
         self._ended_at: float | None = None
         self._keep_until = now
         """Until then, or until the seam has been filled, nothing is delivered."""
@@ -194,8 +197,10 @@ class Tail:
 
     def _begin_of_list(self) -> datetime | None:
         """Time of receipt from which on a list has to look."""
-        if self._seam is not None:
-            return self._seam.received
+        return self._begin() if self._seam is None else self._seam.received
+
+    def _begin(self) -> datetime | None:
+        """As `_begin_of_list`, if nothing before were missing."""
         return None if self._received is None else self._received - self._overlap
 
     def _pin(self) -> None:
@@ -219,6 +224,9 @@ class Tail:
         elif self._fill_at is not None and now >= self._fill_at and self._listing is None:
             self._fill_at, self._listed_at = None, now
             self._list_of, self._list_spoke = self._stream, self._spoke
+            # The open stream may begin to listen only after the list was read, until it has spoken.
+            sure = self._stream is None or self._spoke
+            self._filling = self._seams[:] if sure else self._seams[:-1]
             self._listing = asyncio.create_task(self._list())
         elif now >= self._look_at:
             await self._look(now)
@@ -251,9 +259,7 @@ class Tail:
         self._stream = Stream(self._clients, self._project, self._text, self._events)
         self._opening, self._heard, self._spoke = True, None, False
         self._opened_at, self._open_at = now, None
-        self._behind = None
-        if self._received is not None:
-            self._behind = _Seam(self._received - self._overlap, self._merger.newest)
+        self._seams.append(_Seam(self._begin(), self._merger.newest))
         self._pin()
         self._fill_at = now + SETTLE
         self._keep_until = self._fill_at + SEAM
@@ -358,11 +364,15 @@ class Tail:
             self._fill_at = now + max(0.2, self._failed(found, now))
             return
         self._recovered()
-        if self._stream is not None and self._list_of is not self._stream:
-            # Cut and opened again meanwhile: the newer seam is not filled, and its list is planned.
-            self._seam = self._behind or self._seam
+        self._seams = [seam for seam in self._seams if not any(seam is done for done in self._filling)]
+        if self._stream is None or self._seams:
+            self._seam = self._seams[0] if self._seams else None
+            self._forget()
+        if self._seams and self._list_of is not self._stream:
+            # Cut meanwhile, and perhaps opened again: the newer seams are not filled.
             if self._hole is not None:
                 self._hole.found += found
+            self._fill_at = min(self._fill_at or now, now + SETTLE)
             return
         self._keep_until = now
         if self._opening and not self._list_spoke and self._ended_at is None:
@@ -436,8 +446,6 @@ class Tail:
             self._under_way = []
         if self._stream is None:
             self._received = _newest(self._received, self._whole_until(seen, began))
-            self._seam = None
-            self._forget()
         return found
 
     async def _look(self, now: float) -> None:
