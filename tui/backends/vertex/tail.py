@@ -21,6 +21,7 @@ from tui.backends.vertex.budget import Lease
 from tui.backends.vertex.channels import Clients
 from tui.backends.vertex.convert import Receipt
 from tui.backends.vertex.filters import log_filter
+from tui.backends.vertex.heap import give_back
 from tui.backends.vertex.jobs import Jobs
 from tui.backends.vertex.logs import Logs
 from tui.backends.vertex.merge import LogMerger
@@ -76,6 +77,10 @@ class _Hole:
 class Tail:
     """One followed log. `follow` may be run once."""
 
+    _done = False
+    """All has been delivered."""
+    _failures = 0
+
     def __init__(self, clients: Clients, project: str, jobs: Jobs, logs: Logs, query: LogQuery) -> None:
         self._clients = clients
         self._project = project
@@ -105,9 +110,6 @@ class Tail:
         self._late = 0
         """Seconds that the latest entry came after its own time."""
         self._note = self._said = ""
-        self._done = False
-        """All has been delivered."""
-        self._failures = 0
         self._failing_since: float | None = None
         now = self._loop.time()
         self._opened_at = now
@@ -398,6 +400,7 @@ class Tail:
             self._seam, self._note = None, ""
             self._opening, self._heard = False, None
             self._forget()
+            self._loop.run_in_executor(None, give_back)
 
     def _tell_hole(self, found: int, now: float, *, last: bool = False) -> bool:
         """Say what is missing still, or look once more; whether that is settled."""

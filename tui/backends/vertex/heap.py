@@ -1,0 +1,28 @@
+"""Memory that a burst took, given back to the system."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+
+def _trimmer() -> Callable[[int], int] | None:
+    """The C library's own, where it has one (glibc)."""
+    try:
+        found: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError):
+        return None
+    return found
+
+
+_trim = _trimmer()
+
+
+def give_back() -> None:
+    """Let the system have what is free in the heap; some milliseconds, for a thread.
+
+    A list that fills a hole of a busy log brings tens of thousands of entries at once. What they took stays
+    with the process else, scattered over the heaps of all its threads.
+    """
+    if _trim is not None:
+        _trim(0)
