@@ -31,11 +31,7 @@ def test_launch_watch_cancel_quit(place: Home) -> None:
         screen.wait("No jobs here yet")
         screen.press("2")
         screen.wait("local-2node")
-        # Move to the row, whatever stands above it.
-        for _ in range(12):
-            if any(">" in x or "local-2node" in x for x in screen.text.splitlines()):
-                break
-        screen.press("/", "GPT together", "enter")
+        screen.press("/", "DDP on two", "enter")
         # The filter is in force and its line has gone.
         screen.wait(lambda t: "1 of " in t and t.count("local-2node") == 1)
         screen.press("l")
