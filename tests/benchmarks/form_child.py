@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import tempfile
 from functools import partial
@@ -50,6 +51,8 @@ def run_form(folder: Path) -> None:
         screen.notify("ready", timeout=0.5)
 
     app.call_after_refresh(ready)
+    # As `vxtui` starts; the console collects again, and only what is new, once it is connected.
+    gc.disable()
     app.run()
 
 

@@ -24,7 +24,7 @@ from tui.emulator.interfaces import CustomJobPb, JobRecord
 from tui.emulator.paths import StateDir
 
 JOBS = 10_000
-ROUNDS = 3
+ROUNDS = 9
 POOLS = (
     (1, "a2-highgpu-8g", 8, "us-docker.pkg.dev/research/train/arr-coc:1.4.2"),
     (3, "a2-highgpu-8g", 8, "us-docker.pkg.dev/research/train/arr-coc:1.4.2"),

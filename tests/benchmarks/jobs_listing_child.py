@@ -103,7 +103,7 @@ async def console(state: StateDir) -> tuple[float, int]:
         table = app.screen.query_one(Table)
         await Watched.listed.wait()
         while app.store.read_at is None or len(table.keys) != len(app.store.jobs):  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.02)
         painting = asyncio.Event()
         app.screen.call_after_refresh(painting.set)
         await painting.wait()

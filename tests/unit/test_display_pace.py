@@ -66,6 +66,19 @@ def test_a_key_goes_as_soon_as_the_line_is_free() -> None:
     assert pace.wait(0) > 0, "one key, one frame"
 
 
+def test_a_key_that_has_been_dealt_with_waits_no_longer() -> None:
+    pace, clock = paced(ask=False)
+    pace.stalled(30_000.0, clock.now)
+    clock.now += 10
+    pace.sent(7000)
+    clock.now += 0.22
+    assert pace.wait(0) > 0.1, "its rest is for keys"
+    pace.key()
+    assert 0 < pace.wait(0) < 2 * KEY_TAKES
+    pace.key_over()
+    assert pace.wait(0) == 0
+
+
 def test_a_line_that_becomes_fast_is_found_out() -> None:
     pace, clock = paced(ask=False)
     pace.stalled(100_000.0, clock.now)

@@ -163,6 +163,7 @@ class DisplayApp(App[Result]):
         """A key has been dealt with: what it changed is painted as soon as the screen knows of it."""
         if self.screen_stack:
             self._key_over_at = time.monotonic()
+            self.pace.key_over()
             self.screen.check_idle()
 
     def key_frame_due(self, screen: Screen[object]) -> bool:

@@ -79,6 +79,11 @@ class Pace:
         """A key was pressed: its frame goes before others."""
         self._key_at = self._clock()
 
+    def key_over(self) -> None:
+        """What the key was to change has changed: its frame need not wait for it any more."""
+        if self._key_at is not None:
+            self._key_at = min(self._key_at, self._clock() - KEY_TAKES)
+
     def sent(self, count: int) -> str:
         """A frame of `count` bytes goes out; what to write after it (a question or nothing)."""
         now = self._clock()
