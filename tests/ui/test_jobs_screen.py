@@ -158,6 +158,10 @@ async def test_moves(tmp_path: Path) -> None:
 async def test_a_row_that_did_not_change_is_not_painted(tmp_path: Path) -> None:
     backend = MemoryBackend(fleet())
     async with opened(backend, tmp_path) as (app, pilot):
+        # What jobs cost comes into their rows once the prices are loaded.
+        await until(pilot, lambda: app.costs.prices is not None, "the prices")
+        app.screen.tick()  # type: ignore[attr-defined]
+        await pilot.pause()
         painted(app)
         before = dict(table(app)._strips)
         name = fleet()[0].name
