@@ -1,5 +1,21 @@
 """Tests run side by side: threads of one that wait busily for each other would take the others' time."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
 import torch
 
+from trainer.group import ProcessGroup
+
 torch.set_num_threads(1)
+
+
+@pytest.fixture
+def group() -> Iterator[ProcessGroup]:
+    """One process that is a group by itself."""
+    found = ProcessGroup({})
+    found.join(torch.device("cpu"), 60)
+    yield found
+    found.leave()

@@ -20,14 +20,6 @@ URI = "gs://training-run/checkpoints/7"
 
 
 @pytest.fixture
-def group() -> Iterator[ProcessGroup]:
-    found = ProcessGroup({})
-    found.join(torch.device("cpu"), 60)
-    yield found
-    found.leave()
-
-
-@pytest.fixture
 def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Buckets]:
     with buckets() as found:
         found.client.create_bucket("training-run")

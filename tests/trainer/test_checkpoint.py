@@ -34,14 +34,6 @@ class Toy(nn.Module):
         return (self.one(tokens.float()) - targets).square().mean()
 
 
-@pytest.fixture
-def group() -> Iterator[ProcessGroup]:
-    found = ProcessGroup({})
-    found.join(CPU, 60)
-    yield found
-    found.leave()
-
-
 def strategy() -> DDP:
     torch.manual_seed(1)
     model, data = Toy(), Windows(TEXT, 8)

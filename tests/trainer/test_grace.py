@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,14 +20,6 @@ from trainer.group import ProcessGroup
 from tui.emulator.buckets_faults import BucketFaults
 
 URI = "gs://training-run/checkpoints/7"
-
-
-@pytest.fixture
-def group() -> Iterator[ProcessGroup]:
-    found = ProcessGroup({})
-    found.join(torch.device("cpu"), 60)
-    yield found
-    found.leave()
 
 
 @pytest.fixture

@@ -51,7 +51,8 @@ def test_a_thin_line_gets_half_of_what_it_takes() -> None:
     assert 0.3 * 300_000 < sent < 0.6 * 300_000
 
 
-def test_a_key_goes_as_soon_as_the_line_is_free() -> None:
+def pressed() -> tuple[Pace, Clock]:
+    """A slow line that rests after a frame, and a key that was just pressed."""
     pace, clock = paced(ask=False)
     pace.stalled(30_000.0, clock.now)
     clock.now += 10
@@ -59,6 +60,11 @@ def test_a_key_goes_as_soon_as_the_line_is_free() -> None:
     clock.now += 0.22
     assert pace.wait(0) > 0.1, "its rest is for keys"
     pace.key()
+    return pace, clock
+
+
+def test_a_key_goes_as_soon_as_the_line_is_free() -> None:
+    pace, clock = pressed()
     assert 0 < pace.wait(0) < 2 * KEY_TAKES, "it has to take effect first"
     clock.now += 2 * KEY_TAKES
     assert pace.wait(0) == 0
@@ -67,13 +73,7 @@ def test_a_key_goes_as_soon_as_the_line_is_free() -> None:
 
 
 def test_a_key_that_has_been_dealt_with_waits_no_longer() -> None:
-    pace, clock = paced(ask=False)
-    pace.stalled(30_000.0, clock.now)
-    clock.now += 10
-    pace.sent(7000)
-    clock.now += 0.22
-    assert pace.wait(0) > 0.1, "its rest is for keys"
-    pace.key()
+    pace, _ = pressed()
     assert 0 < pace.wait(0) < 2 * KEY_TAKES
     pace.key_over()
     assert pace.wait(0) == 0
