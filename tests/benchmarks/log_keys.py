@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 
 from tests.benchmarks.harness import ROOT, Result, percentile
-from tests.benchmarks.log_child import word
+from tests.benchmarks.log_peer import word
 from tests.terminal import Terminal
 
 KEYS = 150
@@ -20,7 +20,7 @@ SIZE = (160, 48)
 
 def latencies(kind: str, rate: int, replicas: int = 1, keys: int = KEYS) -> tuple[list[float], str]:
     """Milliseconds from each key to its word on the pty, and what the program said at its end."""
-    argv = [sys.executable, "-m", "tests.benchmarks.log_child", kind, str(rate), str(replicas)]
+    argv = [sys.executable, "-m", f"tests.benchmarks.log_{kind}", str(rate), str(replicas)]
     screen = Terminal(argv, {**os.environ, "PYTHONPATH": str(ROOT)}, *SIZE)
     found = []
     try:
@@ -70,10 +70,10 @@ def _read(screen: Terminal) -> bytes:
 
 def run() -> Iterator[Result]:
     """Shows 4."""
-    idle, _ = latencies("ours", 0)
+    idle, _ = latencies("child", 0)
     for replicas in (1, 64):
-        ours, _ = latencies("ours", 10_000, replicas)
-        peer, _ = latencies("log", 10_000, replicas)
+        ours, _ = latencies("child", 10_000, replicas)
+        peer, _ = latencies("peer", 10_000, replicas)
         of = f"10 k lines/s of {replicas}"
         yield Result(
             f"key → paint p99, {of}", percentile(ours, 0.99), 0.4, "ms", percentile(peer, 0.99), "Log"
@@ -81,7 +81,7 @@ def run() -> Iterator[Result]:
         yield Result(
             f"key → paint p50, {of}", percentile(ours, 0.5), 2, "ms", percentile(idle, 0.5), "own idle"
         )
-    fast, said = latencies("ours", 50_000)
+    fast, said = latencies("child", 50_000)
     fed, kept = (int(n) for n in re.findall(r"\d+", said))
     yield Result("key → paint p99, 50 k lines/s", percentile(fast, 0.99), 100, "ms")
     yield Result("lines lost at 50 k lines/s", fed - kept, 0, "lines")
