@@ -27,7 +27,7 @@ _HEAD = struct.Struct("<4sIIIQIHH4I")
 """magic, size of the rest, CRC of the rest, size of the note, id, lines, part, parts, four counts."""
 _PARTS = 1000
 """Parts that are written in one call; the kernel takes 1,024."""
-_ENCODING = ("utf-8", "surrogatepass")
+ENCODING = ("utf-8", "surrogatepass")
 _SIZES = struct.Struct("<5I")
 
 
@@ -51,18 +51,18 @@ def _pack(texts: Sequence[str]) -> bytes:
     """Texts as bytes; the lengths go along only where a text has a line break of its own."""
     if "\n" not in "".join(texts):
         # A NUL before the first is the format's own: no copy of it all only to put one in front.
-        return "\n".join(("\0", *texts)).encode(*_ENCODING)
+        return "\n".join(("\0", *texts)).encode(*ENCODING)
     ends = array("I", accumulate(map(len, texts)))
-    return b"\1" + ends.tobytes() + "".join(texts).encode(*_ENCODING)
+    return b"\1" + ends.tobytes() + "".join(texts).encode(*ENCODING)
 
 
 def _unpack(data: bytes, count: int) -> list[str]:
     if not count:
         return []
     if data[0] == 0:
-        return str(memoryview(data)[2:], *_ENCODING).split("\n")
+        return str(memoryview(data)[2:], *ENCODING).split("\n")
     ends = array("I", data[1 : 1 + 4 * count])
-    text = str(data[1 + 4 * count :], *_ENCODING)
+    text = str(data[1 + 4 * count :], *ENCODING)
     return [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 

@@ -11,18 +11,17 @@ and the last key are in memory; the few read last are remembered.
 
 from __future__ import annotations
 
-import sys
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 from weakref import WeakSet
 
 from tui.domain.entry import LogEntry, LogGap
+from tui.store.log.block import Block
 from tui.store.log.block_file import Note
 from tui.store.log.disk import Disk, Dropped, Place
 from tui.store.log.filters import LineFilter
@@ -40,7 +39,6 @@ HELD = 4000
 """Lines in memory that are not yet written in order."""
 HELD_BLOCKS = 100
 REMEMBERED = 16
-Counts = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,28 +51,6 @@ class Appended:
 
     def __bool__(self) -> bool:
         return bool(self.added or self.dropped)
-
-
-class Block:
-    """Some lines that follow each other: where they are, and their columns where they are held."""
-
-    __slots__ = ("count", "counts", "first", "last", "lines", "place", "sources")
-
-    def __init__(self, lines: Lines, sources: tuple[Place, ...], *, settled: bool) -> None:
-        self.first, self.last, self.count = _kept(lines.key(0)), _kept(lines.key(len(lines) - 1)), len(lines)
-        self.counts = _same(lines.counts())
-        self.sources = sources
-        self.lines: Lines | None = None if settled else lines
-        self.place = sources[0] if settled else None
-
-    @classmethod
-    def stored(cls, note: Note, place: Place) -> Block:
-        """A block of which only the note has been read."""
-        made = cls.__new__(cls)
-        made.first, made.last, made.count = _kept(note.first), _kept(note.last), note.count
-        made.counts = _same(note.counts)
-        made.sources, made.lines, made.place = (place,), None, place
-        return made
 
 
 class LogStore:
@@ -437,17 +413,6 @@ class LogStore:
             Block(piece, places if at == 0 else (), settled=False)
             for at, piece in enumerate(_pieces(lines, self._piece))
         ]
-
-
-def _kept(key: Key) -> Key:
-    """A key for as long as its block: replicas are few, their names are held once."""
-    return (key[0], key[1], sys.intern(key[2]))
-
-
-@lru_cache(maxsize=4096)
-def _same(counts: Counts) -> Counts:
-    """One object for all that are equal: most blocks have the same."""
-    return counts
 
 
 def _place_of(lines: Lines, key: Key, low: int = 0) -> int:
