@@ -23,7 +23,7 @@ HURRIED, HURRY = 2.0, timedelta(seconds=20)
 """Longest wait for so long after something was done here: its effect comes soon."""
 REST = 4.0
 """At least so many times longer than a reading took is the wait after it."""
-QUIET = 2.5
+QUIET = 4.0
 """Seconds between readings of this machine while no job is at work or waits: only a launch can change it."""
 MOST_BACK_OFF = 30.0
 _AT_WORK = frozenset({JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING})
