@@ -134,13 +134,22 @@ def _load(config: Config) -> None:
         # Whatever is missing or broken is told by the process that needs it.
         with contextlib.suppress(Exception):
             importlib.import_module(name)
-    if config.parallel.strategy.startswith("zero") and config.parallel.device == "cpu":
+    if config.parallel.strategy.startswith("zero"):
         with contextlib.suppress(Exception):
-            import torch
+            _load_deepspeed(config)
 
-            from trainer.strategy.deepspeed import load_deepspeed
 
-            load_deepspeed(torch.device("cpu"))
+def _load_deepspeed(config: Config) -> None:
+    """Where no GPU can be used: its import asks NVML for them and keeps that open, which `_can_fork` would
+    have to refuse. The third of a second that this saves is less than what a fresh start costs.
+    """
+    import torch
+
+    # A build of torch that knows GPUs may find one, whatever the flags leave open.
+    if config.parallel.device == "cpu" or not torch.backends.cuda.is_built():
+        from trainer.strategy.deepspeed import load_deepspeed
+
+        load_deepspeed(torch.device("cpu"))
 
 
 class Server:

@@ -30,7 +30,7 @@ from trainer.metrics.figures import Figures
 from trainer.metrics.guard import Diverged, EarlyStop, Guard, Verdict
 from trainer.metrics.profile import Profile
 from trainer.strategy import base as strategies
-from trainer.strategy.base import ZERO, Strategy
+from trainer.strategy.base import Strategy
 
 PREEMPTED = 75
 """EX_TEMPFAIL: a checkpoint is there, start me again."""
@@ -95,10 +95,7 @@ class Trainer:
             seed(config.seed)
         self.workload = workloads.build(config)
         found = self.checkpoints.find()
-        other = (
-            found is not None and found.manifest.layout == ZERO and found.manifest.world_size != self.world
-        )
-        self.strategy: Strategy = strategies.make(config, self.plan, self.device, universal=other)
+        self.strategy: Strategy = strategies.make(config, self.plan, self.device)
         self.strategy.setup(self.workload)
         self.figures = Figures(self.device, self.world, self.workload.flops_per_token)
         # Dropout must differ by rank, the model's start must not.

@@ -41,7 +41,7 @@ def main(folder: Path, rounds: int, name: str) -> None:
     group.join(torch.device("cpu"), 300)
     flags = [f"--checkpoint-dir={folder / 'ours'}", "--keep=1", "--grace=0", f"--strategy={name}"]
     config = parse(flags)
-    strategy = make(config, BatchPlan.of(1, 1, 1), torch.device("cpu"), universal=False)
+    strategy = make(config, BatchPlan.of(1, 1, 1), torch.device("cpu"))
     layers = LAYERS if name == "ddp" else ZERO_LAYERS
     model = Stack(layers)
     strategy.setup(Workload(model, list(model.layers), Windows(torch.zeros(100, dtype=torch.uint8), 8), 8))

@@ -86,6 +86,23 @@ def test_too_many_in_a_row_go_back_to_the_last_checkpoint(tmp_path: Path, strate
     assert losses(again) == {step: whole[step] for step in (11, 12, 13)}
 
 
+@pytest.mark.parametrize("strategy", ["zero2", pytest.param("zero3", marks=pytest.mark.slow)])
+def test_the_way_back_does_not_depend_on_how_many_had_saved(tmp_path: Path, strategy: str) -> None:
+    # Back to what two processes have saved, then to what one has, in one and the same attempt.
+    bad: Bad = dict.fromkeys((7, 8, 14, 15), (NAN, 1.0))
+    flags = ("--checkpoint-every=5", "--guard-patience=1")
+    ends = {}
+    for name in ("ddp", strategy):
+        home, more = tmp_path / name, (*flags, f"--strategy={name}")
+        run(home, bad, *more, "--steps=5")
+        said = run(home, bad, *more, "--steps=12", world=1)
+        assert guarded(said) == [("skip", 7), ("rollback", 5), ("skip", 11), ("rollback", 10)]
+        assert said[-1]["kind"] == "done"
+        ends[name] = losses(said)
+    assert sorted(ends[strategy]) == list(range(1, 13))
+    assert ends[strategy] == pytest.approx(ends["ddp"], abs=5e-5)
+
+
 @pytest.mark.parametrize(
     ("flags", "code", "text"),
     [

@@ -12,10 +12,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trainer import fork_server
 from trainer.checkpoint.place import upload_uri
 from trainer.config import BatchPlan, DataError, UsageError, parse
 from trainer.data.sampler import Sampler
 from trainer.data.text import Windows, local_path, read_bytes
+from trainer.strategy import deepspeed
 from trainer.train import learning_rate, pick_device
 
 TEXT = torch.arange(1000, dtype=torch.int64).remainder(251).to(torch.uint8)
@@ -115,6 +117,20 @@ def test_settings_are_completed() -> None:
 def test_a_flag_that_cannot_be_used_is_told_in_a_sentence(flags: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         parse(flags.split())
+
+
+@pytest.mark.parametrize(
+    ("flags", "knows_gpus", "loaded"),
+    [("--device=cpu", True, True), ("--device=auto", False, True), ("--device=auto", True, False)],
+)
+def test_deepspeed_is_loaded_ahead_only_where_it_can_open_no_gpu(
+    monkeypatch: pytest.MonkeyPatch, flags: str, knows_gpus: bool, loaded: bool
+) -> None:
+    found: list[torch.device] = []
+    monkeypatch.setattr(deepspeed, "load_deepspeed", found.append)
+    monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: knows_gpus)
+    fork_server._load_deepspeed(parse(["--strategy=zero2", flags]))
+    assert found == [torch.device("cpu")] * loaded
 
 
 def test_the_learning_rate_warms_up_and_falls() -> None:

@@ -18,13 +18,17 @@ from trainer.checkpoint.manifest import CheckpointError
 from trainer.strategy.deepspeed import TAG, load_deepspeed
 
 
+UNIVERSAL = "universal"
+"""The folder of what is made, inside the checkpoint: it goes when that goes."""
+
+
 def to_universal(path: Path) -> Path:
-    """The folder to load from, beside the checkpoint's own files; made once.
+    """The folder to load from; made once.
 
     Raises:
         CheckpointError: when the converter fails.
     """
-    folder = path.with_name(f"{path.name}.universal")
+    folder = path / UNIVERSAL
     done = folder / "latest_universal"
     if done.exists():
         return folder

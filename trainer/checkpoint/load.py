@@ -203,7 +203,7 @@ def load(found: Found, strategy: Strategy, group: ProcessGroup, universal: Path 
         )
     side = torch.load(path / SIDE, map_location="cpu", weights_only=True)
     if strategy.layout == ZERO:
-        strategy.load_native(universal or path)
+        strategy.load_native(universal or path, universal=universal is not None)
     else:
         state = strategy.state()
         reader = dcp.FileSystemReader(path)

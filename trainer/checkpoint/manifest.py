@@ -5,7 +5,8 @@ A checkpoint is a folder `step-N` with
 - `manifest.json`: this file, with the size and the checksum of every other;
 - `side.pt`: each rank's random state, and small things that all ranks share;
 - `.metadata`, `__K_0.distcp`: weights and optimizer by torch.distributed.checkpoint (DDP and FSDP), or
-- `zero/`: DeepSpeed's own files.
+- `zero/`: DeepSpeed's own files; once another number of processes has loaded them, also `universal/`, which
+  is made of them and no part of the checkpoint.
 """
 
 from __future__ import annotations

@@ -63,17 +63,16 @@ class Strategy(Protocol):
         Nothing where `state` has it all.
         """
 
-    def load_native(self, folder: Path) -> None:
-        """Read what `stage_native` wrote; with another world size, what `checkpoint.convert` made of it."""
+    def load_native(self, folder: Path, *, universal: bool) -> None:
+        """Read what `stage_native` wrote; `universal` says that `checkpoint.convert` has made it into a form
+        for any world size. May be called again, each time with the other form."""
 
     def describe(self) -> dict[str, Any]:
         """Facts for the log: name, sizes, precision."""
 
 
-def make(config: Config, plan: BatchPlan, device: torch.device, *, universal: bool) -> Strategy:
+def make(config: Config, plan: BatchPlan, device: torch.device) -> Strategy:
     """The strategy of `--strategy`; DeepSpeed is imported only where it is asked for.
-
-    `universal` says that a checkpoint of another world size will be loaded, in DeepSpeed's form for that.
 
     Raises:
         UsageError: when its package is missing.
@@ -92,7 +91,7 @@ def make(config: Config, plan: BatchPlan, device: torch.device, *, universal: bo
         raise UsageError(
             f"--strategy {name} needs the package {error.name}: pip install 'vxtui[trainer]'"
         ) from error
-    return ZeRO(config, plan, device, universal=universal)
+    return ZeRO(config, plan, device)
 
 
 def precision(config: Config, device: torch.device) -> torch.dtype:

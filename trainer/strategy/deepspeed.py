@@ -26,8 +26,6 @@ from trainer.workload import Workload
 
 TAG = "zero"
 """The folder of its files inside a checkpoint."""
-UNIVERSAL = "universal"
-"""The folder of what `checkpoint.convert` makes of them."""
 _OURS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "optimizer")
 
 
@@ -50,9 +48,9 @@ class ZeRO:
 
     layout = ZERO
 
-    def __init__(self, config: Config, plan: BatchPlan, device: torch.device, *, universal: bool) -> None:
+    def __init__(self, config: Config, plan: BatchPlan, device: torch.device) -> None:
         self.name = config.parallel.strategy
-        self._config, self._plan, self._device, self._universal = config, plan, device, universal
+        self._config, self._plan, self._device = config, plan, device
         self._dtype = precision(config, device)
         self.scaled, self._left_out = self._dtype is torch.float16, False
         self._deepspeed = load_deepspeed(device)
@@ -66,7 +64,7 @@ class ZeRO:
         self.engine, self.optimizer, _, _ = self._deepspeed.initialize(
             model=model,
             optimizer=adamw(model, self._config),
-            config=engine_settings(self._config, self._plan, self._dtype, universal=self._universal),
+            config=engine_settings(self._config, self._plan, self._dtype),
             dist_init_required=False,
         )
         self._let_steps_be_left_out()
@@ -136,15 +134,17 @@ class ZeRO:
         self.engine.save_checkpoint(str(folder), tag=TAG, save_latest=False)
         return self._files.take()
 
-    def load_native(self, folder: Path) -> None:
+    def load_native(self, folder: Path, *, universal: bool) -> None:
+        # Only loading asks for it: a run that came to another world size goes back to checkpoints of both.
+        self.engine._config.load_universal_checkpoint = universal
         # A universal checkpoint is found by a file that names it, a native one by its tag.
-        tag = None if self._universal else TAG
+        tag = None if universal else TAG
         inner = self.optimizer.optimizer
         kept = [{k: v for k, v in group.items() if k != "params"} for group in inner.param_groups]
         found, _ = self.engine.load_checkpoint(str(folder), tag=tag)
         if found is None:
             raise RuntimeError(f"DeepSpeed found nothing to load in {folder}")
-        if self._universal:
+        if universal:
             # ZeRO-3 gives every group the first one's settings, and all weights one and the same counter of
             # steps, which then counts once for each of them.
             for group, settings in zip(inner.param_groups, kept, strict=True):
@@ -163,9 +163,7 @@ class ZeRO:
         }
 
 
-def engine_settings(
-    config: Config, plan: BatchPlan, dtype: torch.dtype, *, universal: bool = False
-) -> dict[str, Any]:
+def engine_settings(config: Config, plan: BatchPlan, dtype: torch.dtype) -> dict[str, Any]:
     """DeepSpeed's settings: ours, then those of `--deepspeed-config`, which win.
 
     Raises:
@@ -191,7 +189,6 @@ def engine_settings(
         "fp16": {"enabled": dtype is torch.float16},
         # With offload it would insist on an Adam of its own, which has to be compiled.
         "zero_force_ds_cpu_optimizer": False,
-        "checkpoint": {"load_universal": universal},
         "steps_per_print": 2**31,
     }
     if not config.parallel.deepspeed_config:

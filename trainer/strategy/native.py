@@ -158,7 +158,7 @@ class Native(ABC):
     def stage_native(self, folder: Path) -> Callable[[], None]:
         return lambda: None
 
-    def load_native(self, folder: Path) -> None:
+    def load_native(self, folder: Path, *, universal: bool) -> None:
         return None
 
     def describe(self) -> dict[str, Any]:
