@@ -45,6 +45,9 @@ class ModelConfig:
     context: int = _flag(0, "tokens a sequence; 0 takes the preset's")
     dropout: float = _flag(0.0, "0 to 1")
     weights: str = _flag("", "causal-lm, arr-coc: a model's folder or name, or a config.json; arr-coc: tiny")
+    init_weights: str = _flag(
+        "", "a .safetensors or a checkpoint of any strategy, whose weights a run starts with that has no own"
+    )
     stage: str = _flag("adapter", "arr-coc: what learns", choices=["adapter", "lora", "both"])
     image_side: int = _flag(512, "arr-coc: pixels along each side that images are brought to")
 

@@ -18,6 +18,7 @@ from trainer import workload as workloads
 from trainer.agree import Agreement, Outcome, Shared
 from trainer.checkpoint.load import Found
 from trainer.checkpoint.manager import AT_THE_END, Checkpoints
+from trainer.checkpoint.weights import start_with
 from trainer.config import BatchPlan, Config, UsageError
 from trainer.data.loader import Batch, batches
 from trainer.data.sampler import Sampler
@@ -96,6 +97,8 @@ class Trainer:
         self.workload = workloads.build(config)
         found = self.checkpoints.find()
         self.strategy: Strategy = strategies.make(config, self.plan, self.device)
+        if found is None and config.model.init_weights:
+            self._start_with(config.model.init_weights)
         self.strategy.setup(self.workload)
         self.figures = Figures(self.device, self.world, self.workload.flops_per_token)
         # Dropout must differ by rank, the model's start must not.
@@ -105,6 +108,13 @@ class Trainer:
             self._resume(found)
         self.batches = self._train_batches()
         self.checkpoints.attach(self.strategy, found)
+
+    def _start_with(self, where: str) -> None:
+        def report(text: str) -> None:
+            if self.rank == 0:
+                self._phase("starting", text)
+
+        report(f"the weights are those of {start_with(self.workload.model, where, report)}")
 
     def _resume(self, found: Found) -> None:
         progress = found.manifest.progress
@@ -368,8 +378,8 @@ class Trainer:
             sink.close()
         return 0
 
-    def _phase(self, phase: str, **fields: Any) -> None:
-        text = f"rank {self.rank}: {phase}"
+    def _phase(self, phase: str, text: str = "", **fields: Any) -> None:
+        text = text or f"rank {self.rank}: {phase}"
         emit("phase", text, phase=phase, rank=self.rank, world_size=self.world, **fields)
 
 

@@ -12,11 +12,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from safetensors.torch import save_file
 from torch.utils.data import default_collate
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
 from tests.trainer.ranks import Ranks
 from trainer import workload
+from trainer.checkpoint.weights import start_with
 from trainer.config import DataError, UsageError, parse
 from trainer.models.arr_coc import ArrCoc
 from trainer.models.arr_coc.attend import at, choose
@@ -155,6 +157,33 @@ def test_it_learns_with_gradients_everywhere_that_they_belong(backbone: Backbone
     after = dict(model.named_parameters())
     assert all(torch.equal(value, after[name]) for name, value in before.items())
     assert any(isinstance(part, LowRank) for part in model.modules()) == (stage != "adapter")
+
+
+def test_each_stage_starts_with_what_the_one_before_has_learned(tmp_path: Path) -> None:
+    batch, file = drawn(4), tmp_path / "before.safetensors"
+
+    def stage(name: str, *, first: bool = False) -> ArrCoc:
+        model = ArrCoc(Backbone(build("tiny", torch.float32)), stage=name, rank=4, least=4, most=12)
+        if not first:
+            start_with(model, str(file), print)
+        return model
+
+    def loss(model: ArrCoc) -> float:
+        save_file({name: weight.detach().clone() for name, weight in model.named_parameters()}, file)
+        with torch.no_grad():
+            return float(model(*batch))
+
+    adapter = loss(stage("adapter", first=True))
+    model = stage("lora")
+    assert loss(model) == adapter, "an update is nothing at first"
+    for part in model.modules():
+        if isinstance(part, LowRank):
+            torch.nn.init.normal_(part.up, std=0.1)
+    lora = loss(model)
+    assert lora != adapter
+    assert loss(stage("both")) == lora
+    with pytest.raises(UsageError, match="they lack backbone"):
+        stage("adapter")
 
 
 def test_an_image_scores_the_same_alone_and_in_a_batch(backbone: Backbone) -> None:

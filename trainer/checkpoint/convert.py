@@ -17,7 +17,6 @@ import torch
 from trainer.checkpoint.manifest import CheckpointError
 from trainer.strategy.deepspeed import TAG, load_deepspeed
 
-
 UNIVERSAL = "universal"
 """The folder of what is made, inside the checkpoint: it goes when that goes."""
 

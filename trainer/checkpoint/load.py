@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed.checkpoint as dcp
@@ -16,6 +17,7 @@ from trainer.checkpoint.manifest import SIDE, CheckpointError, Manifest
 from trainer.checkpoint.place import Place, PlaceError
 from trainer.checkpoint.rng import set_rng_state
 from trainer.checkpoint.save import reason
+from trainer.config import UsageError
 from trainer.group import ProcessGroup
 from trainer.strategy.base import WHOLE, ZERO, Strategy
 
@@ -187,20 +189,45 @@ def _has_all(about: Manifest) -> bool:
     return about.shared or about.layout == WHOLE
 
 
+_SIZES = {"gpt": ("preset", "context"), "arr-coc": ("stage",)}
+"""Settings of a model by which its weights have other names or shapes."""
+
+
+def refuse_another_form(found: Found, strategy: Strategy, config: Mapping[str, Any]) -> None:
+    """Raises UsageError when the strategy can't read what another has written, or the model is another one.
+
+    `config` is that of this run, as the manifest has the one of the run that saved.
+    """
+    about, path = found.manifest, found.path
+    remedy = f"start in another --checkpoint-dir with its weights alone, by --init-weights {path}"
+    if _form(about.layout, about.strategy) != _form(strategy.layout, strategy.name):
+        raise UsageError(
+            f"{path} was saved by {about.strategy}, whose form {strategy.name} can't read; go on with "
+            f"--strategy {about.strategy}, or {remedy}"
+        )
+    before, now = about.config.get("model", {}), config["model"]
+    for name in ("model", *_SIZES.get(now["model"], ())):
+        if before.get(name, now[name]) != now[name]:
+            raise UsageError(
+                f"{path} was saved with --{name} {before[name]}, this run has {now[name]}; go on with "
+                f"--{name} {before[name]}, or {remedy}"
+            )
+
+
+def _form(layout: str, strategy: str) -> str:
+    """ZeRO-3 cuts weights too: its files are not those of ZeRO-1 and 2. All others read each other's."""
+    return ("zero3" if strategy == "zero3" else ZERO) if layout == ZERO else ""
+
+
 def load(found: Found, strategy: Strategy, group: ProcessGroup, universal: Path | None) -> None:
     """Put the state into the strategy and this rank's random state in force.
 
     `universal` is the folder of the converted form, where the world size is another one.
 
     Raises:
-        CheckpointError: when the strategy can't read what another has written.
+        CheckpointError: when it can't be read.
     """
-    about, path = found.manifest, found.path
-    if (about.layout == ZERO) != (strategy.layout == ZERO):
-        raise CheckpointError(
-            f"{path} was saved by {about.strategy}, whose form {strategy.name} can't read; go on with "
-            f"--strategy {about.strategy}, or take its weights with python -m trainer.export"
-        )
+    path = found.path
     side = torch.load(path / SIDE, map_location="cpu", weights_only=True)
     if strategy.layout == ZERO:
         strategy.load_native(universal or path, universal=universal is not None)

@@ -11,7 +11,7 @@ from typing import Any
 
 from trainer.checkpoint import manifest as manifests
 from trainer.checkpoint.grace import Measured, Verdict, judge, probe_disk, probe_place
-from trainer.checkpoint.load import Finder, Found, load
+from trainer.checkpoint.load import Finder, Found, load, refuse_another_form
 from trainer.checkpoint.manifest import CheckpointError
 from trainer.checkpoint.place import Place, PlaceError, checkpoint_folder, place_of, upload_uri
 from trainer.checkpoint.save import Saved, Saver, prepare_folder
@@ -61,7 +61,8 @@ class Checkpoints:
         return found
 
     def load(self, found: Found, strategy: Strategy) -> None:
-        """Raises CheckpointError when another strategy's form can't be read."""
+        """Raises UsageError for another strategy's form or another model, CheckpointError for a bad file."""
+        refuse_another_form(found, strategy, self._about)
         universal = None
         if found.manifest.layout == ZERO and found.manifest.world_size != self._group.world:
             universal = self._convert(found.path)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from trainer.config import DataError
+from trainer.paths import local_path
 
 END = "<|endoftext|>"
 """Stands between documents in vocabularies that are trained here."""
@@ -76,11 +77,28 @@ def load_tokenizer(spec: str) -> Tokenizer:
     """
     if spec in {"", "bytes"}:
         return Bytes()
-    path = Path(spec).expanduser()
+    path = local_path(spec).expanduser()
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():
         raise DataError(f"--tokenizer {spec}: {file} does not exist on this node")
     return TokenizerFile(file)
+
+
+def tokenizer_of(weights: str) -> str:
+    """The `tokenizer.json` of a model, of its folder or fetched by its name; "" where it has none.
+
+    `weights` is what `--weights` says. One that has a config.json alone takes any tokenizer.
+    """
+    path = local_path(weights).expanduser()
+    if path.exists() or weights.endswith(".json"):
+        beside = path / "tokenizer.json"
+        return str(beside) if beside.is_file() else ""
+    from transformers.utils import cached_file  # noqa: PLC0415 - seconds, and only for a name
+
+    try:
+        return cached_file(weights, "tokenizer.json") or ""
+    except OSError:
+        return ""
 
 
 def train_bpe(texts: Iterable[str], size: int, path: Path) -> TokenizerFile:

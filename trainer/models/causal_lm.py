@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from trainer.config import UsageError
+from trainer.paths import local_path
 
 NOT_SCORED = -100
 
@@ -53,15 +53,27 @@ def load(where: str, dtype: torch.dtype) -> CausalLM:
     Raises:
         UsageError: when there is no such model, or it is no causal language model.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM  # noqa: PLC0415 - seconds, and only here
+    from transformers import AutoModelForCausalLM  # noqa: PLC0415 - seconds, and only here
 
     try:
         if where.endswith(".json"):
-            path = Path(where).expanduser()
-            found = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(path), dtype=dtype)
+            found = AutoModelForCausalLM.from_config(config_of(where), dtype=dtype)
         else:
-            found = AutoModelForCausalLM.from_pretrained(where, dtype=dtype)
+            found = AutoModelForCausalLM.from_pretrained(place_of_model(where), dtype=dtype)
     except (OSError, ValueError, KeyError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UsageError(f"--weights {where}: no causal language model can be loaded: {reason}") from error
     return CausalLM(found)
+
+
+def config_of(where: str) -> Any:
+    """The settings of a model. Raises OSError, ValueError or KeyError as its library does."""
+    from transformers import AutoConfig  # noqa: PLC0415
+
+    return AutoConfig.from_pretrained(place_of_model(where))
+
+
+def place_of_model(where: str) -> str:
+    """The folder or file where there is one, else the name as it is."""
+    path = local_path(where).expanduser()
+    return str(path) if path.exists() else where

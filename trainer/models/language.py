@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,7 +13,8 @@ from trainer.data.documents import documents, files_of
 from trainer.data.loader import Dataset
 from trainer.data.text import Windows, local_path, read_bytes
 from trainer.data.token_file import TokenFile
-from trainer.data.tokenizer import load_tokenizer
+from trainer.data.tokenizer import load_tokenizer, tokenizer_of
+from trainer.lines import emit
 from trainer.model import GPT, VOCABULARY
 from trainer.models.causal_lm import load
 from trainer.workload import Workload
@@ -98,6 +99,11 @@ def gpt(config: Config) -> Workload:
     )
 
 
+def _warn(text: str) -> None:
+    if os.environ.get("RANK", "0") == "0":
+        emit("phase", text, severity="WARNING", phase="starting")
+
+
 def causal_lm(config: Config) -> Workload:
     """A model of Hugging Face's, with the tokenizer that lies beside it unless another is given.
 
@@ -108,10 +114,11 @@ def causal_lm(config: Config) -> Workload:
     if not where:
         raise UsageError("--model causal-lm needs --weights: a folder or name of a model, or a config.json")
     model = load(where, torch.float32)
-    beside = Path(where).expanduser() / "tokenizer.json"
     tokenizer = config.data.tokenizer
-    if tokenizer == "bytes" and beside.is_file():
-        tokenizer = str(beside)
+    if tokenizer == "bytes":
+        tokenizer = tokenizer_of(where) or tokenizer
+        if tokenizer == "bytes" and not (where.endswith(".json") or config.data.data.endswith(".bin")):
+            _warn(f"{where} has no tokenizer.json: text is taken as bytes, which these weights hardly know")
     context = config.model.context
     if model.context is not None and context > model.context:
         raise UsageError(f"--context {context} is more than the {model.context} tokens that {where} can take")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import nn
@@ -28,6 +29,15 @@ class LowRank(nn.Module):
         low = F.linear(F.linear(x.to(self.down.dtype), self.down), self.up)
         base: torch.Tensor = self.base(x)
         return base + (self.scale * low).to(x.dtype)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        """Also take the weights of a plain layer, as a stage without updates has saved it."""
+        for name in ("weight", "bias"):
+            if f"{prefix}{name}" in state_dict:
+                state_dict[f"{prefix}base.{name}"] = state_dict.pop(f"{prefix}{name}")
+                for own in ("down", "up"):
+                    state_dict.setdefault(f"{prefix}{own}", getattr(self, own).detach())
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
 def add_low_rank(

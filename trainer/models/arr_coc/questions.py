@@ -15,6 +15,7 @@ from torch.utils.data import Dataset
 
 from trainer.config import DataError
 from trainer.models.arr_coc.model import NOT_SCORED
+from trainer.paths import local_path
 
 Encode = Callable[[str], Sequence[int]]
 Sample = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -42,7 +43,8 @@ class _Line:
 
 
 class QuestionFile(Dataset[Sample]):
-    """A JSONL file of `{"image": PATH, "question": TEXT, "answer": TEXT}`; paths are relative to the file.
+    """A JSONL file of `{"image": PATH, "question": TEXT, "answer": TEXT}`; paths are relative to the file,
+    or gs:// where buckets are mounted.
 
     Raises:
         DataError: naming the file and the line that can't be used.
@@ -73,7 +75,9 @@ class QuestionFile(Dataset[Sample]):
 def _line(path: Path, number: int, text: str) -> _Line:
     try:
         found: Any = json.loads(text)
-        return _Line(path.parent / str(found["image"]), str(found["question"]), str(found["answer"]))
+        return _Line(
+            path.parent / local_path(str(found["image"])), str(found["question"]), str(found["answer"])
+        )
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(
             f'{path}:{number}: it must be {{"image": …, "question": …, "answer": …}}: {error!r}'

@@ -6,7 +6,6 @@ three depths, all in the raster of the merged grid; the language model takes the
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ from torch import nn
 from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
 from trainer.config import UsageError
+from trainer.models.causal_lm import place_of_model
 
 TINY: dict[str, Any] = {
     "vision_config": {
@@ -46,9 +46,9 @@ def build(where: str, dtype: torch.dtype) -> Qwen3VLForConditionalGeneration:
         return _as(found, dtype)
     try:
         if where.endswith(".json"):
-            config = Qwen3VLConfig.from_json_file(str(Path(where).expanduser()))
+            config = Qwen3VLConfig.from_json_file(place_of_model(where))
             return _as(Qwen3VLForConditionalGeneration(config), dtype)
-        found = Qwen3VLForConditionalGeneration.from_pretrained(where, dtype=dtype)
+        found = Qwen3VLForConditionalGeneration.from_pretrained(place_of_model(where), dtype=dtype)
     except (OSError, ValueError, TypeError) as error:
         raise UsageError(f"no Qwen3-VL can be loaded from {where}: {str(error).splitlines()[0]}") from error
     if not isinstance(found, Qwen3VLForConditionalGeneration):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ from torch.utils.data import Subset
 from trainer.config import Config, UsageError
 from trainer.data.loader import Dataset
 from trainer.data.text import local_path
-from trainer.data.tokenizer import load_tokenizer
+from trainer.data.tokenizer import load_tokenizer, tokenizer_of
 from trainer.models.arr_coc.attend import LEAST, MOST
 from trainer.models.arr_coc.model import ArrCoc
 from trainer.models.arr_coc.questions import Encode, QuestionFile, Shapes
@@ -53,10 +52,9 @@ def arr_coc(config: Config) -> Workload:
 
 
 def _encode(config: Config, where: str) -> Encode:
-    beside = Path(where).expanduser() / "tokenizer.json"
     spec = config.data.tokenizer
-    if spec == "bytes" and beside.is_file():
-        spec = str(beside)
+    if spec == "bytes" and where != "tiny":
+        spec = tokenizer_of(where) or spec
     return load_tokenizer(spec).encode
 
 
