@@ -87,7 +87,7 @@ async def settled(screen: JobScreen, pilot: Pilot[Any], backend: JobBackend) -> 
     await until(
         pilot,
         lambda: (
-            len(feed.buffer) >= len(backend.entries)
+            len(feed.buffer) >= len(backend.entries) + len(backend.gaps)
             and feed.sources["metrics"].read_at
             and feed.sources["steps"].done
         ),

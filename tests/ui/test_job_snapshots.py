@@ -82,26 +82,44 @@ async def _ready(
         screen.feed.kick()
         await until(pilot, lambda: len([s for s in screen.feed.sources.values() if s.error]) == 3, "trouble")
     for key in keys:
-        shown = screen.pane
-        if isinstance(shown, LogsPane):
-            log = shown.log_view
-            await until(pilot, lambda: log.settled and len(log.view) and log.size.height, "the log")  # noqa: B023
+        await _log_at_rest(screen, pilot)
         await pilot.press(key)
         await pilot.pause()
+        # On a busy machine keys wait for each other longer than a press does.
+        await until(pilot, lambda: not app.key_under_way, "the key dealt with")
     pane = screen.pane
     if isinstance(pane, MetricsPane):
         await until(pilot, lambda: all(chart.is_mounted for chart in pane.query(Chart)), "the charts")
     if isinstance(pane, SpecPane):
         await until(pilot, lambda: pane.spec_view.text, "the specification")
     if isinstance(pane, LogsPane):
-        await pilot.pause()
-        # The second's tick, before it comes by itself.
-        pane.tick()
-        await pilot.pause()
-        await until(pilot, lambda: pane.log_view.settled, "the log as it is by now")
+        await _log_at_rest(screen, pilot)
     await pilot.pause()
     await pilot.pause(0.1)
     await pilot.wait_for_scheduled_animations()
+
+
+async def _log_at_rest(screen: JobScreen, pilot: Pilot[Any]) -> None:
+    """Every line has been looked at, searched and laid out: a key that comes earlier acts on half a log."""
+    pane = screen.pane
+    if not isinstance(pane, LogsPane):
+        return
+    # How much room the log has depends on what the second's tick shows below it: not on when it comes.
+    pane.tick()
+    await pilot.pause()
+    log = pane.log_view
+    await until(
+        pilot,
+        lambda: (
+            log.settled
+            and len(log.view)
+            and not log.view.behind
+            and not log.views.searching
+            and log.size.height
+        ),
+        "the log at rest",
+    )
+    await pilot.pause()
 
 
 def large() -> JobBackend:
