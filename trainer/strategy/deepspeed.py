@@ -40,7 +40,21 @@ def load_deepspeed(device: torch.device) -> Any:
     # Its first use would run a compiler for each operation just to see what could be built.
     vars(deepspeed.ops).setdefault("__compatible_ops__", {})
     deepspeed.utils.logger.setLevel(logging.ERROR)
+    _load_muon_uncompiled()
     return deepspeed
+
+
+def _load_muon_uncompiled() -> None:
+    """The engine imports Muon to see whether it is the optimizer, which it never is. Its functions are given
+    to torch.compile where they are defined: that loads all of inductor, seconds of CPU time a process.
+    """
+    from deepspeed.runtime import compiler
+
+    compile_, compiler.compile = compiler.compile, lambda: lambda function: function
+    try:
+        import deepspeed.runtime.zero.muon.muon_optimizer  # noqa: F401
+    finally:
+        compiler.compile = compile_
 
 
 class ZeRO:
