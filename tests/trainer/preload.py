@@ -11,7 +11,7 @@ import torch._dynamo
 import torch.distributed.fsdp
 
 import trainer.models.language
-import trainer.train
+import trainer.train  # noqa: F401
 from trainer import workload
 from trainer.strategy.deepspeed import load_deepspeed
 
