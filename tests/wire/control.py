@@ -163,6 +163,6 @@ async def emulator(**config: Any) -> AsyncIterator[tuple[Emulator, Clients]]:
 def start_server(state: StateDir, *args: str, **kw: Any) -> subprocess.Popen[str]:
     """A server in a process of its own; wait for `emulator.json` before using it."""
     return subprocess.Popen(
-        [sys.executable, "-m", "tui.emulator.server", "--state-dir", str(state.root), *args],
+        [sys.executable, "-m", "tui.emulator", "--state-dir", str(state.root), *args],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, **kw,
     )  # fmt: skip

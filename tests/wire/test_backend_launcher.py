@@ -36,7 +36,7 @@ def servers(state: StateDir) -> list[psutil.Process]:
     for process in psutil.process_iter():
         try:
             line = process.cmdline()
-            if "tui.emulator.server" in line and str(state.root) in line and process.status() != "zombie":
+            if "tui.emulator" in line and str(state.root) in line and process.status() != "zombie":
                 found.append(process)
         except psutil.Error:
             continue

@@ -164,7 +164,7 @@ async def test_a_full_disk_refuses_the_create_and_the_server_lives_on() -> None:
 
 
 def test_the_help_names_every_option() -> None:
-    command = [sys.executable, "-m", "tui.emulator.server", "--help"]
+    command = [sys.executable, "-m", "tui.emulator", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     for option in ("--state-dir", "--rest", "--no-auth"):
         assert option in done.stdout

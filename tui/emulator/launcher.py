@@ -158,7 +158,7 @@ class _Child:
         _started[:] = [process for process in _started if process.poll() is None]
         # In memory: the server outlives us, so no pipe; and the disk may be full.
         self._stderr = os.memfd_create("vxtui-emulator-stderr")
-        command = [sys.executable, "-m", "tui.emulator.server", "--state-dir", str(state.root.absolute())]
+        command = [sys.executable, "-m", "tui.emulator", "--state-dir", str(state.root.absolute())]
         try:
             self.process = subprocess.Popen(
                 command + options,
@@ -217,7 +217,7 @@ def _serves(pid: int, state: StateDir) -> bool:
         arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
-    return b"tui.emulator.server" in arguments and os.fsencode(state.root.absolute()) in arguments
+    return b"tui.emulator" in arguments and os.fsencode(state.root.absolute()) in arguments
 
 
 def _alive(pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""The emulator's one process: `python -m tui.emulator.server --state-dir DIR [--rest HOST:PORT] [--no-auth]`.
+"""The emulator's one process: `python -m tui.emulator --state-dir DIR [--rest HOST:PORT] [--no-auth]`.
 
 It ends on SIGTERM, SIGINT or the admin's stop; the jobs' runners go on, and the next server takes them up.
 """
@@ -259,7 +259,7 @@ async def serve(state: StateDir, rest: str | None, auth: bool, simulate: bool = 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0 after a clean stop, 1 with one sentence on stderr when it could not start."""
-    parser = argparse.ArgumentParser(prog="python -m tui.emulator.server", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tui.emulator", description=__doc__)
     parser.add_argument("--state-dir", type=Path, required=True, help="directory of this emulator's state")
     parser.add_argument("--rest", metavar="HOST:PORT", help="serve REST too, on a loopback address")
     parser.add_argument("--no-auth", action="store_true", help="let REST clients in without the token")
@@ -300,7 +300,3 @@ def _log_to(state: StateDir) -> None:
     formatter.converter = time.gmtime
     handler.setFormatter(formatter)
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -47,7 +47,7 @@ async def start(
     """Start the emulator."""
     state = default_state_dir()
     if foreground:
-        argv = [sys.executable, "-m", "tui.emulator.server", "--state-dir", str(state.root)]
+        argv = [sys.executable, "-m", "tui.emulator", "--state-dir", str(state.root)]
         argv += ["--rest", rest] if rest else []
         argv += ["--no-auth"] if no_auth else []
         argv += ["--simulate-accelerators"] if simulate_accelerators else []

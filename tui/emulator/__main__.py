@@ -1,0 +1,22 @@
+"""`python -m tui.emulator`: the server, with Google's packages as lazy as in the console.
+
+Loaded as they come they take three quarters of the server's CPU time up to its first answer.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tui.backends.vertex import lazy
+
+
+def main() -> int:
+    """As `tui.emulator.server.main`."""
+    lazy.load(("tui.emulator.server",))
+    from tui.emulator import server  # noqa: PLC0415
+
+    return server.main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
