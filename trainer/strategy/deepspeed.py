@@ -7,6 +7,7 @@ facts, DeepSpeed without a GPU). So the optimizer is torch's own, and the extens
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -52,7 +53,9 @@ def _load_muon_uncompiled() -> None:
 
     compile_, compiler.compile = compiler.compile, lambda: lambda function: function
     try:
-        import deepspeed.runtime.zero.muon.muon_optimizer  # noqa: F401
+        # An older DeepSpeed has none.
+        with contextlib.suppress(ImportError):
+            import deepspeed.runtime.zero.muon.muon_optimizer  # noqa: F401
     finally:
         compiler.compile = compile_
 
