@@ -21,6 +21,7 @@ KEYS = {
     "up": "\x1b[A",
     "down": "\x1b[B",
     "ctrl+q": "\x11",
+    "ctrl+r": "\x12",
     "ctrl+p": "\x10",
     "space": " ",
 }
@@ -81,6 +82,10 @@ class Terminal:
         """Type bytes as they are."""
         os.write(self._master, data)
         self.pump(0.05)
+
+    def write_over(self, data: bytes) -> None:
+        """Show bytes that another program writes to the same terminal."""
+        self._stream.feed(data)
 
     def hang_up(self) -> None:
         """Close the terminal, as a lost connection does; nothing can be typed or read any more."""

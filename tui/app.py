@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
@@ -20,14 +19,11 @@ from textual.signal import Signal
 from textual.worker import Worker, WorkerState
 
 from tui.actions import key_problems
-from tui.config import Context, Settings, all_contexts, profile_folder
-from tui.console_io import NoTerminal, screen_only
-from tui.display.app import ENDED_BY_SIGNAL
+from tui.config import Context, Settings
 from tui.domain.figures import age
 from tui.domain.job import Job
 from tui.domain.states import JobState
 from tui.domain.text import plain
-from tui.places import config_dir, shipped, state_dir
 from tui.screens import later
 from tui.screens.frame import FrameScreen
 from tui.screens.jobs import JobsScreen
@@ -39,9 +35,8 @@ from tui.store.costs import Costs
 from tui.store.jobs import JobChange, JobStore
 from tui.store.journal import Journal
 from tui.store.link import Link, LinkState, broken
-from tui.store.snapshot import Snapshot, SnapshotFile
+from tui.store.snapshot import Snapshot
 from tui.store.taste import Taste
-from tui.themes import remembered_themes
 from tui.widgets.clipboard_app import ClipboardApp
 from tui.widgets.stylesheet import SteadyStylesheet
 
@@ -49,7 +44,6 @@ if TYPE_CHECKING:
     from textual.command import Provider
     from textual.theme import Theme
 
-    from tui.backends.base import Backend
     from tui.backends.errors import BackendError
     from tui.screens.commands import Command
     from tui.store.deeds import Deeds, Outcome
@@ -448,57 +442,10 @@ class VxtuiApp(ClipboardApp):
             self.push_screen(HelpScreen(self.frame))
 
     def action_refresh_now(self) -> None:
-        """Read again now; where there is no connection, try to get one."""
+        """Read again now; where there is no connection, try to get one. Paint all anew, too."""
+        # Another program may have written over the screen.
+        self.repaint_all()
         if not self.connection.again(connect=True):
             self.connect()
         if self.frame is not None:
             self.frame.refresh_here()
-
-
-def _open(context: Context, settings: Settings) -> Backend:
-    # Google's clients stay unloaded until the first paint.
-    from tui.backends.factory import open_backend
-
-    return open_backend(context, settings)
-
-
-def _read_profiles(folder: Path) -> list[ProfileEntry]:
-    from tui.store.library import entries
-
-    return entries(folder)
-
-
-def run_console(settings: Settings, context_name: str, *, read_only: bool = False) -> int:
-    """Show the console until it is left; the exit code is 0, 1 for an error of its own, 2 without a terminal.
-
-    Raises:
-        KeyError: for a context that is not there.
-    """
-    contexts = {context.name: context for context in all_contexts(settings)}
-    context = contexts[context_name]
-    where = state_dir()
-    themes, problems = remembered_themes([shipped("themes"), config_dir() / "themes"])
-    log = where / "console.log"
-    try:
-        with screen_only(log):
-            app = VxtuiApp(
-                settings,
-                context,
-                opener=_open,
-                contexts=list(contexts.values()),
-                state_dir=where,
-                read_profiles=partial(_read_profiles, profile_folder(settings)),
-                profile_folder=profile_folder(settings),
-                themes=themes,
-                read_only=read_only or settings.read_only,
-                snapshot=SnapshotFile(where, context.name).load(),
-            )
-            for problem in problems:
-                app.journal.add("error", problem)
-            app.run()
-    except NoTerminal as error:
-        sys.stderr.write(f"vxtui: {error}. The verbs work without one: vxtui jobs, vxtui --help.\n")
-        return 2
-    if app.return_code and app.return_code < ENDED_BY_SIGNAL:
-        sys.stderr.write(f"vxtui ended by an error of its own; what happened is in {log}\n")
-    return app.return_code or 0

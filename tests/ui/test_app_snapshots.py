@@ -11,10 +11,11 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.ui.double import MemoryBackend, console, fleet
-from tests.ui.test_jobs_screen import table, until
+from tests.ui.test_jobs_screen import painted, table, until
 from tui.app import VxtuiApp
 from tui.backends.base import PermissionDenied, Unavailable
 from tui.config import Settings
+from tui.domain.figures import NOT_MEASURED
 from tui.store.library import entry
 from tui.store.link import LinkState
 
@@ -74,6 +75,7 @@ async def _ready(pilot: Pilot[Any], *, app: VxtuiApp, keys: tuple[str, ...]) -> 
         await pilot.pause()
     if "2" in keys:
         await until(pilot, lambda: app.profiles, "the profiles")
+        await until(pilot, lambda: NOT_MEASURED not in "".join(painted(app)), "what the rules say of them")
     await pilot.pause()
     await pilot.wait_for_scheduled_animations()
 
@@ -110,8 +112,9 @@ def test_first_run(look: Callable[..., None]) -> None:
     look(SMALL, "vxtui-light", backend=MemoryBackend(), read_only=True)
 
 
-def test_help(look: Callable[..., None]) -> None:
-    look(USUAL, "vxtui-dark", "question_mark")
+@pytest.mark.parametrize("size", [SMALL, USUAL], ids=["80", "120"])
+def test_help(look: Callable[..., None], size: tuple[int, int]) -> None:
+    look(size, "vxtui-dark", "question_mark")
 
 
 def test_command_line(look: Callable[..., None]) -> None:

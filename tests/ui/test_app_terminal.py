@@ -83,6 +83,19 @@ def test_a_terminal_that_goes_away_takes_the_console_with_it(place: Home) -> Non
         screen.close()
 
 
+def test_ctrl_r_paints_over_what_another_program_wrote(place: Home) -> None:
+    screen = Terminal([VXTUI, "--context", "cloud"], place.env, columns=100, rows=30)
+    try:
+        screen.wait("can't be reached")
+        screen.write_over(b"\x1b[4;1HBroadcast message from root: the machine is going down")
+        assert "Broadcast message" in screen.text
+        screen.press("ctrl+r")
+        screen.wait(lambda text: "Broadcast message" not in text and "vxtui   cloud" in text)
+        leave(screen)
+    finally:
+        screen.close()
+
+
 def test_a_signal_ends_it_with_the_terminal_in_order(place: Home) -> None:
     screen = Terminal([VXTUI, "--context", "cloud"], place.env, columns=100, rows=30)
     try:

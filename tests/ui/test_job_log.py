@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual.events import AppBlur, AppFocus
+from textual.widgets import Input
 
-from tests.ui.job_double import at, line, step
+from tests.ui.job_double import at, event, line, step
 from tests.ui.test_job_screen import backend_of, header, opened, tab, text_of
 from tests.ui.test_jobs_screen import until
 from tui.backends.base import Unavailable
@@ -143,3 +145,33 @@ async def test_gaps_late_lines_and_a_broken_log_are_said(tmp_path: Path) -> None
         backend.log_error = None
         await pilot.press("ctrl+r")
         await until(pilot, lambda: "not reached" not in header(screen), "recovery")
+
+
+async def test_a_search_that_is_typed_goes_on_after_the_terminal_had_no_focus(tmp_path: Path) -> None:
+    async with opened(backend_of(), tmp_path) as (screen, pilot):
+        pane = await tab(screen, pilot, LogsPane)
+        await pilot.press("slash", *"ste")
+        line = screen.focused
+        assert isinstance(line, Input)
+        screen.app.post_message(AppBlur())
+        await until(pilot, lambda: screen.focused is None, "the blur")
+        screen._tick()
+        await pilot.pause()
+        assert screen.focused is None, "nobody else takes the keys meanwhile"
+        screen.app.post_message(AppFocus())
+        await until(pilot, lambda: screen.focused is line, "the line to have the keys again")
+        await pilot.press("p")
+        assert line.value == "step" and not screen.paused
+        await pilot.press("escape")
+        assert screen.focused is pane.log_view
+
+
+async def test_what_the_trainers_guard_did_is_an_event(tmp_path: Path) -> None:
+    backend = backend_of()
+    said = event(450, "guard", "loss 99: back to step 21, and on with the batches that follow", step=21)
+    backend.say(said)
+    async with opened(backend, tmp_path) as (screen, pilot):
+        await until(pilot, lambda: len(screen.feed.events.ordered(None)) > 3, "the events")
+        assert any(
+            e.kind == "guard" and "back to step 21" in e.text for e in screen.feed.events.ordered(None)
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,11 +12,13 @@ import pytest
 from textual.widgets import Static
 
 from tests.ui.double import console
+from tests.ui.job_double import JobBackend, step
 from tests.ui.test_job_screen import backend_of, opened, tab
 from tests.ui.test_job_snapshots import TABS, USUAL, _ready
 from tests.ui.test_jobs_screen import until
 from tui.config import Settings
 from tui.screens.job_metrics import MetricsPane
+from tui.screens.job_overview import OverviewPane
 from tui.store.job_feed import JobFeed
 from tui.widgets.plot import Chart
 
@@ -72,6 +75,46 @@ async def test_the_crosshair_reads_every_line_over_time_and_by_step(tmp_path: Pa
         await pilot.press("plus", "escape")
         assert pane.view.span is None
         assert pane.is_attached, "only then does escape leave"
+
+
+def went_back() -> JobBackend:
+    """A job that came to step 40, and went back to step 21."""
+    backend = backend_of(log=False)
+    backend.say(*(step(10 + n * 2, n) for n in range(1, 41)), *(step(120 + n * 2, n) for n in range(21, 31)))
+    return backend
+
+
+async def test_a_run_that_went_back_draws_no_zigzag(tmp_path: Path) -> None:
+    async with opened(went_back(), tmp_path, size=(120, 50)) as (screen, pilot):
+        pane = await tab(screen, pilot, MetricsPane)
+        await until(pilot, lambda: "Loss" in titles(pane), "the charts")
+        loss = next(chart for chart in pane.query(Chart) if chart.look.title == "Loss")
+        await until(pilot, lambda: len(loss._courses) == 2, "what was undone")
+        kept, undone = loss._courses
+        assert kept.x == tuple(map(float, range(1, 31))) and not kept.faint
+        assert undone.x == tuple(map(float, range(21, 41))) and undone.faint
+        assert re.fullmatch(r"Loss [\d.]+   ━ undone", titles(pane)["Loss"])
+        await pilot.press("h")
+        assert "at 30" in titles(pane)["Loss"], "the crosshair stands where the run is, not where it was"
+        await pilot.press("escape", "x")
+        (over_time,) = loss._courses
+        assert list(over_time.x) == sorted(over_time.x) and len(over_time.x) == 50
+        overview = await tab(screen, pilot, OverviewPane)
+        words = str(overview.query_one("#facts", Static).content)
+        assert "went back" in words and "1 time, last from step 40 to 21" in words
+
+
+async def test_what_was_undone_in_ascii(tmp_path: Path) -> None:
+    async with opened(went_back(), tmp_path, size=(120, 50), settings=Settings(ascii=True)) as (
+        screen,
+        pilot,
+    ):
+        pane = await tab(screen, pilot, MetricsPane)
+        await until(pilot, lambda: ". undone" in titles(pane).get("Loss", ""), "the charts")
+        loss = next(chart for chart in pane.query(Chart) if chart.look.title == "Loss")
+        rows = str(loss.query_one(".chart-text", Static).content).splitlines()[:-1]
+        marks = "".join(row.partition("|")[2] for row in rows)
+        assert "*" in marks and "." in marks and marks.isascii()
 
 
 def test_zoomed_with_a_crosshair(tmp_path: Path, snap_compare: Any) -> None:

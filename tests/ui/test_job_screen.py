@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.ui.double import NOON, Clock, console, job, pool
-from tests.ui.job_double import JobBackend, a_log, at, no_gpu, step, waves
+from tests.ui.job_double import JobBackend, a_log, no_gpu, step, waves
 from tests.ui.test_jobs_screen import until
 from tui.app import VxtuiApp
 from tui.backends.base import Capability, PermissionDenied, Unavailable
@@ -25,7 +23,7 @@ from tui.screens.confirm import ConfirmScreen
 from tui.screens.job import JobScreen
 from tui.screens.job_logs import LogsPane
 from tui.screens.job_metrics import MetricsPane
-from tui.screens.job_overview import OverviewPane, remaining
+from tui.screens.job_overview import OverviewPane
 from tui.screens.job_pane import JobPane
 from tui.screens.job_replicas import ReplicasPane
 from tui.screens.job_spec import SpecPane
@@ -364,15 +362,6 @@ async def test_a_job_that_writes_nothing(tmp_path: Path) -> None:
         await until(pilot, lambda: "written nothing" in text_of(pane, "Notice"), "the word")
         metrics = await tab(screen, pilot, MetricsPane)
         assert "Loss and throughput: not reported" in text_of(metrics, "#not-measured")
-
-
-def test_the_rest_is_reckoned_from_the_recent_pace() -> None:
-    from tui.domain.progress import StepSample
-
-    samples: Sequence[StepSample] = [StepSample(at(n * 2), n) for n in range(100)]
-    assert remaining(samples, 199) == timedelta(seconds=200)
-    assert remaining(samples[:1], 199) is None and remaining(samples, None) is None
-    assert remaining([replace(samples[0], step=9), *samples[1:5]], 100) is None
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])

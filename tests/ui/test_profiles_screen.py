@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -15,7 +16,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from tests.ui.double import MemoryBackend
-from tests.ui.test_jobs_screen import footer, lines, opened, said, table, until
+from tests.ui.test_jobs_screen import footer, lines, opened, painted, said, table, until
 from tui.app import VxtuiApp
 from tui.backends.base import InvalidRequest, LaunchRequest, Unavailable
 from tui.domain.job import Job
@@ -26,6 +27,8 @@ from tui.screens.preview import PreviewScreen
 from tui.screens.profiles import ProfilesScreen
 from tui.screens.prompt import PromptScreen
 from tui.store.library import entries
+from tui.store.profiles import ProfileEntry
+from tui.widgets.filter_bar import FilterBar
 from tui.widgets.notice import Notice
 
 
@@ -82,6 +85,59 @@ async def test_an_invalid_profile_says_why_and_cant_be_launched(
         assert "\x1b" not in str(app.screen.query_one(Notice).content)
         await choose(app, pilot, "local-2node")
         assert not app.screen.query_one(Notice).display
+
+
+REFUSED = """
+displayName: spot [red]
+region: us-central1
+jobSpec:
+  scheduling: {strategy: SPOT}
+  workerPoolSpecs:
+    - machineSpec: {machineType: a2-highgpu-8g, acceleratorType: NVIDIA_TESLA_A100, acceleratorCount: 3}
+      replicaCount: 2
+      containerSpec: {imageUri: "us-docker.pkg.dev/p/r/i:1"}
+"""
+
+
+MENDED = REFUSED.replace("replicaCount: 2", "replicaCount: 1").replace(": 3}", ": 8}")
+
+
+async def test_what_only_the_rules_refuse_is_no_tick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "profiles"
+    folder.mkdir()
+    (folder / "refused.yaml").write_text(REFUSED)
+    (folder / "open.yaml").write_text(MENDED)
+    async with profiles(MemoryBackend(), tmp_path, monkeypatch) as (app, pilot, _):
+        await until(pilot, lambda: "1 not valid" in lines(app), "the rules")
+        rows = {row.split()[1]: row for row in painted(app) if len(row.split()) > 1}
+        assert rows["refused"].split()[0] == "✗" and "primary pool" in rows["refused"]
+        assert rows["open"].split()[0] == "!", "Spot without a place for checkpoints is a warning"
+        assert rows["local-2node"].split()[0] == "✓" and rows["a100-4node-spot"].split()[0] == "✓"
+        await choose(app, pilot, "refused")
+        said_ = str(app.screen.query_one(Notice).content)
+        assert "refused would be refused: 2 errors" in said_ and "Write 8." in said_ and "line 7" in said_
+        # Mended, it is judged anew.
+        (folder / "refused.yaml").write_text(MENDED)
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: "not valid" not in lines(app), "the mended one")
+
+
+async def test_keys_before_the_list_is_read_are_typed_nowhere(tmp_path: Path) -> None:
+    read = threading.Event()
+
+    def slowly() -> list[ProfileEntry]:
+        read.wait(30)
+        return entries(tmp_path / "profiles")
+
+    async with opened(MemoryBackend(), tmp_path, read_profiles=slowly) as (app, pilot):
+        await pilot.press("2", "j", "l", "j")
+        assert isinstance(app.screen, ProfilesScreen)
+        read.set()
+        await until(pilot, lambda: table(app).keys, "the profiles")
+        assert not app.screen.query_one(FilterBar).text and len(table(app).keys) == len(app.profiles)
+        first = table(app).cursor
+        await pilot.press("j")
+        assert table(app).cursor != first, "the list has the keys"
 
 
 async def test_preview_shows_the_exact_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from google.protobuf import any_pb2
 from google.rpc import code_pb2
 
 from tests.wire.observe import JOB, PROJECT, REPLICA, Output, Place, Tail, collecting, place, until
+from tui.emulator.log_retention import keep_tidy, let_go
 
 LOG = f"{PROJECT}/logs/app"
 GLOBAL = {"type": "global", "labels": {"project_id": "p"}}
@@ -379,3 +380,21 @@ async def test_a_client_that_has_said_all_still_hears() -> None:
         tail = Tail(await here.logs.tail_log_entries(requests=one(), timeout=300))
         await opened(here, tail)
         tail.cancel()
+
+
+async def test_entries_older_than_the_default_bucket_keeps_are_let_go() -> None:
+    async with place() as here:
+        await here.write(*(entry(f"old {n}", n / 60, f"o{n}") for n in range(9)), entry("new", 600, "n"))
+        await here.write(entry("another log", 0, "x"), log_name=f"{PROJECT}/logs/other")
+        before = int(minutes(5).timestamp() * 1e9)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("tui.emulator.log_store.SLICE", 4)
+            assert await let_go(here.store, before) == 10
+        assert [e.text_payload for e in await here.entries()] == ["new"]
+        assert await let_go(here.store, before) == 0
+        # A look finds nothing that is younger than thirty days, and ends with whoever asked for it.
+        looking = asyncio.create_task(keep_tidy(here.store))
+        await asyncio.sleep(0)
+        await here.store.write(int)
+        looking.cancel()
+        assert [e.text_payload for e in await here.entries()] == ["new"]

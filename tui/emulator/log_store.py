@@ -31,6 +31,8 @@ P = ParamSpec("P")
 
 VERSION = 1
 READERS = 3
+SLICE = 5_000
+"""Entries that are deleted in one transaction."""
 FIRST, LAST = 0, 2**63 - 1
 """Timestamps before and after every other."""
 _SCHEMA = """
@@ -198,6 +200,23 @@ class LogStore:
             return self._db.execute(
                 "DELETE FROM entries WHERE source IN (SELECT id FROM sources WHERE project=? AND log_name=?)",
                 (project, log_name),
+            ).rowcount
+
+    def delete_before(self, source: Source, timestamp: int) -> int:
+        """Delete the oldest entries of a source before a timestamp (ns); how many, 0 where none is left.
+
+        Never more than a slice: other writers wait for it.
+        """
+        last = self._db.execute(
+            "SELECT max(timestamp) FROM (SELECT timestamp FROM entries WHERE source=? AND timestamp<?"
+            " ORDER BY timestamp LIMIT ?)",
+            (source.id, timestamp, SLICE),
+        ).fetchone()[0]
+        if last is None:
+            return 0
+        with self._db:
+            return self._db.execute(
+                "DELETE FROM entries WHERE source=? AND timestamp<=?", (source.id, last)
             ).rowcount
 
     def database(self) -> sqlite3.Connection:

@@ -47,6 +47,7 @@ from tui.emulator.locations import Locations
 from tui.emulator.lock import Lock, remove_traces, write_info
 from tui.emulator.log_faults import FaultBoard
 from tui.emulator.log_ingest import LogCollector
+from tui.emulator.log_retention import keep_tidy
 from tui.emulator.log_store import LogStore
 from tui.emulator.operations import Operations
 from tui.emulator.paths import StateDir, StateDirError
@@ -196,6 +197,8 @@ class Emulator:
         collector = LogCollector(self.state, store)
         await collector.start()
         self._stack.push_async_callback(collector.close)
+        tidying = asyncio.create_task(keep_tidy(store), name="log-retention")
+        self._stack.callback(tidying.cancel)
         return collector, logging_service.methods(store, catalog), store.faults
 
     async def _serve_grpc(self, methods: list[Method]) -> None:

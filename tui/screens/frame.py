@@ -27,6 +27,8 @@ class FrameScreen(Screen[None]):
     """
 
     SCOPE: ClassVar[str] = ""
+    AUTO_FOCUS = ""
+    # Textual's own choice may be a line that is not in sight, and would take what is typed.
     BINDINGS = bindings("app")
 
     def __init__(self, session: Session | None = None) -> None:
@@ -81,6 +83,14 @@ class FrameScreen(Screen[None]):
         keymap = self.keymap
         shown = [a for s in self.scopes() for a in actions(s) if a.footer and self.why_not(a) is None]
         self.query_one(KeyFooter).show([(a.id, key_text(a, keymap).split(" ")[0], a.label) for a in shown])
+
+    def keep_focus(self, widget: Widget) -> None:
+        """Give a widget the keys where nothing has them: one that was hidden has lost them.
+
+        Not while the terminal has lost them itself: Textual gives them back to who had them.
+        """
+        if self.focused is None and self.app.app_focus and widget.display:
+            widget.focus()
 
     def refresh_here(self) -> None:
         """Read again what only this screen reads; `ctrl+r` asks for it."""

@@ -12,8 +12,13 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from tui.actions import actions, key_text
+from tui.domain.text import plain
 from tui.screens.frame import FrameScreen
+from tui.widgets.hanging import EMPTY, Hanging, Labelled
 
+WIDE = 108
+"""Cells from which on there is room for the names that `keys` in the settings takes."""
+HELP = 58
 _TITLES = {"app": "everywhere", "table": "in the list"}
 
 
@@ -33,29 +38,34 @@ class HelpScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with VerticalGroup(id="help"):
-            yield Static(Content.styled("Keys that work here", "bold"), id="title")
+            hint = ("   esc back   ctrl+p finds anything by name", "$text-muted")
+            yield Static(Content.assemble(("Keys that work here", "bold"), hint), id="title")
             with VerticalScroll(id="keys"):
-                yield Static(self._keys())
-            yield Static(Content.styled("esc back   ctrl+p finds anything by name", "$text-muted"))
+                yield Hanging("list")
 
-    def _keys(self) -> Content:
-        lines: list[Content] = []
+    def on_resize(self) -> None:
+        """Names of actions stand beside their words, or nowhere where there is no room."""
+        self.query_one(Hanging).say(self._keys(named=self.size.width >= WIDE))
+
+    def _keys(self, *, named: bool) -> list[Labelled]:
+        lines: list[Labelled] = []
         scopes = dict.fromkeys((*self._frame.scopes(), "table"))
         for scope in sorted(scopes, key=lambda s: s in _TITLES):
             if scope == "table" and not self._frame.query("Table"):
                 continue
-            lines += [Content(""), Content.styled(_TITLES.get(scope, scope), "bold $accent")]
+            lines += [(EMPTY, EMPTY), (EMPTY, Content.styled(_TITLES.get(scope, scope), "bold $accent"))]
             for found in actions(scope):
                 key = key_text(found, self._frame.keymap) or f":{found.word}"
                 reason = None if found.direct else self._frame.why_not(found)
                 style = "$text-muted" if reason else ""
-                keys = (f"  {key:<12}", "bold $text-muted" if reason else "bold")
-                lines.append(
-                    Content.assemble(keys, (f"{found.help:<58}", style), (f"  {found.id}", "$text-muted"))
-                )
+                keys = Content.styled(f"  {key:<12}", "bold $text-muted" if reason else "bold")
+                name = (f"{'':<{max(0, HELP - len(found.help))}}  {found.id}", "$text-muted")
+                words = Content.styled(found.help, style)
+                lines.append((keys, Content.assemble(words, name) if named else words))
                 if reason:
-                    lines.append(Content.styled(f"{'':<14}{reason}", "$text-muted italic"))
-        return Content("\n").join(lines[1:])
+                    said = Content.styled(plain(reason), "$text-muted italic")
+                    lines.append((Content(" " * keys.cell_length), said))
+        return lines[1:]
 
     def action_scroll(self, way: str) -> None:
         """Scroll the list."""

@@ -124,8 +124,8 @@ class JobScreen(FrameScreen):
     def _keep_focus(self) -> None:
         """A pane that has nothing yet hides what would take the keys, and loses them by that."""
         rest = self.pane.rest()
-        if self.focused is None and rest is not None and rest.display:
-            rest.focus()
+        if rest is not None:
+            self.keep_focus(rest)
 
     def _tick(self) -> None:
         if self.is_current and not self.paused:

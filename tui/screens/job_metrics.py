@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from statistics import fmean
@@ -17,6 +17,7 @@ from tui.actions import Action
 from tui.domain.figures import age, figure
 from tui.domain.metric import CPU, GPU, GPU_MEMORY, MEMORY, NET_IN, NET_OUT, TRAINING_METRICS
 from tui.domain.progress import StepSample
+from tui.domain.steps import History, history
 from tui.domain.text import plain
 from tui.screens.job_pane import JobPane, Scroll
 from tui.screens.pick import PickScreen
@@ -45,6 +46,8 @@ STEP = 0.02
 TWO_COLUMNS, THREE_COLUMNS = 100, 180
 LOWEST, HIGHEST = 10, 18
 """Lines of one chart."""
+Value = Callable[[StepSample], float | None]
+"""What of a reported step is drawn."""
 _DARK = ("#79c0ff", "#d2a8ff", "#7fdbca", "#f0a6ca", "#a8b5ff", "#c9b38c")
 _LIGHT = ("#0a5fb0", "#7a3fb0", "#0b7a75", "#b03a7a", "#4a55c0", "#7d6430")
 _ANSI = ("cyan", "magenta", "bright_cyan", "bright_magenta", "cyan", "magenta")
@@ -171,18 +174,19 @@ class MetricsPane(JobPane):
         samples = self.feed.samples()
         window = None if self.view.span is None else self.view.window(self._full())
         by_time = Sight(window, self.view.cross, self._cross_colour())
-        by_step = self._in_steps(by_time, samples) if self.by_step else by_time
+        past = history(samples)
+        by_step = self._in_steps(by_time, past.kept) if self.by_step else by_time
         for key, title, unit, text, value in (
             ("loss", "Loss", "", loss_text, _loss),
             ("speed", "Throughput", "tok/s", figure, _speed),
         ):
-            course = self._step_course(samples, value)
-            if course.x:
+            courses = self._by_step(past, value) if self.by_step else self._over_time(samples, value)
+            if courses:
                 low = None if key == "loss" else 0.0
                 look = Look(
                     title, unit, self._step_text, text, x_time=not self.by_step, low=low, sight=by_step
                 )
-                found[key] = (look, [course])
+                found[key] = (look, courses)
         for metric in TRAINING_METRICS:
             courses = self._metric_courses(metric)
             if courses:
@@ -214,7 +218,7 @@ class MetricsPane(JobPane):
         seconds = [(moment - start).total_seconds() for moment in moments] or [0.0]
         return min(seconds), max(*seconds, min(seconds) + 1)
 
-    def _in_steps(self, sight: Sight, samples: list[StepSample]) -> Sight:
+    def _in_steps(self, sight: Sight, samples: Sequence[StepSample]) -> Sight:
         """The same view where x is the step: a moment is the last step that was reported by then."""
         start = self._start()
         times = [(sample.timestamp - start).total_seconds() for sample in samples]
@@ -244,16 +248,20 @@ class MetricsPane(JobPane):
     def _step_text(self, x: float) -> str:
         return f"{x:,.0f}" if self.by_step else clock_text(x)
 
-    def _step_course(self, samples: list[StepSample], value: Callable[[StepSample], float | None]) -> Course:
-        known = [(s, y) for s in samples if (y := value(s)) is not None]
-        if self.by_step:
-            # After a restart steps come again: the newest run of a step is the one that counts.
-            latest = {s.step: y for s, y in known}
-            xs = sorted(latest)
-            return Course("", tuple(map(float, xs)), tuple(latest[x] for x in xs), self._colour(0))
+    def _by_step(self, past: History, value: Value) -> list[Course]:
+        """What led to where the run is now; what it went back over stands behind it, and fixes no scale."""
+        known = [(s, y) for s in past.kept if (y := value(s)) is not None]
+        if not known:
+            return []
+        undone = [[(s, y) for s in stretch if (y := value(s)) is not None] for stretch in past.undone]
+        lines = [_line(stretch, self._faint(), faint=True) for stretch in undone[-MOST_LINES:] if stretch]
+        return [_line(known, self._colour(0)), *lines]
+
+    def _over_time(self, samples: Sequence[StepSample], value: Value) -> list[Course]:
         start = self._start()
-        xs_ = tuple((s.timestamp - start).total_seconds() for s, _ in known)
-        return Course("", xs_, tuple(y for _, y in known), self._colour(0))
+        known = [(s, y) for s in samples if (y := value(s)) is not None]
+        xs = tuple((s.timestamp - start).total_seconds() for s, _ in known)
+        return [Course("", xs, tuple(y for _, y in known), self._colour(0))] if known else []
 
     def _metric_courses(self, metric: str) -> list[Course]:
         start = self._start()
@@ -291,6 +299,11 @@ class MetricsPane(JobPane):
         if self.app.native_ansi_color:
             palette = _ANSI
         return palette[at % len(palette)]
+
+    def _faint(self) -> str:
+        if self.app.native_ansi_color:
+            return "bright_black"
+        return "#6b7280" if self.app.current_theme.dark else "#9aa1ab"
 
     # Words
 
@@ -387,6 +400,10 @@ class MetricsPane(JobPane):
 def _part(course: Course, window: Range) -> Course:
     x, y = part(course.x, course.y, window)
     return Course(course.name, tuple(x), tuple(y), course.colour)
+
+
+def _line(known: Sequence[tuple[StepSample, float]], colour: str, *, faint: bool = False) -> Course:
+    return Course("", tuple(float(s.step) for s, _ in known), tuple(y for _, y in known), colour, faint)
 
 
 def _loss(sample: StepSample) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from textual.content import Content
 from textual.widget import Widget
@@ -15,6 +15,7 @@ from tui.domain.figures import age, figure, pieces
 from tui.domain.job import Job, Replica
 from tui.domain.progress import StepSample
 from tui.domain.states import JobState
+from tui.domain.steps import history, remaining
 from tui.domain.text import plain
 from tui.screens.job_pane import JobPane, Scroll
 from tui.store.costs import Costs
@@ -29,8 +30,6 @@ LABEL = 14
 LAST_LINES = 12
 BESIDE_BAR = 46
 """Cells of a row that a bar of the progress does not have."""
-RECENT_STEPS = 40
-"""Steps whose pace tells how long the rest will take."""
 Row = tuple[str, Content]
 
 
@@ -168,7 +167,7 @@ class OverviewPane(JobPane):
     def _training(self, job: Job) -> list[Labelled]:
         progress, now = self.feed.progress, self.feed.session.clock()
         rows: list[Row] = []
-        fraction = progress.fraction
+        fraction, samples = progress.fraction, self.feed.samples()
         if progress.step is not None:
             total = f"/{progress.total_steps:,}" if progress.total_steps else ""
             rows.append(("step", Content(f"{progress.step:,}{total}")))
@@ -176,7 +175,7 @@ class OverviewPane(JobPane):
             width = max(10, min(50, self.size.width - BESIDE_BAR))
             drawn = bar(fraction, width, ascii_only=wants_ascii(self))
             colour = "$text-success" if job.state is JobState.RUNNING else "$text-muted"
-            left = remaining(self.feed.samples(), progress.total_steps) if job.state.active else None
+            left = remaining(samples, progress.total_steps) if job.state.active else None
             words = f"  {fraction:.0%}" + (f"   about {age(left)} left" if left is not None else "")
             rows.append(("progress", Content.assemble((drawn, colour), words)))
         if progress.last_loss is not None:
@@ -196,6 +195,9 @@ class OverviewPane(JobPane):
             rows.append(("checkpoint", Content.styled("none yet", "$text-muted")))
         if progress.resumed_from is not None:
             rows.append(("resumed", Content(f"from step {progress.resumed_from:,}")))
+        undone = history(samples).undone
+        if undone:
+            rows.append(("went back", _went_back(undone, now)))
         if progress.phase and job.state.active:
             rows.append(("phase", Content(plain(progress.phase))))
         return table(rows)
@@ -233,15 +235,11 @@ def table(rows: Sequence[Row]) -> list[Labelled]:
     return [(Content.styled(f"{plain(word):<{LABEL}}", "$text-muted"), fact) for word, fact in rows]
 
 
-def remaining(samples: Sequence[StepSample], total: int | None) -> timedelta | None:
-    """How long the rest takes at the pace of the last steps, pauses for checkpoints included."""
-    recent = samples[-RECENT_STEPS:]
-    if not total or len(recent) < 2:
-        return None
-    steps, seconds = recent[-1].step - recent[0].step, recent[-1].timestamp - recent[0].timestamp
-    if steps <= 0 or seconds <= timedelta(0):
-        return None
-    return seconds / steps * max(0, total - recent[-1].step)
+def _went_back(undone: Sequence[Sequence[StepSample]], now: datetime) -> Content:
+    """How often, and from where to where the last time."""
+    last = undone[-1]
+    words = f"{pieces(len(undone), 'time')}, last from step {last[-1].step:,} to {last[0].step:,}"
+    return Content.assemble(words, (f"   {age(now - last[-1].timestamp)} ago", "$text-muted"))
 
 
 def _moment(moment: datetime, now: datetime) -> Content:

@@ -84,7 +84,6 @@ class LaunchScreen(FrameScreen):
 
     SCOPE = "launch"
     CSS_PATH = "launch.tcss"
-    AUTO_FOCUS = ""
     BINDINGS = bindings("launch")
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012
 

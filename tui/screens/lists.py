@@ -68,6 +68,11 @@ class ListScreen(FrameScreen):
         if self.is_current:
             self.refresh_frame()
 
+    def refresh_frame(self) -> None:
+        super().refresh_frame()
+        if self.focused is None and self.is_mounted:
+            self.keep_focus(self.table)
+
     def reload(self) -> None:
         """Show what the store has now."""
         self.refresh_frame()

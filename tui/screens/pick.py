@@ -47,6 +47,7 @@ class PickScreen(ModalScreen[str]):
             line.cursor_blink = False
             yield line
             yield OptionList(id="options", compact=True)
+            yield Static(Content.styled("Nothing matches.", "$text-muted"), id="none")
             yield Static(Content.styled("enter chooses   esc back", "$text-muted"))
 
     def on_mount(self) -> None:
@@ -63,6 +64,8 @@ class PickScreen(ModalScreen[str]):
         options = self.query_one(OptionList)
         options.clear_options()
         options.add_options([Option(label) for _, label in found])
+        options.display = bool(found)
+        self.query_one("#none").display = not found
         if found:
             options.highlighted = self._shown.index(self._current) if self._current in self._shown else 0
 

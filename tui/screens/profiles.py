@@ -11,7 +11,7 @@ from textual import on
 from textual.content import Content
 
 from tui.actions import Action, bindings
-from tui.domain.figures import pieces
+from tui.domain.figures import NOT_MEASURED, pieces
 from tui.domain.text import plain
 from tui.screens.editor import edit_file
 from tui.screens.export import show_export
@@ -22,6 +22,7 @@ from tui.screens.preview import PreviewScreen
 from tui.screens.prompt import PromptScreen
 from tui.screens.work import background
 from tui.store.profile_files import bad_name
+from tui.store.profile_rules import Judgement, ProfileRules
 from tui.store.profiles import ProfileEntry, ProfileError
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.notice import Notice
@@ -32,8 +33,10 @@ COLUMNS = (
     Column("name", "PROFILE", 18, most=40),
     Column("shape", "SHAPE", 14, most=34, rank=2),
     Column("from", "FROM", 6, most=6, rank=3),
-    Column("text", "", 20, flex=True, rank=1),
+    Column("text", "", 28, flex=True, rank=1),
 )
+MOST_SAID = 2
+"""Problems of the profile under the cursor that are said in full."""
 
 
 class ProfilesScreen(ListScreen):
@@ -50,6 +53,7 @@ class ProfilesScreen(ListScreen):
         self._loaded = False
         self._go_to = ""
         """Key of a profile to go to when it is in the list."""
+        self._rules = ProfileRules()
 
     def make_table(self) -> Table:
         return Table(COLUMNS)
@@ -66,6 +70,11 @@ class ProfilesScreen(ListScreen):
         self.reload()
         if self.is_current and self._move():
             self._go_to = ""
+        background(self, self._judge, "rules")
+
+    async def _judge(self) -> None:
+        await self._rules.look(self.console.profiles, self.console.connection.context)
+        self.reload()
 
     def _move(self) -> bool:
         """Go to the profile that is to be shown, once it is there."""
@@ -99,31 +108,51 @@ class ProfilesScreen(ListScreen):
     def _say_problem(self) -> None:
         """The whole problem of the profile under the cursor, which a cell has no room for."""
         entry, notice = self.current, self.query_one(Notice)
-        if entry is not None and entry.problem and self.table.keys:
+        if entry is None or not self.table.keys:
+            return
+        found = self._rules.known(entry) or Judgement()
+        if entry.problem:
             notice.tell(f"{entry.name} is not valid", entry.problem, "e edits it", bad=True, alone=False)
-        elif self.table.keys:
+        elif found.errors:
+            many = pieces(len(found.errors), "error")
+            what = f"{entry.name} would be refused: {many}   e edits it, n goes to them"
+            notice.tell(what, "\n".join(found.errors[:MOST_SAID]), bad=True, alone=False)
+        elif found.warnings:
+            many = pieces(len(found.warnings), "warning")
+            notice.tell(f"{entry.name}: {many}   e edits it", found.warnings[0], alone=False)
+        else:
             notice.hide()
 
+    def _refused(self, entry: ProfileEntry) -> tuple[str, ...]:
+        """What the rules have against it, as far as that is known."""
+        return (self._rules.known(entry) or Judgement()).errors
+
     def _cells(self, entry: ProfileEntry) -> Cells:
-        text = (
-            Content.styled(plain(entry.problem.replace(f"{entry.path}:", "line ")), "$text-error")
-            if entry.problem
-            else Content.styled(plain(entry.description), "$text-muted")
-        )
+        wrong = entry.problem.replace(f"{entry.path}:", "line ") or next(iter(self._refused(entry)), "")
         return {
-            "state": Content.styled("✗", "$text-error")
-            if entry.problem
-            else Content.styled("✓", "$text-success"),
+            "state": self._mark(entry),
             "name": Content.styled(plain(entry.name), "bold"),
             "shape": Content(plain(entry.shape)),
             "from": Content.styled("mine" if entry.mine else "vxtui", "$text-muted"),
-            "text": text,
+            "text": Content.styled(plain(wrong), "$text-error")
+            if wrong
+            else Content.styled(plain(entry.description), "$text-muted"),
         }
+
+    def _mark(self, entry: ProfileEntry) -> Content:
+        found = self._rules.known(entry)
+        if entry.problem or (found is not None and found.errors):
+            return Content.styled("✗", "$text-error")
+        if found is None:
+            return Content.styled(NOT_MEASURED, "$text-muted")
+        return (
+            Content.styled("!", "$text-warning") if found.warnings else Content.styled("✓", "$text-success")
+        )
 
     def count_text(self) -> str:
         shown, total = len(self.table.keys), len(self._entries)
         text = pieces(total, "profile") if shown == total else f"{shown} of {total}"
-        wrong = sum(bool(entry.problem) for entry in self._entries.values())
+        wrong = sum(bool(entry.problem or self._refused(entry)) for entry in self._entries.values())
         return text + (f"   {wrong} not valid" if wrong else "")
 
     def order_text(self) -> Content:

@@ -176,9 +176,12 @@ class QuotaGridScreen(QuotaListScreen):
     def count_text(self) -> str:
         kind = "preemptible" if self._spot else "standard"
         shown, total = len(self.table.keys), len(self._grid.regions)
+        if not total:
+            return kind
         many = f"{shown}" if shown == total else f"{shown} of {total}"
-        turn = "   < > columns" if self._profile is None else ""
-        return f"{kind}   {many} regions   used/limit{turn}"
+        # Beside the name of a profile a narrow line has room for one of the two.
+        legend = "" if self._profile is not None and self.size.width < WIDE else "   used/limit"
+        return f"{kind}   {many} regions{legend}   < > columns"
 
     def order_text(self) -> Content:
         if self._profile is None:

@@ -149,7 +149,9 @@ class QuotasScreen(QuotaListScreen):
 
     def count_text(self) -> str:
         shown, total = len(self._by_key), len(self._quotas)
-        return f"{shown:,}" if shown == total else f"{shown:,} of {total:,}"
+        if not total:
+            return ""
+        return pieces(total, "quota") if shown == total else f"{shown:,} of {pieces(total, 'quota')}"
 
 
 def _key(quota: Quota) -> str:

@@ -9,7 +9,7 @@ from datetime import datetime
 from tui.domain.entry import SERVICE, LogEntry, LogGap, Severity
 from tui.domain.job import Job
 
-MILESTONES = frozenset({"phase", "checkpoint", "preempted", "resumed", "done"})
+MILESTONES = frozenset({"phase", "checkpoint", "preempted", "resumed", "guard", "error", "done"})
 MOST = 5_000
 """Lifted events that are kept, the newest ones."""
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from tui.config import Context
 from tui.domain.packaging import Order, PackagingError, Target
-from tui.domain.profile import Profile, ProfileInvalid, load
+from tui.domain.profile import Problem, Profile, ProfileInvalid, judged, load
 from tui.domain.profile.source import decode
+from tui.domain.rules.base import Severity
 from tui.places import shipped
 from tui.store.profiles import Parameter, Prepared, ProfileEntry, ProfileError
 
@@ -91,7 +92,7 @@ def entry(path: Path, *, mine: bool) -> ProfileEntry:
     )
     return ProfileEntry(
         path.stem, path, mine, profile.description, "", profile.region, shape(profile), parameters,
-        partial(_prepare, profile),
+        partial(_prepare, profile), partial(_judge, profile),
     )  # fmt: skip
 
 
@@ -102,6 +103,21 @@ def shape(profile: Profile) -> str:
         machine = str((pool.get("machineSpec") or {}).get("machineType", "?"))
         counts.setdefault(machine, []).append(str(pool.get("replicaCount", 1)))
     return ", ".join(f"{' + '.join(found)} × {machine}" for machine, found in counts.items())
+
+
+def _judge(profile: Profile, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    place = "" if profile.region else context.regions[0]
+    found = judged(profile, region=place, local=context.kind == "local")
+    errors = tuple(_in_short(p) for p in found if p.severity is Severity.ERROR)
+    return errors, tuple(_in_short(p) for p in found if p.severity is Severity.WARNING)
+
+
+def _in_short(problem: Problem) -> str:
+    """`line 8: the primary pool has 2 replicas. Write 1.`"""
+    # A sentence of the rules tells what it is about; one about a field's form does not.
+    leaf = problem.field.rpartition(".")[2] if problem.id.startswith("profile.") else ""
+    where = [f"line {problem.line}"] if problem.line else []
+    return ": ".join([*where, *filter(None, [leaf]), f"{problem.message} {problem.fix}".strip()])
 
 
 def _prepare(profile: Profile, values: Mapping[str, str], context: Context, region: str) -> Prepared:

@@ -47,6 +47,7 @@ class Prepared:
 
 
 Prepare = Callable[[Mapping[str, str], Context, str], Prepared]
+Judge = Callable[[Context], tuple[tuple[str, ...], tuple[str, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class ProfileEntry:
     shape: str = ""
     parameters: tuple[Parameter, ...] = ()
     fill: Prepare | None = field(default=None, repr=False, compare=False)
+    rules: Judge | None = field(default=None, repr=False, compare=False)
 
     @property
     def key(self) -> str:
@@ -77,6 +79,10 @@ class ProfileEntry:
         if self.problem or self.fill is None:
             raise ProfileError(self.problem or f"{self.path} can't be read")
         return self.fill(values, context, region)
+
+    def judge(self, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Sentences of what stops a launch there, and of what is doubtful; it takes milliseconds."""
+        return ((self.problem,) if self.problem else (), ()) if self.rules is None else self.rules(context)
 
     def copy_to(self, folder: Path, name: str) -> Path:
         """A copy of the file in `folder`; never over a file that is there.

@@ -26,6 +26,6 @@ def screen(
 
         skeleton.take_back()
         return print_error("INVALID_SETTINGS", str(error), "", 2, as_json=False)
-    from tui.app import run_console
+    from tui.console import run_console
 
     return run_console(settings, context.name, read_only=read_only)

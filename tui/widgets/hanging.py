@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from textual.content import Content
+from textual.geometry import Size
 from textual.widgets import Static
 
 from tui.widgets.state import glyphs
@@ -38,13 +39,23 @@ class Hanging(Static):
         self._lines = list(lines)
         self._draw()
 
+    def on_mount(self) -> None:
+        """What was said before is laid out: until now Textual has not told those around of it."""
+        self.call_after_refresh(self.refresh, layout=True)
+
     def on_resize(self) -> None:
         """A width is known, or another one."""
         self._draw()
 
-    def _draw(self) -> None:
-        drawn = (self.content_size.width, self._lines)
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Drawn for the width that it is about to get: the first picture is right already."""
+        self._draw(width)
+        return super().get_content_height(container, viewport, width)
+
+    def _draw(self, width: int = 0) -> None:
+        drawn = (width or self.content_size.width, self._lines)
         if drawn != self._drawn:
             self._drawn = drawn
             text = Content("\n").join(hung(label, words, drawn[0]) for label, words in self._lines)
-            self.update(glyphs(text, self))
+            self.update(glyphs(text, self), layout=not width)
+            self.clear_cached_dimensions()

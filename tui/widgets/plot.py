@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from textual.app import ComposeResult
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 LABEL = 7
 """Cells for the words beside the y axis."""
 MARKS = "*o+x#@"
+FAINT_MARK = "."
 MOST_DRAWN = 400
 """Points of one line that are handed to the plot; a terminal has fewer columns."""
 
@@ -38,6 +39,8 @@ class Course:
     x: tuple[float, ...]
     y: tuple[float, ...]
     colour: str
+    faint: bool = False
+    """It stands behind the others, says no value, and has no part in the range of y."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,9 @@ class Chart(VerticalGroup):
         if not self.is_mounted or not self.size.width:
             return
         title = self.query_one(".chart-title", Static)
-        self._drawn = [self._cut(course) for course in self._courses if course.x]
+        # The last one that is drawn is the one that is seen where lines meet.
+        ordered = sorted(self._courses, key=lambda course: not course.faint)
+        self._drawn = [self._cut(course) for course in ordered if course.x]
         title.update(
             glyphs(self._title().truncate(max(8, self.size.width - 2), ellipsis=True), self), layout=False
         )
@@ -151,12 +156,15 @@ class Chart(VerticalGroup):
             parts.append((f" {self.look.unit}", "$text-muted"))
         if self.look.sight.cross is not None:
             parts.append((f"  at {self.look.x_text(self.look.sight.cross)}", "bold"))
-        for at, course in enumerate(c for c in self._courses if c.x):
+        for at, course in enumerate(c for c in self._courses if c.x and not c.faint):
             mark = MARKS[at % len(MARKS)] if self._ascii else "━"
             if course.name:
                 parts += ["   ", (f"{mark} {plain(course.name)}", course.colour)]
             value = self._value(course)
             parts.append(f" {NOT_MEASURED if value is None else self.look.y_text(value)}")
+        undone = next((c for c in self._courses if c.faint), None)
+        if undone is not None:
+            parts += ["   ", (f"{FAINT_MARK if self._ascii else '━'} undone", undone.colour)]
         return Content.assemble(*parts)
 
     def _value(self, course: Course) -> float | None:
@@ -170,7 +178,7 @@ class Chart(VerticalGroup):
         if self.look.sight.window is None:
             return course
         x, y = part(course.x, course.y, self.look.sight.window)
-        return Course(course.name, tuple(x), tuple(y), course.colour)
+        return replace(course, x=tuple(x), y=tuple(y))
 
     def _window(self) -> Range:
         """First and last x that are shown; never the same."""
@@ -197,6 +205,7 @@ class Chart(VerticalGroup):
 
     def _range(self, drawn: Sequence[Course]) -> tuple[float, float]:
         """Least and greatest y that is drawn, a little more than there is where nothing fixes it."""
+        drawn = [course for course in drawn if not course.faint] or drawn
         low = min(min(c.y) for c in drawn) if self.look.low is None else self.look.low
         high = max(max(c.y) for c in drawn) if self.look.high is None else self.look.high
         margin = (high - low) * 0.05 or abs(high) * 0.05 or 1.0
@@ -226,13 +235,15 @@ class Chart(VerticalGroup):
         if self.look.sight.cross is not None and first <= self.look.sight.cross <= last:
             for cells in rows:
                 cells[round((self.look.sight.cross - first) / (last - first) * (width - 1))] = "|"
+        faint = sum(course.faint for course in drawn)
         for at, course in enumerate(drawn):
+            mark = FAINT_MARK if course.faint else MARKS[(at - faint) % len(MARKS)]
             for x, y in zip(course.x, course.y, strict=True):
                 column = round((x - first) / (last - first) * (width - 1))
                 if not 0 <= column < width:
                     continue
                 row = round((high - y) / ((high - low) or 1) * (height - 1))
-                rows[max(0, min(height - 1, row))][column] = MARKS[at % len(MARKS)]
+                rows[max(0, min(height - 1, row))][column] = mark
         names = [""] * height
         names[0], names[-1] = self.look.y_text(high), self.look.y_text(low)
         lines = [f"{name:>{LABEL}} |{''.join(row)}" for name, row in zip(names, rows, strict=True)]

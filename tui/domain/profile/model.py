@@ -215,15 +215,30 @@ def inspect(
         profile, problems = _read(source, file, name)
     except ProfileInvalid as error:
         return error.problems
+    # A part that was left out seems to be missing; its own problem has said what is wrong with it.
+    silent = {p.path for p in problems if p.path}
+    found = judged(profile, given, region=region, local=local)
+    return [*problems, *(p for p in found if not _within(p.path, silent))]
+
+
+def judged(
+    profile: Profile,
+    given: Mapping[str, str] | None = None,
+    *,
+    region: str = "",
+    local: bool = False,
+) -> list[Problem]:
+    """What the parameters and the rules say of a profile; what has no value yet is not judged."""
     texts, open_places = _stand_ins(profile, given or {})
     try:
         checked = profile.check(texts, region=region, local=local)
     except ProfileInvalid as error:
-        return [*problems, *error.problems]
-    # A part that was left out seems to be missing; its own problem has said what is wrong with it.
-    silent = {p.path for p in problems if p.path} | open_places
-    rest = [p for p in checked.problems if not any(p.path[: len(s)] == s for s in silent)]
-    return [*problems, *rest]
+        return error.problems
+    return [p for p in checked.problems if not _within(p.path, open_places)]
+
+
+def _within(path: tuple[str | int, ...], places: set[tuple[str | int, ...]]) -> bool:
+    return any(path[: len(place)] == place for place in places)
 
 
 def _stand_ins(

@@ -1,0 +1,81 @@
+"""The table of the jobs: what a change costs, groups, and columns that are chosen and folded away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.ui.double import MemoryBackend, fleet, job
+from tests.ui.test_jobs_screen import again, current, lines, opened, painted, shown, table, until
+from tui.domain.states import JobState
+from tui.widgets.table import Table
+
+
+async def test_ten_thousand_jobs_cost_what_changed(tmp_path: Path) -> None:
+    many = [job(n, f"job-{n:05}", JobState.SUCCEEDED, age=n + 10) for n in range(3000)]
+    backend = MemoryBackend(many)
+    async with opened(backend, tmp_path) as (app, pilot):
+        await until(pilot, lambda: len(shown(app)) == 3000, "all of them")
+        made: list[str] = []
+        rows = app.screen.rows  # type: ignore[attr-defined]
+        original = rows._job_cells
+        rows._job_cells = lambda job, now: made.append(job.name) or original(job, now)
+        ordered = table(app).keys
+        backend.change(many[5].name, labels={"seen": "yes"})
+        backend.change(many[2500].name, labels={"seen": "yes"})
+        await again(app, pilot)
+        await until(pilot, lambda: made, "the row in view")
+        assert made == [many[5].name] and table(app).keys is ordered
+        await pilot.press("G")
+        assert current(app) == "job-02999" and len(made) < 100
+        assert "3,000" in lines(app)
+
+
+async def test_groups_open_and_close(tmp_path: Path) -> None:
+    backend = MemoryBackend(fleet(), regions=("us-central1", "europe-west4"))
+    async with opened(backend, tmp_path) as (app, pilot):
+        await pilot.press("b")
+        assert "by region" in lines(app)
+        heads = [key for key in table(app).keys if key.startswith("group ")]
+        assert heads == ["group test/europe-west4", "group test/us-central1"] and len(table(app).keys) == 9
+        await pilot.press("g", "enter")
+        assert table(app).cursor == heads[0] and len(table(app).keys) == 7
+        assert "7" in lines(app)
+        assert "test/europe-west4" in painted(app)[1] and "1 ○ queued" in painted(app)[1]
+        await pilot.press("c", "space", "asterisk")
+        assert not any(key.startswith("group ") for key in table(app).marks) and len(table(app).marks) == 5
+        await pilot.press("escape", "g", "enter")
+        assert len(table(app).keys) == 9
+        await pilot.press("b")
+        assert "group succeeded" in table(app).keys
+        backend.change(fleet()[0].name, state=JobState.SUCCEEDED)
+        await again(app, pilot)
+        assert "group running" not in table(app).keys
+        await pilot.press("b")
+        assert len(table(app).keys) == 7
+
+
+async def test_columns_are_chosen_sorted_by_and_folded_away(tmp_path: Path) -> None:
+    async with opened(MemoryBackend(fleet()), tmp_path) as (app, pilot):
+        header = painted(app)[0]
+        assert "NAME" in header and "REGION" in header
+        await pilot.press("right", "right", "right", "s")
+        assert "sorted by region" in lines(app)
+        await pilot.press("z")
+        assert "REGION" not in painted(app)[0] and painted(app)[0].startswith("+ ")
+        await pilot.press("escape", "Z")
+        assert "REGION" in painted(app)[0] and "+" not in painted(app)[0]
+        at = painted(app)[0].index("NAME")
+        await pilot.click(Table, offset=(at, 0))
+        assert "sorted by name ▼" in lines(app)
+        await pilot.click(Table, offset=(at, 0))
+        assert "sorted by name ▲" in lines(app)
+
+
+async def test_the_last_column_is_right_beside_the_scroll_bar(tmp_path: Path) -> None:
+    many = [job(n, f"job-{n:03}", age=n + 1) for n in range(100)]
+    async with opened(MemoryBackend(many), tmp_path, size=(80, 24)) as (app, _):
+        found = table(app)
+        last = found._placed[-1]
+        assert found.show_vertical_scrollbar
+        assert last.x + last.width == found.size.width - 1 == found.region.width - 1
+        assert all(len(line) == found.size.width for line in painted(app))

@@ -1,0 +1,69 @@
+"""`vxtui` on a terminal: the console with its settings, profiles, themes and the state of the last time."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tui.app import VxtuiApp
+from tui.config import Context, Settings, all_contexts, profile_folder
+from tui.console_io import NoTerminal, screen_only
+from tui.display.app import ENDED_BY_SIGNAL
+from tui.places import config_dir, shipped, state_dir
+from tui.store.snapshot import SnapshotFile
+from tui.themes import remembered_themes
+
+if TYPE_CHECKING:
+    from tui.backends.base import Backend
+    from tui.store.profiles import ProfileEntry
+
+
+def _open(context: Context, settings: Settings) -> Backend:
+    # Google's clients stay unloaded until the first paint.
+    from tui.backends.factory import open_backend
+
+    return open_backend(context, settings)
+
+
+def _read_profiles(folder: Path) -> list[ProfileEntry]:
+    from tui.store.library import entries
+
+    return entries(folder)
+
+
+def run_console(settings: Settings, context_name: str, *, read_only: bool = False) -> int:
+    """Show the console until it is left; the exit code is 0, 1 for an error of its own, 2 without a terminal.
+
+    Raises:
+        KeyError: for a context that is not there.
+    """
+    contexts = {context.name: context for context in all_contexts(settings)}
+    context = contexts[context_name]
+    where = state_dir()
+    themes, problems = remembered_themes([shipped("themes"), config_dir() / "themes"])
+    log = where / "console.log"
+    try:
+        with screen_only(log):
+            app = VxtuiApp(
+                settings,
+                context,
+                opener=_open,
+                contexts=list(contexts.values()),
+                state_dir=where,
+                read_profiles=partial(_read_profiles, profile_folder(settings)),
+                profile_folder=profile_folder(settings),
+                themes=themes,
+                read_only=read_only or settings.read_only,
+                snapshot=SnapshotFile(where, context.name).load(),
+            )
+            for problem in problems:
+                app.journal.add("error", problem)
+            app.run()
+    except NoTerminal as error:
+        sys.stderr.write(f"vxtui: {error}. The verbs work without one: vxtui jobs, vxtui --help.\n")
+        return 2
+    if app.return_code and app.return_code < ENDED_BY_SIGNAL:
+        sys.stderr.write(f"vxtui ended by an error of its own; what happened is in {log}\n")
+    return app.return_code or 0

@@ -1,0 +1,64 @@
+"""Reported steps of a run that may have gone back: resumed from a checkpoint, or rolled back by a guard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
+from statistics import median_low
+
+from tui.domain.progress import StepSample
+
+RECENT = 40
+"""Reported steps whose pace tells how long the rest will take."""
+LONG = 20
+"""A step that took so many times the usual was a restart: it says nothing of the pace."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What led to where a run stands now, and what it did in vain.
+
+    In `kept` the steps rise, and so do the times. Each stretch of `undone` begins at the step that the run
+    came to again, and ends at the furthest that it had reached; the oldest stretch is first.
+    """
+
+    kept: tuple[StepSample, ...] = ()
+    undone: tuple[tuple[StepSample, ...], ...] = ()
+
+
+def history(samples: Sequence[StepSample]) -> History:
+    """Tell the two apart; `samples` in the order of their times."""
+    kept: list[StepSample] = []
+    undone: list[tuple[StepSample, ...]] = []
+    for sample in samples:
+        at = len(kept)
+        while at and kept[at - 1].step >= sample.step:
+            at -= 1
+        if at < len(kept):
+            # A step that is merely said twice was not done twice.
+            if kept[-1].step > sample.step:
+                undone.append(tuple(kept[at:]))
+            del kept[at:]
+        kept.append(sample)
+    return History(tuple(kept), tuple(undone))
+
+
+def remaining(samples: Sequence[StepSample], total: int | None) -> timedelta | None:
+    """How long the rest takes at the pace of the last steps, pauses for checkpoints included.
+
+    The way back to a checkpoint, and the wait for a restart, are no steps. `None` while no pace is known.
+    """
+    recent = samples[-RECENT:]
+    rises = [
+        (after.step - before.step, after.timestamp - before.timestamp)
+        for before, after in pairwise(recent)
+        if after.step > before.step and after.timestamp > before.timestamp
+    ]
+    if not total or not rises:
+        return None
+    usual = median_low(seconds / steps for steps, seconds in rises)
+    rises = [(steps, seconds) for steps, seconds in rises if seconds / steps <= LONG * usual]
+    pace = sum((seconds for _, seconds in rises), timedelta(0)) / sum(steps for steps, _ in rises)
+    return pace * max(0, total - recent[-1].step)
