@@ -24,10 +24,11 @@ from tui.widgets.filter_bar import FilterBar
 async def packet(app: VxtuiApp, pilot: Pilot[Any], keys: Sequence[str]) -> None:
     """Post all keys before the app can deal with the first, as a driver does with one read."""
     names = {"/": "slash", ":": "colon", " ": "space", "-": "minus"}
+    last = app._key_number + len(keys)
     for key in keys:
         character = key if len(key) == 1 else None
         app.post_message(events.Key(names.get(key, key), character))
-    await until(pilot, lambda: not app._key_under_way and not app._keys_waiting, "the last key")
+    await until(pilot, lambda: app._key_number == last and not app.key_under_way, "the last key")
     await pilot.pause()
 
 
@@ -48,6 +49,13 @@ async def test_a_command_and_what_follows(tmp_path: Path) -> None:
         await packet(app, pilot, ["4"])
         assert isinstance(app.screen, QuotaGridScreen)
         assert app.screen.query_one(FilterBar).text == "a1"
+
+
+async def test_a_key_whose_turn_comes_when_the_console_has_ended(tmp_path: Path) -> None:
+    async with opened(MemoryBackend(fleet()), tmp_path) as (app, _):
+        app._keys_waiting.append(events.Key("k", "k"))
+    await app._pass_on(events.Key("j", "j"))
+    assert not app._keys_waiting
 
 
 async def test_a_question_and_its_answer(tmp_path: Path) -> None:

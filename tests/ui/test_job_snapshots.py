@@ -85,8 +85,6 @@ async def _ready(
         await _log_at_rest(screen, pilot)
         await pilot.press(key)
         await pilot.pause()
-        # On a busy machine keys wait for each other longer than a press does.
-        await until(pilot, lambda: not app.key_under_way, "the key dealt with")
     pane = screen.pane
     if isinstance(pane, MetricsPane):
         await until(pilot, lambda: all(chart.is_mounted for chart in pane.query(Chart)), "the charts")

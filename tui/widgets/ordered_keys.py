@@ -65,6 +65,10 @@ class OrderedKeysApp(DisplayApp[Result]):
             await self._pass_on(event)
 
     async def _pass_on(self, event: events.Key) -> None:
+        if not self.screen_stack:
+            # The key before it has ended the app.
+            self._keys_waiting.clear()
+            return
         self._key_number += 1
         number = self._key_number
         target = self.focused or self.screen
