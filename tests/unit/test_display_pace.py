@@ -172,3 +172,24 @@ def test_the_writer_ends_when_the_terminal_has_gone() -> None:
         writer.write("x" * 100_000)
         writer.stop()
         assert writer.behind == 0
+
+
+def test_what_the_line_takes_is_written_without_the_thread() -> None:
+    master, slave = pty.openpty()
+    tty.setraw(slave)
+    with os.fdopen(slave, "w") as file:
+        writer = LineWriter(file)
+        writer.write("at once é ")
+        assert os.read(master, 100).decode() == "at once é " and writer.behind == 0
+        # More than the device takes: the rest and what comes behind it are the thread's, in order.
+        text = "y" * 300_000
+        writer.write(text)
+        writer.write("the end")
+        assert writer.behind > 100_000
+        writer.start()
+        got = b""
+        while not got.endswith(b"the end"):
+            got += os.read(master, 65536)
+        writer.stop()
+        assert got.decode() == text + "the end"
+    os.close(master)

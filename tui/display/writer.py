@@ -1,4 +1,4 @@
-"""The thread that writes to the terminal, and how far it is behind."""
+"""What writes to the terminal: at once where the line takes it, else a thread; and how far it is behind."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ class LineWriter:
         self._out = _not_blocking(self._fd)
         self._on_free = on_free
         self._ready = threading.Condition()
-        self._waiting: list[str] = []
+        self._waiting: list[bytes] = []
         self._unsent = 0
+        self._sending = False
         self._closing = False
         self._thread = threading.Thread(target=self._run, daemon=True, name="display-output")
         self.sent = 0
@@ -50,14 +51,34 @@ class LineWriter:
         self._thread.start()
 
     def write(self, text: str) -> None:
-        """Queue text; it is written by the thread."""
+        """Write what the line takes at once; the thread writes the rest.
+
+        At once, because the thread would wait for its turn while who writes goes on with something else.
+        """
         if "\x1b[?1049l" in text:
             # The shell gets the terminal back without our colours and margins.
             text = "\x1b[m\x1b[r" + text
+        data = text.encode("utf-8", "replace")
         with self._ready:
-            self._waiting.append(text)
-            self._unsent += len(text)
-            self._ready.notify()
+            if not self._waiting and not self._sending:
+                data = data[self._at_once(data) :]
+            if data:
+                self._waiting.append(data)
+                self._unsent += len(data)
+                self._ready.notify()
+
+    def _at_once(self, data: bytes) -> int:
+        """Bytes of `data` that the line took without a wait."""
+        if self._out == self._fd:
+            # Such a write may wait.
+            return 0
+        try:
+            count = os.write(self._out, data)
+        except OSError:
+            # It is full, or the terminal has gone: the thread finds out.
+            return 0
+        self.sent += count
+        return count
 
     def flush(self) -> None:
         """Nothing to do: the thread writes at once."""
@@ -97,13 +118,14 @@ class LineWriter:
     def _run(self) -> None:
         while True:
             with self._ready:
+                self._sending = False
                 while not self._waiting and not self._closing:
                     self._ready.wait()
                 if not self._waiting:
                     return
-                text = "".join(self._waiting)
+                data = b"".join(self._waiting)
                 self._waiting.clear()
-                self._unsent += len(data := text.encode("utf-8", "replace")) - len(text)
+                self._sending = True
             self._send(data)
             if self._on_free is not None and not self._unsent:
                 # The loop may have ended before the last write has.
@@ -123,11 +145,15 @@ class LineWriter:
                 continue
             except OSError:
                 # The terminal has gone; whoever waits for us must not wait for ever.
-                self._unsent -= len(left)
+                self._took(len(left), 0)
                 return
             left = left[count:]
+            self._took(count, count)
+
+    def _took(self, count: int, sent: int) -> None:
+        with self._ready:
             self._unsent -= count
-            self.sent += count
+            self.sent += sent
 
     def _measure(self, now: float) -> None:
         """Take the rate from one wait to the next: what the device took in between, the line has taken too.
