@@ -18,6 +18,7 @@ from trainer.topology import Topology, TopologyError
 
 USAGE = 2
 LOST_PEER = ("Connection reset by peer", "Connection closed by peer", "Broken pipe")
+"""What gloo says, as plain text, when a process at the other end has died."""
 
 
 def main() -> int:
@@ -31,22 +32,24 @@ def main() -> int:
         for text in topology.warnings:
             emit("phase", text, severity="WARNING", phase="starting")
         if not topology.trains:
-            emit(
-                "phase", f"this replica is a {topology.role} and takes no part in the training", phase="idle"
-            )
+            text = f"this replica is a {topology.role} and takes no part in the training"
+            emit("phase", text, phase="idle")
             return 0
+        # Under torchrun, and in the processes that our own supervisor has forked.
         if topology.per_process:
-            return _worker(config)
-        code = become_init()
-        if code is not None:
-            return code
+            return _train(config)
+        # As PID 1 this process only waits for a child, which goes on here.
+        ended = become_init()
+        if ended is not None:
+            return ended
         return Supervisor(config, topology, sys.argv[1:]).run()
     except (UsageError, DataError, TopologyError) as error:
         emit("error", str(error), severity="ERROR")
         return USAGE
 
 
-def _worker(config: Config) -> int:
+def _train(config: Config) -> int:
+    """One process of the run, from its first import of torch to its exit code."""
     die_with_parent()
     warnings.filterwarnings("ignore")
     try:
@@ -60,14 +63,18 @@ def _worker(config: Config) -> int:
             emit("error", str(error), severity="ERROR")
         return USAGE
     except Exception as error:  # noqa: BLE001 - whatever it was, it goes into the log as one entry
-        text = traceback.format_exc()
-        said = f"{type(error).__name__}: {str(error) or 'no reason was given'}"
-        if isinstance(error, RuntimeError) and any(word in said for word in LOST_PEER):
-            said = f"another process of the run is gone, this one can't go on: {said.split('. ', 1)[0]}"
-        emit("error", said, severity="ERROR", traceback=text)
+        emit("error", _in_a_sentence(error), severity="ERROR", traceback=traceback.format_exc())
         # At once: threads that save or upload may wait for a rank that is gone.
         sys.stderr.flush()
         os._exit(1)
+
+
+def _in_a_sentence(error: Exception) -> str:
+    said = f"{type(error).__name__}: {str(error) or 'no reason was given'}"
+    if isinstance(error, RuntimeError) and any(word in said for word in LOST_PEER):
+        # Not the cause: that is said by the process that died.
+        return f"another process of the run is gone, this one can't go on: {said.split('. ', 1)[0]}"
+    return said
 
 
 if __name__ == "__main__":

@@ -19,9 +19,11 @@ from trainer.agree import Agreement, Outcome, Shared
 from trainer.checkpoint.load import Found
 from trainer.checkpoint.manager import AT_THE_END, Checkpoints
 from trainer.checkpoint.weights import start_with
-from trainer.config import BatchPlan, Config, UsageError
+from trainer.config import BatchPlan, Config
+from trainer.data.fetch import fetched
 from trainer.data.loader import Batch, batches
 from trainer.data.sampler import Sampler
+from trainer.device import local_gpus, pick_device
 from trainer.goodput import Goodput
 from trainer.gpus import GpuLines
 from trainer.group import ProcessGroup
@@ -66,9 +68,10 @@ class Trainer:
         self.last_loss, self.step_seconds = math.nan, 0.0
 
     def run(self) -> int:
-        """Train to the end, or to a preemption."""
+        """Train to the end, or until `stop`: the signal that some rank has got, known to all together."""
         self.group.join(self.device, self.config.launch.hang_timeout)
         self._prepare()
+        # One that a signal has cut off is done again.
         with self.goodput.into("eval"):
             stop = self._evaluate() if self._evaluation_due() else 0
         self.goodput.spent["init"] += time.monotonic() - self._began
@@ -94,13 +97,15 @@ class Trainer:
         self.checkpoints = Checkpoints(config, self.group)
         for seed in (random.seed, np.random.seed, torch.manual_seed):
             seed(config.seed)
-        self.workload = workloads.build(config)
+        here = fetched(config, self.group)
+        self.workload = workloads.build(here)
         found = self.checkpoints.find()
         self.strategy: Strategy = strategies.make(config, self.plan, self.device)
-        if found is None and config.model.init_weights:
-            self._start_with(config.model.init_weights)
+        if found is None and here.model.init_weights:
+            self._start_with(here.model.init_weights)
         self.strategy.setup(self.workload)
-        self.figures = Figures(self.device, self.world, self.workload.flops_per_token)
+        flops, compiled = self.workload.flops_per_token, config.parallel.compile == "on"
+        self.figures = Figures(self.device, self.world, flops, compiled=compiled)
         # Dropout must differ by rank, the model's start must not.
         torch.manual_seed(config.seed * 1009 + self.rank)
         self._phase("starting", **self.strategy.describe(), device=str(self.device))
@@ -152,7 +157,8 @@ class Trainer:
             fetch = time.monotonic()
             batch = self._place(next(self.batches))
             waited += time.monotonic() - fetch
-            total += self.strategy.forward_backward(batch, last=micro == plan.accumulate - 1)
+            with self.figures.counted(plan.micro * self.workload.tokens_per_sample):
+                total += self.strategy.forward_backward(batch, last=micro == plan.accumulate - 1)
         self.step += 1
         self.position += plan.batch
         norm = self._update(rate, total / plan.accumulate)
@@ -387,36 +393,6 @@ def may_be_learned(loss: torch.Tensor, norm: torch.Tensor | None, shared: Shared
     """Whether a step is to be kept, as a scalar on the device: the guard comes to the same on the host."""
     keep = torch.isfinite(loss) & (loss <= shared.limit)
     return keep if norm is None else keep & torch.isfinite(norm)
-
-
-def local_gpus(env: Mapping[str, str]) -> int:
-    """GPUs that the processes of this machine use."""
-    return min(int(env.get("LOCAL_WORLD_SIZE", "1")), torch.cuda.device_count())
-
-
-def pick_device(wanted: str) -> torch.device:
-    """The device of this local rank. Raises UsageError for a GPU that is not there."""
-    local = int(os.environ.get("LOCAL_RANK", "0"))
-    there = torch.cuda.is_available()
-    if wanted == "cuda" and not there:
-        raise UsageError(
-            "--device cuda: no GPU is visible to torch on this node; use --device cpu to do without"
-        )
-    devices = list(Path("/dev").glob("nvidia[0-9]*"))
-    if wanted == "auto" and not there and devices:
-        raise UsageError(
-            f"this node has {len(devices)} NVIDIA devices, but torch {torch.__version__} can't use them: "
-            "take an image with a CUDA build of torch that fits the driver, or --device cpu to do without"
-        )
-    if wanted == "cpu" or not there:
-        return torch.device("cpu")
-    if local >= torch.cuda.device_count():
-        raise UsageError(
-            f"local rank {local} has no GPU: torch sees {torch.cuda.device_count()} on this node; "
-            "use --nproc with that number"
-        )
-    torch.cuda.set_device(local)
-    return torch.device("cuda", local)
 
 
 def learning_rate(config: Config, step: int) -> float:

@@ -28,7 +28,8 @@ class Workload:
     """All that the training loop has to know.
 
     `model(*batch)` gives the mean loss of a micro-batch, a scalar. `blocks` are the repeated parts: FSDP
-    shards each of them, activation checkpointing and torch.compile take them one by one.
+    shards each of them, activation checkpointing and torch.compile take them one by one. `flops_per_token` is
+    of a forward and backward pass; `None` has the first one counted.
     """
 
     model: nn.Module

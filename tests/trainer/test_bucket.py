@@ -13,6 +13,8 @@ from tests.trainer.test_checkpoint import PROGRESS, config, strategy
 from tests.wire.storage import Buckets, buckets
 from trainer.checkpoint import bucket as buckets_of_ours
 from trainer.checkpoint.manager import Checkpoints
+from trainer.config import DataError, parse
+from trainer.data.fetch import FOLDER, fetched
 from trainer.group import ProcessGroup
 from tui.emulator.buckets_faults import BucketFaults
 
@@ -67,6 +69,42 @@ def test_a_bucket_that_fails_and_comes_back_costs_nothing(
     found.leave(5, PROGRESS, 60)
     assert cloud.client.bucket("training-run").blob("checkpoints/7/step-5/manifest.json").exists()
     found.close()
+
+
+def test_data_is_copied_once_where_no_bucket_is_mounted(
+    tmp_path: Path, group: ProcessGroup, cloud: Buckets, monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VXTUI_GCS_ROOT", str(tmp_path / "no-mount"))
+    bucket = cloud.client.bucket("training-run")
+    for name in ("d/t.bin", "d/t.json", "d/t.txt", "e/one.txt", "e/f/two.txt", "eve.txt"):
+        bucket.blob(name).upload_from_string(f"text of {name}")
+    flags = ["--data=gs://training-run/d/t.bin, gs://training-run/e,own.txt", "--init-weights=own"]
+
+    def files() -> list[str]:
+        return sorted(str(p.relative_to(FOLDER)) for p in FOLDER.rglob("*") if p.is_file())
+
+    found = fetched(parse(flags), group)
+    assert found.data.data == "fetched/training-run/d/t.bin,fetched/training-run/e,own.txt"
+    assert found.model.init_weights == "own" and found.data.tokenizer == "bytes"
+    wanted = ["d/t.bin", "d/t.json", "e/f/two.txt", "e/one.txt"]
+    assert files() == [f"training-run/{name}" for name in wanted]
+    assert (FOLDER / "training-run" / "e" / "f" / "two.txt").read_text() == "text of e/f/two.txt"
+
+    # Only what has changed is copied again.
+    bucket.blob("e/one.txt").upload_from_string("another text!!")
+    kept = (FOLDER / "training-run" / "d" / "t.bin").stat().st_ino
+    fetched(parse(flags), group)
+    assert (FOLDER / "training-run" / "e" / "one.txt").read_text() == "another text!!"
+    assert (FOLDER / "training-run" / "d" / "t.bin").stat().st_ino == kept
+    assert capfd.readouterr().out.count("0.0 MB copied") == 4
+
+    with pytest.raises(DataError, match="gs://training-run/none can't be copied to this node, and"):
+        fetched(parse(["--data=gs://training-run/none"]), group)
+    (tmp_path / "no-mount").mkdir()
+    mounted = parse(["--data=gs://training-run/none"])
+    assert fetched(mounted, group) is mounted, "where buckets are mounted nothing is copied"
 
 
 @pytest.mark.parametrize("harm", ["flipped byte", "no manifest", "truncated"])

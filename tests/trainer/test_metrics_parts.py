@@ -12,22 +12,47 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tensorboardX.proto.event_pb2 import Event
-from torch import nn
 
-from trainer.config import parse
+from trainer.config import BatchPlan, parse
+from trainer.data.text import Windows
+from trainer.group import ProcessGroup
 from trainer.metrics.base import sinks
+from trainer.metrics.figures import Figures
 from trainer.metrics.guard import LEAST_SEEN, EarlyStop, Guard, Verdict
-from trainer.metrics.mfu import count_flops, mfu, peak_flops
+from trainer.metrics.mfu import mfu, peak_flops
+from trainer.model import GPT
+from trainer.strategy.base import make
+from trainer.workload import Workload
 
 
-def test_a_linear_layer_costs_six_flops_for_each_weight_and_row() -> None:
-    layer = nn.Linear(64, 32, bias=False)
-    assert count_flops(layer, (torch.zeros(10, 64),)) == 6 * 10 * 64 * 32
+@pytest.mark.parametrize("name", ["ddp", "fsdp"])
+def test_the_first_pass_is_counted_where_nobody_has_told_what_it_costs(
+    group: ProcessGroup, name: str
+) -> None:
+    config = parse([f"--strategy={name}", "--device=cpu"])
+    found = GPT(2, 2, 64, 32, 0.0)
+    strategy = make(config, BatchPlan.of(4, 4, 1), torch.device("cpu"))
+    strategy.setup(Workload(found, list(found.blocks), Windows(torch.zeros(99, dtype=torch.uint8), 32), 32))
+    figures = Figures(torch.device("cpu"), 1, None, peak=1e12)
+    assert "mfu" not in figures.of(0, 9, 1000.0)
+    for _ in range(2):
+        with figures.counted(4 * 32):
+            strategy.forward_backward((torch.zeros(4, 32, dtype=torch.long),) * 2, last=True)
+    # Six for each weight that is multiplied with; torch counts attention on GPUs only.
+    weights = 2 * 12 * 64**2 + 256 * 64
+    assert figures.of(1, 9, 1000.0)["mfu"] == pytest.approx(1000 * 6 * weights / 1e12)
 
 
-def test_frozen_weights_need_no_gradient_of_their_own() -> None:
-    layer = nn.Linear(64, 32, bias=False).requires_grad_(False)
-    assert count_flops(layer, (torch.zeros(10, 64),)) == 4 * 10 * 64 * 32
+@pytest.mark.parametrize(
+    ("flops", "peak", "compiled"), [(5.0, 1e12, False), (None, None, False), (None, 1e12, True)]
+)
+def test_nothing_is_counted_where_it_is_known_of_no_use_or_harmful(
+    flops: float | None, peak: float | None, compiled: bool
+) -> None:
+    figures = Figures(torch.device("cpu"), 1, flops, peak=peak, compiled=compiled)
+    with figures.counted(1):
+        torch.ones(8, 8) @ torch.ones(8, 8)
+    assert figures.of(1, 9, 1000.0).get("mfu") == (5e-9 if flops else None)
 
 
 @pytest.mark.parametrize(

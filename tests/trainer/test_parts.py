@@ -17,8 +17,9 @@ from trainer.checkpoint.place import upload_uri
 from trainer.config import BatchPlan, DataError, UsageError, parse
 from trainer.data.sampler import Sampler
 from trainer.data.text import Windows, local_path, read_bytes
+from trainer.device import pick_device
 from trainer.strategy import deepspeed
-from trainer.train import learning_rate, pick_device
+from trainer.train import learning_rate
 
 TEXT = torch.arange(1000, dtype=torch.int64).remainder(251).to(torch.uint8)
 

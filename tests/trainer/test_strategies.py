@@ -85,7 +85,7 @@ def test_zero_trains_where_there_is_no_compiler(tmp_path: Path, plain: list[floa
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("g++"), reason="torch compiles for the CPU with g++")
-@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp", "zero2", "zero3"])
 def test_compiled_blocks_learn_the_same_and_their_checkpoints_fit(
     tmp_path: Path, plain: list[float], strategy: str
 ) -> None:

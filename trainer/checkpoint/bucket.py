@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -115,6 +116,38 @@ class Bucket:
     def drop(self, name: str) -> None:
         self._ask(self._bucket.blob(f"{self._prefix}{name}").delete)
 
+    def fetch(self, root: Path) -> int:
+        """Copy the object of this address, or all below it, to `root`/BUCKET/OBJECT; the bytes that were new.
+
+        With a token file comes what tells of it. Raises PlaceError, also where nothing is there.
+        """
+        wanted = self._prefix.rstrip("/")
+        stem = wanted.removesuffix(".bin")
+        found = self._ask(lambda: list(self._client.list_blobs(self._bucket, prefix=stem)))
+        names = {wanted, f"{stem}.json"} if stem != wanted else {wanted}
+        found = [b for b in found if b.name in names or b.name.startswith(f"{wanted}/" if wanted else "")]
+        folder = root / self._bucket.name
+        pairs = [(blob, folder / blob.name) for blob in found if not blob.name.endswith("/")]
+        if not pairs:
+            raise PlaceError("there is no such object")
+        new = [(blob, path) for blob, path in pairs if not _is_copy(path, blob)]
+        for folder in {path.parent for _, path in new}:
+            if ".." in folder.parts:
+                raise PlaceError(f"{folder}: a path with .. in it is not followed")
+            self._ask(partial(folder.mkdir, parents=True, exist_ok=True))
+        results = self._ask(
+            lambda: transfer_manager.download_many(
+                [(blob, f"{path}.part") for blob, path in new],
+                download_kwargs={"checksum": "crc32c", "retry": self._retry},
+                worker_type=transfer_manager.THREAD,
+                max_workers=_AT_A_TIME,
+            )
+        )
+        self._check([blob.name for blob, _ in new], results)
+        for blob, path in new:
+            self._ask(partial(_take, Path(f"{path}.part"), path, blob))
+        return sum(blob.size for blob, _ in new)
+
     def _key(self, step: int, name: str) -> str:
         return f"{self._prefix}step-{step}/{name}"
 
@@ -128,3 +161,17 @@ class Bucket:
             return call()
         except _FAILURES as error:
             raise PlaceError(f"{self.name}: {error}") from error
+
+
+def _take(part: Path, path: Path, blob: storage.Blob) -> None:
+    at = blob.updated.timestamp()
+    os.utime(part, (at, at))
+    part.rename(path)
+
+
+def _is_copy(path: Path, blob: storage.Blob) -> bool:
+    """Whether the file was copied from this very version of the object."""
+    if not path.is_file():
+        return False
+    there = path.stat()
+    return bool(there.st_size == blob.size and abs(there.st_mtime - blob.updated.timestamp()) < 1e-3)

@@ -3,14 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import torch
-from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
-
-BACKWARD = 2
-"""The backward pass multiplies twice for each multiplication of the forward one."""
 
 PEAKS: tuple[tuple[str, float], ...] = (
     ("GB200", 2.5e15),
@@ -41,24 +33,6 @@ def _fits(words: Sequence[str], name: str) -> bool:
     """All words stand in the name, the first one not inside another (an L4 is no L40)."""
     parts = name.replace("-", " ").split()
     return words[0] in parts and all(word in name for word in words)
-
-
-def count_flops(model: nn.Module, batch: Sequence[Any]) -> int:
-    """FLOPs of one forward and backward pass over `batch`, by counting those of a forward pass.
-
-    Matrix products, convolutions and attention are counted, each multiply-add as two; what is recomputed by
-    activation checkpointing is not, as it is no progress. Frozen weights need no gradient of their own: their
-    backward pass counts once.
-    """
-    training = model.training
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        model(*batch)
-    model.train(training)
-    total = sum(p.numel() for p in model.parameters())
-    learning = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    share = learning / total if total else 1.0
-    forward: int = counter.get_total_flops()
-    return round(forward * (1 + BACKWARD * (1 + share) / 2))
 
 
 def mfu(flops: float, seconds: float, devices: int, peak: float | None) -> float | None:
