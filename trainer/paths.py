@@ -5,11 +5,21 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+MOUNT = Path("/gcs")
+_CLOUD = ("gs://", "/gcs/")
+
 
 def local_path(uri: str) -> Path:
     """A gs:// or /gcs/ path where it is mounted: $VXTUI_GCS_ROOT, else /gcs (vertex facts 3.7)."""
-    root = Path(os.environ.get("VXTUI_GCS_ROOT", "/gcs"))
-    for prefix in ("gs://", "/gcs/"):
-        if uri.startswith(prefix):
-            return root / uri.removeprefix(prefix)
-    return Path(uri)
+    inside = in_bucket(uri)
+    return Path(uri) if inside is None else Path(os.environ.get("VXTUI_GCS_ROOT", MOUNT)) / inside
+
+
+def in_bucket(uri: str) -> str | None:
+    """BUCKET/OBJECT of a path in Cloud Storage, None for any other."""
+    return next((uri.removeprefix(start) for start in _CLOUD if uri.startswith(start)), None)
+
+
+def mounted() -> bool:
+    """Whether buckets are a part of this machine's file system."""
+    return "VXTUI_GCS_ROOT" in os.environ or MOUNT.is_dir()

@@ -11,11 +11,14 @@ import torch
 
 from tests.trainer.test_checkpoint import PROGRESS, config, strategy
 from tests.wire.storage import Buckets, buckets
+from trainer import paths
 from trainer.checkpoint import bucket as buckets_of_ours
 from trainer.checkpoint.manager import Checkpoints
-from trainer.config import DataError, parse
+from trainer.checkpoint.place import place_of
+from trainer.config import DataError, UsageError, parse
 from trainer.data.fetch import FOLDER, fetched
 from trainer.group import ProcessGroup
+from trainer.metrics.base import sinks
 from tui.emulator.buckets_faults import BucketFaults
 
 URI = "gs://training-run/checkpoints/7"
@@ -76,11 +79,12 @@ def test_data_is_copied_once_where_no_bucket_is_mounted(
     capfd: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("VXTUI_GCS_ROOT", str(tmp_path / "no-mount"))
+    monkeypatch.delenv("VXTUI_GCS_ROOT", raising=False)
+    monkeypatch.setattr(paths, "MOUNT", tmp_path / "gcs")
     bucket = cloud.client.bucket("training-run")
     for name in ("d/t.bin", "d/t.json", "d/t.txt", "e/one.txt", "e/f/two.txt", "eve.txt"):
         bucket.blob(name).upload_from_string(f"text of {name}")
-    flags = ["--data=gs://training-run/d/t.bin, gs://training-run/e,own.txt", "--init-weights=own"]
+    flags = ["--data=gs://training-run/d/t.bin, /gcs/training-run/e,own.txt", "--init-weights=own"]
 
     def files() -> list[str]:
         return sorted(str(p.relative_to(FOLDER)) for p in FOLDER.rglob("*") if p.is_file())
@@ -100,9 +104,15 @@ def test_data_is_copied_once_where_no_bucket_is_mounted(
     assert (FOLDER / "training-run" / "d" / "t.bin").stat().st_ino == kept
     assert capfd.readouterr().out.count("0.0 MB copied") == 4
 
-    with pytest.raises(DataError, match="gs://training-run/none can't be copied to this node, and"):
+    with pytest.raises(DataError, match="gs://training-run/none can't be copied to this node, where"):
         fetched(parse(["--data=gs://training-run/none"]), group)
-    (tmp_path / "no-mount").mkdir()
+    with pytest.raises(UsageError, match="--checkpoint-dir gs://b/x: no bucket is mounted"):
+        Checkpoints(parse(["--checkpoint-dir=gs://b/x"]), group)
+    assert sinks(parse(["--tensorboard-dir=gs://b/x"]), 0) == []
+    assert "no figures for TensorBoard: gs://b/x is in a bucket" in capfd.readouterr().out
+    assert place_of("/gcs/training-run/x").name == "gs://training-run/x", "by the client then"
+    (tmp_path / "gcs").mkdir()
+    assert place_of("/gcs/training-run/x").name == "/".join((str(tmp_path), "gcs", "training-run", "x"))
     mounted = parse(["--data=gs://training-run/none"])
     assert fetched(mounted, group) is mounted, "where buckets are mounted nothing is copied"
 

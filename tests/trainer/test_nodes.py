@@ -146,6 +146,11 @@ def test_a_killed_process_is_replaced_and_training_ends_well(cluster: Cluster) -
     assert [n.process.wait(150) for n in nodes] == [0, 0]
     assert nodes[0].lines("resumed")[-1]["step"] >= 10
     assert max(losses(nodes[0])) == STEPS
+    ended = [json.loads(node.out.with_name("attempt.json").read_text()) for node in nodes]
+    assert [(e["node_rank"], e["nodes"], e["exit_code"], e["checkpoint_step"]) for e in ended] == [
+        (0, 2, 0, STEPS), (1, 2, 0, STEPS)
+    ]  # fmt: skip
+    assert ended[0]["attempt"] == ended[1]["attempt"] >= 1
 
 
 def test_nobody_trains_on_when_a_supervisor_is_killed(cluster: Cluster) -> None:

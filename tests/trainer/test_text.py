@@ -11,10 +11,13 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from trainer.config import DataError
+from trainer import workload
+from trainer.config import DataError, parse
+from trainer.data import text as plain
 from trainer.data.documents import documents, files_of
 from trainer.data.token_file import TokenFile, write_tokens
 from trainer.data.tokenizer import Bytes, load_tokenizer, train_bpe
+from trainer.models import language
 from trainer.prepare import main
 
 
@@ -80,6 +83,21 @@ def test_lines_of_json_and_files_of_text_are_documents(tmp_path: Path) -> None:
     assert list(documents(files_of([tmp_path / "b.txt"]))) == ["plain"]
     with pytest.raises(DataError, match="nowhere does not exist"):
         files_of([tmp_path / "nowhere"])
+
+
+def test_a_folder_of_json_lines_is_read_by_its_field_and_a_cut_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "j").mkdir()
+    (tmp_path / "j" / "a.jsonl").write_text('{"text": "abcdefgh"}\n')
+    config = parse([f"--data={tmp_path / 'j'}", "--context=4", "--batch=1"])
+    assert workload.build(config).train[0][0].tolist() == list(b"abcd")
+    assert not capfd.readouterr().out
+    (tmp_path / "t.txt").write_text("x" * 9000)
+    for module in (language, plain):
+        monkeypatch.setattr(module, "LIMIT", 1 << 13)
+    workload.build(parse([f"--data={tmp_path / 't.txt'}", "--context=4", "--batch=1"]))
+    assert "--data" in (said := capfd.readouterr().out) and "trainer.prepare makes a token file" in said
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from trainer.checkpoint.upload import Uploader
 from trainer.config import Config, UsageError
 from trainer.group import ProcessGroup
 from trainer.lines import emit
+from trainer.paths import in_bucket, mounted
 from trainer.strategy.base import WHOLE, ZERO, Strategy
 
 AT_THE_END = 600.0
@@ -35,7 +36,13 @@ class Checkpoints:
         self._about, self._steps = asdict(config), config.steps
         self._measured, self._said = Measured(0.0, 0.0), False
         self._upload_took: float | None = None
-        self.folder = checkpoint_folder(self._config.checkpoint_dir)
+        given = self._config.checkpoint_dir
+        if in_bucket(given) is not None and not mounted():
+            raise UsageError(
+                f"--checkpoint-dir {given}: no bucket is mounted on this node, so it would go with the node's "
+                "own disk; leave it out and give --upload-dir instead"
+            )
+        self.folder = checkpoint_folder(given)
         self._shared = prepare_folder(self.folder, group)
         self._place = self._open(upload_uri(self._config.upload_dir, os.environ))
         self._uploader: Uploader | None = None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from trainer.checkpoint.manifest import MANIFEST, Manifest, numbered
-from trainer.paths import local_path
+from trainer.paths import in_bucket, local_path, mounted
 
 
 class PlaceError(Exception):
@@ -52,11 +52,12 @@ def place_of(uri: str) -> Place:
     Where buckets are mounted and the client would have nobody to talk to ($VXTUI_GCS_ROOT without
     $STORAGE_EMULATOR_HOST) gs:// is the mounted folder too.
     """
-    mounted = "VXTUI_GCS_ROOT" in os.environ and not os.environ.get("STORAGE_EMULATOR_HOST")
-    if uri.startswith("gs://") and not mounted:
+    alone = "VXTUI_GCS_ROOT" in os.environ and not os.environ.get("STORAGE_EMULATOR_HOST")
+    inside = in_bucket(uri)
+    if inside is not None and not (alone or (uri.startswith("/gcs/") and mounted())):
         from trainer.checkpoint.bucket import Bucket
 
-        return Bucket(uri)
+        return Bucket(f"gs://{inside}")
     return Folder(local_path(uri))
 
 

@@ -10,11 +10,10 @@ from trainer.checkpoint.place import PlaceError
 from trainer.config import Config, DataError
 from trainer.group import ProcessGroup
 from trainer.lines import emit
-from trainer.paths import local_path
+from trainer.paths import in_bucket, mounted
 
 FOLDER = Path("fetched")
 """Below it BUCKET/OBJECT; what is there and has not changed is not copied again."""
-GS = "gs://"
 
 
 def fetched(config: Config, group: ProcessGroup) -> Config:
@@ -27,8 +26,8 @@ def fetched(config: Config, group: ProcessGroup) -> Config:
     """
     data, model = config.data, config.model
     named = [*data.data.split(","), data.tokenizer, model.weights, model.init_weights]
-    wanted = [uri.strip() for uri in named if uri.strip().startswith(GS)]
-    if not wanted or local_path(GS).is_dir():
+    wanted = [inside for uri in named if (inside := in_bucket(uri.strip())) is not None]
+    if not wanted or mounted():
         return config
     problem = _fetch_all(wanted) if group.local_rank == 0 else None
     problem = next((p for p in group.gather(problem) if p), None)
@@ -43,20 +42,20 @@ def fetched(config: Config, group: ProcessGroup) -> Config:
 
 
 def _copy_of(uri: str) -> str:
-    uri = uri.strip()
-    return str(FOLDER / uri.removeprefix(GS)) if uri.startswith(GS) else uri
+    inside = in_bucket(uri.strip())
+    return uri.strip() if inside is None else str(FOLDER / inside)
 
 
 def _fetch_all(wanted: list[str]) -> str | None:
     """What went wrong, or None."""
     from trainer.checkpoint.bucket import Bucket  # noqa: PLC0415 - half a second, and only here
 
-    for uri in wanted:
-        began = time.monotonic()
+    for inside in wanted:
+        uri, began = f"gs://{inside}", time.monotonic()
         try:
             size = Bucket(uri).fetch(FOLDER)
         except PlaceError as error:
-            return f"{uri} can't be copied to this node, and {local_path(GS)} is no mount of buckets: {error}"
+            return f"{uri} can't be copied to this node, where no bucket is mounted: {error}"
         seconds = time.monotonic() - began
         emit("phase", f"{uri}: {size / 1e6:,.1f} MB copied to this node in {seconds:.1f} s", phase="starting")
     return None

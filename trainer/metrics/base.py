@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from trainer.config import Config
-from trainer.data.text import local_path
+from trainer.lines import emit
 from trainer.metrics.tensorboard import TensorBoard
 from trainer.metrics.tuning import Tuning
+from trainer.paths import in_bucket, local_path, mounted
 
 
 class Sink(Protocol):
@@ -28,7 +29,10 @@ def sinks(config: Config, rank: int) -> list[Sink]:
         return []
     found: list[Sink] = []
     folder = config.tensorboard_dir or os.environ.get("AIP_TENSORBOARD_LOG_DIR", "")
-    if folder:
+    if in_bucket(folder) is not None and not mounted():
+        text = f"no figures for TensorBoard: {folder} is in a bucket, and none is mounted on this node"
+        emit("phase", text, severity="WARNING", phase="metrics")
+    elif folder:
         found.append(TensorBoard(local_path(folder)))
     if os.environ.get("CLOUD_ML_TRIAL_ID"):
         found.append(Tuning(config.tuning_metric, "eval_loss" if config.eval_every else "loss"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -11,12 +12,13 @@ import torch
 from trainer.config import PRESETS, Config, DataError, UsageError
 from trainer.data.documents import documents, files_of
 from trainer.data.loader import Dataset
-from trainer.data.text import Windows, local_path, read_bytes
+from trainer.data.text import LIMIT, Windows, read_bytes
 from trainer.data.token_file import TokenFile
 from trainer.data.tokenizer import load_tokenizer, tokenizer_of
 from trainer.lines import emit
 from trainer.model import GPT, VOCABULARY
 from trainer.models.causal_lm import load
+from trainer.paths import local_path
 from trainer.workload import Workload
 
 HELD = 16
@@ -68,10 +70,18 @@ def _windows(config: Config, tokenizer: str) -> tuple[Dataset, int]:
     if spec.endswith(".bin"):
         mapped = TokenFile(local_path(spec), context)
         return mapped, mapped.about.vocabulary
-    if tokenizer in {"", "bytes"} and not spec.endswith(".jsonl"):
-        return Windows(read_bytes(spec), context), VOCABULARY
+    paths = [local_path(one.strip()) for one in spec.split(",")]
+    if tokenizer in {"", "bytes"} and not any(map(_has_jsonl, paths)):
+        found = read_bytes(spec)
+        if len(found) == LIMIT:
+            # A whole corpus in memory, in every process, is what token files are for.
+            _warn(
+                f"only the first {LIMIT >> 20} MiB of --data {spec} are read: python -m trainer.prepare makes "
+                "a token file of all of it"
+            )
+        return Windows(found, context), VOCABULARY
     known = load_tokenizer(tokenizer)
-    files = files_of([local_path(one.strip()) for one in spec.split(",")])
+    files = files_of(paths)
     tokens: list[int] = []
     for document in documents(files, config.data.field):
         tokens += [*known.encode(document), known.end]
@@ -79,6 +89,16 @@ def _windows(config: Config, tokenizer: str) -> tuple[Dataset, int]:
         raise DataError(f"--data {spec} has {len(tokens)} tokens; one window takes {context + 1}")
     ids = torch.from_numpy(np.asarray(tokens, np.int32))
     return Windows(ids, context), known.vocabulary
+
+
+def _has_jsonl(path: Path) -> bool:
+    """Whether it is lines of JSON, or a folder with such files in it."""
+    return path.suffix == ".jsonl" or (path.is_dir() and next(path.glob("*.jsonl"), None) is not None)
+
+
+def _warn(text: str) -> None:
+    if os.environ.get("RANK", "0") == "0":
+        emit("phase", text, severity="WARNING", phase="starting")
 
 
 def gpt(config: Config) -> Workload:
@@ -97,11 +117,6 @@ def gpt(config: Config) -> Workload:
         evaluation=found.evaluation,
         flops_per_token=6.0 * weights + attention,
     )
-
-
-def _warn(text: str) -> None:
-    if os.environ.get("RANK", "0") == "0":
-        emit("phase", text, severity="WARNING", phase="starting")
 
 
 def causal_lm(config: Config) -> Workload:
