@@ -12,6 +12,7 @@ import torch
 
 from tests.trainer.ranks import Ranks, losses
 from trainer.config import BatchPlan, UsageError, parse
+from trainer.strategy.base import make
 from trainer.strategy.deepspeed import engine_settings
 
 README = Path(__file__).parents[2] / "README.md"
@@ -99,6 +100,12 @@ def test_compiled_blocks_learn_the_same_and_their_checkpoints_fit(
         assert [line["step"] for line in run.said() if line["kind"] == "resumed"] == [3]
         found = losses(run.said())
         assert [found[step] for step in range(1, STEPS + 1)] == pytest.approx(plain, abs=1e-4)
+
+
+def test_zero_says_at_once_what_it_cannot_do_on_a_cpu() -> None:
+    config = parse(["--strategy=zero2", "--precision=fp16"])
+    with pytest.raises(UsageError, match="zero2 has no fp16 on CPUs; use --precision bf16 or fp32"):
+        make(config, BatchPlan.of(4, 4, 1), torch.device("cpu"))
 
 
 def test_deepspeed_settings_of_a_file_win_but_not_over_flags(tmp_path: Path) -> None:

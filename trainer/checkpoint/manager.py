@@ -39,8 +39,8 @@ class Checkpoints:
         given = self._config.checkpoint_dir
         if in_bucket(given) is not None and not mounted():
             raise UsageError(
-                f"--checkpoint-dir {given}: no bucket is mounted on this node, so it would go with the node's "
-                "own disk; leave it out and give --upload-dir instead"
+                f"--checkpoint-dir {given}: no bucket is mounted on this node, so it would go with "
+                "the node's own disk; leave it out and give --upload-dir instead"
             )
         self.folder = checkpoint_folder(given)
         self._shared = prepare_folder(self.folder, group)

@@ -76,8 +76,8 @@ def _windows(config: Config, tokenizer: str) -> tuple[Dataset, int]:
         if len(found) == LIMIT:
             # A whole corpus in memory, in every process, is what token files are for.
             _warn(
-                f"only the first {LIMIT >> 20} MiB of --data {spec} are read: python -m trainer.prepare makes "
-                "a token file of all of it"
+                f"only the first {LIMIT >> 20} MiB of --data {spec} are read: python -m trainer.prepare "
+                "makes a token file of all of it"
             )
         return Windows(found, context), VOCABULARY
     known = load_tokenizer(tokenizer)

@@ -66,9 +66,12 @@ class ZeRO:
     layout = ZERO
 
     def __init__(self, config: Config, plan: BatchPlan, device: torch.device) -> None:
+        """Raises UsageError for a precision that DeepSpeed does not have on this device."""
         self.name = config.parallel.strategy
         self._config, self._plan, self._device = config, plan, device
         self._dtype = precision(config, device)
+        if self._dtype is torch.float16 and device.type == "cpu":
+            raise UsageError(f"--strategy {self.name} has no fp16 on CPUs; use --precision bf16 or fp32")
         self.scaled, self._left_out = self._dtype is torch.float16, False
         self._deepspeed = load_deepspeed(device)
 
