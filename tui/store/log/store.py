@@ -421,9 +421,10 @@ def _place_of(lines: Lines, key: Key, low: int = 0) -> int:
 
 
 def _pieces(lines: Lines, most: int) -> Iterator[Lines]:
-    """The lines in pieces of about the same number, each of at most `most` lines and of a bounded text."""
+    """The lines in pieces of about the same number, each of about `most` lines and of a bounded text."""
     count = len(lines)
-    parts = max(-(-count // most), min(count, _text_size(lines) // (most * TEXT_A_LINE)))
+    # Not rounded up: batches of a few more than `most` would make twice as many blocks as there have to be.
+    parts = max(min(1, count), round(count / most), min(count, _text_size(lines) // (most * TEXT_A_LINE)))
     for part in range(parts):
         yield lines.cut(part * count // parts, (part + 1) * count // parts)
 
