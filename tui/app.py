@@ -37,11 +37,13 @@ from tui.store.journal import Journal
 from tui.store.link import Link, LinkState, broken
 from tui.store.snapshot import Snapshot
 from tui.store.taste import Taste
+from tui.widgets.ascii_filter import AsciiFilter
 from tui.widgets.clipboard_app import ClipboardApp
 from tui.widgets.stylesheet import SteadyStylesheet
 
 if TYPE_CHECKING:
     from textual.command import Provider
+    from textual.filter import LineFilter
     from textual.theme import Theme
 
     from tui.backends.errors import BackendError
@@ -93,6 +95,7 @@ class VxtuiApp(ClipboardApp):
         if settings.slow:
             self.go_slow()
         self.settings = settings
+        self._ascii = AsciiFilter() if settings.ascii else None
         self.contexts = {c.name: c for c in contexts} | {context.name: context}
         self.read_only = read_only
         self.clock = clock
@@ -139,6 +142,11 @@ class VxtuiApp(ClipboardApp):
             on_jobs=self._on_jobs,
             on_link=self._on_link,
         )
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual's, and at last ASCII where the user asked for it."""
+        found = super().get_line_filters()
+        return [*found, self._ascii] if self._ascii is not None else found
 
     # Start and end
 

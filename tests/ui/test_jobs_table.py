@@ -7,7 +7,9 @@ from pathlib import Path
 from tests.ui.double import MemoryBackend, fleet, job
 from tests.ui.test_jobs_screen import again, current, lines, opened, painted, shown, table, until
 from tui.domain.states import JobState
+from tui.widgets.job_table import COLUMNS
 from tui.widgets.table import Table
+from tui.widgets.table_columns import GAP, place
 
 
 async def test_ten_thousand_jobs_cost_what_changed(tmp_path: Path) -> None:
@@ -79,3 +81,14 @@ async def test_the_last_column_is_right_beside_the_scroll_bar(tmp_path: Path) ->
         assert found.show_vertical_scrollbar
         assert last.x + last.width == found.size.width - 1 == found.region.width - 1
         assert all(len(line) == found.size.width for line in painted(app))
+
+
+def test_a_cost_is_shown_whole_or_not_at_all() -> None:
+    natural = {"cost": 11, "name": 30, "progress": 40, "replicas": 9}
+    seen = set()
+    for room in range(40, 260):
+        placed = {each.column.key: each for each in place(COLUMNS, natural, room)}
+        assert sum(each.width + GAP for each in placed.values()) <= room
+        if "cost" in placed:
+            seen.add(placed["cost"].width)
+    assert seen == {11}

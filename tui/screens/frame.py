@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -16,6 +17,9 @@ from tui.actions import Action, action, actions, bindings, key_text
 from tui.session import Session
 from tui.widgets.header_lines import HeaderLines, Line
 from tui.widgets.key_footer import KeyFooter
+
+SAID_NO = 3.0
+"""Seconds that the screen says why a key did nothing."""
 
 
 class FrameScreen(Screen[None]):
@@ -34,6 +38,8 @@ class FrameScreen(Screen[None]):
     def __init__(self, session: Session | None = None) -> None:
         super().__init__()
         self._session = session
+        self._said_no = ("", 0.0)
+        """Why the last key did nothing, and until when that is on the screen."""
 
     @property
     def session(self) -> Session | None:
@@ -140,13 +146,20 @@ class FrameScreen(Screen[None]):
         found = action(action_id)
         reason = self.why_not(found)
         if reason is not None:
-            self.notify(reason, severity="warning", markup=False)
+            self._say_no(reason)
             return
         method = getattr(self.target(found.scope), f"action_{found.method}")
         result = method(argument) if argument is not None else method()
         if inspect.isawaitable(result):
             await result
         self.refresh_frame()
+
+    def _say_no(self, reason: str) -> None:
+        """Shortly, and once however often the key is pressed: it lies over other lines."""
+        now = time.monotonic()
+        if reason != self._said_no[0] or now > self._said_no[1]:
+            self._said_no = reason, now + SAID_NO
+            self.notify(reason, severity="warning", timeout=SAID_NO, markup=False)
 
     @on(KeyFooter.Pressed)
     async def _pressed(self, event: KeyFooter.Pressed) -> None:

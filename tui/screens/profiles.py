@@ -112,7 +112,8 @@ class ProfilesScreen(ListScreen):
             return
         found = self._rules.known(entry) or Judgement()
         if entry.problem:
-            notice.tell(f"{entry.name} is not valid", entry.problem, "e edits it", bad=True, alone=False)
+            what = f"{entry.name} is not valid   e edits it"
+            notice.tell(what, _by_line(entry), bad=True, alone=False)
         elif found.errors:
             many = pieces(len(found.errors), "error")
             what = f"{entry.name} would be refused: {many}   e edits it, n goes to them"
@@ -128,7 +129,7 @@ class ProfilesScreen(ListScreen):
         return (self._rules.known(entry) or Judgement()).errors
 
     def _cells(self, entry: ProfileEntry) -> Cells:
-        wrong = entry.problem.replace(f"{entry.path}:", "line ") or next(iter(self._refused(entry)), "")
+        wrong = _by_line(entry) or next(iter(self._refused(entry)), "")
         return {
             "state": self._mark(entry),
             "name": Content.styled(plain(entry.name), "bold"),
@@ -171,7 +172,7 @@ class ProfilesScreen(ListScreen):
         if entry is None:
             return "No profile is selected."
         if entry.problem and found.method in {"launch", "preview", "export"}:
-            return f"{plain(entry.name)} is not valid: {plain(entry.problem)}"
+            return f"{plain(entry.name)} is not valid: {plain(_by_line(entry))}"
         return None
 
     # Actions
@@ -262,6 +263,11 @@ class ProfilesScreen(ListScreen):
         if problem:
             self.notify(problem, severity="error", markup=False)
         self.refresh_here()
+
+
+def _by_line(entry: ProfileEntry) -> str:
+    """Its problems without the name of the file, which is that of the row."""
+    return entry.problem.replace(f"{entry.path}:", "line ")
 
 
 def _short(path: Path) -> str:

@@ -32,7 +32,7 @@ COLUMNS = (
     Column("loss", "LOSS", 6, most=8, rank=5, right=True),
     Column("age", "AGE", 5, most=6, rank=2, right=True),
     Column("duration", "TIME", 5, most=6, rank=8, right=True),
-    Column("cost", "COST", 9, most=11, rank=5, right=True),
+    Column("cost", "COST", 9, most=11, rank=5, right=True, whole=True),
 )
 SORTABLE = (
     "age", "state", "name", "region", "replicas", "accelerators", "progress", "loss", "duration",

@@ -23,11 +23,11 @@ _GLYPH = {
 }
 
 
-_ASCII = str.maketrans(
+ASCII_GLYPHS: dict[int, str] = str.maketrans(
     {
         "●": "*", "◐": "~", "○": "o", "✓": "+", "✗": "x", "⊘": "-", "·": ".", "–": "-", "…": "~",
         "▲": "^", "▼": "v", "↑": "^", "↓": "v", "▌": ">", "█": "#", "▓": "%", "▒": "=", "░": "-",
-        "━": "-", "─": "-", "×": "x", "│": "|", "┄": "-", "▸": ">", "▾": "v",
+        "━": "-", "─": "-", "×": "x", "│": "|", "┄": "-", "▸": ">", "▾": "v", "•": "*",
     }
 )  # fmt: skip
 
@@ -67,4 +67,4 @@ def glyphs(content: Content, widget: Widget) -> Content:
     """`content` as it is, or with each drawn character replaced by its ASCII one, styles kept."""
     if not wants_ascii(widget) or content.plain.isascii():
         return content
-    return Content(content.plain.translate(_ASCII), spans=list(content.spans))
+    return Content(content.plain.translate(ASCII_GLYPHS), spans=list(content.spans))

@@ -29,6 +29,8 @@ class Column:
     right: bool = False
     flex: bool = False
     fold: bool = True
+    whole: bool = False
+    """Rather none of it than a part: a sum of money without its last figures is another one."""
 
     @property
     def least(self) -> int:
@@ -53,17 +55,18 @@ def place(
     """
     away = set(folded)
     shown = [c for c in columns if c.key not in away] or list(columns[:1])
-    while sum(c.least + GAP for c in shown) > room:
+    needed = {c.key: _wanted(c, natural) if c.whole else c.least for c in shown}
+    while sum(needed[c.key] + GAP for c in shown) > room:
         out = max(shown, key=lambda c: c.rank)
         if not out.rank or len(shown) == 1:
             break
         shown.remove(out)
-    widths = {c.key: c.least for c in shown}
+    widths = {c.key: needed[c.key] for c in shown}
     wanted = {c.key: _wanted(c, natural) for c in shown}
     left = room - sum(width + GAP for width in widths.values())
     # The least needs first: a count is shown whole before a long text takes what is left.
-    for column in sorted(shown, key=lambda c: wanted[c.key] - c.least):
-        more = max(0, min(left, wanted[column.key] - column.least))
+    for column in sorted(shown, key=lambda c: wanted[c.key] - widths[c.key]):
+        more = max(0, min(left, wanted[column.key] - widths[column.key]))
         widths[column.key] += more
         left -= more
     flexible = next((c for c in shown if c.flex), None)

@@ -1,0 +1,33 @@
+"""The last step of `--ascii`: what Textual itself draws, such as borders and scroll bars, in ASCII too."""
+
+from __future__ import annotations
+
+from rich.segment import Segment
+from textual.color import Color
+from textual.filter import LineFilter
+
+from tui.widgets.state import ASCII_GLYPHS
+
+_LIGHT = range(0x2581, 0x2588)
+"""Blocks that fill a part of a cell: the ends of a scroll bar's thumb, a border's half."""
+_BOXES = range(0x2500, 0x25A0)
+_BORDER = 0x258C
+
+
+def _table() -> dict[int, str]:
+    boxes = dict.fromkeys(_BOXES, "|") | dict.fromkeys((0x2500, 0x2501, 0x2504, 0x2505, 0x2550, 0x2594), "-")
+    return boxes | dict.fromkeys(_LIGHT, " ") | ASCII_GLYPHS | {_BORDER: "|"}
+
+
+_TABLE = _table()
+
+
+class AsciiFilter(LineFilter):
+    """Text from outside that is no drawing, such as a log's, stays as it is."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """Segments of the same widths."""
+        return [
+            segment if segment.text.isascii() else Segment(segment.text.translate(_TABLE), *segment[1:])
+            for segment in segments
+        ]
