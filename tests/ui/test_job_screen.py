@@ -12,7 +12,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.ui.double import NOON, Clock, console, job, pool
-from tests.ui.job_double import JobBackend, a_log, no_gpu, step, waves
+from tests.ui.job_double import JobBackend, a_log, event, no_gpu, step, waves
 from tests.ui.test_jobs_screen import until
 from tui.app import VxtuiApp
 from tui.backends.base import Capability, PermissionDenied, Unavailable
@@ -393,3 +393,13 @@ async def test_every_tab_and_key_works_at_every_size(tmp_path: Path, size: tuple
             await pilot.press("right_square_bracket")
             await pilot.pause()
         assert screen.is_current and clock() > NOON
+
+
+async def test_the_events_open_at_the_newest(tmp_path: Path) -> None:
+    backend = backend_of(log=False)
+    backend.say(*(event(n, "checkpoint", f"checkpoint {n}") for n in range(60)))
+    async with opened(backend, tmp_path, size=(80, 24)) as (screen, pilot):
+        pane = await tab(screen, pilot, TimelinePane)
+        table = pane.events_view
+        await until(pilot, lambda: len(table.keys) > 60 and table.cursor == table.keys[-1], "the events")
+        await until(pilot, lambda: table.keys[-1] in table.in_view, "the last one in view")

@@ -412,10 +412,11 @@ class Table(ScrollView, can_focus=True):
         if at is None or page <= 0:
             return
         top = int(self.scroll_target_y)
+        # By force: before the first layout with these rows there is no scroll bar, and no scrolling else.
         if at < top:
-            self.scroll_to(y=at, animate=False)
+            self.scroll_to(y=at, animate=False, force=True)
         elif at >= top + page:
-            self.scroll_to(y=at - page + 1, animate=False)
+            self.scroll_to(y=at - page + 1, animate=False, force=True)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Other rows are in view."""
