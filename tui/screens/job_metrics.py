@@ -17,7 +17,7 @@ from tui.actions import Action
 from tui.domain.figures import age, figure
 from tui.domain.metric import CPU, GPU, GPU_MEMORY, MEMORY, NET_IN, NET_OUT, TRAINING_METRICS
 from tui.domain.progress import StepSample
-from tui.domain.steps import History, history
+from tui.domain.steps import History
 from tui.domain.text import plain
 from tui.screens.job_pane import JobPane, Scroll
 from tui.screens.pick import PickScreen
@@ -174,7 +174,7 @@ class MetricsPane(JobPane):
         samples = self.feed.samples()
         window = None if self.view.span is None else self.view.window(self._full())
         by_time = Sight(window, self.view.cross, self._cross_colour())
-        past = history(samples)
+        past = self.feed.history()
         by_step = self._in_steps(by_time, past.kept) if self.by_step else by_time
         for key, title, unit, text, value in (
             ("loss", "Loss", "", loss_text, _loss),

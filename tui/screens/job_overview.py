@@ -15,7 +15,7 @@ from tui.domain.figures import age, figure, pieces
 from tui.domain.job import Job, Replica
 from tui.domain.progress import StepSample
 from tui.domain.states import JobState
-from tui.domain.steps import history, remaining
+from tui.domain.steps import remaining
 from tui.domain.text import plain
 from tui.screens.job_pane import JobPane, Scroll
 from tui.store.costs import Costs
@@ -195,7 +195,7 @@ class OverviewPane(JobPane):
             rows.append(("checkpoint", Content.styled("none yet", "$text-muted")))
         if progress.resumed_from is not None:
             rows.append(("resumed", Content(f"from step {progress.resumed_from:,}")))
-        undone = history(samples).undone
+        undone = self.feed.history().undone
         if undone:
             rows.append(("went back", _went_back(undone, now)))
         if progress.phase and job.state.active:
@@ -238,7 +238,8 @@ def table(rows: Sequence[Row]) -> list[Labelled]:
 def _went_back(undone: Sequence[Sequence[StepSample]], now: datetime) -> Content:
     """How often, and from where to where the last time."""
     last = undone[-1]
-    words = f"{pieces(len(undone), 'time')}, last from step {last[-1].step:,} to {last[0].step:,}"
+    often = f"{len(undone)} times, last " if len(undone) > 1 else ""
+    words = f"{often}from step {last[-1].step:,} to {last[0].step:,}"
     return Content.assemble(words, (f"   {age(now - last[-1].timestamp)} ago", "$text-muted"))
 
 

@@ -16,6 +16,7 @@ from tui.domain.entry import SERVICE, LogEntry, LogGap
 from tui.domain.job import Job, known_replicas
 from tui.domain.live import live_line
 from tui.domain.progress import Progress, StepSample, advance, step_sample
+from tui.domain.steps import History, history
 from tui.session import Session
 from tui.store.job_events import JobEvents
 from tui.store.job_figures import JobFigures
@@ -105,6 +106,9 @@ class JobFeed:
         self.series = SeriesStore()
         self.figures = JobFigures()
         self.steps: dict[tuple[datetime, int], StepSample] = {}
+        self._ordered: tuple[StepSample, ...] | None = None
+        self._history: History | None = None
+        """Both are looked at with every picture, and differ with a new step only."""
         self.progress = Progress()
         self.older_left = False
         """The service may hold lines older than the first one here."""
@@ -142,9 +146,20 @@ class JobFeed:
         """The session's time."""
         return self.session.clock()
 
-    def samples(self) -> list[StepSample]:
+    def samples(self) -> Sequence[StepSample]:
         """Reported steps, the oldest first."""
-        return [self.steps[key] for key in sorted(self.steps)]
+        if self._ordered is None:
+            self._ordered = tuple(self.steps[key] for key in sorted(self.steps))
+        return self._ordered
+
+    def history(self) -> History:
+        """What of them led to where the run is, and what it went back over."""
+        if self._history is None:
+            self._history = history(self.samples())
+        return self._history
+
+    def _steps_differ(self) -> None:
+        self._ordered = self._history = None
 
     def kick(self) -> None:
         """Read everything now."""
@@ -359,6 +374,7 @@ class JobFeed:
             sample = step_sample(entry.timestamp, entry.json)
             if sample is not None:
                 self.steps[sample.timestamp, sample.step] = sample
+                self._steps_differ()
         self._thin()
         said = [line for entry in structured if (line := live_line(entry)) is not None]
         return self.figures.add_lines(said) or before != (self.progress, len(self.steps))
@@ -369,12 +385,14 @@ class JobFeed:
             # The recent half stays whole; of the rest every second one does.
             for key in keys[1 : len(keys) // 2 : 2]:
                 del self.steps[key]
+            self._steps_differ()
 
     async def _read_steps(self) -> None:
         """History that is older than the lines here; once."""
         backend = self.session.backend
         for sample in await backend.read_steps(self.job_name):
             self.steps.setdefault((sample.timestamp, sample.step), sample)
+        self._steps_differ()
         if self.job is not None:
             found = (await backend.read_progress([self.job])).get(self.job_name)
             mine = self.progress.updated_at
