@@ -215,6 +215,12 @@ def engine_settings(config: Config, plan: BatchPlan, dtype: torch.dtype) -> dict
         return ours
     path = Path(config.parallel.deepspeed_config)
     given = json.loads(path.read_text())
+    _refuse_ours(given, ours, path)
+    return _merged(ours, given)
+
+
+def _refuse_ours(given: dict[str, Any], ours: dict[str, Any], path: Path) -> None:
+    """Raises UsageError for what our own flags say, and for what would write checkpoints beside us."""
     for name in _OURS:
         if given.get(name, "auto") not in ("auto", ours.get(name)):
             flag = "--learning-rate and the others" if name == "optimizer" else "--batch and --micro-batch"
@@ -225,7 +231,6 @@ def engine_settings(config: Config, plan: BatchPlan, dtype: torch.dtype) -> dict
             f"--deepspeed-config {path}: checkpoint.writer would write beside us; take it out of the file, "
             "checkpoints are written while training goes on anyway"
         )
-    return _merged(ours, given)
 
 
 def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
