@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.trainer.ranks import Ranks
+from trainer import paths
 from trainer.config import UsageError, parse
 from trainer.metrics.guard import EarlyStop
-from trainer.metrics.profile import Profile
+from trainer.metrics.profile import Profile, _folder
 
 
 def test_a_run_ends_when_evaluations_get_no_better_and_leaves_a_trace(tmp_path: Path) -> None:
@@ -23,11 +24,27 @@ def test_a_run_ends_when_evaluations_get_no_better_and_leaves_a_trace(tmp_path: 
     # Nothing is learned: the first evaluation stays the best, and three more end the run.
     assert [line["step"] for line in said if line["kind"] == "eval"] == [2, 4, 6, 8]
     assert said[-1]["kind"] == "done" and said[-1]["step"] == 8
+    spent = said[-1]["goodput"]
+    assert spent["data"] > 0 and spent["eval"] > 0 and sum(spent.values()) <= said[-1]["seconds"] + 0.1
     steps = [line for line in said if line["kind"] == "step"]
     assert all(line["eta_seconds"] > 0 for line in steps[1:])
     assert all("mfu" not in line for line in steps), "nobody knows a CPU's peak"
     trace = json.loads((tmp_path / "run" / "profile" / "steps-2-3.json").read_text())
     assert any("backward" in str(event.get("name")).casefold() for event in trace["traceEvents"])
+
+
+def test_a_trace_is_left_where_it_outlives_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VXTUI_GCS_ROOT", raising=False)
+    monkeypatch.setattr(paths, "MOUNT", tmp_path / "gcs")
+    board = {"AIP_TENSORBOARD_LOG_DIR": "gs://b/logs/"}
+    assert _folder(parse([]), {}) == _folder(parse([]), board) == Path("profile")
+    with pytest.raises(UsageError, match="--profile-dir gs://b/x: no bucket is mounted"):
+        _folder(parse(["--profile-dir=gs://b/x"]), {})
+    (tmp_path / "gcs").mkdir()
+    assert _folder(parse([]), board) == tmp_path / "gcs/b/logs/profile"
+    assert _folder(parse(["--profile-dir=gs://b/x"]), board) == tmp_path / "gcs/b/x"
 
 
 @pytest.mark.parametrize("steps", ["5", "5-", "0-3", "7-5", "a-b"])

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from torch.profiler import ProfilerActivity, profile
 
 from trainer.config import Config, UsageError
 from trainer.lines import emit
+from trainer.paths import in_bucket, local_path, mounted
 
 
 class Profile:
     """Records the steps FIRST to LAST on rank 0 and writes a Chrome trace into the folder.
 
     Raises:
-        UsageError: for steps that can't be read.
+        UsageError: for steps that can't be read, or a bucket's folder where none is mounted.
     """
 
     def __init__(self, config: Config, rank: int) -> None:
-        self._folder = Path(config.profile_dir)
+        self._folder = _folder(config, os.environ)
         self._first, self._last = _steps(config.profile_steps) if rank == 0 else (0, -1)
         self._running: profile | None = None
 
@@ -48,6 +51,17 @@ class Profile:
             emit("phase", f"no trace in {path}: {error}", severity="WARNING", phase="metrics")
             return
         emit("phase", f"a trace of the steps {self._first} to {self._last} is in {path}", phase="metrics")
+
+
+def _folder(config: Config, env: Mapping[str, str]) -> Path:
+    """Where it outlives the machine, if there is such a place."""
+    given = config.profile_dir
+    if given and in_bucket(given) is not None and not mounted():
+        raise UsageError(f"--profile-dir {given}: no bucket is mounted on this node")
+    board = config.tensorboard_dir or env.get("AIP_TENSORBOARD_LOG_DIR", "")
+    if not given and board and (in_bucket(board) is None or mounted()):
+        given = f"{board.rstrip('/')}/profile"
+    return local_path(given or "profile")
 
 
 def _steps(text: str) -> tuple[int, int]:
