@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.test_quota_fit import ARR, custom_job, make_job, pool
-from tui.domain.cost import estimate, hourly, money, spent, total
+from tui.domain.cost import dated, estimate, hourly, money, spent, total
 from tui.domain.job import WorkerPool
 from tui.domain.prices import Range, Sku, built_in, from_json, from_skus, key_of, newest, to_json
 from tui.domain.states import JobState
@@ -100,6 +100,14 @@ def test_pools_add_up_and_more_replicas_never_cost_less(machines: Any, strategy:
     assert more is not None
     assert more.low > hour.low
     assert more.high > hour.high
+
+
+def test_a_job_and_its_launch_name_the_same_date() -> None:
+    for machine, kind, each in (("n1-standard-4", "", 0), ("a2-highgpu-8g", "NVIDIA_TESLA_A100", 8)):
+        before = estimate(custom_job(pool(machine, 1, kind, each)), US)
+        listed = make_job(pools=(WorkerPool(0, 1, machine, kind, each),), region=US)
+        assert dated(listed) == before.date <= built_in().date
+    assert dated(make_job(pools=())) == built_in().date
 
 
 def test_spent_so_far() -> None:

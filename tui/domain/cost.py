@@ -119,6 +119,14 @@ def hourly(job: Job, prices: Prices | None = None) -> Range | None:
     return look.hour(parts) if parts else None
 
 
+def dated(job: Job, prices: Prices | None = None) -> str:
+    """Date (ISO) of the oldest price in what `hourly` says, as an estimate before the launch gives it."""
+    table = prices or built_in()
+    look = _Look(table, job.region, _MODES.get(job.strategy, ""))
+    look.hour(parts_of_job(job))
+    return min((p.date for p in look.used), default=table.date)
+
+
 def spent(
     job: Job, now: datetime, prices: Prices | None = None, *, rate: Range | None = None
 ) -> Range | None:

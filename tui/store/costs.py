@@ -109,6 +109,10 @@ class Costs:
         text: str = self._cost.money(self.rate(job), "/h")
         return text
 
+    def date(self, job: Job) -> str:
+        """ISO date of the oldest price that goes into it; "" where no prices are loaded."""
+        return "" if self.prices is None else str(self._cost.dated(job, self.prices))
+
     def total_text(self, jobs: Iterable[Job]) -> str:
         """`~$412/h` of these together, and how many have no known price; "" where nothing is known."""
         if self.prices is None:
