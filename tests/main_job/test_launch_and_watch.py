@@ -35,7 +35,7 @@ def same(text: str) -> str:
 
 
 def test_two_nodes_train_and_everything_of_them_is_seen(place: Home) -> None:
-    launch = place.popen("launch", "local-2node", "--yes", "--wait", "--json")
+    launch = place.popen("launch", "local-2node", "--set", "steps=48", "--yes", "--wait", "--json")
     job_id = wait_for(
         lambda: next((j["id"] for j in place.jobs() if j["state"] == "RUNNING"), None), "the job to run"
     )
