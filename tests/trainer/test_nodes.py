@@ -61,7 +61,7 @@ class Cluster:
         """As on Vertex; `env` instead of its variables."""
         home = self.root / f"node-{rank}-{len(self.nodes)}"
         home.mkdir()
-        own = self._vertex(rank, nodes) if env is None else env
+        own = self.vertex(rank, nodes) if env is None else env
         clean = {
             k: v for k, v in os.environ.items() if not k.startswith(("RANK", "WORLD", "MASTER", "LOCAL"))
         }
@@ -74,7 +74,8 @@ class Cluster:
         self.nodes.append(Node(process, home / "out"))
         return self.nodes[-1]
 
-    def _vertex(self, rank: int, nodes: int) -> dict[str, str]:
+    def vertex(self, rank: int, nodes: int) -> dict[str, str]:
+        """What Vertex sets."""
         pool, index = ("workerpool0", 0) if rank == 0 else ("workerpool1", rank - 1)
         spec = {
             "cluster": {
@@ -168,12 +169,15 @@ def test_nobody_trains_on_when_a_supervisor_is_killed(cluster: Cluster) -> None:
     wait_for(lambda: not left(), "the end of all", seconds=20)
 
 
-def test_where_torch_was_not_loaded_ahead_a_process_starts_afresh(cluster: Cluster) -> None:
-    early = (
-        "import sys; sys.orig_argv[2:4] == ['-m', 'trainer.fork_server'] and sys.modules.update(torch=None)"
-    )
+def without_torch(cluster: Cluster) -> dict[str, str]:
+    """Variables of a node whose fork server finds no torch."""
+    early = "import sys; 'trainer.fork_server' in sys.orig_argv and sys.modules.update(torch=None)"
     (cluster.root / "sitecustomize.py").write_text(early)
-    node = cluster.start(0, 1, "--steps=100000", env={"PYTHONPATH": f"{cluster.root}:{ROOT}"})
+    return {"PYTHONPATH": f"{cluster.root}:{ROOT}"}
+
+
+def test_where_torch_was_not_loaded_ahead_a_process_starts_afresh(cluster: Cluster) -> None:
+    node = cluster.start(0, 1, "--steps=100000", env=without_torch(cluster))
     wait_step(node, 2)
     last = psutil.Process(node.process.pid).children(recursive=True)[-1]
     assert "trainer.task" in last.cmdline()
@@ -182,14 +186,16 @@ def test_where_torch_was_not_loaded_ahead_a_process_starts_afresh(cluster: Clust
 
 
 def test_a_node_that_never_comes_is_named(cluster: Cluster) -> None:
+    # None of them comes so far as to need torch.
+    light = without_torch(cluster)
     began = time.monotonic()
-    node = cluster.start(1, 2, "--join-timeout=3")
+    node = cluster.start(1, 2, "--join-timeout=3", env=cluster.vertex(1, 2) | light)
     assert node.process.wait(60) == 76
     assert time.monotonic() - began < 55
     last = node.out.read_text().splitlines()[-1]
     assert "node 0 was not reached at 127.0.0.1" in last
-    first = cluster.start(0, 3, "--join-timeout=6")
-    cluster.start(2, 3, "--join-timeout=60")
+    first = cluster.start(0, 3, "--join-timeout=6", env=cluster.vertex(0, 3) | light)
+    cluster.start(2, 3, "--join-timeout=60", env=cluster.vertex(2, 3) | light)
     assert first.process.wait(60) == 76
     assert "node 1 did not come" in first.out.read_text()
 
