@@ -230,7 +230,7 @@ def test_a_model_that_is_not_there_is_said(tmp_path: Path) -> None:
 def test_two_processes_train_it_with_zero_and_leave_what_is_frozen_alone(tmp_path: Path) -> None:
     ranks = Ranks(
         tmp_path / "run", 2, "--strategy=zero2", "--model=arr-coc", "--stage=both", "--image-side=128",
-        "--steps=50", "--batch=16", "--weight-decay=0", "--learning-rate=0.01", "--checkpoint-every=0",
+        "--steps=50", "--batch=8", "--weight-decay=0", "--learning-rate=0.01", "--checkpoint-every=0",
         "--context=40", "--seed=7",
     )  # fmt: skip
     assert ranks.wait() == [0, 0], (ranks.homes[0] / "err-0").read_text()
