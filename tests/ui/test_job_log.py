@@ -175,3 +175,16 @@ async def test_what_the_trainers_guard_did_is_an_event(tmp_path: Path) -> None:
         assert any(
             e.kind == "guard" and "back to step 21" in e.text for e in screen.feed.events.ordered(None)
         )
+
+
+async def test_a_choice_that_nothing_matches_says_so(tmp_path: Path) -> None:
+    async with opened(backend_of(), tmp_path) as (screen, pilot):
+        await tab(screen, pilot, LogsPane)
+        await pilot.press("r")
+        pick = screen.app.screen
+        assert isinstance(pick, PickScreen) and not pick.query_one("#none").display
+        await pilot.press(*"zzz", "enter")
+        assert screen.app.screen is pick and pick.query_one("#none").display
+        assert not pick.query_one("#options").display
+        await pilot.press("backspace", "backspace", "backspace", "down", "enter")
+        assert screen.app.screen is screen

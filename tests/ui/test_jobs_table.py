@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.ui.double import MemoryBackend, fleet, job
 from tests.ui.test_jobs_screen import again, current, lines, opened, painted, shown, table, until
 from tui.domain.states import JobState
+from tui.widgets.filter_bar import FilterBar
 from tui.widgets.job_table import COLUMNS
 from tui.widgets.table import Table
 from tui.widgets.table_columns import GAP, place
@@ -92,3 +93,20 @@ def test_a_cost_is_shown_whole_or_not_at_all() -> None:
         if "cost" in placed:
             seen.add(placed["cost"].width)
     assert seen == {11}
+
+
+async def test_a_list_that_was_empty_gets_the_keys_again(tmp_path: Path) -> None:
+    jobs = [job(n, f"job-{n}", age=n + 1) for n in range(3)]
+    backend = MemoryBackend(jobs)
+    async with opened(backend, tmp_path) as (app, pilot):
+        for one in jobs:
+            await backend.delete_job(one.name)
+        await again(app, pilot)
+        await until(pilot, lambda: not table(app).display, "the empty list")
+        await pilot.press("j", "x")
+        assert not app.screen.query_one(FilterBar).text, "and no line that is not in sight has them"
+        backend.jobs = {one.name: one for one in jobs}
+        await again(app, pilot)
+        await until(pilot, lambda: app.screen.focused is table(app), "the list to have the keys")
+        await pilot.press("G")
+        assert current(app) == "job-2"
