@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from tests.wire.control import Clients, connect, emulator, python, start_server, state_dir, until
+from tui.emulator.paths import AttemptDir
+from tui.emulator.plan import AttemptStatus
+from tui.emulator.runner_handle import LocalRunner
 
 PLATFORM = [
     "Waiting for job to be provisioned.",
@@ -66,6 +73,31 @@ async def test_a_failure_and_its_restarts_are_told() -> None:
             story += [f"The job is restarted: attempt {attempt}.", "Job is running."]
         assert in_order(said, [*story, job.error.message]), said
         assert await entries(clients, job.name, "workerpool0-0") == ["up"] * 4
+
+
+async def test_a_death_on_record_after_the_first_look_comes_after_the_word_that_it_ran(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real, looks = LocalRunner.status, 0
+
+    def late(runner: LocalRunner, attempt: AttemptDir) -> AttemptStatus:
+        nonlocal looks
+        status = real(runner, attempt)
+        looks += status.outcome is not None
+        if looks > 1:
+            return status
+        state = "running" if looks else "starting"
+        replicas = tuple(replace(replica, state=state) for replica in status.replicas)
+        return replace(status, outcome=None, events=(), replicas=replicas)
+
+    monkeypatch.setattr(LocalRunner, "status", late)
+    async with emulator() as (_, clients):
+        job = await clients.create(
+            python("raise SystemExit(3)"), spec={"scheduling": {"disable_retries": True}}
+        )
+        job = await clients.reach(job.name, "FAILED")
+        said = await entries(clients, job.name, "service")
+        assert in_order(said, [*PLATFORM, "workerpool0-0: command terminated", job.error.message]), said
 
 
 async def test_waiting_for_quota_is_told() -> None:

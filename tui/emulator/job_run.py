@@ -98,6 +98,8 @@ class JobRun:
         self.job = job
         self.started = False
         """A runner was started for the present attempt."""
+        self._ran = 0.0
+        """Date of the last word that the job runs."""
 
     @property
     def attempt(self) -> AttemptDir:
@@ -262,7 +264,8 @@ class JobRun:
                 # by two microseconds, as one would be lost where the log rounds to whole ones.
                 # And it may die while its state is being stored: the time of the look counts.
                 first = min((at for at, _, _ in status.events), default=looked)
-                await self._say(_RUNNING, at=min(first - 2e-6, looked))
+                self._ran = min(first - 2e-6, looked)
+                await self._say(_RUNNING, at=self._ran)
             await self._forward(status)
             if status.outcome is not None:
                 return status
@@ -286,7 +289,9 @@ class JobRun:
         """Write what the runner reported since the last look; once each, but for a crash in between."""
         known = self.job.control.events
         for at, who, text in status.events[known:]:
-            await self._say(text if who == "service" else f"{who}: {text}", at=at)
+            # Dated before we looked, on record only after it: still, the job was running.
+            words = text if who == "service" else f"{who}: {text}"
+            await self._say(words, at=max(at, self._ran + 2e-6))
         if len(status.events) > known:
             await self._store(None, events=len(status.events))
 
