@@ -1,6 +1,9 @@
-"""What happened in this console: what it did, and how jobs changed while it was open."""
+"""What happened: what this console and earlier ones did, and how jobs changed while it was open."""
 
 from __future__ import annotations
+
+import asyncio
+from datetime import date, datetime
 
 from textual import on
 from textual.content import Content
@@ -9,11 +12,13 @@ from tui.actions import Action, bindings
 from tui.domain.figures import pieces
 from tui.domain.text import plain
 from tui.screens.lists import ListScreen
+from tui.screens.work import background
+from tui.store.journal import Event
 from tui.widgets.notice import Notice
 from tui.widgets.table import Column, Table
 
 COLUMNS = (
-    Column("time", "TIME", 8, most=8),
+    Column("time", "TIME", 8, most=12),
     Column("kind", "KIND", 8, most=8, rank=1),
     Column("text", "WHAT", 30, flex=True),
 )
@@ -27,8 +32,25 @@ class EventsScreen(ListScreen):
     TITLE_WORD = "Events"
     BINDINGS = bindings("events")
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._earlier: list[Event] = []
+
     def make_table(self) -> Table:
         return Table(COLUMNS)
+
+    def on_mount(self) -> None:
+        """What was done before this run comes from the disk, once."""
+        background(self, self._read_earlier, "earlier")
+
+    async def _read_earlier(self) -> None:
+        self._earlier = await asyncio.to_thread(self.console.journal.earlier)
+        self.reload()
+
+    @property
+    def _events(self) -> list[Event]:
+        """Newest last."""
+        return [*self._earlier, *self.console.journal.events]
 
     def tick(self) -> None:
         """Show what has come."""
@@ -36,12 +58,12 @@ class EventsScreen(ListScreen):
             self.reload()
 
     def reload(self) -> None:
-        events = list(self.console.journal.events)[::-1]
+        events, today = self._events[::-1], self.console.clock().astimezone().date()
         rows = {
             str(event.number): {
-                "time": Content.styled(f"{event.at.astimezone():%H:%M:%S}", "$text-muted"),
+                "time": Content.styled(_when(event.at.astimezone(), today), "$text-muted"),
                 "kind": Content.styled(event.kind, _STYLE.get(event.kind, "")),
-                "text": Content.styled(plain(event.text), _STYLE.get(event.kind, "")),
+                "text": Content.styled(plain(self._words(event)), _STYLE.get(event.kind, "")),
             }
             for event in events
         }
@@ -56,6 +78,11 @@ class EventsScreen(ListScreen):
             )
         self.refresh_frame()
 
+    def _words(self, event: Event) -> str:
+        """With the job's name where the audit file has that of its resource."""
+        job = self.console.store.jobs.get(event.job)
+        return event.text if job is None else event.text.replace(job.name, job.display_name or job.id)
+
     def count_text(self) -> str:
         return pieces(len(self.table.keys), "event")
 
@@ -64,12 +91,14 @@ class EventsScreen(ListScreen):
 
     def why_not(self, found: Action) -> str | None:
         if found.id == "events.open" and not self._job():
-            return "This event is about no job."
+            return "This event is about no job that is here."
         return super().why_not(found)
 
     def _job(self) -> str:
         key = self.table.cursor
-        return next((e.job for e in self.console.journal.events if str(e.number) == key), "")
+        found = next((e.job for e in self._events if str(e.number) == key), "")
+        # What is not here any more, or in another context, can't be opened.
+        return found if found in self.console.store.jobs else ""
 
     def action_open(self) -> None:
         """Open the job the event is about."""
@@ -79,3 +108,8 @@ class EventsScreen(ListScreen):
     @on(Table.Chosen)
     def _chosen(self) -> None:
         self.action_open()
+
+
+def _when(moment: datetime, today: date) -> str:
+    """The time of today, the day and the minute of another one."""
+    return f"{moment:%H:%M:%S}" if moment.date() == today else f"{moment:%d %b %H:%M}"

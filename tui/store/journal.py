@@ -6,11 +6,13 @@ import json
 import os
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 KEPT = 1_000
+TAIL = 100_000
+"""Bytes of the audit file that are read for what happened earlier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class Journal:
         self.path = path
         self.events: deque[Event] = deque(maxlen=KEPT)
         self._clock = clock
+        self._began = clock()
         self._number = 0
 
     def add(self, kind: str, text: str, job: str = "") -> Event:
@@ -43,6 +46,21 @@ class Journal:
         event = Event(self._clock(), kind, text, job, self._number)
         self.events.append(event)
         return event
+
+    def earlier(self) -> list[Event]:
+        """What the audit file tells of the time before this run, newest last; it reads the end of the file.
+
+        A line that can't be read is left out: the file may be cut, or of another version.
+        """
+        try:
+            with self.path.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - TAIL))
+                lines = file.read().decode("utf-8", "replace").splitlines()[1 if size > TAIL else 0 :]
+        except OSError:
+            return []
+        found = [event for line in lines if (event := _event(line)) and event.at < self._began]
+        return [replace(event, number=at - len(found)) for at, event in enumerate(found)]
 
     def audit(self, context: str, action: str, target: str, result: str, error: str = "") -> None:
         """Append one line to the audit file, for this user alone.
@@ -56,3 +74,17 @@ class Journal:
         handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(handle, "a", encoding="utf-8") as file:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def _event(line: str) -> Event | None:
+    """An action that was done or failed; None for one that was merely asked for, and for no such line."""
+    try:
+        said = json.loads(line)
+        at, result = datetime.fromisoformat(said["time"]), said["result"]
+        words = f"{said['action']} {said['target']} {result}, in {said['context']}"
+    except (ValueError, KeyError, TypeError):
+        return None
+    if result == "asked" or at.tzinfo is None:
+        return None
+    error = f": {said['error']}" if said.get("error") else ""
+    return Event(at, "error" if error else "action", words + error, str(said["target"]))
