@@ -17,9 +17,9 @@ lint: $(STAMP)
 	$(BIN)/mypy tui trainer
 	$(BIN)/lint-imports
 
-# One process more than a small machine has cores: a quarter of the time a test waits for something.
+# Not more than a small machine has cores: what is real has real time limits.
 unit: $(STAMP)
-	$(BIN)/pytest -n 3 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 # Figures beside those of their peers (tests/benchmarks, docs/BENCHMARKS.md). It takes long and wants a quiet machine.
 bench: $(STAMP) peers

@@ -75,9 +75,7 @@ def bare(config: Config, batches: Any) -> Loop:
     """The shortest loop of this strategy."""
     strategy, net = config.parallel.strategy, model()
     if strategy == "ddp":
-        return by_hand(
-            DistributedDataParallel(net, gradient_as_bucket_view=True), adamw(net, config), config, batches
-        )
+        return by_hand(DistributedDataParallel(net), adamw(net, config), config, batches)
     if strategy == "fsdp":
         from torch.distributed.fsdp import fully_shard
 
@@ -142,7 +140,20 @@ def fabric(config: Config, batches: Any) -> Loop:
     return step
 
 
-def main(strategy: str, rounds: int, steps: int) -> None:
+def own(trainer: Trainer) -> Loop:
+    """The trainer's, its group joined."""
+    trainer._prepare()
+
+    def step(_: int) -> float:
+        trainer._one_step()
+        trainer.checkpoints.poll()
+        return trainer.last_loss
+
+    return step
+
+
+def main(strategy: str, rounds: int, steps: int, first: int) -> None:
+    """`first`: which of the loops is made first, for what is made later lies elsewhere in memory."""
     rank = int(os.environ["RANK"])
     workloads.WORKLOADS["bench"] = "tests.benchmarks.trainer_throughput_child:workload"
     flags = [
@@ -152,17 +163,18 @@ def main(strategy: str, rounds: int, steps: int) -> None:
     config = parse(flags)
     trainer = Trainer(config)
     trainer.group.join(CPU, 300)
-    trainer._prepare()
-
-    def ours(_: int) -> float:
-        trainer._one_step()
-        trainer.checkpoints.poll()
-        return trainer.last_loss
-
-    loops: dict[str, Loop] = {"bare": bare(config, stream(rank)), "ours": ours}
-    for make in (accelerate, fabric) if strategy == "ddp" else ():
+    makers: dict[str, Callable[[], Loop]] = {
+        "bare": lambda: bare(config, stream(rank)),
+        "ours": lambda: own(trainer),
+    }
+    if strategy == "ddp":
+        makers["accelerate"] = lambda: accelerate(config, stream(rank))
+        makers["fabric"] = lambda: fabric(config, stream(rank))
+    order_of = list(makers)
+    loops: dict[str, Loop] = {}
+    for name in order_of[first % len(order_of) :] + order_of[: first % len(order_of)]:
         with contextlib.suppress(ImportError):
-            loops[make.__name__] = make(config, stream(rank))
+            loops[name] = makers[name]()
     found: dict[str, dict[str, list[float]]] = {name: {"cpu": [], "wall": [], "losses": []} for name in loops}
     names = list(loops)
     for turn in range(rounds + 1):
@@ -188,4 +200,4 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="vxthroughput") as home:
         os.environ["PYTHONWARNINGS"] = "ignore"
         os.chdir(home)
-        main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+        main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))

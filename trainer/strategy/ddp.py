@@ -21,8 +21,10 @@ class DDP(Native):
     def wrap(self, model: nn.Module, workload: Workload) -> nn.Module:
         if self._plan.world == 1:
             return model
-        ids = [self._device.index] if self._device.type == "cuda" else None
-        return DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=True)
+        gpu = self._device.type == "cuda"
+        ids = [self._device.index] if gpu else None
+        # Views spare a GPU the memory of a second copy; on CPUs a step takes 1 to 2 % longer with them.
+        return DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=gpu)
 
     def exchange(self, last: bool) -> AbstractContextManager[Any]:
         if last or not isinstance(self._wrapped, DistributedDataParallel):

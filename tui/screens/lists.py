@@ -25,6 +25,8 @@ from tui.widgets.table import Table
 if TYPE_CHECKING:
     from tui.app import VxtuiApp
 
+FRESH = 5.0
+"""Seconds for which what was read is live: a machine at rest is read every four."""
 SEP = "   "
 WIDE = 100
 """Cells from which on the first line has room for all."""
@@ -192,7 +194,7 @@ def link_text(connection: Connection) -> Content:
     seen = f"  seen {age(connection.clock() - read_at)} ago" if read_at else ""
     match connection.link.state:
         case LinkState.LIVE:
-            ago = "" if old < 3 else f"  {old:.0f}s ago"
+            ago = "" if old < FRESH else f"  {old:.0f}s ago"
             return Content.assemble(("live", "$text-success"), (ago, "$text-muted"))
         case LinkState.FAILED:
             return Content.assemble(("not reached", "bold $text-error"), (seen, "$text-muted"))
