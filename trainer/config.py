@@ -145,9 +145,7 @@ class Config:
     eval_batches: int = _flag(8, "batches an evaluation")
     early_stop: int = _flag(0, "evaluations in a row without a new best loss, after which it ends; 0: never")
     profile_steps: str = _flag("", "FIRST-LAST: steps that torch's profiler records on rank 0, e.g. 20-25")
-    profile_dir: str = _flag(
-        "", "folder of the trace; default: profile below TensorBoard's, else here"
-    )
+    profile_dir: str = _flag("", "folder of the trace; default: profile below TensorBoard's, else here")
     tensorboard_dir: str = _flag("", "figures for TensorBoard; default: $AIP_TENSORBOARD_LOG_DIR, else none")
     tuning_metric: str = _flag("loss", "name of the metric that a tuning trial reports: the study's metricId")
     print_config: bool = _flag(False, "print the resolved settings as JSON and end")
