@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -220,12 +221,16 @@ async def test_a_held_key_does_not_repeat_a_launch_that_failed(
             raise Unavailable("no answer; [/] whether it was created is not known", fix="look at the jobs")
 
         monkeypatch.setattr(backend, "create_job", refuse)
+        clock = SimpleNamespace(now=100.0, monotonic=lambda: clock.now)
+        monkeypatch.setattr("tui.screens.launch.time", clock)
         await choose(app, pilot, "local-2node")
         await pilot.press("l", "enter")
         await until(pilot, lambda: "not known" in text(app, "#answer"), "the answer")
-        await pilot.press(*["enter"] * 6)
+        for _ in range(6):
+            clock.now += 0.5
+            await pilot.press("enter")
         assert len(tries) == 1 and "look at the jobs" in text(app, "#answer") and not went
-        await pilot.pause(1.1)
+        clock.now += 1.1
         await pilot.press("enter")
         await until(pilot, lambda: len(tries) == 2, "a second try, asked for anew")
 
