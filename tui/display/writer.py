@@ -81,7 +81,7 @@ class LineWriter:
         return count
 
     def flush(self) -> None:
-        """Nothing to do: the thread writes at once."""
+        """Nothing to do: what the line takes has gone, and the thread writes the rest as it takes it."""
 
     def isatty(self) -> bool:
         return True

@@ -31,8 +31,8 @@ class FrameScreen(Screen[None]):
     """
 
     SCOPE: ClassVar[str] = ""
-    AUTO_FOCUS = ""
     # Textual's own choice may be a line that is not in sight, and would take what is typed.
+    AUTO_FOCUS = ""
     BINDINGS = bindings("app")
 
     def __init__(self, session: Session | None = None) -> None:
