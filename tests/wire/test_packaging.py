@@ -29,14 +29,20 @@ jobSpec:
     replicaCount: 1
 """
 TASK = """
-import os, sys, psutil
+import os, sys, time, psutil
 from google.cloud import storage
 from lib.helper import WORD
 
-print(WORD, sys.argv[1:], open("data.txt").read().strip())
+print(WORD, sys.argv[1:], open("data.txt").read().strip(), flush=True)
+bucket = storage.Client().bucket("vxtui-staging")
+other = bucket.blob("out/other-has-spoken")
 if os.environ["CLOUD_ML_JOB_ID"] and "workerpool0" in os.environ["HOSTNAME"]:
-    blob = storage.Client().bucket("vxtui-staging").blob("out/result.bin", chunk_size=262144)
-    blob.upload_from_string(b"r" * 700_000)
+    bucket.blob("out/result.bin", chunk_size=262144).upload_from_string(b"r" * 700_000)
+    # The job ends with the primary, which stops the other: it must have spoken by then.
+    while not other.exists():
+        time.sleep(0.05)
+else:
+    other.upload_from_string(b"")
 """
 
 
