@@ -110,6 +110,7 @@ class VxtuiApp(ClipboardApp):
         self._opener = opener
         self._read_profiles = read_profiles
         self._opened_at = clock()
+        self._to_open: tuple[Screen[Any], str, str] | None = None
         self.connection = self._connection(context)
         self.connection.restore(snapshot)
         for theme in themes:
@@ -196,6 +197,7 @@ class VxtuiApp(ClipboardApp):
         if self.costs.prices is None and link.state in {LinkState.LIVE, LinkState.FAILED}:
             background(self, self.load_prices, "prices")
         self.link_changed.publish(link)
+        self._open_now()
 
     def _on_jobs(self, change: JobChange) -> None:
         for job in change.ended:
@@ -319,11 +321,23 @@ class VxtuiApp(ClipboardApp):
         from tui.screens.job import JobScreen
         from tui.store.log.shelf import log_folder
 
-        if self.session is None:
-            self.notify("Not connected yet; ctrl+r tries again.", severity="warning", markup=False)
-        else:
+        if self.session is not None:
             where = log_folder(self.state_dir, self.session.backend.info.name, name)
             self.push_screen(JobScreen(self.session, name, where, replica))
+        elif self.trouble is not None:
+            self.notify("Not connected yet; ctrl+r tries again.", severity="warning", markup=False)
+        else:
+            self._to_open = (self.screen, name, replica)
+            self.notify(f"Opens as soon as {plain(self.context_name)} is reached.", markup=False)
+
+    def _open_now(self) -> None:
+        """The job asked for before there was a connection, unless the user has gone elsewhere since."""
+        if self.trouble is not None:
+            self._to_open = None
+        elif self._to_open is not None and self.session is not None:
+            (asked_on, name, replica), self._to_open = self._to_open, None
+            if self.screen is asked_on:
+                self.open_job(name, replica)
 
     async def launched(self, job: Job) -> None:
         """After a launch: the job's screen, above the jobs list."""
@@ -342,6 +356,7 @@ class VxtuiApp(ClipboardApp):
         await self.connection.save()
         self.workers.cancel_group(self, "connection")
         self.journal.add("console", f"went to {context.name}")
+        self._to_open = None
         self.connection = self._connection(context)
         self.connection.restore(await asyncio.to_thread(self.connection.load_snapshot))
         self._on_jobs(JobChange())

@@ -20,6 +20,7 @@ from tui.screens.commands import CommandLine
 from tui.screens.confirm import ConfirmScreen
 from tui.screens.events import EventsScreen
 from tui.screens.help import HelpScreen
+from tui.screens.job import JobScreen
 from tui.screens.jobs import JobsScreen
 from tui.screens.profiles import ProfilesScreen
 from tui.screens.quota_grid import QuotaGridScreen
@@ -31,11 +32,15 @@ from tui.widgets.notice import Notice
 
 
 class SlowBackend(MemoryBackend):
-    """Never answers `connect`."""
+    """Does not answer `connect` before it is let, which may be never."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.let = asyncio.Event()
 
     async def connect(self) -> None:
         self.connects += 1
-        await asyncio.Event().wait()
+        await self.let.wait()
 
 
 def notice(app: Any) -> str:
@@ -66,6 +71,28 @@ async def test_the_last_snapshot_is_painted_first_with_its_age(tmp_path: Path) -
         assert len(shown(app)) == 7 and "seen 3h00 ago" in lines(app)
         await pilot.press("c")
         assert isinstance(app.screen, JobsScreen) and "Not connected yet" in said(app)
+
+
+@pytest.mark.parametrize("stays", [True, False], ids=["stays", "goes elsewhere"])
+async def test_a_job_asked_for_while_connecting_opens_when_that_is_done(tmp_path: Path, stays: bool) -> None:
+    SnapshotFile(tmp_path, "test").save(fleet(), NOON)
+    backend = SlowBackend(fleet())
+    app = console(backend, tmp_path, snapshot=SnapshotFile(tmp_path, "test").load())
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(pilot, lambda: "connecting" in lines(app), "the lines")
+        await pilot.press("enter")
+        assert isinstance(app.screen, JobsScreen) and "Opens as soon as test is reached" in said(app)
+        wanted = table(app).cursor
+        if not stays:
+            await pilot.press("2")
+        backend.let.set()
+        await until(pilot, lambda: app.live, "the connection")
+        if stays:
+            await until(pilot, lambda: isinstance(app.screen, JobScreen), "the job")
+            assert app.screen.job_name == wanted
+        else:
+            await pilot.press("1")
+            assert isinstance(app.screen, JobsScreen)
 
 
 @pytest.mark.parametrize("where", ["open", "connect"])

@@ -320,11 +320,15 @@ def test_stamps_cover_all_output_and_never_go_back(one: Attempt) -> None:
 
 def test_a_full_disk_costs_no_process_and_no_exit_code(one: Attempt) -> None:
     # A limit on file sizes fails the record's writes as a full disk does, and can be lifted from outside.
-    one.run("import time; print('up', flush=True); time.sleep(3); raise SystemExit(6)")
+    go = one.state.root / "go"
+    wait = f"import pathlib, time\np = pathlib.Path({str(go)!r})\nwhile not p.exists(): time.sleep(0.02)\n"
+    one.run(f"print('up', flush=True)\n{wait}raise SystemExit(6)")
     one.said("up")
     keeper = one.keeper()
     keeper.rlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-    time.sleep(4)
+    go.touch()
+    wait_for(lambda: len(one.processes()) == 1, "the replica to end")
+    time.sleep(0.5)  # The runner looks at least twice in this time.
     assert keeper.is_running() and one.status().outcome is None
     keeper.rlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     status = one.ended()

@@ -83,8 +83,8 @@ def test_memory_counts_shared_pages_once(one: Attempt) -> None:
 
 
 TRAFFIC = """
-import os, socket, sys, time
-name, port = os.environ["NAME"], int(sys.argv[1])
+import os, pathlib, socket, sys, time
+name, port, go = os.environ["NAME"], int(sys.argv[1]), pathlib.Path(sys.argv[2])
 if name == "workerpool0-0":
     listener = socket.create_server(("127.0.0.1", port))
     peer, _ = listener.accept()
@@ -99,7 +99,8 @@ else:
         except OSError: time.sleep(0.02)
     peer.sendall(b"x" * 10_000_000)
     peer.recv(1000)
-time.sleep(1.5)  # A look at the socket after the last byte …
+print("moved", flush=True)
+while not go.exists(): time.sleep(0.02)  # A look at the socket after the last byte …
 peer.close()
 print("done", flush=True)
 time.sleep(600)  # … and looks after its end.
@@ -110,14 +111,19 @@ def test_network_bytes_are_each_replica_s_own(one: Attempt) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    python = [sys.executable, "-c", TRAFFIC, port]
+    go = one.state.root / "go"
+    python = [sys.executable, "-c", TRAFFIC, port, str(go)]
     one.run(python, python)
-    one.said("done")
-    one.said("done", "workerpool1-0")
-    count = len(values(read_samples(one.home), "workerpool1-0", metric.NET_IN))
-    wait_for(
-        lambda: len(values(read_samples(one.home), "workerpool1-0", metric.NET_IN)) >= count + 2, "two more"
-    )
+
+    def looks() -> int:
+        return len(values(read_samples(one.home), "workerpool1-0", metric.NET_IN))
+
+    for word in ("moved", "done"):
+        one.said(word)
+        one.said(word, "workerpool1-0")
+        count = looks()
+        wait_for(lambda count=count: looks() >= count + 2, "two more looks")  # type: ignore[misc]
+        go.touch()
     found = read_samples(one.home)
     for replica, received, sent in (("workerpool0-0", 10_000_000, 1000), ("workerpool1-0", 1000, 10_000_000)):
         into, out = values(found, replica, metric.NET_IN), values(found, replica, metric.NET_OUT)
@@ -128,7 +134,10 @@ def test_network_bytes_are_each_replica_s_own(one: Attempt) -> None:
 
 
 def test_no_figure_is_better_than_a_wrong_one(one: Attempt) -> None:
-    one.run("import time; time.sleep(1)", FOREVER)
+    go = one.state.root / "go"
+    one.run(f"import pathlib, time\nwhile not pathlib.Path({str(go)!r}).exists(): time.sleep(0.02)", FOREVER)
+    wait_for(lambda: read_samples(one.home), "samples")
+    go.touch()
     assert one.ended().outcome == "succeeded"
     found = read_samples(one.home)
     assert found and not any(name.startswith("accelerator/") for _, _, name, _, _ in found)
