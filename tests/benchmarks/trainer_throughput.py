@@ -65,8 +65,8 @@ def _together(launches: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
 def _line(name: str, peer: list[float], ours: list[float], goal: float, who: str) -> Result:
     """The mean of the middle half of the rounds' ratios, as seconds a step of both processes.
 
-    One round is off by a tenth. The median of as many ratios is less certain, and their mean is moved by a few
-    that are far out.
+    One round is off by a tenth. The median of as many ratios is less certain, and their mean is moved by a
+    few that are far out.
     """
     ratios = sorted(p / o for p, o in zip(peer, ours, strict=True))
     ratio = statistics.fmean(ratios[len(ratios) // 4 : -(len(ratios) // 4) or None])
