@@ -19,8 +19,6 @@ def _move(id: str, key: str, label: str, method: str) -> Action:
 
 
 _JOB = (
-    _act("job.next_tab", "right_square_bracket,tab", "next tab", "Next tab"),
-    _act("job.previous_tab", "left_square_bracket,shift+tab", "previous tab", "Previous tab"),
     Action(
         "job.cancel", "c", "cancel", "Cancel this job", "job", "cancel", mutates=True, confirm=True,
         needs=C.CANCEL,
@@ -37,6 +35,8 @@ _JOB = (
     _act("job.link", "o", "link", "Show and copy the job's page in the cloud console"),
     _act("job.why", "W", "why", "What could not be read, why, and what helps"),
     _act("job.back", "escape", "back", "Give up the mark or the search, then back to the jobs", footer=True),
+    _act("job.next_tab", "tab,right_square_bracket", "next tab", "Next tab", footer=True),
+    _act("job.previous_tab", "shift+tab,left_square_bracket", "previous tab", "Previous tab"),
     *(
         Action(f"job.{name}", "", name, f"The job's {name}", "job", f"tab_{name}", footer=False)
         for name in ("overview", "replicas", "logs", "metrics", "timeline")

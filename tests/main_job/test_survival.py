@@ -13,12 +13,18 @@ import pytest
 from tests.shell import Home, home, wait_for
 
 COUNTER = """
-import sys, time
+import pathlib, sys, time
+here, half = pathlib.Path({folder!r}), {n} // 2
+def told(word):
+    while not (here / word).exists(): time.sleep(0.02)
 for i in range({n}):
     print(f"line {{i}}", flush=True)
-    time.sleep({pause})
-sys.exit({code})
+    time.sleep(0.01)
+    if i == half: told("go on")
+told("end")
+sys.exit(3)
 """
+"""Counts to the half of `n` and, told to go on, to the end; told to end, it fails."""
 
 
 @pytest.fixture
@@ -67,16 +73,21 @@ def test_cancel_leaves_no_process(place: Home) -> None:
 
 def test_a_killed_emulator_loses_neither_the_job_nor_its_log(place: Home) -> None:
     lines = 120
-    job_id = launch(place, profile(place, COUNTER.format(n=lines, pause=0.05, code=3)))
+    job_id = launch(place, profile(place, COUNTER.format(n=lines, folder=str(place.root))))
     os.kill(place.emulator_pid(), signal.SIGKILL)
+    (place.root / "go on").touch()
+    replicas = ("workerpool0-0", "workerpool1-0")
+    outputs = [place.state / "jobs" / job_id / "attempt-1" / f"{replica}.stdout" for replica in replicas]
+    last = f"line {lines - 1}\n"
+    wait_for(lambda: all(out.read_text().endswith(last) for out in outputs), "all lines, with no emulator")
+    (place.root / "end").touch()
     job = wait_for(
         lambda: next((j for j in place.jobs() if j["state"] == "FAILED"), None), "the true end", every=0.5
     )
-    failed = {r["id"]: r["exit_code"] for r in job["replicas"] if r["exit_code"]}
-    assert 3 in failed.values()
+    assert 3 in {r["exit_code"] for r in job["replicas"]}
     out = place.run("logs", job_id, "--json").stdout.splitlines()
     entries = [json.loads(line) for line in out]
-    for replica in failed:
+    for replica in replicas:
         texts = [e["message"] for e in entries if e["replica"] == replica]
         assert [t for t in texts if t.startswith("line ")] == [f"line {i}" for i in range(lines)]
 

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,6 +47,13 @@ for i in range({count}):
     print(json.dumps({{"severity": "INFO", "message": f"step {{i}}", "vxtui": step}}), flush=True)
     time.sleep({pause})
 """
+TOGETHER = """
+import os, pathlib
+here = pathlib.Path({folder!r})
+(here / str(os.getpid())).touch()
+while len(list(here.iterdir())) < {replicas}: time.sleep(0.02)
+"""
+"""The job ends with its primary, which stops the others: let each have written first."""
 
 
 def pool(code: str, replicas: int = 1) -> dict[str, Any]:
@@ -91,8 +99,8 @@ def written(state: StateDir, job_id: str) -> dict[str, list[str]]:
     return found
 
 
-async def test_a_job_is_launched_followed_measured_and_deleted() -> None:
-    code = WRITER.format(count=30, pause=0.05)
+async def test_a_job_is_launched_followed_measured_and_deleted(tmp_path: Path) -> None:
+    code = WRITER.format(count=30, pause=0.05) + TOGETHER.format(folder=str(tmp_path), replicas=2)
     async with both(sample_period=0.3) as (state, found):
         job = await found.create_job(launch(pool(code), pool(code), name="two nodes"))
         assert job.region == REGION

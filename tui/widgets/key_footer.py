@@ -15,7 +15,7 @@ GAP = 2
 
 
 class KeyFooter(Widget):
-    """`key label` pairs in one line; what does not fit is left out from the end, `? help` never."""
+    """`key label` pairs in one line; what does not fit is left out, `? help` never."""
 
     DEFAULT_CSS = """
     KeyFooter {
@@ -43,13 +43,16 @@ class KeyFooter(Widget):
             self.refresh()
 
     def _fitting(self) -> list[tuple[str, str, str]]:
-        entries, room = list(self._entries), self.size.width
-        wide = [len(key) + 1 + len(label) + GAP for _, key, label in entries]
-        while entries and sum(wide) - GAP > room:
-            # The last one is help: it is how the left-out keys are found.
-            drop = max(0, len(entries) - 2)
-            del entries[drop], wide[drop]
-        return entries
+        if not self._entries:
+            return []
+        # The last one is help: it is how the left-out keys are found.
+        *entries, last = self._entries
+        found, room = [], self.size.width + GAP - _wide(last)
+        for entry in entries:
+            if _wide(entry) <= room:
+                found.append(entry)
+                room -= _wide(entry)
+        return [*found, last]
 
     def render(self) -> Content:
         parts: list[Content | tuple[str, str]] = []
@@ -61,8 +64,12 @@ class KeyFooter(Widget):
         """Run what was clicked."""
         at = event.x - 1
         for action_id, key, label in self._fitting():
-            width = len(key) + 1 + len(label) + GAP
+            width = _wide((action_id, key, label))
             if 0 <= at < width:
                 self.post_message(self.Pressed(action_id))
                 return
             at -= width
+
+
+def _wide(entry: tuple[str, str, str]) -> int:
+    return len(entry[1]) + 1 + len(entry[2]) + GAP

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -12,19 +13,20 @@ from tui.domain.catalog import ACCELERATOR_SHORT
 from tui.domain.figures import NOT_MEASURED, figure, pieces
 from tui.domain.job import Job, Replica, WorkerPool
 from tui.domain.metric import CPU, GPU, MEMORY, NET_IN, NET_OUT
+from tui.domain.states import JobState
 from tui.domain.text import plain
 from tui.store.job_figures import JobFigures, Measure
 from tui.store.series_store import SeriesStore, buckets
 from tui.widgets.fleet_rows import accelerator_names, code_of
 from tui.widgets.heat_scale import cells as heat_cells
 from tui.widgets.sparkline import sparkline
-from tui.widgets.state import state_content
+from tui.widgets.state import state_content, state_glyph, state_style
 from tui.widgets.table import Cells, Column, Table
 
 COLUMNS = (
     Column("replica", "REPLICA", 16, most=30),
     Column("role", "ROLE", 7, most=16, rank=6),
-    Column("state", "STATE", 11, most=14),
+    Column("state", "STATE", 12, most=18),
     Column("exit", "EXIT", 4, most=4, rank=7, right=True),
     Column("cpu", "CPU %", 12, most=22, rank=1, right=True),
     Column("memory", "MEM %", 12, most=22, rank=2, right=True),
@@ -37,6 +39,12 @@ COLUMNS = (
 STALE = timedelta(minutes=10)
 FOLD_FROM = 16
 """Pools with more replicas than this start folded."""
+_MATTERS = (
+    JobState.FAILED, JobState.EXPIRED, JobState.UNKNOWN, JobState.RESTARTING, JobState.CANCELLING,
+    JobState.SUSPENDED, JobState.QUEUED, JobState.PENDING, JobState.CANCELLED, JobState.SKIPPED,
+    JobState.RUNNING, JobState.SUCCEEDED,
+)  # fmt: skip
+"""What one should know of a folded pool, before anything else."""
 _NONE = Content.styled(NOT_MEASURED, "$text-muted")
 _DASH = Content.styled("–", "$text-muted")
 
@@ -91,27 +99,50 @@ class ReplicaTree(Table):
 
 
 def pool_cells(pool: WorkerPool, members: Sequence[Replica], figures: Figures, folded: bool) -> Cells:
-    """One pool: how many replicas, on which machines, and the mean of their figures when it is folded."""
+    """One pool: how many replicas, on which machines; what a folded one hides that matters is told here."""
     kind = plain(pool.machine_type)
     if pool.accelerator_count:
         short = ACCELERATOR_SHORT.get(pool.accelerator_type, pool.accelerator_type)
         kind += f" + {pool.accelerator_count} {plain(short)}"
     head = Content.assemble(("▸ " if folded else "▾ ", "$text-muted"), (f"workerpool{pool.position}", "bold"))
-    states = {r.state for r in members}
     cells: dict[str, Content] = {
         "replica": head,
         "role": Content.styled(pool.role, "$text-muted"),
         "state": Content.styled(pieces(len(members), "replica"), "$text-muted"),
     }
-    if folded and len(states) == 1:
-        cells["state"] = state_content(next(iter(states)))
-    if folded:
+    if folded and members:
         ids = {r.id for r in members}
+        cells["state"] = _states(members)
+        cells["exit"] = _exit(next((r.exit_code for r in members if r.exit_code), None))
         cells["cpu"] = _mean(figures, CPU, ids)
         cells["memory"] = _mean(figures, MEMORY, ids)
         cells["gpu"] = _mean(figures, GPU, ids) if pool.accelerator_count else _DASH
+        cells["step"], cells["lag"] = _furthest_behind(figures, ids)
     cells["machine"] = Content.styled(kind, "$text-muted")
     return cells
+
+
+def _states(members: Sequence[Replica]) -> Content:
+    """`● 63 running`; of several states the one that matters most: `✗ 2/63 failed`."""
+    counts = Counter(r.state for r in members)
+    state = min(counts, key=_MATTERS.index)
+    many = str(counts[state]) if len(counts) == 1 else f"{counts[state]}/{len(members)}"
+    return Content.styled(f"{state_glyph(state)} {many} {state.value.lower()}", state_style(state))
+
+
+def _furthest_behind(figures: Figures, ids: Iterable[str]) -> tuple[Content, Content]:
+    """Step and lag of the replica that is furthest behind."""
+    known = [(found.step, name) for name in ids if (found := figures.newest.step(name)) is not None]
+    if not known:
+        return _NONE, _NONE
+    last = min(known)[1]
+    return _step(figures, last), _lag(figures, last)
+
+
+def _exit(code: int | None) -> Content:
+    if code is None:
+        return _NONE
+    return Content.styled(str(code), "bold $text-error" if code else "$text-muted")
 
 
 def _mean(figures: Figures, metric: str, ids: set[str]) -> Content:
@@ -122,15 +153,11 @@ def _mean(figures: Figures, metric: str, ids: set[str]) -> Content:
 
 def replica_cells(replica: Replica, pool: WorkerPool, figures: Figures) -> Cells:
     """One replica's row."""
-    failed = replica.exit_code not in {None, 0}
-    code = _NONE if replica.exit_code is None else Content.styled(
-        str(replica.exit_code), "bold $text-error" if failed else "$text-muted"
-    )  # fmt: skip
     return {
         "replica": Content(f"  {plain(replica.id)}"),
         "role": Content.styled(replica.role, "$text-muted"),
         "state": state_content(replica.state),
-        "exit": code,
+        "exit": _exit(replica.exit_code),
         "cpu": usage(figures, CPU, replica.id),
         "memory": usage(figures, MEMORY, replica.id),
         "gpu": accelerators(figures, pool, replica.id),
