@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import sys
 import tempfile
 import time
@@ -178,7 +179,9 @@ def main(strategy: str, rounds: int, steps: int, first: int) -> None:
     found: dict[str, dict[str, list[float]]] = {name: {"cpu": [], "wall": [], "losses": []} for name in loops}
     names = list(loops)
     for turn in range(rounds + 1):
-        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+        # Shuffled, the same on both ranks: what a loop leaves behind in memory is met by each of the others.
+        random.Random(turn).shuffle(names)
+        for name in names:
             dist.barrier()
             cpu, wall = time.process_time(), time.monotonic()
             losses = [loops[name](turn * steps + n) for n in range(steps)]

@@ -171,10 +171,11 @@ async def measured(found: VertexBackend, job: Job) -> None:
 
 
 async def test_a_running_job_is_cancelled() -> None:
-    async with both() as (_state, found):
+    async with both() as (state, found):
         job = await found.create_job(launch(pool("import time; print('up', flush=True); time.sleep(600)")))
         following = asyncio.create_task(drain(found, job.name))
         await reach(found, job.name, JobState.RUNNING)
+        await until(lambda: written(state, job.id).get("workerpool0-0"), "the replica's first word")
         with pytest.raises(FailedPrecondition):
             await found.delete_job(job.name)
         await found.cancel_job(job.name)

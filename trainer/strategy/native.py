@@ -92,6 +92,10 @@ class Native(ABC):
         # its own, and no wait for the host.
         divisor = ((norm + 1e-6) / limit).clamp(min=1.0) if limit else None
         left_out = None if keep is None else (~keep).to(torch.float32)
+        if self._device.type == "cpu":
+            # Here the host knows it already, and spares the kernel what changes nothing.
+            divisor = None if divisor is not None and divisor == 1.0 else divisor
+            left_out = None if left_out is not None and left_out == 0.0 else left_out
         for group in self.optimizer.param_groups:
             group["lr"] = rate
             self._step(group, divisor, left_out)
@@ -172,5 +176,7 @@ class Native(ABC):
 
 def own_part(tensor: torch.Tensor) -> torch.Tensor:
     """What this rank holds of it, not copied."""
+    if not isinstance(tensor, DTensor):
+        return tensor
     with torch.no_grad():
-        return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+        return tensor.to_local()
