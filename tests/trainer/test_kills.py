@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.processes import end
 from tests.shell import wait_for
 from tests.trainer.test_nodes import FLAGS, ROOT, STEPS, Cluster, Node, free_port, losses, wait_step
 
@@ -31,8 +32,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 def kill(node: Node) -> None:
     """The whole machine is gone: agent, supervisor and worker."""
     family = [psutil.Process(node.process.pid), *psutil.Process(node.process.pid).children(recursive=True)]
-    for process in family:
-        process.kill()
+    end(family)
     node.process.wait()
 
 

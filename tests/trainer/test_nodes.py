@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.processes import asked, end, lives
 from tests.shell import wait_for
 
 ROOT = str(Path(__file__).parents[2])
@@ -47,7 +47,7 @@ class Node:
     def worker(self) -> psutil.Process | None:
         """The process that trains."""
         children = psutil.Process(self.process.pid).children(recursive=True)
-        return next((c for c in children if c.name().startswith("train-rank-")), None)
+        return next((c for c in children if asked(c.name, "").startswith("train-rank-")), None)
 
 
 class Cluster:
@@ -95,9 +95,7 @@ class Cluster:
     def end(self) -> None:
         for node in self.nodes:
             if node.process.poll() is None:
-                for child in psutil.Process(node.process.pid).children(recursive=True):
-                    with suppress(psutil.NoSuchProcess):
-                        child.kill()
+                end(psutil.Process(node.process.pid).children(recursive=True))
                 node.process.kill()
                 node.process.wait()
 
@@ -164,7 +162,7 @@ def test_nobody_trains_on_when_a_supervisor_is_killed(cluster: Cluster) -> None:
     node.process.wait()
 
     def left() -> list[psutil.Process]:
-        return [p for p in family if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+        return [p for p in family if lives(p)]
 
     wait_for(lambda: not left(), "the end of all", seconds=20)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from typing import Any, TypeVar
 
 import psutil
 
+from tests.processes import asked, end, lives
 from tui.emulator.paths import AttemptDir, StateDir
 from tui.emulator.plan import AttemptPlan, AttemptStatus, ReplicaPlan
 from tui.emulator.runner_handle import LocalRunner
@@ -79,7 +79,7 @@ class Attempt:
 
     def keeper(self) -> psutil.Process:
         """The runner's own process."""
-        return next(p for p in self.processes() if "tui.emulator.runner" in p.cmdline())
+        return next(p for p in self.processes() if "tui.emulator.runner" in asked(p.cmdline, []))
 
     def processes(self) -> list[psutil.Process]:
         """The runner and everything that the replicas started, wherever it has hidden."""
@@ -91,7 +91,7 @@ class Attempt:
                     found.append(process)
             except psutil.Error:
                 continue
-        return [p for p in found if _lives(p)]
+        return [p for p in found if lives(p)]
 
 
 @contextmanager
@@ -104,16 +104,6 @@ def attempt() -> Iterator[Attempt]:
     try:
         yield made
     finally:
-        for process in made.processes():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
+        end(made.processes())
         wait_for(lambda: not made.runner.alive(made.home), "the runner to be gone")
         shutil.rmtree(root, ignore_errors=True)
-
-
-def _lives(process: psutil.Process) -> bool:
-    """It runs; one that ends while we look does not."""
-    try:
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False

@@ -22,6 +22,7 @@ from google.cloud.aiplatform_v1.services.job_service.transports import JobServic
 from google.cloud.aiplatform_v1.types import CustomJob
 from google.protobuf import json_format, struct_pb2
 
+from tests.processes import end
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.paths import StateDir
 from tui.emulator.server import Emulator
@@ -128,8 +129,7 @@ def state_dir() -> Iterator[StateDir]:
     try:
         yield StateDir(root)
     finally:
-        for process in processes_of(root):
-            process.kill()
+        end(processes_of(root))
         shutil.rmtree(root, ignore_errors=True)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
+from tests.processes import end
 from tests.wire.control import start_server, state_dir, until
 from tui.emulator import launcher
 from tui.emulator.admin_client import AdminError, admin_call
@@ -26,9 +27,9 @@ def state() -> Iterator[StateDir]:
         try:
             yield found
         finally:
-            for process in servers(found):
-                process.kill()
-                process.wait(30)
+            left = servers(found)
+            end(left)
+            psutil.wait_procs(left, 30)
 
 
 def servers(state: StateDir) -> list[psutil.Process]:

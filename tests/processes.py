@@ -1,0 +1,31 @@
+"""Processes that may end at any moment while one looks at them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import TypeVar
+
+import psutil
+
+T = TypeVar("T")
+
+
+def lives(process: psutil.Process) -> bool:
+    """It runs, and is no zombie."""
+    return asked(lambda: process.is_running() and process.status() != psutil.STATUS_ZOMBIE, False)
+
+
+def asked(look: Callable[[], T], otherwise: T) -> T:
+    """What `look` finds out of a process, or `otherwise` where it has gone."""
+    try:
+        return look()
+    except psutil.NoSuchProcess:
+        return otherwise
+
+
+def end(processes: Iterable[psutil.Process]) -> None:
+    """SIGKILL to each that is still there."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
