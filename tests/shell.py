@@ -10,12 +10,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
+
+from tests.processes import end
 
 T = TypeVar("T")
 VXTUI = str(Path(sys.executable).parent / "vxtui")
@@ -114,8 +116,6 @@ def home() -> Iterator[Home]:
                         place.run("cancel", job["id"], "--yes")
                     left.append(job["id"])
                 place.run("emulator", "stop")
-            for process in (p for i in left for p in place.job_processes(i)):
-                with suppress(psutil.NoSuchProcess):
-                    process.kill()
+            end(p for i in left for p in place.job_processes(i))
         finally:
             shutil.rmtree(place.root, ignore_errors=True)

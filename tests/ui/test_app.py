@@ -91,6 +91,8 @@ async def test_a_job_asked_for_while_connecting_opens_when_that_is_done(tmp_path
             await until(pilot, lambda: isinstance(app.screen, JobScreen), "the job")
             assert app.screen.job_name == wanted
         else:
+            await pilot.pause()
+            assert isinstance(app.screen, ProfilesScreen)
             await pilot.press("1")
             assert isinstance(app.screen, JobsScreen)
 

@@ -197,7 +197,7 @@ async def test_a_pool_is_folded_and_a_figure_not_measured_is_a_dot(tmp_path: Pat
         row = tree.cells_of("workerpool0-0")
         assert (row["exit"].plain, row["gpu"].plain) == ("·", "–"), "not measured, and none there"
         assert "GPU: no accelerator" in pane.note().plain
-        assert tree.cells_of("pool 1")["state"].plain == "● 63 running"
+        assert tree.cells_of("pool 1")["state"].plain == "63 ● running"
         await pilot.press("G", "enter")
         await pilot.pause()
         assert len(tree.keys) == 66

@@ -38,10 +38,10 @@ def pool(*states: JobState, code: int | None = None) -> list[Replica]:
 @pytest.mark.parametrize(
     ("states", "said"),
     [
-        ([JobState.RUNNING] * 63, "● 63 running"),
-        ([JobState.RUNNING] * 61 + [JobState.FAILED] * 2, "✗ 2/63 failed"),
-        ([JobState.SUCCEEDED] * 60 + [JobState.RUNNING] * 3, "● 3/63 running"),
-        ([JobState.PENDING] * 3 + [JobState.RESTARTING], "◐ 1/4 restarting"),
+        ([JobState.RUNNING] * 63, "63 ● running"),
+        ([JobState.RUNNING] * 61 + [JobState.FAILED] * 2, "2/63 ✗ failed"),
+        ([JobState.SUCCEEDED] * 60 + [JobState.RUNNING] * 3, "3/63 ● running"),
+        ([JobState.PENDING] * 3 + [JobState.RESTARTING], "1/4 ◐ restarting"),
     ],
 )
 def test_of_several_states_the_one_that_matters_most_is_told(states: list[JobState], said: str) -> None:

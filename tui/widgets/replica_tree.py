@@ -20,7 +20,7 @@ from tui.store.series_store import SeriesStore, buckets
 from tui.widgets.fleet_rows import accelerator_names, code_of
 from tui.widgets.heat_scale import cells as heat_cells
 from tui.widgets.sparkline import sparkline
-from tui.widgets.state import state_content, state_glyph, state_style
+from tui.widgets.state import state_content
 from tui.widgets.table import Cells, Column, Table
 
 COLUMNS = (
@@ -123,11 +123,11 @@ def pool_cells(pool: WorkerPool, members: Sequence[Replica], figures: Figures, f
 
 
 def _states(members: Sequence[Replica]) -> Content:
-    """`● 63 running`; of several states the one that matters most: `✗ 2/63 failed`."""
+    """As a group of jobs: `63 ● running`; of several states the one that matters most: `2/63 ✗ failed`."""
     counts = Counter(r.state for r in members)
     state = min(counts, key=_MATTERS.index)
     many = str(counts[state]) if len(counts) == 1 else f"{counts[state]}/{len(members)}"
-    return Content.styled(f"{state_glyph(state)} {many} {state.value.lower()}", state_style(state))
+    return Content.assemble(f"{many} ", state_content(state))
 
 
 def _furthest_behind(figures: Figures, ids: Iterable[str]) -> tuple[Content, Content]:
