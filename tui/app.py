@@ -18,38 +18,38 @@ from textual.screen import Screen
 from textual.signal import Signal
 from textual.worker import Worker, WorkerState
 
-from tui.actions import key_problems
-from tui.config import Context, Settings
-from tui.domain.figures import age
+from tui.actions.registry import key_problems
+from tui.config.settings import Context, Settings
+from tui.display.ascii_filter import AsciiFilter
+from tui.display.stylesheet import SteadyStylesheet
+from tui.domain.formatting import age
 from tui.domain.job import Job
 from tui.domain.states import JobState
 from tui.domain.text import plain
-from tui.screens import later
+from tui.screens import lazy_screens
 from tui.screens.frame import FrameScreen
-from tui.screens.jobs import JobsScreen
-from tui.screens.work import background
+from tui.screens.jobs.screen import JobsScreen
+from tui.screens.workers import background
 from tui.session import Session, now
 from tui.skeleton import hand_over
-from tui.store.connection import Connection, Opener
-from tui.store.costs import Costs
-from tui.store.jobs import JobChange, JobStore
+from tui.store.jobs.connection import Connection, Opener
+from tui.store.jobs.connection_state import Link, LinkState, broken
+from tui.store.jobs.costs import Costs
+from tui.store.jobs.snapshot import Snapshot
+from tui.store.jobs.table import JobChange, JobStore
 from tui.store.journal import Journal
-from tui.store.link import Link, LinkState, broken
-from tui.store.snapshot import Snapshot
-from tui.store.taste import Taste
-from tui.widgets.ascii_filter import AsciiFilter
+from tui.store.ui_state import Taste
 from tui.widgets.clipboard_app import ClipboardApp
-from tui.widgets.stylesheet import SteadyStylesheet
 
 if TYPE_CHECKING:
     from textual.command import Provider
     from textual.filter import LineFilter
     from textual.theme import Theme
 
+    from tui.actions.operations import Deeds, Outcome
     from tui.backends.errors import BackendError
     from tui.screens.commands import Command
-    from tui.store.deeds import Deeds, Outcome
-    from tui.store.profiles import ProfileEntry
+    from tui.store.profiles.entries import ProfileEntry
 
 LOG = logging.getLogger("vxtui")
 DEFAULT_THEME = "vxtui-dark"
@@ -65,13 +65,13 @@ class VxtuiApp(ClipboardApp):
     CSS_PATH = "app.tcss"
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
         "jobs": JobsScreen,
-        "profiles": later.profiles,
-        "fleet": later.fleet,
-        "quotas": later.quotas,
-        "events": later.events,
+        "profiles": lazy_screens.profiles,
+        "fleet": lazy_screens.fleet,
+        "quotas": lazy_screens.quotas,
+        "events": lazy_screens.events,
     }
     DEFAULT_MODE = "jobs"
-    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {later.palette}
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {lazy_screens.palette}
     NOTIFICATION_TIMEOUT = 6
 
     def __init__(
@@ -318,8 +318,8 @@ class VxtuiApp(ClipboardApp):
     def open_job(self, name: str, replica: str = "") -> None:
         """Show one job's screen, at one of its replicas where one is named."""
         # Its plots load numpy: not before a job is opened.
-        from tui.screens.job import JobScreen
-        from tui.store.log.shelf import log_folder
+        from tui.screens.job.screen import JobScreen
+        from tui.store.log.retention import log_folder
 
         if self.session is not None:
             where = log_folder(self.state_dir, self.session.backend.info.name, name)
@@ -398,19 +398,19 @@ class VxtuiApp(ClipboardApp):
             why = found.problem if found else "there is no such profile"
             self.notify(f"{name}: {why}", severity="warning", markup=False)
         else:
-            from tui.screens.launch import LaunchScreen
+            from tui.screens.launch.screen import LaunchScreen
 
             self.push_screen(LaunchScreen(found))
 
     def ask_cancel(self, jobs: Sequence[Job], *, then: Callable[[], None] | None = None) -> None:
         """Cancel after a question; `then` runs after a yes."""
-        from tui.screens.ask import ask_cancel
+        from tui.screens.jobs.job_actions import ask_cancel
 
         ask_cancel(self, jobs, then)
 
     def ask_delete(self, jobs: Sequence[Job], *, then: Callable[[], None] | None = None) -> None:
         """Delete after a question; `then` runs after a yes."""
-        from tui.screens.ask import ask_delete
+        from tui.screens.jobs.job_actions import ask_delete
 
         ask_delete(self, jobs, then)
 
@@ -453,14 +453,14 @@ class VxtuiApp(ClipboardApp):
 
     def action_prices(self) -> None:
         """Which prices hold, and fresh ones."""
-        from tui.screens.prices import PricesScreen
+        from tui.screens.quotas.prices import PricesScreen
 
         self.push_screen(PricesScreen())
 
     def action_help(self) -> None:
         """The keys that work here."""
         if self.frame is not None:
-            from tui.screens.help import HelpScreen
+            from tui.screens.dialogs.help import HelpScreen
 
             self.push_screen(HelpScreen(self.frame))
 

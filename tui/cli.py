@@ -12,7 +12,7 @@ def main() -> None:
     """The console script."""
     options = skeleton.screen_options(sys.argv[1:])
     if options is None:
-        from tui.verbs.group import run
+        from tui.verbs.command_group import run
 
         sys.exit(run())
     # Nothing that a start makes is garbage; the console collects again once its first list is there.

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tui.app import VxtuiApp
-from tui.config import Context, Settings, all_contexts, profile_folder
-from tui.console_io import NoTerminal, screen_only
+from tui.config.paths import config_dir, shipped, state_dir
+from tui.config.settings import Context, Settings, all_contexts, profile_folder
+from tui.config.themes import remembered_themes
 from tui.display.app import ENDED_BY_SIGNAL
-from tui.places import config_dir, shipped, state_dir
-from tui.store.snapshot import SnapshotFile
-from tui.themes import remembered_themes
+from tui.store.jobs.snapshot import SnapshotFile
+from tui.terminal_output import NoTerminal, screen_only
 
 if TYPE_CHECKING:
-    from tui.backends.base import Backend
-    from tui.store.profiles import ProfileEntry
+    from tui.backends.interface import Backend
+    from tui.store.profiles.entries import ProfileEntry
 
 
 def _open(context: Context, settings: Settings) -> Backend:
@@ -28,7 +28,7 @@ def _open(context: Context, settings: Settings) -> Backend:
 
 
 def _read_profiles(folder: Path) -> list[ProfileEntry]:
-    from tui.store.library import entries
+    from tui.store.profiles.library import entries
 
     return entries(folder)
 

@@ -11,23 +11,23 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widget import Widget
 
-from tui.actions import Action, bindings
-from tui.config import Settings
-from tui.console_io import NoTerminal, screen_only
+from tui.actions.registry import Action, bindings
+from tui.config.paths import config_dir, shipped
+from tui.config.settings import Settings
+from tui.config.themes import load_themes
 from tui.domain.text import plain
-from tui.places import config_dir, shipped
+from tui.screens.dialogs.help import HelpScreen
 from tui.screens.frame import FrameScreen
-from tui.screens.help import HelpScreen
-from tui.screens.job_logs import LogsPane
-from tui.screens.work import background
-from tui.store.file_feed import FileFeed
-from tui.store.job_feed import Changed
+from tui.screens.job.logs import LogsPane
+from tui.screens.workers import background
+from tui.store.job.feed import Changed
+from tui.store.job.file_feed import FileFeed
 from tui.store.log.text_file import TextFile
-from tui.themes import load_themes
+from tui.terminal_output import NoTerminal, screen_only
 from tui.widgets.clipboard_app import ClipboardApp
 from tui.widgets.header_lines import Line
-from tui.widgets.log_render import TimeColumn
-from tui.widgets.log_view import LogView
+from tui.widgets.log.render import TimeColumn
+from tui.widgets.log.view import LogView
 
 
 class FileScreen(FrameScreen):

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tui.backends.errors import BackendError, Stopped
-from tui.config import Settings
+from tui.config.settings import Settings
 
 if TYPE_CHECKING:
-    from tui.backends.base import Backend
+    from tui.backends.interface import Backend
 
 # Screens import no backend; what they have to catch comes with the session.
 __all__ = ["BackendError", "Session", "Stopped", "now"]

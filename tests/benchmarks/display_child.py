@@ -19,8 +19,8 @@ from textual.widgets import DataTable, Log, Static
 from tui.display.app import DisplayApp
 from tui.store.log.lines import Lines
 from tui.store.log.store import LogStore
-from tui.widgets.log_view import LogView
-from tui.widgets.table import Column, Table
+from tui.widgets.log.view import LogView
+from tui.widgets.table.table import Column, Table
 
 TICKS = 20
 """Batches of lines a second."""

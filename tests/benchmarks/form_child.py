@@ -15,8 +15,8 @@ from textual.app import App, ComposeResult
 from textual.widgets import Input
 
 from tests.ui.double import MemoryBackend, console
-from tui.screens.form import FormScreen, open_draft
-from tui.store.library import entries
+from tui.screens.profile_form.screen import FormScreen, open_draft
+from tui.store.profiles.library import entries
 
 LETTERS = "αβγδεζηθικλμνξοπρστυφχψω"
 """Each is two bytes that no control sequence has: where they come, the key has been painted."""

@@ -18,9 +18,9 @@ from textual.content import Content
 from textual.widgets import Static
 
 from tui.display.app import DisplayApp
-from tui.widgets.heat_layout import HeatGroup, HeatRow
-from tui.widgets.heat_map import HeatMap
-from tui.widgets.heat_scale import DARK, colour, glyph, share_level
+from tui.widgets.heat_map.heat_map import HeatMap
+from tui.widgets.heat_map.layout import HeatGroup, HeatRow
+from tui.widgets.heat_map.scale import DARK, colour, glyph, share_level
 
 GPUS = 8
 REPLICAS = 128

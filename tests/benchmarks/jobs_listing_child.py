@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tui.backends.vertex import lazy
+from tui.backends.vertex.transport import lazy_imports
 from tui.emulator.paths import StateDir
 
 PROJECT = "local"
@@ -64,11 +64,11 @@ async def _some_job(client: Any) -> str:
 async def console(state: StateDir) -> tuple[float, int]:
     """The console's process from its first request until the list is painted."""
     from tui.app import VxtuiApp
-    from tui.backends.base import ContextInfo, JobPage, NotFound
+    from tui.backends.interface import ContextInfo, JobPage, NotFound
     from tui.backends.vertex.backend import VertexBackend
-    from tui.backends.vertex.connect import LocalEndpoint
-    from tui.config import Context, Settings
-    from tui.widgets.table import Table
+    from tui.backends.vertex.transport.connect import LocalEndpoint
+    from tui.config.settings import Context, Settings
+    from tui.widgets.table.table import Table
 
     class Watched(VertexBackend):
         began = 0.0
@@ -115,8 +115,8 @@ async def console(state: StateDir) -> tuple[float, int]:
 
 
 if __name__ == "__main__":
-    lazy.load()
-    importlib.import_module("tui.backends.vertex.rooms")
+    lazy_imports.load()
+    importlib.import_module("tui.backends.vertex.services")
     took, count = asyncio.run(
         {"console": console, "client": client}[sys.argv[1]](StateDir(Path(sys.argv[2])))
     )

@@ -10,10 +10,10 @@ import tempfile
 from pathlib import Path
 
 from tests.benchmarks.log_peer import Bench
+from tui.display.ordered_keys import OrderedKeysApp
 from tui.store.log.lines import Lines
 from tui.store.log.store import LogStore
-from tui.widgets.log_view import LogView
-from tui.widgets.ordered_keys import OrderedKeysApp
+from tui.widgets.log.view import LogView
 
 
 class OwnBench(OrderedKeysApp[str], Bench):

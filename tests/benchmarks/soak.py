@@ -23,9 +23,9 @@ import yaml
 
 from tests.benchmarks.harness import ROOT, Result, cpu_of
 from tests.benchmarks.soak_child import PROJECT, REGION, ROOM
-from tui.backends.base import ContextInfo, LaunchRequest
+from tui.backends.interface import ContextInfo, LaunchRequest
 from tui.backends.vertex.backend import VertexBackend
-from tui.backends.vertex.connect import LocalEndpoint
+from tui.backends.vertex.transport.connect import LocalEndpoint
 from tui.domain.job import Job
 from tui.emulator import launcher
 from tui.emulator.admin_client import admin_call

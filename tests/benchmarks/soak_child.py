@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 
 from tests.benchmarks.harness import cpu_seconds, memory_of
-from tui.backends.base import ContextInfo, LogBatch, LogQuery
+from tui.backends.interface import ContextInfo, LogBatch, LogQuery
 from tui.backends.vertex.backend import VertexBackend
-from tui.backends.vertex.connect import LocalEndpoint
+from tui.backends.vertex.transport.connect import LocalEndpoint
 from tui.emulator.paths import StateDir
 from tui.store.log.store import LogStore
 

@@ -27,7 +27,7 @@ from tests.shell import VXTUI, Home, home
 from tests.terminal import Terminal
 from tests.ui.double import NOON, fleet
 from tui.domain.job import Job
-from tui.store.snapshot import SnapshotFile
+from tui.store.jobs.snapshot import SnapshotFile
 
 SIZE = (120, 40)
 JOBS = 40

@@ -54,11 +54,11 @@ class Kind(ABC):
 
 
 class Ours(Kind):
-    """`tui.widgets.table`: rows made when they come into view, changes told by key."""
+    """`tui.widgets.table.table`: rows made when they come into view, changes told by key."""
 
     def widget(self) -> Any:
-        from tui.widgets.table import Column, Table
-        from tui.widgets.table_rows import Listing
+        from tui.widgets.table.rows import Listing
+        from tui.widgets.table.table import Column, Table
 
         self.rows: dict[str, list[str]] = {}
         self.listing: Listing[list[str]] = Listing(self.rows)

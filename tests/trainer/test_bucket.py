@@ -19,7 +19,7 @@ from trainer.config import DataError, UsageError, parse
 from trainer.data.fetch import FOLDER, fetched
 from trainer.group import ProcessGroup
 from trainer.metrics.base import sinks
-from tui.emulator.buckets_faults import BucketFaults
+from tui.emulator.storage.faults import BucketFaults
 
 URI = "gs://training-run/checkpoints/7"
 

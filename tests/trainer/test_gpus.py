@@ -9,8 +9,8 @@ import pytest
 
 from tests.unit.test_live import START
 from trainer.gpus import EVERY, GpuLines
-from tui.domain.entry import LogEntry, Severity
-from tui.domain.live import GpuFigure, live_line
+from tui.domain.log_entry import LogEntry, Severity
+from tui.domain.telemetry import GpuFigure, live_line
 
 
 class Clock:

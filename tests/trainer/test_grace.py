@@ -17,7 +17,7 @@ from trainer.checkpoint.manager import Checkpoints
 from trainer.checkpoint.manifest import numbered
 from trainer.config import CheckpointConfig, UsageError, parse
 from trainer.group import ProcessGroup
-from tui.emulator.buckets_faults import BucketFaults
+from tui.emulator.storage.faults import BucketFaults
 
 URI = "gs://training-run/checkpoints/7"
 

@@ -20,8 +20,8 @@ from tests.wire.attempts import attempt
 from tests.wire.storage import buckets
 from trainer import package
 from tui.emulator.config import EmulatorConfig
-from tui.emulator.environment import build_plan
 from tui.emulator.interfaces import CustomJobPb, JobRecord
+from tui.emulator.runs.environment import build_plan
 
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 OFFLINE = ["--quiet", "--no-index", "--no-deps", "--no-build-isolation"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from tui.widgets.ordered_keys import OrderedKeysApp
+from tui.display.ordered_keys import OrderedKeysApp
 
 LONGEST = 5.0
 """Seconds to wait for a key: one that stops the app is never dealt with."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tui.app import VxtuiApp
-from tui.backends.base import (
+from tui.backends.interface import (
     Backend,
     BackendError,
     Capability,
@@ -21,13 +21,13 @@ from tui.backends.base import (
     NotFound,
     Reach,
 )
-from tui.config import Context, Settings
+from tui.config.settings import Context, Settings
 from tui.domain.job import Job, JobError, WorkerPool, infer_replicas
-from tui.domain.live import LiveLine
 from tui.domain.metric import MetricsReading
 from tui.domain.progress import Progress, StepSample
 from tui.domain.quota import Quota
 from tui.domain.states import JobState
+from tui.domain.telemetry import LiveLine
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 ALL = ~Capability(0)
@@ -256,7 +256,7 @@ THEMES = []
 
 
 def _load() -> None:
-    from tui.themes import load_themes
+    from tui.config.themes import load_themes
 
     themes, problems = load_themes([Path(__file__).parents[2] / "themes"])
     assert not problems, problems

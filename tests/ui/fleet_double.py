@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from tests.ui.double import NOON, MemoryBackend, job, pool
-from tui.backends.base import BackendError
+from tui.backends.interface import BackendError
 from tui.domain.job import Job
-from tui.domain.live import GpuFigure, LiveLine
 from tui.domain.metric import GPU, GPU_MEMORY, UNITS, MetricsReading, Series
+from tui.domain.telemetry import GpuFigure, LiveLine
 
 A100, H100 = "NVIDIA_TESLA_A100", "NVIDIA_H100_80GB"
 TRAINING = job(

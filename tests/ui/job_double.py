@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tests.ui.double import NOON, MemoryBackend
-from tui.backends.base import BackendError, LogBatch, LogQuery
-from tui.domain.entry import SERVICE, LogEntry, LogGap, Severity
+from tui.backends.interface import BackendError, LogBatch, LogQuery
 from tui.domain.job import Job
+from tui.domain.log_entry import SERVICE, LogEntry, LogGap, Severity
 from tui.domain.metric import (
     CPU,
     GPU,

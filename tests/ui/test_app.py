@@ -13,20 +13,20 @@ import pytest
 
 from tests.ui.double import NOON, THEMES, Clock, MemoryBackend, console, fleet, job
 from tests.ui.test_jobs_screen import footer, lines, opened, said, shown, table, until
-from tui.backends.base import Unauthenticated, Unavailable
-from tui.config import Context, Settings
+from tui.backends.interface import Unauthenticated, Unavailable
+from tui.config.settings import Context, Settings
+from tui.config.themes import ThemeError, load_theme, load_themes
 from tui.domain.quota import Quota
 from tui.screens.commands import CommandLine
-from tui.screens.confirm import ConfirmScreen
+from tui.screens.dialogs.confirm import ConfirmScreen
+from tui.screens.dialogs.help import HelpScreen
 from tui.screens.events import EventsScreen
-from tui.screens.help import HelpScreen
-from tui.screens.job import JobScreen
-from tui.screens.jobs import JobsScreen
-from tui.screens.profiles import ProfilesScreen
-from tui.screens.quota_grid import QuotaGridScreen
-from tui.screens.quotas import QuotasScreen
-from tui.store.snapshot import Snapshot, SnapshotFile
-from tui.themes import ThemeError, load_theme, load_themes
+from tui.screens.job.screen import JobScreen
+from tui.screens.jobs.screen import JobsScreen
+from tui.screens.profiles.screen import ProfilesScreen
+from tui.screens.quotas.grid import QuotaGridScreen
+from tui.screens.quotas.list import QuotasScreen
+from tui.store.jobs.snapshot import Snapshot, SnapshotFile
 from tui.widgets.clipboard import copy_sequences
 from tui.widgets.notice import Notice
 
@@ -431,7 +431,7 @@ def test_while_the_screen_is_up_fd_2_is_a_log(tmp_path: Path) -> None:
     import pty
 
     code = (
-        "import os, sys, logging; from pathlib import Path; from tui.console_io import screen_only\n"
+        "import os, sys, logging; from pathlib import Path; from tui.terminal_output import screen_only\n"
         f"with screen_only(Path({str(tmp_path / 'd' / 'console.log')!r})) as screen:\n"
         "    os.write(2, b'grpc noise'); logging.getLogger('x').error('logged')\n"
         "    sys.__stderr__.write('SCREEN'); sys.__stderr__.flush(); assert os.isatty(screen.fileno())\n"
@@ -449,7 +449,7 @@ def test_while_the_screen_is_up_fd_2_is_a_log(tmp_path: Path) -> None:
 
 def test_without_a_terminal_it_says_so() -> None:
     code = (
-        "from tui.console_io import *\n"
+        "from tui.terminal_output import *\n"
         "try:\n  screen_only(None).__enter__()\nexcept NoTerminal as e: print(e)"
     )
     done = subprocess.run(

@@ -13,11 +13,11 @@ from textual.pilot import Pilot
 from tests.ui.double import MemoryBackend, console, fleet
 from tests.ui.test_jobs_screen import painted, table, until
 from tui.app import VxtuiApp
-from tui.backends.base import PermissionDenied, Unavailable
-from tui.config import Settings
-from tui.domain.figures import NOT_MEASURED
-from tui.store.library import entry
-from tui.store.link import LinkState
+from tui.backends.interface import PermissionDenied, Unavailable
+from tui.config.settings import Settings
+from tui.domain.formatting import NOT_MEASURED
+from tui.store.jobs.connection_state import LinkState
+from tui.store.profiles.library import entry
 
 PROFILE = """
 displayName: arr-coc-${size}

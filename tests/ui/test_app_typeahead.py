@@ -14,10 +14,10 @@ from textual.pilot import Pilot
 from tests.ui.double import MemoryBackend, fleet
 from tests.ui.test_jobs_screen import lines, opened, shown, table, until
 from tui.app import VxtuiApp
-from tui.screens.jobs import JobsScreen
-from tui.screens.launch import LaunchScreen
-from tui.screens.quota_grid import QuotaGridScreen
-from tui.store.library import entries
+from tui.screens.jobs.screen import JobsScreen
+from tui.screens.launch.screen import LaunchScreen
+from tui.screens.quotas.grid import QuotaGridScreen
+from tui.store.profiles.library import entries
 from tui.widgets.filter_bar import FilterBar
 
 

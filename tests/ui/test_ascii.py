@@ -12,9 +12,9 @@ from tests.ui.job_double import step
 from tests.ui.test_job_screen import backend_of
 from tests.ui.test_job_screen import opened as job_opened
 from tests.ui.test_jobs_screen import opened, said, until
-from tui.config import Settings
-from tui.store.library import entries
-from tui.widgets.table import Table
+from tui.config.settings import Settings
+from tui.store.profiles.library import entries
+from tui.widgets.table.table import Table
 
 ASCII = Settings(ascii=True)
 

@@ -20,9 +20,9 @@ from tests.ui.tee import Pair, both
 from tests.ui.test_job_screen import backend_of
 from tests.ui.test_job_screen import opened as job_opened
 from tests.ui.test_jobs_screen import opened, until
-from tui.config import Settings
-from tui.domain.entry import Severity
-from tui.screens.job import JobScreen
+from tui.config.settings import Settings
+from tui.domain.log_entry import Severity
+from tui.screens.job.screen import JobScreen
 
 KEYS = ["j", "k", "G", "g", "pagedown", "pageup", "down", "up", "enter", "escape", "space", "s", "1", "2",
         "3", "4", "question_mark", "slash", "a", "e", "n", "N", "colon", "tab", "right_square_bracket",

@@ -9,7 +9,7 @@ import pytest
 
 from tests.shell import VXTUI, Home, home
 from tests.terminal import Terminal
-from tui.display.looks import parse
+from tui.display.styles import parse
 
 CONFIG = "context: cloud\ncontexts: [{name: cloud, project: no-such-project, regions: [us-central1]}]\n"
 SGR = re.compile(r"\x1b\[([\d;]*)m")

@@ -7,10 +7,10 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from tests.ui.test_jobs_screen import until
-from tui.config import Settings
+from tui.config.settings import Settings
 from tui.file_viewer import FileScreen, FileViewer
 from tui.store.log.text_file import TextFile
-from tui.verbs.group import cli
+from tui.verbs.command_group import cli
 
 
 async def test_a_file_is_shown_searched_and_read_on(tmp_path: Path) -> None:

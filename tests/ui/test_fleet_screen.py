@@ -15,17 +15,17 @@ from tests.ui.double import Clock, MemoryBackend, console, job, pool
 from tests.ui.fleet_double import H100, LARGE, LOCAL, TRAINING, FleetBackend, gpus
 from tests.ui.test_jobs_screen import footer, lines, opened, until
 from tui.app import VxtuiApp
-from tui.backends.base import Unavailable
-from tui.config import Settings
+from tui.backends.interface import Unavailable
+from tui.config.settings import Settings
 from tui.domain.states import JobState
-from tui.screens.fleet import FleetScreen
-from tui.screens.job import JobScreen
-from tui.screens.job_replicas import ReplicasPane
-from tui.screens.jobs import JobsScreen
-from tui.screens.message import MessageScreen
-from tui.store.job_figures import Measure
-from tui.store.link import LinkState
-from tui.widgets.heat_scale import LATE, NOT_MEASURED
+from tui.screens.dialogs.message import MessageScreen
+from tui.screens.fleet.screen import FleetScreen
+from tui.screens.job.replicas import ReplicasPane
+from tui.screens.job.screen import JobScreen
+from tui.screens.jobs.screen import JobsScreen
+from tui.store.job.figures import Measure
+from tui.store.jobs.connection_state import LinkState
+from tui.widgets.heat_map.scale import LATE, NOT_MEASURED
 from tui.widgets.notice import Notice
 
 SMALL, USUAL, LARGE_SIZE = (80, 24), (120, 40), (200, 60)

@@ -15,10 +15,10 @@ from tests.ui.test_form_screen import (
     to,
 )
 from tests.ui.test_jobs_screen import lines, said, until
-from tui.screens.form import FormScreen
-from tui.screens.form_ask import AskScreen
-from tui.screens.form_diff import DiffScreen
-from tui.screens.profiles import ProfilesScreen
+from tui.screens.dialogs.choice import AskScreen
+from tui.screens.profile_form.diff import DiffScreen
+from tui.screens.profile_form.screen import FormScreen
+from tui.screens.profiles.screen import ProfilesScreen
 
 
 async def test_leaving_asks_and_loses_nothing(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ async def test_what_closes_the_form_without_asking_keeps_its_work_and_says_so(tm
 HOLDER = """
 import sys, time
 from pathlib import Path
-from tui.store.draft import Draft, read_text
+from tui.store.profiles.draft import Draft, read_text
 path = Path(sys.argv[1])
 draft = Draft(path, read_text(path), Path(sys.argv[2]))
 draft.come()

@@ -16,19 +16,19 @@ from textual.widgets import Static
 from tests.ui.double import NOON, MemoryBackend
 from tests.ui.test_jobs_screen import footer, lines, opened, said, table, until
 from tui.app import VxtuiApp
+from tui.config.paths import shipped
 from tui.domain.quota import Quota
-from tui.places import shipped
-from tui.screens.form import FormScreen
-from tui.screens.form_ask import AskScreen
-from tui.screens.form_diff import DiffScreen
-from tui.screens.launch import LaunchScreen
-from tui.screens.message import MessageScreen
-from tui.screens.pick import PickScreen
-from tui.screens.preview import PreviewScreen
-from tui.screens.profiles import ProfilesScreen
-from tui.screens.prompt import PromptScreen
-from tui.store.library import entries
-from tui.widgets.form_view import FormView
+from tui.screens.dialogs.choice import AskScreen
+from tui.screens.dialogs.message import MessageScreen
+from tui.screens.dialogs.pick import PickScreen
+from tui.screens.dialogs.preview import PreviewScreen
+from tui.screens.dialogs.prompt import PromptScreen
+from tui.screens.launch.screen import LaunchScreen
+from tui.screens.profile_form.diff import DiffScreen
+from tui.screens.profile_form.screen import FormScreen
+from tui.screens.profiles.screen import ProfilesScreen
+from tui.store.profiles.library import entries
+from tui.widgets.form.view import FormView
 from tui.widgets.notice import Notice
 
 A100 = (shipped("profiles") / "a100-4node-spot.yaml").read_text()

@@ -14,11 +14,11 @@ from tests.ui.double import MemoryBackend, console
 from tests.ui.test_app_snapshots import LARGE, PROFILE, SMALL, USUAL
 from tests.ui.test_jobs_screen import until
 from tui.app import VxtuiApp
-from tui.config import Settings
-from tui.domain.cost import Estimate
-from tui.domain.prices import Range
-from tui.screens.form import FormScreen
-from tui.store.draft import Draft
+from tui.config.settings import Settings
+from tui.domain.vertex.cost import Estimate
+from tui.domain.vertex.prices import Range
+from tui.screens.profile_form.screen import FormScreen
+from tui.store.profiles.draft import Draft
 
 BROKEN = (
     PROFILE.replace("acceleratorCount: 8", "acceleratorCount: 3", 1)
@@ -33,7 +33,7 @@ PRICE = Estimate(Range(28, 68), Range(1360, 3260), 172_800, "2026-08-22", "a tab
 @pytest.fixture
 def look(tmp_path: Path, snap_compare: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Compare the form of a profile after `keys` with its picture; prices are not those of today's table."""
-    monkeypatch.setattr("tui.screens.form_figures.estimate", lambda *_: PRICE)
+    monkeypatch.setattr("tui.screens.profile_form.estimates.estimate", lambda *_: PRICE)
 
     def compare(size: tuple[int, int], theme: str, *keys: str, text: str = PROFILE) -> None:
         app = console(MemoryBackend(), tmp_path, settings=Settings(theme=theme))

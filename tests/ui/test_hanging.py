@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.content import Content
 
-from tui.widgets.hanging import LEAST, hung
+from tui.widgets.labelled_lines import LEAST, hung
 
 WORDS = st.lists(st.text("abcdé漢", min_size=1, max_size=9), min_size=1, max_size=20).map(" ".join)
 

@@ -12,9 +12,9 @@ from textual.content import Content
 from textual.geometry import Region
 from textual.pilot import Pilot
 
-from tui.widgets.heat_layout import HeatGroup, HeatRow
-from tui.widgets.heat_map import HeatMap
-from tui.widgets.heat_scale import LATE, NOT_MEASURED
+from tui.widgets.heat_map.heat_map import HeatMap
+from tui.widgets.heat_map.layout import HeatGroup, HeatRow
+from tui.widgets.heat_map.scale import LATE, NOT_MEASURED
 
 
 def group(name: str, rows: int, cells: int = 8, level: int = 9, note: str = "") -> HeatGroup:

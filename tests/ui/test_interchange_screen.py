@@ -16,13 +16,13 @@ from tests.ui.test_jobs_screen import lines, opened, said, table, until
 from tests.ui.test_profiles_screen import choose, profiles, text
 from tui.domain.profile import load
 from tui.domain.states import JobState
-from tui.screens.export import ExportScreen
-from tui.screens.job import JobScreen
-from tui.screens.jobs import JobsScreen
-from tui.screens.launch import LaunchScreen
-from tui.screens.profiles import ProfilesScreen
-from tui.screens.prompt import PromptScreen
-from tui.store.library import entries
+from tui.screens.dialogs.prompt import PromptScreen
+from tui.screens.job.screen import JobScreen
+from tui.screens.jobs.screen import JobsScreen
+from tui.screens.launch.screen import LaunchScreen
+from tui.screens.profiles.export import ExportScreen
+from tui.screens.profiles.screen import ProfilesScreen
+from tui.store.profiles.library import entries
 
 SPEC = {
     "workerPoolSpecs": [

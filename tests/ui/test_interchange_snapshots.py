@@ -13,11 +13,11 @@ from tests.ui.double import MemoryBackend, console
 from tests.ui.test_app_snapshots import PROFILE
 from tests.ui.test_jobs_screen import until
 from tui.app import VxtuiApp
-from tui.config import Settings
-from tui.domain.interchange import FORMS, export
+from tui.config.settings import Settings
 from tui.domain.profile import load
-from tui.screens.export import ExportScreen
-from tui.store.link import LinkState
+from tui.domain.vertex.interchange import FORMS, export
+from tui.screens.profiles.export import ExportScreen
+from tui.store.jobs.connection_state import LinkState
 
 
 async def _ready(pilot: Pilot[Any], *, app: VxtuiApp, presses: int) -> None:

@@ -11,13 +11,13 @@ from textual.widgets import Input
 from tests.ui.job_double import at, event, line, step
 from tests.ui.test_job_screen import backend_of, header, opened, tab, text_of
 from tests.ui.test_jobs_screen import until
-from tui.backends.base import Unavailable
-from tui.domain.entry import LogGap
-from tui.screens.job_logs import LogsPane
-from tui.screens.message import MessageScreen
-from tui.screens.pick import PickScreen
-from tui.screens.prompt import PromptScreen
-from tui.widgets.log_render import JsonForm, line_text
+from tui.backends.interface import Unavailable
+from tui.domain.log_entry import LogGap
+from tui.screens.dialogs.message import MessageScreen
+from tui.screens.dialogs.pick import PickScreen
+from tui.screens.dialogs.prompt import PromptScreen
+from tui.screens.job.logs import LogsPane
+from tui.widgets.log.render import JsonForm, line_text
 
 
 async def test_the_log_follows_new_lines_and_says_how_many_wait_below(tmp_path: Path) -> None:

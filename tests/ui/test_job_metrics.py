@@ -16,11 +16,11 @@ from tests.ui.job_double import JobBackend, step
 from tests.ui.test_job_screen import backend_of, opened, tab
 from tests.ui.test_job_snapshots import TABS, USUAL, _ready
 from tests.ui.test_jobs_screen import until
-from tui.config import Settings
-from tui.screens.job_metrics import MetricsPane
-from tui.screens.job_overview import OverviewPane
-from tui.store.job_feed import JobFeed
-from tui.widgets.plot import Chart
+from tui.config.settings import Settings
+from tui.screens.job.metrics import MetricsPane
+from tui.screens.job.overview import OverviewPane
+from tui.store.job.feed import JobFeed
+from tui.widgets.plot.chart import Chart
 
 
 def titles(pane: MetricsPane) -> dict[str, str]:

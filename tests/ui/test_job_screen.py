@@ -15,24 +15,24 @@ from tests.ui.double import NOON, Clock, console, job, pool
 from tests.ui.job_double import JobBackend, a_log, event, no_gpu, step, waves
 from tests.ui.test_jobs_screen import until
 from tui.app import VxtuiApp
-from tui.backends.base import Capability, PermissionDenied, Unavailable
-from tui.config import Settings
+from tui.backends.interface import Capability, PermissionDenied, Unavailable
+from tui.config.settings import Settings
 from tui.domain.job import Job, JobError
 from tui.domain.states import JobState
-from tui.screens.confirm import ConfirmScreen
-from tui.screens.job import JobScreen
-from tui.screens.job_logs import LogsPane
-from tui.screens.job_metrics import MetricsPane
-from tui.screens.job_overview import OverviewPane
-from tui.screens.job_pane import JobPane
-from tui.screens.job_replicas import ReplicasPane
-from tui.screens.job_spec import SpecPane
-from tui.screens.job_timeline import TimelinePane
-from tui.screens.jobs import JobsScreen
+from tui.screens.dialogs.confirm import ConfirmScreen
+from tui.screens.job.events import TimelinePane
+from tui.screens.job.logs import LogsPane
+from tui.screens.job.metrics import MetricsPane
+from tui.screens.job.overview import OverviewPane
+from tui.screens.job.pane import JobPane
+from tui.screens.job.replicas import ReplicasPane
+from tui.screens.job.screen import JobScreen
+from tui.screens.job.spec import SpecPane
+from tui.screens.jobs.screen import JobsScreen
 from tui.widgets.header_lines import HeaderLines
 from tui.widgets.key_footer import KeyFooter
-from tui.widgets.log_render import line_text
-from tui.widgets.plot import Chart
+from tui.widgets.log.render import line_text
+from tui.widgets.plot.chart import Chart
 
 SPEC = {
     "displayName": "local-2node",

@@ -16,16 +16,16 @@ from tests.ui.job_double import JobBackend, at
 from tests.ui.test_job_screen import backend_of, settled
 from tests.ui.test_jobs_screen import until
 from tui.app import VxtuiApp
-from tui.backends.base import Unavailable
-from tui.config import Settings
-from tui.domain.entry import LogGap
+from tui.backends.interface import Unavailable
+from tui.config.settings import Settings
 from tui.domain.job import JobError
+from tui.domain.log_entry import LogGap
 from tui.domain.states import JobState
-from tui.screens.job import JobScreen
-from tui.screens.job_logs import LogsPane
-from tui.screens.job_metrics import MetricsPane
-from tui.screens.job_spec import SpecPane
-from tui.widgets.plot import Chart
+from tui.screens.job.logs import LogsPane
+from tui.screens.job.metrics import MetricsPane
+from tui.screens.job.screen import JobScreen
+from tui.screens.job.spec import SpecPane
+from tui.widgets.plot.chart import Chart
 
 SMALL, USUAL, LARGE = (80, 24), (120, 40), (200, 60)
 DARK, LIGHT = "vxtui-dark", "vxtui-light"

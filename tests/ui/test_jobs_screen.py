@@ -16,19 +16,19 @@ from textual.pilot import Pilot
 from tests.ui.double import NOON, Clock, MemoryBackend, console, fleet, job
 from tests.unit.test_group import member
 from tui.app import VxtuiApp
-from tui.backends.base import Capability, PermissionDenied, Unavailable
 from tui.backends.group import GroupBackend
-from tui.config import Context, Settings
+from tui.backends.interface import Capability, PermissionDenied, Unavailable
+from tui.config.settings import Context, Settings
 from tui.domain.job import JobError
 from tui.domain.states import JobState
-from tui.screens.confirm import ConfirmScreen
-from tui.screens.jobs import JobsScreen
-from tui.screens.message import MessageScreen
-from tui.store.link import LinkState
+from tui.screens.dialogs.confirm import ConfirmScreen
+from tui.screens.dialogs.message import MessageScreen
+from tui.screens.jobs.screen import JobsScreen
+from tui.store.jobs.connection_state import LinkState
 from tui.widgets.header_lines import HeaderLines
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.notice import Notice
-from tui.widgets.table import Table
+from tui.widgets.table.table import Table
 
 
 async def until(pilot: Pilot[Any], look: Callable[[], object], what: str, seconds: float = 30) -> None:

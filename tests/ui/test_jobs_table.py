@@ -8,9 +8,9 @@ from tests.ui.double import MemoryBackend, fleet, job
 from tests.ui.test_jobs_screen import again, current, lines, opened, painted, shown, table, until
 from tui.domain.states import JobState
 from tui.widgets.filter_bar import FilterBar
-from tui.widgets.job_table import COLUMNS
-from tui.widgets.table import Table
-from tui.widgets.table_columns import GAP, place
+from tui.widgets.table.columns import GAP, place
+from tui.widgets.table.job_table import COLUMNS
+from tui.widgets.table.table import Table
 
 
 async def test_ten_thousand_jobs_cost_what_changed(tmp_path: Path) -> None:

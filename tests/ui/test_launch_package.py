@@ -12,8 +12,8 @@ import pytest
 from tests.ui.double import MemoryBackend
 from tests.ui.test_jobs_screen import until
 from tests.ui.test_profiles_screen import choose, profiles, text
-from tui.backends.base import PermissionDenied, Progressed
-from tui.screens.launch import LaunchScreen
+from tui.backends.interface import PermissionDenied, Progressed
+from tui.screens.launch.screen import LaunchScreen
 
 PROFILE = """\
 displayName: packed

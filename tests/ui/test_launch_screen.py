@@ -13,12 +13,12 @@ from textual.widgets import Input, Static
 from tests.ui.double import MemoryBackend
 from tests.ui.test_jobs_screen import footer, said, until
 from tests.ui.test_profiles_screen import choose, profiles, text
-from tui.backends.base import LaunchRequest
-from tui.domain.edit import Edit
+from tui.backends.interface import LaunchRequest
 from tui.domain.preflight import Check, Verdict, buckets_of, ok
-from tui.screens.form_ask import AskScreen
-from tui.screens.launch import Field, LaunchScreen
-from tui.screens.preview import PreviewScreen
+from tui.domain.profile.document_edit import Edit
+from tui.screens.dialogs.choice import AskScreen
+from tui.screens.dialogs.preview import PreviewScreen
+from tui.screens.launch.screen import Field, LaunchScreen
 
 PROFILE = """\
 displayName: far
@@ -165,7 +165,7 @@ async def test_what_would_fail_is_asked_once_more_and_a_held_key_is_no_answer(
 async def test_checks_that_do_not_answer_hold_a_launch_up_for_a_while_only(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.screens.launch.PATIENCE", 0.2)
+    monkeypatch.setattr("tui.screens.launch.screen.PATIENCE", 0.2)
     backend = CheckedBackend()
     async with profiles(backend, folder, monkeypatch) as (app, pilot, went):
         await choose(app, pilot, "far")

@@ -18,9 +18,9 @@ from textual.pilot import Pilot
 from textual.selection import Selection
 
 from tests.ui.job_double import at, event, line, step
-from tui.domain.entry import LogEntry, LogGap, Severity
+from tui.domain.log_entry import LogEntry, LogGap, Severity
 from tui.store.log.store import LogStore
-from tui.widgets.log_render import (
+from tui.widgets.log.render import (
     JsonForm,
     TimeColumn,
     cut,
@@ -35,8 +35,8 @@ from tui.widgets.log_render import (
     time_text,
     whole_line,
 )
-from tui.widgets.log_view import LogView
-from tui.widgets.sparkline import sparkline
+from tui.widgets.log.view import LogView
+from tui.widgets.plot.sparkline import sparkline
 
 SIZE = (80, 20)
 

@@ -14,11 +14,11 @@ from tests.ui.test_form_screen import form, screen
 from tests.ui.test_jobs_screen import opened, said, until
 from tests.ui.test_profiles_screen import choose, profiles, text
 from tui.app import VxtuiApp
-from tui.backends.base import PermissionDenied
-from tui.domain.prices import Price, Prices, Range, built_in
-from tui.screens.launch import LaunchScreen
-from tui.screens.prices import PricesScreen
-from tui.store.costs import keep_prices, read_prices
+from tui.backends.interface import PermissionDenied
+from tui.domain.vertex.prices import Price, Prices, Range, built_in
+from tui.screens.launch.screen import LaunchScreen
+from tui.screens.quotas.prices import PricesScreen
+from tui.store.jobs.costs import keep_prices, read_prices
 
 DAY = "2027-03-01"
 

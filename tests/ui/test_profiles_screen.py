@@ -19,16 +19,16 @@ from textual.widgets import Input, Static
 from tests.ui.double import MemoryBackend
 from tests.ui.test_jobs_screen import footer, lines, opened, painted, said, table, until
 from tui.app import VxtuiApp
-from tui.backends.base import InvalidRequest, LaunchRequest, Unavailable
+from tui.backends.interface import InvalidRequest, LaunchRequest, Unavailable
 from tui.domain.job import Job
-from tui.screens.form import FormScreen
-from tui.screens.jobs import JobsScreen
-from tui.screens.launch import LaunchScreen
-from tui.screens.preview import PreviewScreen
-from tui.screens.profiles import ProfilesScreen
-from tui.screens.prompt import PromptScreen
-from tui.store.library import entries
-from tui.store.profiles import ProfileEntry
+from tui.screens.dialogs.preview import PreviewScreen
+from tui.screens.dialogs.prompt import PromptScreen
+from tui.screens.jobs.screen import JobsScreen
+from tui.screens.launch.screen import LaunchScreen
+from tui.screens.profile_form.screen import FormScreen
+from tui.screens.profiles.screen import ProfilesScreen
+from tui.store.profiles.entries import ProfileEntry
+from tui.store.profiles.library import entries
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.notice import Notice
 
@@ -222,7 +222,7 @@ async def test_a_held_key_does_not_repeat_a_launch_that_failed(
 
         monkeypatch.setattr(backend, "create_job", refuse)
         clock = SimpleNamespace(now=100.0, monotonic=lambda: clock.now)
-        monkeypatch.setattr("tui.screens.launch.time", clock)
+        monkeypatch.setattr("tui.screens.launch.screen.time", clock)
         await choose(app, pilot, "local-2node")
         await pilot.press("l", "enter")
         await until(pilot, lambda: "not known" in text(app, "#answer"), "the answer")

@@ -17,13 +17,13 @@ from tests.ui.double import NOON, MemoryBackend, console, fleet
 from tests.ui.test_app_snapshots import PROFILE
 from tests.ui.test_jobs_screen import table, until
 from tui.app import VxtuiApp
-from tui.config import Settings
+from tui.config.settings import Settings
 from tui.domain.quota import Quota
-from tui.domain.quota_grid import Grid, metric, users, words
-from tui.screens.message import MessageScreen
-from tui.screens.quota_grid import QuotaGridScreen
-from tui.screens.quotas import QuotasScreen
-from tui.store.library import entry
+from tui.domain.vertex.quota_grid import Grid, metric, users, words
+from tui.screens.dialogs.message import MessageScreen
+from tui.screens.quotas.grid import QuotaGridScreen
+from tui.screens.quotas.list import QuotasScreen
+from tui.store.profiles.library import entry
 
 STEM = "aiplatform.googleapis.com/"
 A100, H100, L4 = "nvidia_a100_gpus", "nvidia_h100_gpus", "nvidia_l4_gpus"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tui.actions import action, actions, bindings, key_problems, key_text
+from tui.actions.registry import action, actions, bindings, key_problems, key_text
 
 FORBIDDEN = {"ctrl+a", "ctrl+b", "ctrl+d", "ctrl+k"}
 SCOPES = list(dict.fromkeys(a.scope for a in actions()))

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.emulator.buckets_names import BadName, after_prefix, check_object, file_of, is_bucket
-from tui.emulator.buckets_store import BucketStore, Preconditions, StoreError, Wanted, checksums_of
+from tui.emulator.storage.names import BadName, after_prefix, check_object, file_of, is_bucket
+from tui.emulator.storage.store import BucketStore, Preconditions, StoreError, Wanted, checksums_of
 
 PART = st.text("ab-.é\U0001f600", min_size=1, max_size=3).filter(lambda p: p not in {".", ".."})
 NAME = st.lists(PART, min_size=1, max_size=4).map("/".join)

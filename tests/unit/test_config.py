@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tui.config import Context, Settings, SettingsError, load_settings
+from tui.config.settings import Context, Settings, SettingsError, load_settings
 
 TEXT = """
 context: one
@@ -45,7 +45,7 @@ def test_a_file_is_read_once_and_then_remembered(place: Path, monkeypatch: pytes
         keys={"jobs.cancel": "x"},
     )
     with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, "tui.config_file", None)
+        patch.setitem(sys.modules, "tui.config.settings_file", None)
         assert load_settings() == first
     place.write_text(TEXT + "theme: nord\n")
     assert load_settings().theme == "nord"
@@ -100,7 +100,7 @@ def test_a_remembered_file_loads_no_parser(place: Path) -> None:
     place.write_text(TEXT)
     load_settings()
     code = (
-        "import sys\nfrom tui.config import load_settings\nassert load_settings().slow\n"
+        "import sys\nfrom tui.config.settings import load_settings\nassert load_settings().slow\n"
         "print([name for name in ('pydantic', 'yaml', 'textual') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.test_quota_fit import ARR, custom_job, make_job, pool
-from tui.domain.cost import dated, estimate, hourly, money, spent, total
 from tui.domain.job import WorkerPool
-from tui.domain.prices import Range, Sku, built_in, from_json, from_skus, key_of, newest, to_json
 from tui.domain.states import JobState
+from tui.domain.vertex.cost import dated, estimate, hourly, money, spent, total
+from tui.domain.vertex.prices import Range, Sku, built_in, from_json, from_skus, key_of, newest, to_json
 
 US = "us-central1"
 MACHINES = [

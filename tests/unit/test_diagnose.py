@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tui.domain.diagnose import diagnose, explain_exit
+from tui.domain.diagnosis import diagnose, explain_exit
 
 
 @pytest.mark.parametrize(

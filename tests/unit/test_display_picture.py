@@ -11,9 +11,9 @@ from rich.style import Style
 from textual.strip import Strip
 
 from tui.display.cells import NotUnderstood, graphemes, strip_cells
-from tui.display.looks import change, parse
-from tui.display.moved import find_move
 from tui.display.picture import Picture, Row
+from tui.display.scroll import find_move
+from tui.display.styles import change, parse
 
 WIDTH, HEIGHT = 24, 9
 LOOKS = [

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tui.display.picture import Picture, Row, differing
-from tui.display.scattered import by_look, pieces
+from tui.display.sparse import by_look, pieces
 
 WIDTH, HEIGHT = 40, 12
 LOOKS = [f"38;2;{n};100;200;48;2;1;1;1" for n in range(100, 110)]

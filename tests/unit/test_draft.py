@@ -13,13 +13,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tui.domain.edit import Edit
-from tui.domain.form import Look, Row, build_rows, changes
-from tui.domain.form.analysis import analyse
-from tui.domain.form.choices import pool_of, pool_paths
+from tui.config.paths import shipped
+from tui.domain.profile.document_edit import Edit
 from tui.domain.profile.source import read
-from tui.places import shipped
-from tui.store.draft import Draft, FileChanged, read_text
+from tui.domain.vertex.form import Look, Row, build_rows, changes
+from tui.domain.vertex.form.analysis import analyse
+from tui.domain.vertex.form.choices import pool_of, pool_paths
+from tui.store.profiles.draft import Draft, FileChanged, read_text
 
 TEXTS = [p.read_text() for p in sorted(shipped("profiles").glob("*.yaml"))]
 TEXTS += [
@@ -254,7 +254,7 @@ def test_work_is_found_under_the_name_that_an_older_console_gave_it(draft: Draft
 
 def test_who_has_it_open_is_known_until_it_ends(draft: Draft, tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from tui.store.draft import Draft\n"
+        "import sys; from pathlib import Path; from tui.store.profiles.draft import Draft\n"
         "Draft(Path(sys.argv[1]), '', Path(sys.argv[2])).come(); print(1, flush=True); sys.stdin.read()"
     )
     words = [sys.executable, "-c", code, str(draft.path), str(tmp_path / "drafts")]

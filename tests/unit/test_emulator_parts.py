@@ -17,13 +17,21 @@ from hypothesis import strategies as st
 from tui.emulator.config import ConfigError, EmulatorConfig
 from tui.emulator.database import Control, Database, DatabaseError, JobRow
 from tui.emulator.interfaces import JobRecord
-from tui.emulator.job_table import Job, JobTable, State
-from tui.emulator.paging import keep_only, mask_fields, page_size, query_digest, read_token, take, write_token
-from tui.emulator.plan import AttemptStatus, ReplicaStatus
-from tui.emulator.ports import FIRST, LAST, NoPorts, Ports
-from tui.emulator.quota import Quotas, check_quotas, demand, describe_lack
-from tui.emulator.verdict import Circumstances, End, Restart, judge
-from tui.emulator.wire import WireError
+from tui.emulator.rpc.methods import WireError
+from tui.emulator.rpc.paging import (
+    keep_only,
+    mask_fields,
+    page_size,
+    query_digest,
+    read_token,
+    take,
+    write_token,
+)
+from tui.emulator.runs.plan import AttemptStatus, ReplicaStatus
+from tui.emulator.runs.ports import FIRST, LAST, NoPorts, Ports
+from tui.emulator.runs.restart_policy import Circumstances, End, Restart, judge
+from tui.emulator.vertex.job_table import Job, JobTable, State
+from tui.emulator.vertex.quota import Quotas, check_quotas, demand, describe_lack
 
 CustomJobPb = custom_job.CustomJob.pb()
 ABOUT = Circumstances("7", spot=False, disable_retries=False, cancelling=False, timeout=60, control=Control())

@@ -9,9 +9,9 @@ import pytest
 from google.cloud.aiplatform_v1.types import custom_job
 from google.protobuf import json_format
 
-from tui.domain.catalog import machines
-from tui.emulator.validate import check_persistent_resource, problems_of
-from tui.emulator.wire import WireError
+from tui.domain.vertex.catalog import machines
+from tui.emulator.rpc.methods import WireError
+from tui.emulator.vertex.validate import check_persistent_resource, problems_of
 
 POOL: dict[str, Any] = {
     "machineSpec": {"machineType": "n1-standard-4"},

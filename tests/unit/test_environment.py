@@ -14,14 +14,14 @@ from google.protobuf import json_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.emulator import gpus
 from tui.emulator.config import EmulatorConfig
-from tui.emulator.environment import CannotRun, build_plan, expand, localise, ports_needed
-from tui.emulator.exit_codes import Meaning, from_wait_status, meaning
-from tui.emulator.images import Images
 from tui.emulator.interfaces import CustomJobPb, JobRecord
 from tui.emulator.paths import StateDir
-from tui.emulator.plan import AttemptPlan, ReplicaPlan
+from tui.emulator.runs import gpus
+from tui.emulator.runs.environment import CannotRun, build_plan, expand, localise, ports_needed
+from tui.emulator.runs.exit_codes import Meaning, from_wait_status, meaning
+from tui.emulator.runs.images import Images
+from tui.emulator.runs.plan import AttemptPlan, ReplicaPlan
 
 REDUCER = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
 RECORD = JobRecord("my-project", "us-central1", "7000000000000000001")
@@ -94,7 +94,7 @@ def test_four_pools_know_their_places(state: StateDir) -> None:
     tf = json.loads(made["workerpool3-0"].env["TF_CONFIG"])
     assert set(tf["cluster"]) == {"chief", "worker"} and tf["task"]["type"] == "evaluator"
     assert "TF_CONFIG" not in made["workerpool2-0"].env and tf["environment"] == "cloud"
-    assert made["workerpool2-0"].argv[-1] == "tui.emulator.reduction_placeholder"
+    assert made["workerpool2-0"].argv[-1] == "tui.emulator.runs.reduction_placeholder"
     assert (
         len({r.env["HOSTNAME"] for r in made.values()}) == len({r.env["TMPDIR"] for r in made.values()}) == 6
     )
@@ -215,7 +215,7 @@ def test_a_python_package(state: StateDir) -> None:
     (state.buckets / "staging" / "trainer.tar.gz").write_bytes(b"")
     (only,) = plan(state, found).replicas
     archive = str(state.buckets.resolve() / "staging" / "trainer.tar.gz")
-    run = ("-m", "tui.emulator.package_bootstrap", archive, "--", "my.task", "--n", "1")
+    run = ("-m", "tui.emulator.runs.package_bootstrap", archive, "--", "my.task", "--n", "1")
     assert only.argv[1:] == run
 
 

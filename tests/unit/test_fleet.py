@@ -7,13 +7,13 @@ from typing import Any
 
 from tests.ui.double import Clock, MemoryBackend, job, pool
 from tests.ui.fleet_double import A100, LARGE, LOCAL, TRAINING, FleetBackend, gpus
-from tui.backends.base import Unavailable
-from tui.config import Settings
+from tui.backends.interface import Unavailable
+from tui.config.settings import Settings
 from tui.domain.metric import CPU, GPU, GPU_MEMORY, MEMORY, MetricsReading
 from tui.domain.states import JobState
 from tui.session import Session
-from tui.store.fleet import FAN_OUT, LOG, FleetFeed, at_work, wanted
-from tui.store.job_figures import Measure, Origin
+from tui.store.job.figures import Measure, Origin
+from tui.store.jobs.fleet import FAN_OUT, LOG, FleetFeed, at_work, wanted
 
 
 def feed_of(backend: MemoryBackend, clock: Clock | None = None) -> FleetFeed:

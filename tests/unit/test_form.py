@@ -10,19 +10,19 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.domain.catalog import machines
-from tui.domain.edit import edited
-from tui.domain.form import SECTIONS, Look, Row, RowKind, build_rows, changes
-from tui.domain.form.analysis import analyse
-from tui.domain.form.choices import accelerators_in, choices, machines_with, pool_of, pool_paths
-from tui.domain.form.fields import ELEMENTS, POOL
-from tui.domain.form.summary import accelerators, roles, totals
-from tui.domain.form.values import parse
+from tui.config.paths import shipped
 from tui.domain.profile import ProfileInvalid
+from tui.domain.profile.document_edit import edited
 from tui.domain.profile.edit import apply
-from tui.domain.profile.fields import DURATION, HEADER, INTEGER, JOB_SPEC, STRING, WORKER_POOL, Kind
 from tui.domain.profile.source import read
-from tui.places import shipped
+from tui.domain.vertex.catalog import machines
+from tui.domain.vertex.field_table import DURATION, HEADER, INTEGER, JOB_SPEC, STRING, WORKER_POOL, Kind
+from tui.domain.vertex.form import SECTIONS, Look, Row, RowKind, build_rows, changes
+from tui.domain.vertex.form.analysis import analyse
+from tui.domain.vertex.form.choices import accelerators_in, choices, machines_with, pool_of, pool_paths
+from tui.domain.vertex.form.fields import ELEMENTS, POOL
+from tui.domain.vertex.form.summary import accelerators, roles, totals
+from tui.domain.vertex.form.values import parse
 
 A100 = (shipped("profiles") / "a100-4node-spot.yaml").read_text()
 POOLS = ("jobSpec", "workerPoolSpecs")

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.ui.double import MemoryBackend, job
-from tui.backends.base import (
+from tui.backends.factory import open_backend
+from tui.backends.group import GroupBackend
+from tui.backends.interface import (
     BackendError,
     Capability,
     ContextInfo,
@@ -19,15 +21,13 @@ from tui.backends.base import (
     NotFound,
     Unavailable,
 )
-from tui.backends.factory import open_backend
-from tui.backends.group import GroupBackend
-from tui.config import ALL, Context, Settings, SettingsError, all_contexts, choose_context
-from tui.config_file import read_settings
+from tui.config.settings import ALL, Context, Settings, SettingsError, all_contexts, choose_context
+from tui.config.settings_file import read_settings
 from tui.domain.job import Job
 from tui.domain.quota import Quota
 from tui.domain.states import JobState
 from tui.session import now
-from tui.store.jobs import JobStore
+from tui.store.jobs.table import JobStore
 
 
 def member(name: str, *numbers: int, regions: tuple[str, ...] = ("us-central1",)) -> MemoryBackend:

@@ -11,7 +11,7 @@ from rich.color import Color as RichColor
 from rich.color import ColorSystem
 from textual.color import Color
 
-from tui.widgets.heat_scale import (
+from tui.widgets.heat_map.scale import (
     ANSI,
     DARK,
     LATE,

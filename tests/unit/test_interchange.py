@@ -14,11 +14,11 @@ from google.protobuf import json_format
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tui.domain.interchange import Imported, export, from_resource, from_text
 from tui.domain.profile import Profile, ProfileInvalid, load
 from tui.domain.profile.edit import render_new
 from tui.domain.profile.source import decode
-from tui.domain.rules import Severity
+from tui.domain.vertex.interchange import Imported, export, from_resource, from_text
+from tui.domain.vertex.rules import Severity
 
 SPEC: dict[str, Any] = {
     "workerPoolSpecs": [

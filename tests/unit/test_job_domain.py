@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.domain import catalog
-from tui.domain.entry import Severity
 from tui.domain.job import Job, JobError, WorkerPool, infer_replicas
+from tui.domain.log_entry import Severity
 from tui.domain.progress import Progress, advance, step_sample
 from tui.domain.quota import Quota
 from tui.domain.states import JobState, from_vertex
+from tui.domain.vertex import catalog
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 POOLS = (WorkerPool(0, 1), WorkerPool(1, 3), WorkerPool(2, 2, reduction_server=True), WorkerPool(3, 1))

@@ -13,17 +13,17 @@ from typing import Any
 
 from tests.ui.double import NOON, Clock, job
 from tests.ui.job_double import JobBackend, a_log, at, event, line, no_gpu, step, waves
-from tui.backends.base import Unavailable
-from tui.config import Settings
-from tui.domain.entry import LogGap
+from tui.backends.interface import Unavailable
+from tui.config.settings import Settings
 from tui.domain.job import Job, JobError
+from tui.domain.log_entry import LogGap
 from tui.domain.metric import CPU, GPU, MetricsReading, Series
 from tui.domain.states import JobState
 from tui.session import Session
-from tui.store.job_events import JobEvents
-from tui.store.job_feed import Changed, JobFeed
-from tui.store.log.shelf import log_folder
-from tui.store.series_store import SeriesStore, buckets
+from tui.store.job.events import JobEvents
+from tui.store.job.feed import Changed, JobFeed
+from tui.store.job.series import SeriesStore, buckets
+from tui.store.log.retention import log_folder
 
 
 async def until(true: Callable[[], Any], seconds: float = 20) -> None:

@@ -11,8 +11,8 @@ from google.cloud.aiplatform_v1.types import custom_job, job_state
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.emulator.job_filter import And, Comparison, FilterError, Node, Not, Or, parse, render
-from tui.emulator.job_match import compile_filter, compile_node
+from tui.emulator.vertex.job_filter import And, Comparison, FilterError, Node, Not, Or, parse, render
+from tui.emulator.vertex.job_match import compile_filter, compile_node
 
 CustomJobPb = custom_job.CustomJob.pb()
 EXAMPLES = settings(max_examples=150, deadline=None)

@@ -9,9 +9,9 @@ from google.cloud.aiplatform_v1.types import job_service
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.backends.vertex import convert
-from tui.backends.vertex.convert import CustomJobPb
-from tui.backends.vertex.lean import Page
+from tui.backends.vertex.jobs import convert
+from tui.backends.vertex.jobs.convert import CustomJobPb
+from tui.backends.vertex.jobs.lean import Page
 
 ReplyPb = job_service.ListCustomJobsResponse.pb()
 SECONDS = st.one_of(st.none(), st.just(0), st.integers(1, 2**31), st.integers(-(2**62), 2**62))

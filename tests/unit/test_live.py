@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.domain.entry import LogEntry, Severity
-from tui.domain.live import GpuFigure, LiveLine, live_line
+from tui.domain.log_entry import LogEntry, Severity
 from tui.domain.metric import CPU, GPU, MetricsReading, Series
-from tui.store.job_figures import GRACE, TRAINER_LATE, JobFigures, Measure, Origin
+from tui.domain.telemetry import GpuFigure, LiveLine, live_line
+from tui.store.job.figures import GRACE, TRAINER_LATE, JobFigures, Measure, Origin
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

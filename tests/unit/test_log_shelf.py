@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from tests.unit.test_log_store import many
-from tui.store.log.shelf import log_folder, tidy
+from tui.store.log.retention import log_folder, tidy
 from tui.store.log.store import LogStore
 
 DAY = 86_400

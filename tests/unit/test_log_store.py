@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.domain.entry import LogEntry, LogGap, Severity
+from tui.domain.log_entry import LogEntry, LogGap, Severity
 from tui.store.log import block_file
 from tui.store.log.filters import LineFilter
 from tui.store.log.lines import Line, Lines, line_key, merge

@@ -12,10 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.emulator.log_fields import EntryFields, plan
-from tui.emulator.log_record import JSON, TEXT, Record, Row, Source
-from tui.emulator.log_store import LogStore
-from tui.emulator.logging_filter import (
+from tui.emulator.logging.fields import EntryFields, plan
+from tui.emulator.logging.filter import (
     And,
     Call,
     Comparison,
@@ -30,6 +28,8 @@ from tui.emulator.logging_filter import (
     render,
     time_value,
 )
+from tui.emulator.logging.record import JSON, TEXT, Record, Row, Source
+from tui.emulator.logging.store import LogStore
 
 
 def equal(path: str, text: str, quoted: bool = True) -> Comparison:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tui.domain import catalog
-from tui.domain.edit import edited
-from tui.domain.rules.base import Case
-from tui.domain.rules.machine import machine_type
+from tui.domain.profile.document_edit import edited
+from tui.domain.vertex import catalog
+from tui.domain.vertex.rules.base import Case
+from tui.domain.vertex.rules.machine import machine_type
 
 MACHINES = sorted(catalog.machines())
 

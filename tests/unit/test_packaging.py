@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
 
-from tui.domain.packaging import (
+from tui.domain.vertex.packaging import (
     MODULE,
     Order,
     Package,

@@ -8,9 +8,9 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.screens.job_metrics import clock_text
-from tui.widgets.plot import nice_ticks, thin
-from tui.widgets.plot_view import PlotView, value_at
+from tui.screens.job.metrics import clock_text
+from tui.widgets.plot.chart import nice_ticks, thin
+from tui.widgets.plot.view_range import PlotView, value_at
 
 numbers = st.floats(-1e9, 1e9, allow_nan=False)
 

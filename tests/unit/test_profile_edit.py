@@ -12,8 +12,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.domain.edit import REMOVED, Edit, edited
 from tui.domain.profile import ProfileInvalid
+from tui.domain.profile.document_edit import REMOVED, Edit, edited
 from tui.domain.profile.edit import apply, render_new, same
 from tui.domain.profile.parameters import fill
 from tui.domain.profile.source import Document, read

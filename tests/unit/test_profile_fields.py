@@ -7,7 +7,7 @@ from typing import Any
 from google.cloud.aiplatform_v1.types import CustomJob, CustomJobSpec
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from tui.domain.profile.fields import HEADER, JOB_SPEC, OUTPUT_ONLY, Kind
+from tui.domain.vertex.field_table import HEADER, JOB_SPEC, OUTPUT_ONLY, Kind
 
 OURS = {"description", "region", "parameters", "package"}
 """Fields of the header that are not sent."""

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tui.domain.profile import Problem, ProfileInvalid, inspect, load
-from tui.domain.profile.check import Checker
 from tui.domain.profile.edit import apply
-from tui.domain.profile.fields import HEADER
 from tui.domain.profile.source import decode, read
-from tui.domain.rules import Severity
+from tui.domain.vertex.field_check import Checker
+from tui.domain.vertex.field_table import HEADER
+from tui.domain.vertex.rules import Severity
 
 READY = sorted((Path(__file__).parents[2] / "profiles").glob("*.yaml"))
 

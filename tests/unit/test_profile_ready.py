@@ -9,7 +9,7 @@ import pytest
 from trainer.config import STRATEGIES, parse
 from trainer.package import NAME, version
 from tui.domain.profile import Profile, inspect, load
-from tui.domain.reducers import propose
+from tui.domain.vertex.reducers import propose
 
 FOLDER = Path(__file__).parents[2] / "profiles"
 READY = sorted(FOLDER.glob("*.yaml"))

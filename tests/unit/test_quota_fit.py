@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.ui.double import job as numbered_job
 from tui.domain.job import Job, WorkerPool
 from tui.domain.quota import UNLIMITED, Quota
-from tui.domain.quota_fit import Fit, fit, fits_in, needs, request_link
-from tui.domain.reducers import IMAGE
 from tui.domain.states import JobState
+from tui.domain.vertex.quota_fit import Fit, fit, fits_in, needs, request_link
+from tui.domain.vertex.reducers import IMAGE
 
 A100 = "custom_model_training_nvidia_a100_gpus"
 SPOT_A100 = "custom_model_training_preemptible_nvidia_a100_gpus"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.domain.edit import edited
-from tui.domain.reducers import MACHINE, POSITION, edits_off, edits_on, image_for, is_on, propose
+from tui.domain.profile.document_edit import edited
+from tui.domain.vertex.reducers import MACHINE, POSITION, edits_off, edits_on, image_for, is_on, propose
 
 
 def workers(machine: str, kind: str, count: int, replicas: int) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tui.domain.job import Replica, WorkerPool
-from tui.domain.live import LiveLine
 from tui.domain.states import JobState
-from tui.store.job_figures import JobFigures
-from tui.store.series_store import SeriesStore
+from tui.domain.telemetry import LiveLine
+from tui.store.job.figures import JobFigures
+from tui.store.job.series import SeriesStore
 from tui.widgets.replica_tree import Figures, pool_cells
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)

@@ -15,9 +15,9 @@ from google.protobuf import json_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.emulator.rest_json import read_request
-from tui.emulator.rest_routes import Route, routes_of
-from tui.emulator.wire import Method, WireError
+from tui.emulator.rpc.methods import Method, WireError
+from tui.emulator.rpc.rest_json import read_request
+from tui.emulator.rpc.rest_routes import Route, routes_of
 
 SERVICE = "google.cloud.aiplatform.v1.JobService"
 REQUESTS = {

@@ -42,9 +42,9 @@ def test_version_and_help_load_nothing_heavy(argument: str) -> None:
     ("module", "forbidden"),
     [
         ("tui.domain.job", ("textual", "google", "grpc", "psutil", "click")),
-        ("tui.backends.base", ("textual", "google", "grpc")),
+        ("tui.backends.interface", ("textual", "google", "grpc")),
         ("tui.emulator.paths", ("textual", "google", "grpc", "pydantic")),
-        ("tui.emulator.plan", ("textual", "google", "grpc", "pydantic")),
+        ("tui.emulator.runs.plan", ("textual", "google", "grpc", "pydantic")),
         ("trainer", ("tui", "textual", "google")),
     ],
 )

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tui.domain.mend import fixable, mend
 from tui.domain.profile import Problem, inspect
-from tui.domain.rules import Severity
+from tui.domain.profile.autofix import fixable, mend
+from tui.domain.vertex.rules import Severity
 
 READY = sorted((Path(__file__).parents[2] / "profiles").glob("*.yaml"))
 

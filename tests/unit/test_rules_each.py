@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tui.domain.edit import edited
-from tui.domain.rules import RULES, Case, Severity, check_job
-from tui.domain.rules.wild import known_wrong
+from tui.domain.profile.document_edit import edited
+from tui.domain.vertex.rules import RULES, Case, Severity, check_job
+from tui.domain.vertex.rules.misnomers import known_wrong
 
 Job = dict[str, Any]
 POOL: Job = {

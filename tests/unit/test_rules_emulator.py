@@ -11,12 +11,12 @@ from google.protobuf import json_format
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tui.domain.catalog import ACCELERATOR_TYPES, machines
-from tui.domain.mend import fixable, mend
+from tui.domain.profile.autofix import fixable, mend
 from tui.domain.profile.source import camel
-from tui.domain.rules import Case, Severity, check_job
-from tui.emulator.validate import check_persistent_resource, problems_of
-from tui.emulator.wire import WireError
+from tui.domain.vertex.catalog import ACCELERATOR_TYPES, machines
+from tui.domain.vertex.rules import Case, Severity, check_job
+from tui.emulator.rpc.methods import WireError
+from tui.emulator.vertex.validate import check_persistent_resource, problems_of
 
 REGION = "us-central1"
 MACHINES = [*machines(), "n1-standard-2", "a2-highgpu-16g", ""]

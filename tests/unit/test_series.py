@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.emulator.log_stream import line_times
-from tui.emulator.series import (
+from tui.emulator.logging.stream import line_times
+from tui.emulator.monitoring.series import (
     Aligner,
     Interval,
     Kind,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.domain.progress import StepSample
-from tui.domain.steps import History, history, remaining
+from tui.domain.training_steps import History, history, remaining
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 

@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.ui.double import NOON, Clock, MemoryBackend, fleet, job
-from tui.backends.base import BackendError, InvalidRequest, JobPage, PermissionDenied, Unavailable
-from tui.config import Settings
+from tui.actions.operations import Deeds
+from tui.backends.interface import BackendError, InvalidRequest, JobPage, PermissionDenied, Unavailable
+from tui.config.settings import Settings
 from tui.domain.progress import Progress
 from tui.domain.states import JobState
 from tui.session import Session
-from tui.store.deeds import Deeds
-from tui.store.jobs import JobChange, JobStore
+from tui.store.jobs.poller import QUIET, Poller
+from tui.store.jobs.snapshot import MOST_JOBS, SnapshotFile
+from tui.store.jobs.table import JobChange, JobStore
 from tui.store.journal import Journal
-from tui.store.poller import QUIET, Poller
-from tui.store.snapshot import MOST_JOBS, SnapshotFile
 
 
 def read(store: JobStore, *pages: JobPage) -> list[JobChange]:
@@ -246,7 +246,7 @@ async def test_a_disk_that_is_full_stands_not_in_the_way_of_a_cancel(tmp_path: P
 
 
 def test_an_error_of_our_own_is_told_like_any_other() -> None:
-    from tui.store.link import broken
+    from tui.store.jobs.connection_state import broken
 
     found = broken(ZeroDivisionError("x"))
     assert isinstance(found, BackendError) and "ZeroDivisionError" in found.message and found.fix

@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.widgets.table_columns import GAP, Column, place
-from tui.widgets.table_rows import Listing, Rows, SortKey, grouped
+from tui.widgets.table.columns import GAP, Column, place
+from tui.widgets.table.rows import Listing, Rows, SortKey, grouped
 
 values = st.one_of(st.none(), st.integers(0, 5))
 names = st.sampled_from([f"k{n}" for n in range(8)])

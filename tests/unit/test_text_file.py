@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.domain.entry import LogEntry, Severity
+from tui.domain.log_entry import LogEntry, Severity
 from tui.store.log import text_file
 from tui.store.log.filters import LineFilter
 from tui.store.log.text_file import TextFile

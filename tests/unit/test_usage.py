@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from tests.ui.double import NOON, Clock, MemoryBackend, job
-from tui.backends.base import Unavailable
-from tui.config import Settings
+from tui.backends.interface import Unavailable
+from tui.config.settings import Settings
 from tui.domain.job import Job
 from tui.domain.metric import CPU, GPU, MetricsReading, Series
 from tui.session import Session
-from tui.store.usage import BARS, UsageFeed
-from tui.widgets.job_table import course_content
+from tui.store.jobs.usage import BARS, UsageFeed
+from tui.widgets.table.job_table import course_content
 
 
 class Busy(MemoryBackend):

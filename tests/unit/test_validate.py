@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tui.places import shipped
-from tui.verbs.profiles import profiles
+from tui.config.paths import shipped
+from tui.verbs.profiles.group import profiles
 
 WRONG = """\
 # the run of spring

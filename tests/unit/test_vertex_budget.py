@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from tui.backends.vertex import budget as module
-from tui.backends.vertex.budget import Budget, budget_of
+from tui.backends.vertex.transport import budget as module
+from tui.backends.vertex.transport.budget import Budget, budget_of
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from tui.backends.vertex.budget import Budget
+from tui.backends.vertex.transport.budget import Budget
 lease = Budget(Path(sys.argv[1]), 5).lease()
 print("held" if lease else "none", flush=True)
 time.sleep(600)

@@ -13,11 +13,11 @@ from google.protobuf import json_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.backends.base import InvalidRequest
-from tui.backends.vertex import convert
+from tui.backends.interface import InvalidRequest
+from tui.backends.vertex.jobs import convert
 from tui.backends.vertex.quotas import limit_of
-from tui.domain.entry import Severity
 from tui.domain.job import JobError
+from tui.domain.log_entry import Severity
 from tui.domain.quota import UNLIMITED
 from tui.domain.states import JobState
 

@@ -11,8 +11,8 @@ from google.auth import exceptions as auth
 from google.protobuf import any_pb2, duration_pb2
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
-from tui.backends import base
-from tui.backends.vertex.errors import from_status, translate
+from tui.backends import interface
+from tui.backends.vertex.transport.errors import from_status, translate
 
 
 def failed(code: grpc.StatusCode, message: str, *details: Any) -> grpc.aio.AioRpcError:
@@ -29,22 +29,22 @@ def failed(code: grpc.StatusCode, message: str, *details: Any) -> grpc.aio.AioRp
 @pytest.mark.parametrize(
     ("code", "kind", "exit_code"),
     [
-        (grpc.StatusCode.INVALID_ARGUMENT, base.InvalidRequest, 2),
-        (grpc.StatusCode.OUT_OF_RANGE, base.InvalidRequest, 2),
-        (grpc.StatusCode.NOT_FOUND, base.NotFound, 3),
-        (grpc.StatusCode.FAILED_PRECONDITION, base.FailedPrecondition, 1),
-        (grpc.StatusCode.UNAUTHENTICATED, base.Unauthenticated, 4),
-        (grpc.StatusCode.PERMISSION_DENIED, base.PermissionDenied, 4),
-        (grpc.StatusCode.RESOURCE_EXHAUSTED, base.QuotaExceeded, 5),
-        (grpc.StatusCode.UNAVAILABLE, base.Unavailable, 5),
-        (grpc.StatusCode.DEADLINE_EXCEEDED, base.Unavailable, 5),
-        (grpc.StatusCode.CANCELLED, base.Unavailable, 5),
-        (grpc.StatusCode.INTERNAL, base.BackendError, 5),
-        (grpc.StatusCode.UNKNOWN, base.BackendError, 5),
+        (grpc.StatusCode.INVALID_ARGUMENT, interface.InvalidRequest, 2),
+        (grpc.StatusCode.OUT_OF_RANGE, interface.InvalidRequest, 2),
+        (grpc.StatusCode.NOT_FOUND, interface.NotFound, 3),
+        (grpc.StatusCode.FAILED_PRECONDITION, interface.FailedPrecondition, 1),
+        (grpc.StatusCode.UNAUTHENTICATED, interface.Unauthenticated, 4),
+        (grpc.StatusCode.PERMISSION_DENIED, interface.PermissionDenied, 4),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, interface.QuotaExceeded, 5),
+        (grpc.StatusCode.UNAVAILABLE, interface.Unavailable, 5),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, interface.Unavailable, 5),
+        (grpc.StatusCode.CANCELLED, interface.Unavailable, 5),
+        (grpc.StatusCode.INTERNAL, interface.BackendError, 5),
+        (grpc.StatusCode.UNKNOWN, interface.BackendError, 5),
     ],
 )
 def test_each_code_has_its_kind_raw_or_wrapped(
-    code: grpc.StatusCode, kind: type[base.BackendError], exit_code: int
+    code: grpc.StatusCode, kind: type[interface.BackendError], exit_code: int
 ) -> None:
     raw = failed(code, "the reason")
     for error in (raw, api.from_grpc_error(raw)):
@@ -58,7 +58,7 @@ def test_the_fields_of_a_refused_request_are_kept() -> None:
     violation = error_details_pb2.BadRequest.FieldViolation(field="job.replica_count", description="be 1")
     detail = error_details_pb2.BadRequest(field_violations=[violation])
     found = translate(failed(grpc.StatusCode.INVALID_ARGUMENT, "no", detail), "create")
-    assert isinstance(found, base.InvalidRequest)
+    assert isinstance(found, interface.InvalidRequest)
     assert found.fields == {"job.replica_count": "be 1"}
 
 
@@ -67,7 +67,7 @@ def test_a_used_up_quota_says_which_and_how_long_to_wait() -> None:
     violation = error_details_pb2.QuotaFailure.Violation(subject="project:p", description="60 a minute")
     quota = error_details_pb2.QuotaFailure(violations=[violation])
     found = translate(failed(grpc.StatusCode.RESOURCE_EXHAUSTED, "slow down", retry, quota), "list")
-    assert isinstance(found, base.QuotaExceeded)
+    assert isinstance(found, interface.QuotaExceeded)
     assert found.retry_after == 2.5
     assert "project:p" in found.message
     assert "wait" in found.fix
@@ -77,7 +77,7 @@ def test_a_training_quota_points_to_the_quotas() -> None:
     metric = "aiplatform.googleapis.com/custom_model_training_cpus"
     text = f"The following quota metrics exceed quota limits: {metric}"
     found = translate(failed(grpc.StatusCode.RESOURCE_EXHAUSTED, text), "create")
-    assert isinstance(found, base.QuotaExceeded)
+    assert isinstance(found, interface.QuotaExceeded)
     assert found.retry_after is None
     assert "quotas" in found.fix
 
@@ -85,7 +85,7 @@ def test_a_training_quota_points_to_the_quotas() -> None:
 def test_a_reply_that_is_too_large_is_no_quota() -> None:
     text = "CLIENT: Received message larger than max (4600000 vs. 4194304)"
     found = translate(failed(grpc.StatusCode.RESOURCE_EXHAUSTED, text), "list")
-    assert type(found) is base.BackendError
+    assert type(found) is interface.BackendError
 
 
 def test_an_api_that_is_off_is_named_with_the_command_that_turns_it_on() -> None:
@@ -95,7 +95,7 @@ def test_an_api_that_is_off_is_named_with_the_command_that_turns_it_on() -> None
         metadata={"service": "cloudquotas.googleapis.com"},
     )
     found = translate(failed(grpc.StatusCode.PERMISSION_DENIED, "has not been used", info), "read")
-    assert isinstance(found, base.PermissionDenied)
+    assert isinstance(found, interface.PermissionDenied)
     assert "gcloud services enable cloudquotas.googleapis.com" in found.fix
 
 
@@ -118,17 +118,17 @@ def test_a_missing_permission_is_named() -> None:
 )
 def test_expired_or_missing_credentials_are_said_with_the_command_to_log_in(error: Exception) -> None:
     found = translate(error, "list the jobs")
-    assert isinstance(found, base.Unauthenticated)
+    assert isinstance(found, interface.Unauthenticated)
     assert "gcloud auth application-default login" in found.fix
 
 
 def test_what_never_reached_the_service_is_unavailable() -> None:
     for error in (TimeoutError(), ConnectionRefusedError(111, "refused"), auth.TransportError("dns")):
-        assert isinstance(translate(error, "list"), base.Unavailable)
+        assert isinstance(translate(error, "list"), interface.Unavailable)
 
 
 def test_our_own_errors_pass_unchanged() -> None:
-    own = base.NotFound("gone")
+    own = interface.NotFound("gone")
     assert translate(own, "read") is own
 
 
@@ -138,5 +138,5 @@ def test_an_unknown_error_is_named_by_its_kind() -> None:
 
 def test_an_operation_that_ended_badly_speaks_the_same_words() -> None:
     found = from_status(status_pb2.Status(code=code_pb2.FAILED_PRECONDITION, message="runs"), "delete")
-    assert isinstance(found, base.FailedPrecondition)
+    assert isinstance(found, interface.FailedPrecondition)
     assert found.message == "Can't delete: runs"

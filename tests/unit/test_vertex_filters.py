@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.backends.base import InvalidRequest, LogQuery
-from tui.backends.vertex.filters import any_of, job_entries, log_filter, quote, stamp
-from tui.domain.entry import Severity
-from tui.emulator.job_filter import Comparison as JobComparison
-from tui.emulator.job_filter import parse as parse_job_filter
-from tui.emulator.logging_filter import And, Comparison, Or, Value, parse
+from tui.backends.interface import InvalidRequest, LogQuery
+from tui.backends.vertex.logs.filters import any_of, job_entries, log_filter, quote, stamp
+from tui.domain.log_entry import Severity
+from tui.emulator.logging.filter import And, Comparison, Or, Value, parse
+from tui.emulator.vertex.job_filter import Comparison as JobComparison
+from tui.emulator.vertex.job_filter import parse as parse_job_filter
 
 NAME = "projects/p/locations/us-central1/customJobs/42"
 # Lone surrogates can't travel and become U+FFFD; every other text has to arrive as it is.

@@ -14,8 +14,8 @@ MEASURE = """
 import json, re, sys, time
 from pathlib import Path
 began = time.process_time()
-from tui.backends.vertex import lazy
-lazy.load()
+from tui.backends.vertex.transport import lazy_imports
+lazy_imports.load()
 print(json.dumps({
     "cpu": time.process_time() - began,
     "rss": int(re.search(r"VmRSS:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]),
@@ -23,8 +23,8 @@ print(json.dumps({
 }))
 """
 EVERYBODY = """
-from tui.backends.vertex import lazy
-lazy.load()
+from tui.backends.vertex.transport import lazy_imports
+lazy_imports.load()
 from google.cloud import aiplatform, aiplatform_v1, monitoring_v3
 from google.cloud.aiplatform_v1 import types
 import google.cloud.logging
@@ -85,15 +85,18 @@ def test_the_high_level_sdk_and_every_exported_name_still_work() -> None:
 
 @pytest.mark.parametrize("eager", ["", "1"])
 def test_a_star_import_gets_all_names(eager: str) -> None:
-    python(f"from tui.backends.vertex import lazy\nlazy.install()\n{ALONE}", VXTUI_EAGER_IMPORTS=eager)
+    python(
+        f"from tui.backends.vertex.transport import lazy_imports\nlazy_imports.install()\n{ALONE}",
+        VXTUI_EAGER_IMPORTS=eager,
+    )
 
 
 def test_loading_leaves_the_collector_as_it_was_and_gags_grpc() -> None:
     code = (
-        "import gc, os; from tui.backends.vertex import lazy; lazy.load()\n"
+        "import gc, os; from tui.backends.vertex.transport import lazy_imports; lazy_imports.load()\n"
         "assert gc.isenabled() and gc.get_freeze_count() > 10_000\n"
         "assert os.environ['GRPC_VERBOSITY'] == 'NONE'\n"
-        "gc.disable(); lazy.load(); assert not gc.isenabled()\n"
+        "gc.disable(); lazy_imports.load(); assert not gc.isenabled()\n"
     )
     environment = {k: v for k, v in os.environ.items() if k != "GRPC_VERBOSITY"}
     done = subprocess.run(
@@ -110,7 +113,7 @@ def test_loading_leaves_the_collector_as_it_was_and_gags_grpc() -> None:
 def test_a_backend_is_made_without_importing_google() -> None:
     code = (
         "import sys; from tui.backends.factory import open_backend\n"
-        "from tui.config import Context, Settings\n"
+        "from tui.config.settings import Context, Settings\n"
         "open_backend(Context(name='local', kind='local', project='local'), Settings())\n"
         "open_backend(Context(name='c', kind='vertex', project='p'), Settings())\n"
         "heavy = [m for m in sys.modules if m.startswith(('grpc', 'google.cloud.', 'google.a'))]\n"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.backends.vertex import merge
-from tui.backends.vertex.merge import LogMerger
-from tui.domain.entry import LogEntry, Severity
+from tui.backends.vertex.logs import merge
+from tui.backends.vertex.logs.merge import LogMerger
+from tui.domain.log_entry import LogEntry, Severity
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 

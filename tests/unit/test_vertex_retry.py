@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.backends.base import BackendError, NotFound, QuotaExceeded, Unavailable
-from tui.backends.vertex.connect import LOCAL_PACE, Endpoint, Service
-from tui.backends.vertex.retry import Caller, RateLimiter, delay
+from tui.backends.interface import BackendError, NotFound, QuotaExceeded, Unavailable
+from tui.backends.vertex.transport.connect import LOCAL_PACE, Endpoint, Service
+from tui.backends.vertex.transport.retry import Caller, RateLimiter, delay
 
 
 class Nowhere(Endpoint):

@@ -16,8 +16,8 @@ import psutil
 
 from tests.processes import asked, end, lives
 from tui.emulator.paths import AttemptDir, StateDir
-from tui.emulator.plan import AttemptPlan, AttemptStatus, ReplicaPlan
-from tui.emulator.runner_handle import LocalRunner
+from tui.emulator.runs.plan import AttemptPlan, AttemptStatus, ReplicaPlan
+from tui.emulator.runs.runner_handle import LocalRunner
 
 T = TypeVar("T")
 FOREVER = "import time; print('up', flush=True); time.sleep(600)"
@@ -79,7 +79,7 @@ class Attempt:
 
     def keeper(self) -> psutil.Process:
         """The runner's own process."""
-        return next(p for p in self.processes() if "tui.emulator.runner" in asked(p.cmdline, []))
+        return next(p for p in self.processes() if "tui.emulator.runner.attempt" in asked(p.cmdline, []))
 
     def processes(self) -> list[psutil.Process]:
         """The runner and everything that the replicas started, wherever it has hidden."""

@@ -24,10 +24,10 @@ from google.protobuf import any_pb2, empty_pb2
 from google.rpc import status_pb2
 from grpc import StatusCode
 
-from tui.backends.base import ContextInfo
+from tui.backends.interface import ContextInfo
 from tui.backends.vertex.backend import VertexBackend
-from tui.backends.vertex.connect import LOCAL_PACE, Endpoint, Pace, Service
-from tui.emulator.paging import keep_only, mask_fields
+from tui.backends.vertex.transport.connect import LOCAL_PACE, Endpoint, Pace, Service
+from tui.emulator.rpc.paging import keep_only, mask_fields
 
 CustomJob = custom_job.CustomJob.pb()
 State = job_state.JobState

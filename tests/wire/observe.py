@@ -25,12 +25,14 @@ from google.cloud.logging_v2.types import LogEntry, TailLogEntriesRequest, TailL
 from google.cloud.monitoring_v3.services.metric_service import MetricServiceAsyncClient
 from google.cloud.monitoring_v3.services.metric_service.transports import MetricServiceGrpcAsyncIOTransport
 
-from tui.emulator import logging_service, monitoring_service, quota_service
 from tui.emulator.interfaces import JobRecord
-from tui.emulator.log_ingest import LogCollector
-from tui.emulator.log_store import LogStore
+from tui.emulator.logging import service as logging_service
+from tui.emulator.logging.ingest import LogCollector
+from tui.emulator.logging.store import LogStore
+from tui.emulator.monitoring import service as monitoring_service
 from tui.emulator.paths import AttemptDir, StateDir
-from tui.emulator.wire import grpc_handlers
+from tui.emulator.rpc.methods import grpc_handlers
+from tui.emulator.services import quota_service
 
 PROJECT = "projects/p"
 JOB = JobRecord("p", "us-central1", "1001")

@@ -15,8 +15,8 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage
 
 from tests.wire.control import state_dir
-from tui.emulator.buckets import BucketServer
 from tui.emulator.paths import StateDir
+from tui.emulator.storage.server import BucketServer
 
 
 @dataclass

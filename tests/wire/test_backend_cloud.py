@@ -19,10 +19,10 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from tui.backends.base import Unauthenticated, Unavailable
 from tui.backends.factory import open_backend
-from tui.backends.vertex.connect import CloudEndpoint, Service
-from tui.config import Context, Settings
+from tui.backends.interface import Unauthenticated, Unavailable
+from tui.backends.vertex.transport.connect import CloudEndpoint, Service
+from tui.config.settings import Context, Settings
 
 REFUSED = {"error": "invalid_grant", "error_description": "taken back"}
 
@@ -151,7 +151,7 @@ OVER_TLS = """
 import asyncio, sys
 import grpc
 from tests.wire.fake_vertex import Fake, backend
-from tui.backends.vertex.connect import CloudEndpoint
+from tui.backends.vertex.transport.connect import CloudEndpoint
 
 class Here(CloudEndpoint):
     def target(self, service, region):

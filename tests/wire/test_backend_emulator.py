@@ -16,7 +16,8 @@ import pytest
 
 from tests.wire.control import QUICK, emulator, state_dir, until
 from tests.wire.fake_vertex import FixedEndpoint
-from tui.backends.base import (
+from tui.backends.factory import open_backend
+from tui.backends.interface import (
     ContextInfo,
     FailedPrecondition,
     InvalidRequest,
@@ -25,12 +26,11 @@ from tui.backends.base import (
     NotFound,
     Unavailable,
 )
-from tui.backends.factory import open_backend
 from tui.backends.vertex.backend import VertexBackend
-from tui.backends.vertex.connect import LocalEndpoint
-from tui.config import Context, Settings
-from tui.domain.entry import SERVICE, LogEntry, Severity
+from tui.backends.vertex.transport.connect import LocalEndpoint
+from tui.config.settings import Context, Settings
 from tui.domain.job import Job
+from tui.domain.log_entry import SERVICE, LogEntry, Severity
 from tui.domain.metric import CPU, GPU, GPU_MEMORY
 from tui.domain.states import JobState
 from tui.emulator import launcher

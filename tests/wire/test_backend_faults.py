@@ -17,7 +17,7 @@ from grpc import StatusCode
 
 from tests.wire.control import until
 from tests.wire.fake_vertex import Abort, Fake, FixedEndpoint, State, backend, connected, serving
-from tui.backends.base import (
+from tui.backends.interface import (
     BackendError,
     FailedPrecondition,
     InvalidRequest,
@@ -27,8 +27,8 @@ from tui.backends.base import (
     Unauthenticated,
     Unavailable,
 )
-from tui.backends.vertex import jobs as jobs_module
-from tui.backends.vertex.connect import LOCAL_PACE
+from tui.backends.vertex.jobs import service as jobs_module
+from tui.backends.vertex.transport.connect import LOCAL_PACE
 from tui.domain.states import JobState
 
 NAME = "projects/p/locations/us-central1/customJobs/1"
@@ -297,7 +297,7 @@ async def test_a_delete_whose_operation_fails_says_why() -> None:
 
 
 async def test_a_half_open_server_costs_one_time_limit_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.backends.vertex.reach.CHECK_SECONDS", 1.0)
+    monkeypatch.setattr("tui.backends.vertex.health.CHECK_SECONDS", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         endpoint = FixedEndpoint({"us-central1": f"127.0.0.1:{mute.getsockname()[1]}"})
         async with backend(endpoint) as found:

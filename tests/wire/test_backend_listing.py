@@ -10,7 +10,7 @@ from google.cloud.aiplatform_v1.types.custom_job import CustomJob
 from grpc import StatusCode
 
 from tests.wire.fake_vertex import Abort, Fake, State, connected
-from tui.backends.base import InvalidRequest
+from tui.backends.interface import InvalidRequest
 from tui.backends.vertex.backend import VertexBackend
 from tui.domain.job import Job, known_replicas
 from tui.domain.states import JobState
@@ -136,7 +136,7 @@ async def test_a_filter_that_is_refused_is_not_blamed_on_the_page() -> None:
 
 
 def test_unknown_states_and_pools_are_shown_as_they_are() -> None:
-    from tui.backends.vertex import convert
+    from tui.backends.vertex.jobs import convert
 
     message = CustomJob.pb()(name="projects/p/locations/x/customJobs/9", state=State.JOB_STATE_EXPIRED)
     job = convert.listed_job(message, "c")

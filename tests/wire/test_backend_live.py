@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.wire.fake_vertex import START, Fake, connected, line
-from tui.backends.vertex import live as live_module
-from tui.domain.live import GpuFigure
+from tui.backends.vertex.logs import telemetry as live_module
+from tui.domain.telemetry import GpuFigure
 
 
 def say(fake: Fake, at: float, *, job: str = "1", replica: str = "workerpool0-0", **fields: Any) -> None:

@@ -12,10 +12,10 @@ from google.cloud.monitoring_v3.types import metric as metric_types
 from grpc import StatusCode
 
 from tests.wire.fake_vertex import START, Abort, Fake, State, connected, line
-from tui.backends.base import LogQuery, PermissionDenied
-from tui.backends.vertex import logs as logs_module
-from tui.backends.vertex import progress as progress_module
-from tui.domain.entry import Severity
+from tui.backends.interface import LogQuery, PermissionDenied
+from tui.backends.vertex.logs import progress as progress_module
+from tui.backends.vertex.logs import reader as logs_module
+from tui.domain.log_entry import Severity
 from tui.domain.metric import CPU, GPU, NET_IN, TRAINING_METRICS
 
 NAME = "projects/p/locations/us-central1/customJobs/1"

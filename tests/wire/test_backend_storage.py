@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.wire.control import emulator
-from tui.backends.base import (
+from tui.backends.interface import (
     BackendError,
     ContextInfo,
     FailedPrecondition,
@@ -18,10 +18,10 @@ from tui.backends.base import (
     Unavailable,
 )
 from tui.backends.vertex.backend import VertexBackend
-from tui.backends.vertex.connect import LocalEndpoint
 from tui.backends.vertex.storage import CHUNK
-from tui.emulator.buckets_faults import BucketFaults
+from tui.backends.vertex.transport.connect import LocalEndpoint
 from tui.emulator.server import Emulator
+from tui.emulator.storage.faults import BucketFaults
 
 
 def backend_of(running: Emulator) -> VertexBackend:

@@ -17,11 +17,11 @@ from grpc import StatusCode
 
 from tests.wire.control import until
 from tests.wire.fake_vertex import START, Abort, Fake, State, connected, line
-from tui.backends.base import LogBatch, LogQuery, NotFound, PermissionDenied, Unavailable
-from tui.backends.vertex import tail as tail_module
+from tui.backends.interface import LogBatch, LogQuery, NotFound, PermissionDenied, Unavailable
 from tui.backends.vertex.backend import VertexBackend
-from tui.backends.vertex.connect import LOCAL_PACE
-from tui.domain.entry import LogEntry, LogGap
+from tui.backends.vertex.logs import tail as tail_module
+from tui.backends.vertex.transport.connect import LOCAL_PACE
+from tui.domain.log_entry import LogEntry, LogGap
 
 NAME = "projects/p/locations/us-central1/customJobs/1"
 PACE = replace(LOCAL_PACE, hold=0.1, state_poll=0.2, overlap=5.0, reconnect=0.2)

@@ -17,11 +17,11 @@ from tests.wire.control import QUICK, emulator, until
 from tests.wire.fake_vertex import START, Fake, FixedEndpoint, backend, connected, serving
 from tests.wire.test_backend_emulator import REGION, launch, pool, written
 from tests.wire.test_backend_tail import NAME, PACE, Reader
-from tui.backends.base import ContextInfo, LogQuery
-from tui.backends.vertex import tail as tail_module
+from tui.backends.interface import ContextInfo, LogQuery
 from tui.backends.vertex.backend import VertexBackend
-from tui.backends.vertex.budget import TAILS, Budget
-from tui.domain.entry import LogEntry
+from tui.backends.vertex.logs import tail as tail_module
+from tui.backends.vertex.transport.budget import TAILS, Budget
+from tui.domain.log_entry import LogEntry
 
 COUNTED = """
 import time

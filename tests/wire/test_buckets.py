@@ -22,9 +22,9 @@ from google.cloud.storage._media.requests import ResumableUpload
 
 from tests.wire.control import QUICK, connect, emulator, python, state_dir
 from tests.wire.storage import Buckets, buckets, serving
-from tui.emulator.buckets_faults import BucketFaults
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.server import Emulator
+from tui.emulator.storage.faults import BucketFaults
 
 MIB = 1024 * 1024
 
@@ -420,7 +420,7 @@ def test_a_full_disk_is_said_and_not_tried_again(bucket: Any, shared: Buckets, m
     def full(*_: Any) -> None:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr("tui.emulator.buckets_upload.checksums_of", full)
+    monkeypatch.setattr("tui.emulator.storage.upload.checksums_of", full)
     with pytest.raises(exceptions.GoogleAPICallError, match="No space left") as failed:
         bucket.blob("x").upload_from_string("1")
     assert failed.value.code == 507 and list(bucket.list_blobs()) == []

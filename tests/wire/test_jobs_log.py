@@ -8,8 +8,8 @@ import pytest
 
 from tests.wire.control import Clients, connect, emulator, python, start_server, state_dir, until
 from tui.emulator.paths import AttemptDir
-from tui.emulator.plan import AttemptStatus
-from tui.emulator.runner_handle import LocalRunner
+from tui.emulator.runs.plan import AttemptStatus
+from tui.emulator.runs.runner_handle import LocalRunner
 
 PLATFORM = [
     "Waiting for job to be provisioned.",

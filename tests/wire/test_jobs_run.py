@@ -202,7 +202,7 @@ async def test_a_killed_runner_never_leaves_its_job_running(place: tuple[Emulato
     job = await clients.create(python(FOREVER))
     await clients.reach(job.name, "RUNNING")
     found = processes_of(running.state.root)
-    runner = next(p for p in found if "tui.emulator.runner" in asked(p.cmdline, []))
+    runner = next(p for p in found if "tui.emulator.runner.attempt" in asked(p.cmdline, []))
     runner.kill()
     job = await clients.reach(job.name, "FAILED")
     assert job.error.code == 13 and "died" in job.error.message
@@ -225,7 +225,9 @@ async def test_a_job_outlives_its_server_and_keeps_its_exit_code(tmp_path: Path)
             first.kill()
             first.wait(timeout=60)
         before = {p.pid for p in processes_of(state.root)}
-        keepers = [p for p in processes_of(state.root) if "tui.emulator.runner" in asked(p.cmdline, [])]
+        keepers = [
+            p for p in processes_of(state.root) if "tui.emulator.runner.attempt" in asked(p.cmdline, [])
+        ]
         release.touch()
         await until(lambda: sum(p.is_running() for p in keepers) == 1, "the first job's runner to leave")
         with start_server(state) as second:

@@ -16,7 +16,7 @@ from google.api_core import exceptions
 
 from tests.wire.control import QUICK, emulator
 from tests.wire.observe import Place, place, until
-from tui.emulator.log_faults import LogFaults
+from tui.emulator.logging.faults import LogFaults
 
 
 def entries(count: int, mark: str = "") -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from google.protobuf import any_pb2
 from google.rpc import code_pb2
 
 from tests.wire.observe import JOB, PROJECT, REPLICA, Output, Place, Tail, collecting, place, until
-from tui.emulator.log_retention import keep_tidy, let_go
+from tui.emulator.logging.retention import keep_tidy, let_go
 
 LOG = f"{PROJECT}/logs/app"
 GLOBAL = {"type": "global", "labels": {"project_id": "p"}}
@@ -304,7 +304,7 @@ async def test_a_tail_obeys_its_filter_and_window() -> None:
 async def test_a_client_that_does_not_read_is_told_how_much_it_missed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tui.emulator.logging_tail.MAX_WAITING", 500)
+    monkeypatch.setattr("tui.emulator.logging.tail.MAX_WAITING", 500)
     async with place() as here, here.tail(window=1) as tail:
         await opened(here, tail)
         # More at once than may wait within the window: what is over the bound is counted, not sent.
@@ -389,7 +389,7 @@ async def test_entries_older_than_the_default_bucket_keeps_are_let_go() -> None:
         await here.write(entry("another log", 0, "x"), log_name=f"{PROJECT}/logs/other")
         before = int(minutes(5).timestamp() * 1e9)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("tui.emulator.log_store.SLICE", 4)
+            patch.setattr("tui.emulator.logging.store.SLICE", 4)
             assert await let_go(here.store, before) == 10
         assert [e.text_payload for e in await here.entries()] == ["new"]
         assert await let_go(here.store, before) == 0

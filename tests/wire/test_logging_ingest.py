@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.wire.observe import JOB, PROJECT, REPLICA, Output, collecting, cut, place, state_dir, until
 from tui.emulator.interfaces import JobRecord
-from tui.emulator.log_record import Record
-from tui.emulator.log_store import LogStore, Window
+from tui.emulator.logging.record import Record
+from tui.emulator.logging.store import LogStore, Window
 
 INFO, ERROR, DEFAULT = 200, 500, 0
 STORED = 'resource.type="ml_job"'
@@ -232,7 +232,7 @@ async def test_output_that_nobody_asks_for_again_is_finished(monkeypatch: pytest
             collector.watch(JOB, state.attempt(JOB.id, 1), [REPLICA])
             await until(lambda: store.sources() and stored(store), "the first line")
         out.write("left over", stamp=False)
-        monkeypatch.setattr("tui.emulator.log_ingest.ORPHAN", 0.2)
+        monkeypatch.setattr("tui.emulator.logging.ingest.ORPHAN", 0.2)
         async with collecting(state, store) as collector:
             await until(lambda: len(stored(store)) == 2, "the rest")
             await until(lambda: not collector._streams, "the end of watching")
@@ -375,8 +375,8 @@ COLLECT = """
 import asyncio, sys
 from pathlib import Path
 from tui.emulator.interfaces import JobRecord
-from tui.emulator.log_ingest import LogCollector
-from tui.emulator.log_store import LogStore
+from tui.emulator.logging.ingest import LogCollector
+from tui.emulator.logging.store import LogStore
 from tui.emulator.paths import StateDir
 
 async def main():

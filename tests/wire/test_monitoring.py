@@ -12,8 +12,8 @@ from google.cloud.monitoring_v3.types import ListTimeSeriesRequest, TimeSeries
 from tests.wire.observe import JOB, PROJECT, Jobs, Place, place
 from tui.domain.metric import CPU, GPU, MEMORY, NET_IN, TRAINING_PREFIX
 from tui.emulator.interfaces import JobRecord
-from tui.emulator.runner_database import create
-from tui.emulator.series import Kind, ValueType
+from tui.emulator.monitoring.series import Kind, ValueType
+from tui.emulator.runner.database import create
 
 OTHER = JobRecord("p", "europe-west4", "1002")
 START = (int(time.time()) - 600) // 60 * 60

@@ -11,12 +11,12 @@ import pytest
 
 from tests.wire.control import Clients, emulator
 from tests.wire.fake_vertex import FixedEndpoint
-from tui.backends.base import ContextInfo, LaunchRequest
-from tui.backends.vertex import preflight
+from tui.backends.interface import ContextInfo, LaunchRequest
 from tui.backends.vertex.backend import VertexBackend
-from tui.backends.vertex.connect import LocalEndpoint
-from tui.domain.edit import edited
+from tui.backends.vertex.preflight import checks
+from tui.backends.vertex.transport.connect import LocalEndpoint
 from tui.domain.preflight import Check, Verdict
+from tui.domain.profile.document_edit import edited
 from tui.emulator.server import Emulator
 
 REGION = "us-central1"
@@ -176,7 +176,7 @@ async def test_persistent_resources_and_boards() -> None:
 
 
 async def test_a_service_that_hangs_or_fails_holds_up_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight.Preflight.run, "__defaults__", (4.0,))
+    monkeypatch.setattr(checks.Preflight.run, "__defaults__", (4.0,))
     async with checking() as (_, clients, backend):
         await clients.admin(do="checks", hanging=["registry", "projects"], failing=["quotas"])
         order: list[str] = []

@@ -13,16 +13,16 @@ from google.cloud.billing_v1.types import Sku
 
 from tests.wire.observe import state_dir
 from tui.backends.vertex.prices import COMPUTE, VERTEX, sku_of
-from tui.domain.prices import Range, built_in, from_skus, newest, to_json
-from tui.emulator import billing_service
-from tui.emulator.wire import grpc_handlers
-from tui.store.costs import FILE, keep_prices, read_prices
+from tui.domain.vertex.prices import Range, built_in, from_skus, newest, to_json
+from tui.emulator.rpc.methods import grpc_handlers
+from tui.emulator.services import billing
+from tui.store.jobs.costs import FILE, keep_prices, read_prices
 
 
 async def skus(page_size: int) -> list[Sku]:
     with state_dir() as state:
         server = grpc.aio.server()
-        server.add_generic_rpc_handlers(grpc_handlers(billing_service.methods()))
+        server.add_generic_rpc_handlers(grpc_handlers(billing.methods()))
         server.add_insecure_port(state.target)
         await server.start()
         channel = grpc.aio.insecure_channel(state.target)

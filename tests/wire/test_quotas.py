@@ -6,8 +6,8 @@ import pytest
 from google.api_core import exceptions
 
 from tests.wire.observe import Jobs, place
-from tui.domain.catalog import all_quota_metrics
-from tui.emulator.quota_service import quota_id
+from tui.domain.vertex.catalog import all_quota_metrics
+from tui.emulator.services.quota_service import quota_id
 
 PARENT = "projects/p/locations/global/services/aiplatform.googleapis.com"
 

@@ -18,7 +18,7 @@ import pytest
 from tests.wire.control import NEVER, QUICK, Clients, connect, state_dir, until
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.paths import StateDirError
-from tui.emulator.rest import BODY_LIMIT, read_token, serve_rest
+from tui.emulator.rpc.rest_server import BODY_LIMIT, read_token, serve_rest
 from tui.emulator.server import Emulator
 
 JOBS = "/v1/projects/my-project/locations/us-central1/customJobs"

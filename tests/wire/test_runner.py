@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.wire.attempts import FOREVER, Attempt, attempt, wait_for
-from tui.emulator.plan import AttemptPlan
-from tui.emulator.runner_handle import LocalRunner
+from tui.emulator.runs.plan import AttemptPlan
+from tui.emulator.runs.runner_handle import LocalRunner
 
 
 @pytest.fixture
@@ -252,7 +252,8 @@ def test_a_killed_runner_is_lost_and_takes_its_processes_along(one: Attempt) -> 
 def test_a_runner_needs_no_server(one: Attempt) -> None:
     script = (
         "import sys\nfrom pathlib import Path\nfrom tui.emulator.paths import AttemptDir\n"
-        "from tui.emulator.plan import AttemptPlan\nfrom tui.emulator.runner_handle import LocalRunner\n"
+        "from tui.emulator.runs.plan import AttemptPlan\n"
+        "from tui.emulator.runs.runner_handle import LocalRunner\n"
         "home = AttemptDir(Path(sys.argv[1])); LocalRunner().start(home, AttemptPlan.load(home.root / 'p'))"
     )
     one.home.root.mkdir(parents=True)

@@ -13,8 +13,8 @@ from google.protobuf import json_format
 
 from tests.wire.attempts import Attempt, attempt
 from tui.emulator.config import EmulatorConfig
-from tui.emulator.environment import build_plan
 from tui.emulator.interfaces import CustomJobPb, JobRecord
+from tui.emulator.runs.environment import build_plan
 
 SETUP = "from setuptools import setup; setup(name='mine', version='1', packages=['trainer', 'extra'])"
 TASK = "import sys, os, extra; print(extra.WORD, sys.argv[1:], __file__.startswith(os.environ['HOME']))"
@@ -126,7 +126,7 @@ def test_the_reduction_server_s_stand_in_says_that_it_reduces_nothing() -> None:
             f"import pathlib, time\nsaid = pathlib.Path({spoke!r})\n"
             "while not (said.exists() and said.stat().st_size): time.sleep(0.02)"
         )
-        one.run(primary, [sys.executable, "-m", "tui.emulator.reduction_placeholder"])
+        one.run(primary, [sys.executable, "-m", "tui.emulator.runs.reduction_placeholder"])
         assert one.ended().outcome == "succeeded"
         (line,) = one.output("workerpool1-0").splitlines()
         said = json.loads(line)

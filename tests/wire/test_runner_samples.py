@@ -16,9 +16,9 @@ import pytest
 from tests.processes import asked
 from tests.wire.attempts import FOREVER, Attempt, attempt, wait_for
 from tui.domain import metric
-from tui.emulator import host, network_usage, process_tree, sampler
-from tui.emulator.plan import ReplicaPlan
-from tui.emulator.runner_database import Sample, read_samples
+from tui.emulator.runner import host, network_usage, process_tree, sampler
+from tui.emulator.runner.database import Sample, read_samples
+from tui.emulator.runs.plan import ReplicaPlan
 
 
 @pytest.fixture

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tui.backends.base import Backend, ContextInfo
 from tui.backends.group import GroupBackend
+from tui.backends.interface import Backend, ContextInfo
 from tui.backends.vertex.backend import VertexBackend
-from tui.backends.vertex.connect import CloudEndpoint, LocalEndpoint
-from tui.config import Context, Settings, members_of
+from tui.backends.vertex.transport.connect import CloudEndpoint, LocalEndpoint
+from tui.config.settings import Context, Settings, members_of
 from tui.emulator.paths import default_state_dir
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from tui.backends.base import (
+from tui.backends.interface import (
     Backend,
     BackendError,
     Capability,

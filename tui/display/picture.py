@@ -8,9 +8,9 @@ from itertools import compress, count
 from operator import ne, or_
 
 from tui.display.cells import Chars, Looks, is_sure
-from tui.display.looks import change, erasable, has_background
-from tui.display.moved import Move, find_move
-from tui.display.scattered import Piece, by_look, pieces
+from tui.display.scroll import Move, find_move
+from tui.display.sparse import Piece, by_look, pieces
+from tui.display.styles import change, erasable, has_background
 
 CLOSE = 4
 """Unchanged cells between two changed ones that are written again rather than stepped over."""

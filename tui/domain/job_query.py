@@ -14,9 +14,9 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
-from tui.domain.catalog import ACCELERATOR_SHORT
 from tui.domain.job import Job
 from tui.domain.states import JobState
+from tui.domain.vertex.catalog import ACCELERATOR_SHORT
 
 _TEXT_FIELDS: dict[str, Callable[[Job], list[str]]] = {
     "state": lambda job: [job.state.value, *_life(job)],

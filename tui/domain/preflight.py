@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from tui.domain.edit import Edit
-from tui.domain.spec import within
+from tui.domain.profile.document_edit import Edit
+from tui.domain.vertex.custom_job_spec import within
 
 
 class Verdict(StrEnum):

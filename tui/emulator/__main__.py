@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import sys
 
-from tui.backends.vertex import lazy
+from tui.backends.vertex.transport import lazy_imports
 
 
 def main() -> int:
     """As `tui.emulator.server.main`."""
-    lazy.load(("tui.emulator.server",))
+    lazy_imports.load(("tui.emulator.server",))
     from tui.emulator import server  # noqa: PLC0415
 
     return server.main()

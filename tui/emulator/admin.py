@@ -23,13 +23,13 @@ from typing import Any
 
 from google.protobuf import json_format, struct_pb2
 
-from tui.emulator.buckets import BucketServer
-from tui.emulator.check_faults import CheckFaultBoard, CheckFaults
-from tui.emulator.job_table import Job, JobTable
-from tui.emulator.jobs import KIND, find_by_reference
-from tui.emulator.log_faults import FaultBoard, LogFaults
-from tui.emulator.scheduler import Scheduler
-from tui.emulator.wire import Method, failed_precondition, invalid, not_found
+from tui.emulator.logging.faults import FaultBoard, LogFaults
+from tui.emulator.rpc.methods import Method, failed_precondition, invalid, not_found
+from tui.emulator.runs.scheduler import Scheduler
+from tui.emulator.services.check_faults import CheckFaultBoard, CheckFaults
+from tui.emulator.storage.server import BucketServer
+from tui.emulator.vertex.job_service import KIND, find_by_reference
+from tui.emulator.vertex.job_table import Job, JobTable
 
 SERVICE = "vxtui.emulator.v1.Admin"
 
@@ -93,7 +93,7 @@ class Admin:
 
     def _do_buckets(self, asked: dict[str, Any]) -> dict[str, Any]:
         # Loaded only now: most emulators never need it.
-        from tui.emulator.buckets_faults import BucketFaults  # noqa: PLC0415
+        from tui.emulator.storage.faults import BucketFaults  # noqa: PLC0415
 
         try:
             faults = BucketFaults.of(asked)

@@ -20,7 +20,7 @@ from google.longrunning import operations_pb2
 from google.rpc import code_pb2
 
 from tui.emulator.interfaces import CustomJobPb, JobRecord
-from tui.emulator.wire import WireError
+from tui.emulator.rpc.methods import WireError
 
 T = TypeVar("T")
 Pb = Any  # a plain protobuf message, whose classes are made at run time

@@ -9,7 +9,7 @@ from typing import Protocol
 from google.cloud.aiplatform_v1.types import custom_job as custom_job_types
 
 from tui.emulator.paths import AttemptDir
-from tui.emulator.plan import AttemptPlan, AttemptStatus
+from tui.emulator.runs.plan import AttemptPlan, AttemptStatus
 
 CustomJobPb = custom_job_types.CustomJob.pb()
 """The plain protobuf class of a CustomJob."""
@@ -75,7 +75,7 @@ class Runner(Protocol):
         process that it left behind has been killed."""
 
     def command(self, attempt: AttemptDir, command: Mapping[str, object]) -> None:
-        """Append one command (see `tui.emulator.plan`)."""
+        """Append one command (see `tui.emulator.runs.plan`)."""
 
     def alive(self, attempt: AttemptDir) -> bool:
         """The runner process recorded there is the one that runs (pid, start time and boot agree)."""

@@ -24,38 +24,33 @@ from typing import Any
 import grpc
 
 from tui import __version__
-from tui.emulator import (
-    billing_service,
-    environment,
-    iam_service,
-    logging_service,
-    monitoring_service,
-    quota_service,
-    registry_service,
-    resource_service,
-)
 from tui.emulator.admin import Admin
-from tui.emulator.buckets import BucketServer
-from tui.emulator.catalog import Catalog
-from tui.emulator.check_faults import CheckFaultBoard
 from tui.emulator.config import ConfigError, EmulatorConfig, load_config
 from tui.emulator.database import Database, DatabaseError
-from tui.emulator.job_run import Parts
-from tui.emulator.job_table import Job, JobTable
-from tui.emulator.jobs import JobServer
-from tui.emulator.locations import Locations
 from tui.emulator.lock import Lock, remove_traces, write_info
-from tui.emulator.log_faults import FaultBoard
-from tui.emulator.log_ingest import LogCollector
-from tui.emulator.log_retention import keep_tidy
-from tui.emulator.log_store import LogStore
-from tui.emulator.operations import Operations
+from tui.emulator.logging import service as logging_service
+from tui.emulator.logging.faults import FaultBoard
+from tui.emulator.logging.ingest import LogCollector
+from tui.emulator.logging.retention import keep_tidy
+from tui.emulator.logging.store import LogStore
+from tui.emulator.monitoring import service as monitoring_service
 from tui.emulator.paths import StateDir, StateDirError
-from tui.emulator.ports import Ports
-from tui.emulator.quota import Quotas, check_quotas
-from tui.emulator.runner_handle import LocalRunner
-from tui.emulator.scheduler import Scheduler
-from tui.emulator.wire import Method, grpc_handlers
+from tui.emulator.rpc.methods import Method, grpc_handlers
+from tui.emulator.runs import environment
+from tui.emulator.runs.job_run import Parts
+from tui.emulator.runs.ports import Ports
+from tui.emulator.runs.runner_handle import LocalRunner
+from tui.emulator.runs.scheduler import Scheduler
+from tui.emulator.services import billing, iam, quota_service, registry
+from tui.emulator.services.check_faults import CheckFaultBoard
+from tui.emulator.storage.server import BucketServer
+from tui.emulator.vertex import resource_service
+from tui.emulator.vertex.job_catalog import Catalog
+from tui.emulator.vertex.job_service import JobServer
+from tui.emulator.vertex.job_table import Job, JobTable
+from tui.emulator.vertex.locations import Locations
+from tui.emulator.vertex.operations import Operations
+from tui.emulator.vertex.quota import Quotas, check_quotas
 
 log = logging.getLogger(__name__)
 
@@ -185,9 +180,9 @@ class Emulator:
             *log_methods,
             *monitoring_service.methods(state, catalog),
             *checks.over("quotas", quota_service.methods(catalog)),
-            *billing_service.methods(),
-            *iam_service.methods(config, checks),
-            *registry_service.methods(config, checks),
+            *billing.methods(),
+            *iam.methods(config, checks),
+            *registry.methods(config, checks),
             *resource_service.methods(config, checks),
         ]
 
@@ -212,7 +207,7 @@ class Emulator:
 
     async def _serve_rest(self, methods: list[Method], host: str, port: int) -> None:
         # Loads a whole HTTP server, which most emulators never need.
-        from tui.emulator.rest import serve_rest  # noqa: PLC0415
+        from tui.emulator.rpc.rest_server import serve_rest  # noqa: PLC0415
 
         server = await serve_rest(methods, self.state, host, port, self._auth)
         self._stack.push_async_callback(server.close)

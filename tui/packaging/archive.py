@@ -8,7 +8,7 @@ import shutil
 import tarfile
 from pathlib import Path
 
-from tui.domain.packaging import (
+from tui.domain.vertex.packaging import (
     DISTRIBUTION,
     REQUIREMENTS,
     VERSION,

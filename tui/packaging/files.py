@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tui.domain.packaging import REQUIREMENTS, Package, PackagingError, inside
+from tui.domain.vertex.packaging import REQUIREMENTS, Package, PackagingError, inside
 from tui.packaging.requirements import read_requirements
 
 LARGEST = 256 * 1024 * 1024

@@ -10,7 +10,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from tui.domain.packaging import BUILDERS, PackagingError
+from tui.domain.vertex.packaging import BUILDERS, PackagingError
 
 LOOK_SECONDS = 10.0
 """Longest wait for a builder to say whether it works."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tui.backends.base import Backend, BackendError, InvalidRequest, NotFound
-from tui.domain.packaging import (
+from tui.backends.interface import Backend, BackendError, InvalidRequest, NotFound
+from tui.domain.vertex.packaging import (
     BUILDERS,
     Order,
     PackagingError,

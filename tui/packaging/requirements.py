@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from tui.domain.packaging import PackagingError, inside
+from tui.domain.vertex.packaging import PackagingError, inside
 
 
 def read_requirements(

@@ -16,7 +16,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from tui.actions import Action, actions, key_text
+from tui.actions.registry import Action, actions, key_text
 from tui.domain.text import plain
 from tui.screens.frame import FrameScreen
 

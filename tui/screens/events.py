@@ -8,14 +8,14 @@ from datetime import date, datetime
 from textual import on
 from textual.content import Content
 
-from tui.actions import Action, bindings
-from tui.domain.figures import pieces
+from tui.actions.registry import Action, bindings
+from tui.domain.formatting import pieces
 from tui.domain.text import plain
-from tui.screens.lists import ListScreen
-from tui.screens.work import background
+from tui.screens.list_screen import ListScreen
+from tui.screens.workers import background
 from tui.store.journal import Event
 from tui.widgets.notice import Notice
-from tui.widgets.table import Column, Table
+from tui.widgets.table.table import Column, Table
 
 COLUMNS = (
     Column("time", "TIME", 8, most=12),

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widget import Widget
 
-from tui.actions import Action, action, actions, bindings, key_text
+from tui.actions.registry import Action, action, actions, bindings, key_text
 from tui.session import Session
 from tui.widgets.header_lines import HeaderLines, Line
 from tui.widgets.key_footer import KeyFooter

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import click
 
-from tui.config import all_contexts, choose_context
+from tui.config.settings import all_contexts, choose_context
 from tui.verbs.output import print_json, table
 from tui.verbs.run import Run, verb
 

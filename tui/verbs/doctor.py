@@ -10,11 +10,11 @@ import sys
 
 import click
 
-from tui.backends.base import Reach
-from tui.config import choose_context, config_file, profile_folder
+from tui.backends.interface import Reach
+from tui.config.settings import choose_context, config_file, profile_folder
 from tui.emulator import launcher
 from tui.emulator.paths import default_state_dir
-from tui.store.library import entries
+from tui.store.profiles.library import entries
 from tui.verbs.output import out, print_json
 from tui.verbs.run import Run, verb
 

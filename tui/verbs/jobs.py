@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import click
 
-from tui.backends.base import BackendError
-from tui.domain import figures
+from tui.backends.interface import BackendError
+from tui.domain import formatting
 from tui.domain.job import Job
 from tui.domain.states import JobState
 from tui.verbs.output import job_json, note, out, print_json, table
@@ -46,9 +46,9 @@ def _print(found: list[Job]) -> None:
     now = datetime.now(UTC)
     rows = [
         [
-            job.state.value.lower(), job.display_name, job.id, job.region, figures.replicas(job),
-            figures.accelerators(job), "spot" if job.spot else job.strategy.lower(), _progress(job),
-            figures.age(job.age(now)), figures.age(job.duration(now)),
+            job.state.value.lower(), job.display_name, job.id, job.region, formatting.replicas(job),
+            formatting.accelerators(job), "spot" if job.spot else job.strategy.lower(), _progress(job),
+            formatting.age(job.age(now)), formatting.age(job.duration(now)),
         ]
         for job in found
     ]  # fmt: skip
@@ -82,7 +82,7 @@ async def describe(run: Run, job: str) -> None:
     out(f"{found.display_name}  {found.state.value.lower()}  ({found.native_state})")
     out(f"  {found.name}")
     out(
-        f"  age {figures.age(found.age(now))}, ran {figures.age(found.duration(now))}, "
+        f"  age {formatting.age(found.age(now))}, ran {formatting.age(found.duration(now))}, "
         f"{found.strategy.lower()}"
     )
     if progress.step is not None:

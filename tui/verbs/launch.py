@@ -10,17 +10,17 @@ from typing import Any
 
 import click
 
-from tui.backends.base import Backend, LaunchRequest, Unavailable
 from tui.backends.factory import open_backend
-from tui.config import choose_context, profile_folder
-from tui.domain.figures import pieces
+from tui.backends.interface import Backend, LaunchRequest, Unavailable
+from tui.config.settings import choose_context, profile_folder
+from tui.domain.formatting import pieces
 from tui.domain.job import Job
 from tui.domain.preflight import Check
 from tui.domain.profile import Checked, Problem, ProfileInvalid, Request
-from tui.domain.spec import within
 from tui.domain.states import JobState
-from tui.store.library import NoProfile, find, read_profile
-from tui.verbs.ahead import QUICK, Ahead, look, look_from_outside, must_be_launchable, show_dry_run, tell
+from tui.domain.vertex.custom_job_spec import within
+from tui.store.profiles.library import NoProfile, find, read_profile
+from tui.verbs.dry_run import QUICK, Ahead, look, look_from_outside, must_be_launchable, show_dry_run, tell
 from tui.verbs.output import job_json, note, out, print_json
 from tui.verbs.package import carry_out, plan_of
 from tui.verbs.run import INTERRUPTED, Failure, Run, confirmed, verb

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import click
 
-from tui.backends.base import Backend, LogBatch, LogQuery
-from tui.domain.entry import LogEntry, Severity
+from tui.backends.interface import Backend, LogBatch, LogQuery
 from tui.domain.job import known_replicas
-from tui.domain.moments import parse_moment
+from tui.domain.log_entry import LogEntry, Severity
 from tui.domain.text import plain
+from tui.domain.time_input import parse_moment
 from tui.store.log.filters import LineFilter
 from tui.store.log.text_file import TextFile
 from tui.verbs.output import SCHEMA, note, out, when

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import click
 
-from tui.domain import figures
+from tui.domain.formatting import NOT_MEASURED, age, figure
 from tui.domain.metric import Series
 from tui.verbs.output import note, print_json, table, when
 from tui.verbs.run import Run, find_job, verb
@@ -40,7 +40,7 @@ async def metrics(run: Run, job: str) -> None:
         return
     now = datetime.now(UTC)
     rows = [
-        [s.replica, s.metric, s.accelerator, _latest(s), figures.age(now - s.latest[0]) if s.latest else "·"]
+        [s.replica, s.metric, s.accelerator, _latest(s), age(now - s.latest[0]) if s.latest else NOT_MEASURED]
         for s in sorted(reading.series, key=lambda s: (s.replica, s.metric, s.accelerator))
     ]
     table(("REPLICA", "METRIC", "GPU", "LATEST", "AGE"), rows, right=(3, 4))
@@ -50,6 +50,6 @@ async def metrics(run: Run, job: str) -> None:
 
 def _latest(series: Series) -> str:
     if series.latest is None:
-        return figures.NOT_MEASURED
+        return NOT_MEASURED
     value = series.latest[1]
-    return f"{value:.0%}" if series.unit == "1" else f"{figures.figure(value)}B/s"
+    return f"{value:.0%}" if series.unit == "1" else f"{figure(value)}B/s"

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from tui.config.paths import state_dir
 from tui.domain.job import Job, known_replicas
 from tui.domain.progress import Progress
 from tui.domain.text import plain
-from tui.places import state_dir
 
 SCHEMA = 1
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tui.backends.base import Backend
-from tui.config import choose_context, profile_folder
-from tui.domain.packaging import Order, PackagingError, Target
+from tui.backends.interface import Backend
+from tui.config.settings import choose_context, profile_folder
 from tui.domain.profile import Request
-from tui.store.library import find
+from tui.domain.vertex.packaging import Order, PackagingError, Target
+from tui.store.profiles.library import find
 from tui.verbs.output import note
 from tui.verbs.run import Failure, Run
 

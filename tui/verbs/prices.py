@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from tui.config import choose_context
-from tui.domain import catalog
-from tui.domain.ahead import price_json
-from tui.domain.cost import estimate, money
-from tui.places import state_dir
-from tui.store.costs import keep_prices, read_prices
+from tui.config.paths import state_dir
+from tui.config.settings import choose_context
+from tui.domain.vertex import catalog
+from tui.domain.vertex.cost import estimate, money
+from tui.domain.vertex.dry_run import price_json
+from tui.store.jobs.costs import keep_prices, read_prices
 from tui.verbs.output import note, print_json, table
 from tui.verbs.run import Failure, Run, verb
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from tui.domain import catalog
-from tui.domain.figures import NOT_MEASURED
+from tui.domain.formatting import NOT_MEASURED
 from tui.domain.quota import UNLIMITED
-from tui.domain.quota_fit import Fit, fits_in
+from tui.domain.vertex import catalog
+from tui.domain.vertex.quota_fit import Fit, fits_in
 from tui.verbs.launch import fill
 from tui.verbs.output import print_json, table, when
 from tui.verbs.run import Run, verb

@@ -13,10 +13,10 @@ from typing import Any
 
 import click
 
-from tui.actions import action
-from tui.backends.base import Backend, BackendError, NotFound
+from tui.actions.registry import action
 from tui.backends.factory import open_backend
-from tui.config import Settings, SettingsError, choose_context, load_settings
+from tui.backends.interface import Backend, BackendError, NotFound
+from tui.config.settings import Settings, SettingsError, choose_context, load_settings
 from tui.domain.job import Job
 from tui.verbs.output import note, print_error
 

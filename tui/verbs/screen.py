@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tui import skeleton
-from tui.config import SettingsError, choose_context, load_settings
+from tui.config.settings import SettingsError, choose_context, load_settings
 
 
 def screen(

@@ -8,7 +8,7 @@ from textual.content import Content
 
 from tui.domain.preflight import Check, Verdict, in_order
 from tui.domain.text import plain
-from tui.widgets.hanging import EMPTY, Hanging, Labelled
+from tui.widgets.labelled_lines import EMPTY, Hanging, Labelled
 
 _LOOKS = {
     Verdict.OK: ("✓", "$text-success"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tui.display.ordered_keys import OrderedKeysApp
 from tui.widgets.clipboard import copy_sequences
-from tui.widgets.ordered_keys import OrderedKeysApp
 
 
 class ClipboardApp(OrderedKeysApp[int]):

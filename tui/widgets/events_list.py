@@ -7,11 +7,11 @@ from datetime import datetime
 
 from textual.content import Content
 
-from tui.domain.entry import Severity
+from tui.domain.log_entry import Severity
 from tui.domain.text import plain
-from tui.store.job_events import JobEvent
-from tui.widgets.log_render import offset_text, short_replica
-from tui.widgets.table import Column, Table
+from tui.store.job.events import JobEvent
+from tui.widgets.log.render import offset_text, short_replica
+from tui.widgets.table.table import Column, Table
 
 COLUMNS = (
     Column("time", "TIME", 8, most=8, rank=2),

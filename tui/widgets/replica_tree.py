@@ -9,19 +9,19 @@ from datetime import datetime, timedelta
 
 from textual.content import Content
 
-from tui.domain.catalog import ACCELERATOR_SHORT
-from tui.domain.figures import NOT_MEASURED, figure, pieces
+from tui.domain.formatting import NOT_MEASURED, figure, pieces
 from tui.domain.job import Job, Replica, WorkerPool
 from tui.domain.metric import CPU, GPU, MEMORY, NET_IN, NET_OUT
 from tui.domain.states import JobState
 from tui.domain.text import plain
-from tui.store.job_figures import JobFigures, Measure
-from tui.store.series_store import SeriesStore, buckets
-from tui.widgets.fleet_rows import accelerator_names, code_of
-from tui.widgets.heat_scale import cells as heat_cells
-from tui.widgets.sparkline import sparkline
+from tui.domain.vertex.catalog import ACCELERATOR_SHORT
+from tui.store.job.figures import JobFigures, Measure
+from tui.store.job.series import SeriesStore, buckets
+from tui.widgets.heat_map.fleet_rows import accelerator_names, code_of
+from tui.widgets.heat_map.scale import cells as heat_cells
+from tui.widgets.plot.sparkline import sparkline
 from tui.widgets.state import state_content
-from tui.widgets.table import Cells, Column, Table
+from tui.widgets.table.table import Cells, Column, Table
 
 COLUMNS = (
     Column("replica", "REPLICA", 16, most=30),

@@ -15,7 +15,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.visual import Visual
 
-from tui.actions import bindings
+from tui.actions.registry import bindings
 from tui.domain.masking import MASK
 from tui.domain.text import plain
 from tui.widgets.state import glyphs

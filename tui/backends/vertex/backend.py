@@ -1,4 +1,4 @@
-"""Vertex AI behind `tui.backends.base.Backend`. It does not know whether it talks to Google."""
+"""Vertex AI behind `tui.backends.interface.Backend`. It does not know whether it talks to Google."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tui.backends.base import (
+from tui.backends.interface import (
     Backend,
     BackendError,
     Bucket,
@@ -24,18 +24,18 @@ from tui.backends.base import (
     Reach,
     Unavailable,
 )
-from tui.backends.vertex import lazy
-from tui.backends.vertex.connect import Endpoint, in_thread
+from tui.backends.vertex.transport import lazy_imports
+from tui.backends.vertex.transport.connect import Endpoint, in_thread
 from tui.domain.job import Job
-from tui.domain.live import LiveLine
 from tui.domain.metric import MetricsReading
 from tui.domain.preflight import Check, unknown
-from tui.domain.prices import Prices
 from tui.domain.progress import Progress, StepSample
 from tui.domain.quota import Quota
+from tui.domain.telemetry import LiveLine
+from tui.domain.vertex.prices import Prices
 
 if TYPE_CHECKING:
-    from tui.backends.vertex.rooms import Rooms
+    from tui.backends.vertex.services import Rooms
 
 CONNECT_SECONDS = 90.0
 """Longest connect: starting an emulator on a loaded machine, or a slow token service."""
@@ -141,7 +141,7 @@ class VertexBackend(Backend):
         return await self._open.quotas.read(regions)
 
     async def read_prices(self) -> Prices:
-        await in_thread(lambda: lazy.load(lazy.PRICES))
+        await in_thread(lambda: lazy_imports.load(lazy_imports.PRICES))
         return await self._open.prices()
 
     async def read_bucket(self, name: str) -> Bucket:
@@ -158,7 +158,7 @@ class VertexBackend(Backend):
 
     async def preflight(self, request: LaunchRequest) -> AsyncIterator[Check]:
         try:
-            await in_thread(lambda: lazy.load(lazy.PREFLIGHT))
+            await in_thread(lambda: lazy_imports.load(lazy_imports.PREFLIGHT))
             looks = self._open.preflight().run(request)
         except BackendError as error:
             yield unknown("service", error.message, error.fix)
@@ -185,5 +185,5 @@ class VertexBackend(Backend):
 
 
 def _load() -> Any:
-    lazy.load()
-    return importlib.import_module("tui.backends.vertex.rooms")
+    lazy_imports.load()
+    return importlib.import_module("tui.backends.vertex.services")

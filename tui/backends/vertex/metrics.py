@@ -11,11 +11,11 @@ from typing import Any
 from google.cloud.monitoring_v3.types import common, metric_service
 from google.protobuf import duration_pb2, timestamp_pb2
 
-from tui.backends.base import BackendError, ContextInfo
-from tui.backends.vertex import convert
-from tui.backends.vertex.channels import Clients
-from tui.backends.vertex.filters import job_id, quote
-from tui.backends.vertex.jobs import Jobs
+from tui.backends.interface import BackendError, ContextInfo
+from tui.backends.vertex.jobs import convert
+from tui.backends.vertex.jobs.service import Jobs
+from tui.backends.vertex.logs.filters import job_id, quote
+from tui.backends.vertex.transport.channels import Clients
 from tui.domain.job import Job
 from tui.domain.metric import (
     GPU,

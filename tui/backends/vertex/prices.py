@@ -17,10 +17,10 @@ from google.cloud.billing_v1.services.cloud_catalog.transports.grpc_asyncio impo
 )
 from google.cloud.billing_v1.types import cloud_catalog
 
-from tui.backends.base import Unavailable
-from tui.backends.vertex.channels import Clients
-from tui.backends.vertex.connect import Service
-from tui.domain.prices import Prices, Sku, from_skus, key_of
+from tui.backends.interface import Unavailable
+from tui.backends.vertex.transport.channels import Clients
+from tui.backends.vertex.transport.connect import Service
+from tui.domain.vertex.prices import Prices, Sku, from_skus, key_of
 
 VERTEX, COMPUTE = "C7E2-9256-1C43", "6F81-5844-456A"
 """Ids of the services Vertex AI and Compute Engine."""

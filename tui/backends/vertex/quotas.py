@@ -9,11 +9,11 @@ from typing import Any
 
 from google.cloud.cloudquotas_v1.types import cloudquotas
 
-from tui.backends.base import ContextInfo, InvalidRequest, NotFound
-from tui.backends.vertex.channels import Clients
+from tui.backends.interface import ContextInfo, InvalidRequest, NotFound
 from tui.backends.vertex.metrics import list_series, points
-from tui.domain.catalog import SERVICE
+from tui.backends.vertex.transport.channels import Clients
 from tui.domain.quota import UNLIMITED, Quota
+from tui.domain.vertex.catalog import SERVICE
 
 LIMITS_AGE = timedelta(minutes=10)
 """How long limits that were read stand; they change about daily, and say when they were read."""

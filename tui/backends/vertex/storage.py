@@ -12,7 +12,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tui.backends.base import (
+from tui.backends.interface import (
     BackendError,
     Bucket,
     ContextInfo,
@@ -25,7 +25,7 @@ from tui.backends.base import (
     Unauthenticated,
     Unavailable,
 )
-from tui.backends.vertex.connect import LOGIN, Endpoint, in_thread
+from tui.backends.vertex.transport.connect import LOGIN, Endpoint, in_thread
 
 T = TypeVar("T")
 
@@ -213,7 +213,7 @@ def _explained(error: Exception, what: str, bucket: str) -> BackendError:
     """Of HTTP there is only a number and a text, from which the address has to be kept out."""
     from google.api_core import exceptions as api
 
-    from tui.backends.vertex.errors import translate
+    from tui.backends.vertex.transport.errors import translate
 
     if isinstance(error, api.RetryError) and isinstance(error.cause, Exception):
         error = error.cause

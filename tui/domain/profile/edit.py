@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tui.domain.edit import REMOVED, Edit, edited
 from tui.domain.profile import write
-from tui.domain.profile.check import REFERENCE
-from tui.domain.profile.fields import HEADER, JOB_SPEC, stands_alone
+from tui.domain.profile.document_edit import REMOVED, Edit, edited
 from tui.domain.profile.parameters import fill, read_parameters, references
 from tui.domain.profile.source import Document, Path, ProfileInvalid, camel, escaped, is_json, read
 from tui.domain.profile.splice import CannotSplice, splice
 from tui.domain.profile.tree import NotYaml
+from tui.domain.vertex.field_check import REFERENCE
+from tui.domain.vertex.field_table import HEADER, JOB_SPEC, stands_alone
 
 
 def apply(text: str, file: str, edits: Sequence[Edit]) -> str:

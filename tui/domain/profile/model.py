@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tui.domain.packaging import PLACE, Package, PackagingError, Task, placed
-from tui.domain.profile.check import Checker, describe, text
-from tui.domain.profile.fields import HEADER, JOB_SPEC, stands_alone
 from tui.domain.profile.parameters import (
     PARAMETER,
     Parameter,
@@ -19,8 +16,11 @@ from tui.domain.profile.parameters import (
     references,
 )
 from tui.domain.profile.source import Document, Problem, ProfileInvalid, camel, read
-from tui.domain.rules import check_job
-from tui.domain.rules.base import Case, Finding, Severity
+from tui.domain.vertex.field_check import Checker, describe, text
+from tui.domain.vertex.field_table import HEADER, JOB_SPEC, stands_alone
+from tui.domain.vertex.packaging import PLACE, Package, PackagingError, Task, placed
+from tui.domain.vertex.rules import check_job
+from tui.domain.vertex.rules.base import Case, Finding, Severity
 
 DEFAULT_NAME = "custom-job"
 _PACKAGE = "profile.package"

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tui.domain.profile.check import REFERENCE, describe, is_reference, text
 from tui.domain.profile.source import Document, Path, Problem
+from tui.domain.vertex.field_check import REFERENCE, describe, is_reference, text
 
 PARAMETER = "profile.parameter"
 """Id of every problem with parameters and their values."""

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tui.domain.edit import Edit
+from tui.domain.profile.document_edit import Edit
 from tui.domain.profile.tree import DEEPEST, Node, NotYaml, parse
-from tui.domain.rules.base import Severity
+from tui.domain.vertex.rules.base import Severity
 
 Path = tuple[str | int, ...]
 Place = tuple[int, int]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tui.domain.edit import REMOVED, Edit
 from tui.domain.profile import write
+from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.profile.source import is_merge, plain
 from tui.domain.profile.tree import Node, parse
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from tui.domain.profile.fields import HEADER, Kind
+from tui.domain.vertex.field_table import HEADER, Kind
 
 WIDE = 100
 """Columns up to which a short list or mapping stays on one line."""

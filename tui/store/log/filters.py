@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from tui.domain.entry import LogEntry, Severity
+from tui.domain.log_entry import LogEntry, Severity
 from tui.store.log.lines import GAP, Line, Lines
 
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")

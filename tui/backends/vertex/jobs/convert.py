@@ -1,0 +1,285 @@
+"""Plain protobuf of Vertex AI and Logging into domain objects, and back for a create.
+
+Reads `Type.pb(message)`: 8 to 20 times cheaper than the clients' own wrappers (client facts, 'Throughput').
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import cache, lru_cache
+from typing import Any
+
+from google.cloud.aiplatform_v1.types.accelerator_type import AcceleratorType
+from google.cloud.aiplatform_v1.types.custom_job import CustomJob, Scheduling
+from google.cloud.aiplatform_v1.types.job_state import JobState as NativeState
+from google.cloud.logging_v2.types.log_entry import LogEntry as LogEntryMessage
+from google.protobuf import json_format, struct_pb2, timestamp_pb2
+
+from tui.backends.interface import InvalidRequest
+from tui.domain.job import Job, JobError, WorkerPool, infer_replicas
+from tui.domain.log_entry import LogEntry, Severity
+from tui.domain.states import JobState, from_vertex
+from tui.domain.vertex.catalog import REDUCTION_SERVER
+
+CustomJobPb = CustomJob.pb()
+LogEntryPb = LogEntryMessage.pb()
+LIST_FIELDS = (
+    "name",
+    "display_name",
+    "state",
+    "create_time",
+    "start_time",
+    "end_time",
+    "update_time",
+    "labels",
+    "error",
+    "job_spec",
+)
+"""What a list has to say of a job. Pools need the whole spec: whether a nested path would be accepted is
+not known (vertex facts 15.11)."""
+
+
+def _names(enum: Any) -> dict[int, str]:
+    return {member.value: member.name for member in enum}
+
+
+_STATES = _names(NativeState)
+_ACCELERATORS = {number: name for number, name in _names(AcceleratorType).items() if number}
+_STRATEGIES = {**_names(Scheduling.Strategy), 0: "STANDARD"}
+_SEVERITIES = {severity.value: severity for severity in Severity}
+_EXACT = 2**53
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+def moment(message: Any, field: str) -> datetime | None:
+    """A Timestamp field as an aware datetime; `None` where it is not set or out of range."""
+    if not message.HasField(field):
+        return None
+    return _datetime(getattr(message, field))
+
+
+def _datetime(value: timestamp_pb2.Timestamp) -> datetime | None:
+    return time_of(value.seconds, value.nanos)
+
+
+def time_of(seconds: int, nanos: int) -> datetime | None:
+    """The time so long after the epoch; `None` where it is out of range."""
+    try:
+        # A third of what `datetime.fromtimestamp` takes, which asks the time zone.
+        return _EPOCH + timedelta(0, seconds, nanos // 1000)
+    except OverflowError:
+        return None
+
+
+def region_of(name: str) -> str:
+    """The location in a full resource name, or an empty text."""
+    parts = name.split("/")
+    return parts[3] if len(parts) > 3 and parts[2] == "locations" else ""
+
+
+def job(pb: Any, context: str) -> Job:
+    """A CustomJob message as a domain job."""
+    found = listed_job(pb, context)
+    replicas = infer_replicas(found.pools, found.state, found.error)
+    return replace(found, replicas=replicas, web_access_uris=dict(pb.web_access_uris))
+
+
+def listed_job(pb: Any, context: str) -> Job:
+    """A CustomJob message of a list as a domain job, without its replicas: `known_replicas` says them."""
+    native = _STATES.get(pb.state) or str(pb.state)
+    name = pb.name
+    spec = pb.job_spec
+    scheduling = spec.scheduling
+    timeout = None
+    if scheduling.HasField("timeout"):
+        timeout = timedelta(seconds=scheduling.timeout.seconds, microseconds=scheduling.timeout.nanos // 1000)
+    return Job(
+        name=name,
+        id=name.rpartition("/")[2],
+        display_name=pb.display_name,
+        state=_state(native),
+        native_state=native,
+        context=context,
+        region=region_of(name),
+        create_time=moment(pb, "create_time"),
+        start_time=moment(pb, "start_time"),
+        end_time=moment(pb, "end_time"),
+        update_time=moment(pb, "update_time"),
+        labels=dict(pb.labels),
+        error=_error(pb),
+        pools=tuple([_pool(position, pool) for position, pool in enumerate(spec.worker_pool_specs)]),
+        strategy=_STRATEGIES.get(scheduling.strategy) or str(scheduling.strategy),
+        timeout=timeout,
+    )
+
+
+def relisted_job(pb: Any, known: Job) -> Job:
+    """A job of a list that was read without its specification, which is that of `known`."""
+    native = _STATES.get(pb.state) or str(pb.state)
+    found = replace(
+        known,
+        display_name=pb.display_name,
+        state=_state(native),
+        native_state=native,
+        create_time=moment(pb, "create_time"),
+        start_time=moment(pb, "start_time"),
+        end_time=moment(pb, "end_time"),
+        update_time=moment(pb, "update_time"),
+        labels=dict(pb.labels),
+        error=_error(pb),
+    )
+    # One object for one reading: comparing it with itself costs nothing.
+    return known if found == known else found
+
+
+def _error(pb: Any) -> JobError | None:
+    if pb.HasField("error") and (pb.error.code or pb.error.message):
+        return JobError(pb.error.code, pb.error.message)
+    return None
+
+
+_state = cache(from_vertex)
+
+
+@cache
+def state_of(number: int) -> JobState:
+    """The domain's state of a native one's number."""
+    return from_vertex(_STATES.get(number) or str(number))
+
+
+def _pool(position: int, spec: Any) -> WorkerPool:
+    machine = spec.machine_spec
+    image = spec.container_spec.image_uri or spec.python_package_spec.executor_image_uri
+    kind, count = machine.accelerator_type, machine.accelerator_count
+    return _known_pool((position, spec.replica_count, machine.machine_type, kind, count, image))
+
+
+@lru_cache(maxsize=4096)
+def _known_pool(said: tuple[int, int, str, int, int, str]) -> WorkerPool:
+    """Jobs of one profile share their pools: ten thousand of them take no more memory than one."""
+    position, replicas, machine_type, accelerator, count, image = said
+    return WorkerPool(
+        position,
+        max(0, replicas),
+        machine_type,
+        _ACCELERATORS.get(accelerator, str(accelerator) if accelerator else ""),
+        count,
+        image,
+        REDUCTION_SERVER in image,
+    )
+
+
+def job_dict(pb: Any) -> dict[str, Any]:
+    """The resource in REST form: camelCase, enums by name, int64 as strings (vertex facts 1.11)."""
+    found: dict[str, Any] = json_format.MessageToDict(pb, use_integers_for_enums=False)
+    return found
+
+
+def job_message(resource: Mapping[str, Any]) -> Any:
+    """A CustomJob message from its REST form.
+
+    Raises:
+        InvalidRequest: naming the field that does not fit.
+    """
+    message = CustomJobPb()
+    try:
+        json_format.ParseDict(dict(resource), message)
+    except json_format.ParseError as error:
+        raise InvalidRequest(
+            f"The job does not have the form of a Vertex AI custom job: {error}",
+            fix="Correct the profile's jobSpec; `gcloud ai custom-jobs create --config` takes the same form.",
+        ) from error
+    return message
+
+
+def entry(pb: Any) -> LogEntry:
+    """A LogEntry message as a domain entry.
+
+    `message` is the text payload, the `message` of a structured one, or that one whole as JSON. This runs
+    for every line of a log, so that it is written for speed: each access to a message costs a call.
+    """
+    stamp = pb.timestamp
+    seconds, nanos = stamp.seconds, stamp.nanos
+    try:
+        at = _second(seconds) + timedelta(0, 0, nanos // 1000) if seconds else _unusual_time(pb)
+    except (ValueError, OverflowError, OSError):
+        at = _unusual_time(pb)
+    payload: dict[str, Any] | None = None
+    text = pb.text_payload
+    if not text:
+        kind = pb.WhichOneof("payload")
+        if kind == "json_payload":
+            payload = plain_struct(pb.json_payload)
+            said = payload.get("message")
+            text = said if isinstance(said, str) else json.dumps(payload, ensure_ascii=False)
+        elif kind == "proto_payload":
+            text = f"({pb.proto_payload.type_url.rsplit('/', 1)[-1]})"
+    labels = pb.resource.labels
+    replica, number = labels.get("task_name", ""), labels.get("job_id", "")
+    severity = _SEVERITIES.get(pb.severity, Severity.DEFAULT)
+    return LogEntry(at, pb.insert_id, replica, severity, text, payload, number, nanos % 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What a message's entries say of their receipt by the service."""
+
+    newest: datetime | None = None
+    """`None` where the service does not say it."""
+    whole_until: datetime | None = None
+    """A stream that sorts has nothing left to say of what was received before, whatever waits in it."""
+    late: int = 0
+    """Whole seconds between an entry's own time and its receipt, the most."""
+
+
+def receipt(pbs: Iterable[Any]) -> Receipt:
+    """See `Receipt`."""
+    newest, newest_own, late = (0, 0), (0, 0), 0
+    for pb in pbs:
+        at, own = pb.receive_timestamp, pb.timestamp
+        seconds, own_seconds = at.seconds, own.seconds
+        newest = max(newest, (seconds, at.nanos))
+        newest_own = max(newest_own, (own_seconds, own.nanos))
+        late = max(late, seconds - own_seconds)
+    if newest == (0, 0):
+        return Receipt()
+    # Late entries come first where many wait, for they are older: their receipt says nothing of the rest.
+    return Receipt(_moment(newest), _moment(min(newest, newest_own)), late)
+
+
+def _moment(at: tuple[int, int]) -> datetime | None:
+    return _datetime(timestamp_pb2.Timestamp(seconds=at[0], nanos=at[1]))
+
+
+def _unusual_time(pb: Any) -> datetime:
+    return moment(pb, "timestamp") or moment(pb, "receive_timestamp") or _EPOCH
+
+
+@lru_cache(maxsize=64)
+def _second(seconds: int) -> datetime:
+    # Lines come by the thousand a second: most share theirs with the line before.
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def plain_struct(struct: struct_pb2.Struct) -> dict[str, Any]:
+    """A Struct as Python values. Whole numbers become `int` again: on the wire all are doubles."""
+    return {name: _plain_value(value) for name, value in struct.fields.items()}
+
+
+def _plain_value(value: struct_pb2.Value) -> Any:
+    kind = value.WhichOneof("kind")
+    if kind == "number_value":
+        number = value.number_value
+        whole = math.isfinite(number) and number.is_integer() and abs(number) < _EXACT
+        return int(number) if whole else number
+    if kind == "struct_value":
+        return plain_struct(value.struct_value)
+    if kind == "list_value":
+        return [_plain_value(item) for item in value.list_value.values]
+    if kind in {None, "null_value"}:
+        return None
+    return getattr(value, kind)

@@ -1,0 +1,95 @@
+"""Filters of the services' own languages, with text from outside safely quoted. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from tui.backends.interface import InvalidRequest, LogQuery
+from tui.domain.log_entry import SERVICE, Severity
+
+MAX_LOG_FILTER = 20_000
+"""Characters of a log filter (vertex facts 5.3)."""
+MICROSECOND = timedelta(microseconds=1)
+_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def quote(text: str) -> str:
+    """`text` as one string literal: nothing in it can end the literal or stand for something else."""
+    return '"' + "".join(_escaped(character) for character in text) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    if character in _NAMED:
+        return _NAMED[character]
+    code = ord(character)
+    if code < 0x20 or 0x7F <= code < 0xA0:
+        return f"\\x{code:02x}"
+    # A lone surrogate (an undecodable byte of a command line) can't travel as UTF-8.
+    return "\ufffd" if 0xD800 <= code <= 0xDFFF else character
+
+
+def stamp(moment: datetime) -> str:
+    """RFC 3339 in UTC with microseconds."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def any_of(field: str, values: Iterable[str]) -> str:
+    """`field` is one of `values`."""
+    quoted = [quote(value) for value in values]
+    return f"{field}={quoted[0]}" if len(quoted) == 1 else f"{field}=({' OR '.join(quoted)})"
+
+
+def job_entries(job_ids: Iterable[str]) -> str:
+    """All entries of these jobs (vertex facts 5.1)."""
+    return f'resource.type="ml_job" AND {any_of("resource.labels.job_id", job_ids)}'
+
+
+def job_id(name: str) -> str:
+    """The numeric id at the end of a full resource name."""
+    return name.rsplit("/", 1)[-1]
+
+
+def log_filter(
+    query: LogQuery,
+    *,
+    since: datetime | None = None,
+    received: datetime | None = None,
+    before: datetime | None = None,
+) -> str:
+    """The filter of `query`; `since` stands in for a later or a missing `query.since`.
+
+    `received` leaves out what the service received before that, `before` what it received later.
+
+    Raises:
+        InvalidRequest: when it is longer than the service takes.
+    """
+    parts = [job_entries([job_id(query.job_name)])]
+    if query.replicas:
+        parts.append(any_of("resource.labels.task_name", query.replicas))
+    elif not query.include_service:
+        parts.append(f"resource.labels.task_name!={quote(SERVICE)}")
+    lower = max((moment for moment in (query.since, since) if moment is not None), default=None)
+    if lower is not None:
+        parts.append(f"timestamp>={quote(stamp(lower))}")
+    if received is not None:
+        parts.append(f"receiveTimestamp>={quote(stamp(received))}")
+    if before is not None:
+        parts.append(f"receiveTimestamp<{quote(stamp(before))}")
+    if query.until is not None:
+        # Entries have nanoseconds, and ours are cut to microseconds: the whole last one belongs to it.
+        parts.append(f"timestamp<{quote(stamp(query.until + MICROSECOND))}")
+    if query.severity > Severity.DEFAULT:
+        parts.append(f"severity>={query.severity.name}")
+    if query.text:
+        text = quote(query.text)
+        parts.append(f"(textPayload:{text} OR jsonPayload.message:{text})")
+    found = " AND ".join(parts)
+    if len(found) > MAX_LOG_FILTER:
+        raise InvalidRequest(
+            f"The log filter has {len(found)} characters; the service takes {MAX_LOG_FILTER}.",
+            fix="Search for a shorter text, or name fewer replicas.",
+        )
+    return found

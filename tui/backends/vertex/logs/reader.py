@@ -1,0 +1,100 @@
+"""Log entries of one job: reading what is there. What comes later is in `tui.backends.vertex.logs.tail`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from google.cloud.logging_v2.types import logging as logging_types
+
+from tui.backends.interface import ContextInfo, LogBatch, LogQuery, NotFound
+from tui.backends.vertex.jobs import convert
+from tui.backends.vertex.jobs.service import Jobs
+from tui.backends.vertex.logs.filters import log_filter
+from tui.backends.vertex.transport.budget import budget_of
+from tui.backends.vertex.transport.channels import Clients
+from tui.backends.vertex.transport.connect import Service
+
+PAGE = 1000
+"""Most entries a page (vertex facts 5.3)."""
+RETENTION = timedelta(days=30)
+BEFORE = timedelta(minutes=5)
+"""How much earlier than its job an entry may claim to be; clocks differ."""
+
+
+class Logs:
+    """Logging of one context's project."""
+
+    def __init__(self, info: ContextInfo, clients: Clients, jobs: Jobs) -> None:
+        self._info = info
+        self._clients = clients
+        self._jobs = jobs
+        endpoint = clients.endpoint
+        target = endpoint.target(Service.LOGGING, "")
+        self.budget = budget_of(endpoint.budgets, target, info.project, endpoint.pace.log_reads_per_minute)
+        self._created: dict[str, datetime] = {}
+
+    async def read(
+        self, query: LogQuery, *, newest_first: bool = False, limit: int | None = None
+    ) -> AsyncGenerator[LogBatch, None]:
+        """What is there now, a page at a time, at most `limit` entries."""
+        left = limit
+        text = log_filter(query, since=await self.lower_bound(query))
+        token = ""
+        while left is None or left > 0:
+            size = PAGE if left is None else min(PAGE, left)
+            reply = await self.page(text, newest_first=newest_first, size=size, token=token)
+            entries = tuple(convert.entry(pb) for pb in reply.entries)[:left]
+            if entries:
+                yield LogBatch(entries)
+            token = reply.next_page_token
+            if not token:
+                return
+            if left is not None:
+                left -= len(entries)
+
+    async def page(
+        self,
+        text: str,
+        *,
+        newest_first: bool = False,
+        size: int = PAGE,
+        token: str = "",
+        patience: float | None = None,
+    ) -> Any:
+        """One ListLogEntries response as plain protobuf."""
+        request = logging_types.ListLogEntriesRequest(
+            resource_names=[f"projects/{self._info.project}"],
+            filter=text,
+            order_by="timestamp desc" if newest_first else "timestamp asc",
+            page_size=size,
+            page_token=token,
+        )
+
+        async def send(seconds: float) -> Any:
+            pager = await self._clients.logging().list_log_entries(request, retry=None, timeout=seconds)
+            # The first page only: each further one is a call of its own, with its own retries.
+            async for page in pager.pages:
+                return logging_types.ListLogEntriesResponse.pb(page)
+            return logging_types.ListLogEntriesResponse.pb()()
+
+        return await self._clients.caller.read(
+            f"read the logs of {self._info.project}", send, patience=patience, limiter=self.budget
+        )
+
+    async def lower_bound(self, query: LogQuery) -> datetime | None:
+        """Where to start without a `query.since`: a read without a bound is slow (vertex facts 5.2)."""
+        if query.since is not None:
+            return None
+        known = self._created.get(query.job_name)
+        if known is None:
+            try:
+                created = (await self._jobs.get(query.job_name)).create_time
+            except NotFound:
+                # Entries outlive a deleted job, until their retention ends.
+                created = None
+            if created is None:
+                return datetime.now(UTC) - RETENTION
+            known = self._created[query.job_name] = created - BEFORE
+        return known

@@ -1,0 +1,135 @@
+"""One stream of log entries, and the box in which what it says waits for its reader."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+from google.cloud.logging_v2.types import logging as logging_types
+from google.protobuf import duration_pb2
+
+from tui.backends.interface import BackendError, Unavailable
+from tui.backends.vertex.jobs import convert
+from tui.backends.vertex.jobs.convert import Receipt
+from tui.backends.vertex.transport.channels import Clients
+from tui.domain.log_entry import LogEntry
+
+STREAM_SECONDS = 3600.0
+"""A stream's own end, as the client's default has it (client facts, 'Faults')."""
+WAITING = 20_000
+"""Entries of a stream that wait for the reader, about 20 MB; then the service has to."""
+NO_RECEIPT = Receipt()
+
+_REASONS = logging_types.TailLogEntriesResponse.SuppressionInfo.Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a stream said: entries, entries left out, or that it ended and why; or that a list is read."""
+
+    entries: tuple[LogEntry, ...] = ()
+    receipt: Receipt = NO_RECEIPT
+    suppressed: tuple[tuple[str, int], ...] = ()
+    cut: BackendError | None = None
+    listed: int | Exception | None = None
+    """How many entries of a list were new, or why it could not be read."""
+
+
+class Inbox:
+    """Events in the order in which they came; a writer waits while too many entries are in it.
+
+    By entries, as a reader that is behind gets them in ever larger messages.
+    """
+
+    def __init__(self) -> None:
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._entries = 0
+        self._room = asyncio.Event()
+        self._room.set()
+
+    async def put(self, event: Event) -> None:
+        """Add an event, once there is room for one."""
+        await self._room.wait()
+        self._events.put_nowait(event)
+        self._entries += len(event.entries)
+        if self._entries >= WAITING:
+            self._room.clear()
+
+    async def get(self) -> Event:
+        """The next event, when there is one."""
+        return self._taken(await self._events.get())
+
+    def get_nowait(self) -> Event:
+        """The next event. Raises asyncio.QueueEmpty."""
+        return self._taken(self._events.get_nowait())
+
+    def _taken(self, event: Event) -> Event:
+        self._entries -= len(event.entries)
+        if self._entries < WAITING:
+            self._room.set()
+        return event
+
+
+class Stream:
+    """One TailLogEntries call that feeds an inbox, as a task; its cut is the last that it puts there."""
+
+    def __init__(self, clients: Clients, project: str, text: str, events: Inbox) -> None:
+        self._clients = clients
+        self._project = project
+        self._text = text
+        self._events = events
+        self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        """End the call; prompt."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        try:
+            await self._clients.caller.once(
+                "follow the log", lambda _timeout: self._listen(), within=STREAM_SECONDS
+            )
+            cut: BackendError = Unavailable("The service ended the log stream.")
+        except BackendError as error:
+            cut = error
+        await self._events.put(Event(cut=cut))
+
+    async def _listen(self) -> None:
+        window = self._clients.endpoint.pace.buffer_window
+        request = logging_types.TailLogEntriesRequest(
+            resource_names=[f"projects/{self._project}"],
+            filter=self._text,
+            buffer_window=duration_pb2.Duration(nanos=int(window * 1e9)),
+        )
+        done = asyncio.Event()
+
+        async def requests() -> AsyncIterator[Any]:
+            yield request
+            # The service ends a stream whose sending side is closed.
+            await done.wait()
+
+        call: Any = await self._clients.logging().tail_log_entries(
+            requests(), retry=None, timeout=STREAM_SECONDS
+        )
+        try:
+            async for message in call:
+                pb = logging_types.TailLogEntriesResponse.pb(message)
+                left_out = tuple(
+                    (_reason(info.reason), info.suppressed_count) for info in pb.suppression_info
+                )
+                entries = tuple(map(convert.entry, pb.entries))
+                await self._events.put(Event(entries, convert.receipt(pb.entries), left_out))
+        finally:
+            done.set()
+            call.cancel()
+
+
+def _reason(number: int) -> str:
+    try:
+        name = str(_REASONS(number).name)
+    except ValueError:
+        name = str(number)
+    return {"RATE_LIMIT": "rate limit of the log stream", "NOT_CONSUMED": "read too slowly"}.get(name, name)

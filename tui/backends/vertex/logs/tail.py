@@ -1,0 +1,474 @@
+"""A log that is followed: history, then what comes, each entry once, until its job has ended.
+
+History is read, then a stream opened, then a list fills the seam between the two: a stream has no resume
+token, and the service does not say from when on it listens. The same happens after every cut. Such a list
+asks for what the service has received since a little before the newest receipt known, which finds entries
+that come long after their own time too; what it brings twice is dropped by its key. Where no stream is to
+be had (10 a project, vertex facts 5.3, shared by all of this machine) the log is polled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from tui.backends.interface import BackendError, LogBatch, LogQuery, NotFound, QuotaExceeded, Unavailable
+from tui.backends.vertex.jobs import convert
+from tui.backends.vertex.jobs.convert import Receipt
+from tui.backends.vertex.jobs.service import Jobs
+from tui.backends.vertex.logs.filters import log_filter
+from tui.backends.vertex.logs.merge import LogMerger
+from tui.backends.vertex.logs.reader import Logs
+from tui.backends.vertex.logs.stream import Event, Inbox, Stream
+from tui.backends.vertex.transport.budget import Lease
+from tui.backends.vertex.transport.channels import Clients
+from tui.backends.vertex.transport.malloc_trim import give_back
+from tui.backends.vertex.transport.retry import delay
+from tui.domain.log_entry import LogEntry, LogGap
+
+STREAM_AGAIN = 60.0
+"""Before the next try to get a stream where all were taken."""
+GIVE_UP = 180.0
+"""Of a service that can't be reached; then the tail ends with that error."""
+SETTLE = 1.0
+"""After opening, before the list that makes sure of the seam. Till then what comes is kept back, so that
+an older entry which only the list has does not come after it."""
+SEAM = 5.0
+"""Longest that a list which fails may keep new entries back."""
+
+OUTAGE = 5.0
+"""Without a stream for longer than that a person sees the log stand still: then the hole is told of."""
+REPEATS = timedelta(seconds=5)
+"""How much later a stream may bring an entry once more; for so long, beyond what lists bring, it is known."""
+MOST_DRAIN = 60.0
+"""Longest wait after a job's end for entries as late as some that were seen."""
+NOTHING = LogBatch()
+FILLS = 2
+"""Lists that look for entries which a stream left out, before they count as lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seam:
+    """Where a hole begins."""
+
+    received: datetime | None
+    """By the service's time of receipt; `None` where nothing was received before it."""
+    newest: datetime | None
+    """Timestamp of the newest entry known before it."""
+
+
+@dataclass(slots=True)
+class _Hole:
+    """Entries that a stream did not bring, being looked for."""
+
+    since: datetime | None
+    """The newest entry known when it began."""
+    began: float
+    reasons: list[str]
+    lost: int = 0
+    """How many the service said it left out; 0 after a cut, of which nobody knows."""
+    found: int = 0
+    fills: int = 0
+
+
+class Tail:
+    """One followed log. `follow` may be run once."""
+
+    _done = False
+    """All has been delivered."""
+    _failures = 0
+
+    def __init__(self, clients: Clients, project: str, jobs: Jobs, logs: Logs, query: LogQuery) -> None:
+        self._clients = clients
+        self._project = project
+        self._jobs = jobs
+        self._logs = logs
+        self._query = query
+        self._pace = clients.endpoint.pace
+        self._overlap = timedelta(seconds=self._pace.overlap)
+        self._merger = LogMerger(self._pace.hold)
+        self._loop = asyncio.get_running_loop()
+        self._events = Inbox()
+        self._stream: Stream | None = None
+        self._listing: asyncio.Task[None] | None = None
+        self._lease: Lease | None = None
+        self._text = log_filter(replace(query, since=None))
+        self._lower: datetime | None = None
+        self._received: datetime | None = None
+        """What the service had received until then has come, but for the overlap; its own clock."""
+        self._heard: datetime | None = None
+        """Newest receipt of the first message of a stream that was just opened."""
+        self._opening = False
+        """The seam before the open stream is not filled yet."""
+        self._seam: _Seam | None = None
+        """Where the next list begins while a hole is open, however far `_received` moves on."""
+        self._hole: _Hole | None = None
+        self._gaps: list[LogGap] = []
+        self._late = 0
+        """Seconds that the latest entry came after its own time."""
+        self._note = self._said = ""
+        self._failing_since: float | None = None
+        now = self._loop.time()
+        self._opened_at = now
+        self._open_at: float | None = None
+        self._fill_at: float | None = None
+        self._look_at = now + self._pace.state_poll
+        self._listed_at = now
+        """When the newest list began."""
+        self._under_way: list[datetime | None] = []
+        """From which time of receipt on the list under way looks; empty while there is none."""
+        self._list_of: Stream | None = None
+        """The stream that was open when the newest list began."""
+        self._spoke = self._list_spoke = False
+        """The open stream has said something; it had when the newest list began."""
+        self._seams: list[_Seam] = []
+        """Where the seam before each stream begins, the open one's last, of those that are not filled. A
+        list may take longer than a stream lives: then there are several."""
+        self._filling: list[_Seam] = []
+        """Those that the newest list fills."""
+        self._ended_at: float | None = None
+        self._keep_until = now
+        """Until then, or until the seam has been filled, nothing is delivered."""
+
+    async def follow(self) -> AsyncGenerator[LogBatch, None]:
+        """Batches until the job has ended and the last list brought nothing new."""
+        job = await self._jobs.get(self._query.job_name)
+        self._lower = await self._logs.lower_bound(self._query) or self._query.since
+        try:
+            async for entries in self._history():
+                yield LogBatch(entries)
+            if not job.state.terminal:
+                self._open()
+            else:
+                self._ended_at = self._loop.time()
+                self._fill_at = self._ended_at
+            while not self._done:
+                await self._step()
+                now = self._loop.time()
+                batch = self._batch(self._merger.ready(now) if now >= self._keep_until else [])
+                if batch != NOTHING:
+                    yield batch
+            last = self._batch(self._merger.rest())
+            if last != NOTHING:
+                yield last
+        finally:
+            if self._listing is not None:
+                self._listing.cancel()
+                await asyncio.gather(self._listing, return_exceptions=True)
+            if self._stream is not None:
+                await self._stream.close()
+            self._release()
+
+    async def _history(self) -> AsyncGenerator[tuple[LogEntry, ...], None]:
+        """What is there, a page at a time, in order.
+
+        Only what is there now: pages of a busy log come more slowly than its lines (60 a minute, vertex
+        facts 5.3), and would have no end. What comes meanwhile is in the seam.
+        """
+        until = min(filter(None, (self._query.until, datetime.now(UTC))))
+        text = log_filter(replace(self._query, until=until), since=self._lower)
+        began, token = self._loop.time(), ""
+        newest: datetime | None = None
+        while True:
+            reply = await self._logs.page(text, token=token)
+            newest = _newest(newest, convert.receipt(reply.entries).newest)
+            self._received = self._whole_until(newest, began)
+            fresh = self._merger.fresh(map(convert.entry, reply.entries), newest)
+            self._forget()
+            if fresh:
+                yield tuple(fresh)
+            token = reply.next_page_token
+            if not token:
+                return
+
+    def _whole_until(self, newest: datetime | None, began: float) -> datetime | None:
+        """The time of receipt up to which lists that began at `began` can't have missed anything.
+
+        Pages go by the entries' own times: what came late, after its page had been read, is in none.
+        """
+        return None if newest is None else newest - timedelta(seconds=self._loop.time() - began)
+
+    def _batch(self, entries: list[LogEntry]) -> LogBatch:
+        gaps, self._gaps = tuple(self._gaps), []
+        note = None if self._note == self._said else self._note
+        self._said = self._note
+        return LogBatch(tuple(entries), gaps, note)
+
+    def _begin_of_list(self) -> datetime | None:
+        """Time of receipt from which on a list has to look."""
+        return self._begin() if self._seam is None else self._seam.received
+
+    def _begin(self) -> datetime | None:
+        """As `_begin_of_list`, if nothing before were missing."""
+        return None if self._received is None else self._received - self._overlap
+
+    def _pin(self) -> None:
+        """A hole opens here, or another one within it."""
+        if self._seam is None:
+            self._seam = _Seam(self._begin_of_list(), self._merger.newest)
+
+    def _forget(self) -> None:
+        """Forget what neither the stream nor the next list nor the one under way can bring again."""
+        begins = [self._begin_of_list(), *self._under_way]
+        known = [begin for begin in begins if begin is not None]
+        if len(known) == len(begins):
+            self._merger.forget(min(known) - REPEATS)
+
+    async def _step(self) -> None:
+        """Wait for the next thing and do it."""
+        now = self._loop.time()
+        # First what is due: a busy stream always has an event.
+        if self._open_at is not None and now >= self._open_at:
+            self._open()
+        elif self._fill_at is not None and now >= self._fill_at and self._listing is None:
+            self._fill_at, self._listed_at = None, now
+            self._list_of, self._list_spoke = self._stream, self._spoke
+            # The open stream may begin to listen only after the list was read, until it has spoken.
+            sure = self._stream is None or self._spoke
+            self._filling = self._seams[:] if sure else self._seams[:-1]
+            self._listing = asyncio.create_task(self._list())
+        elif now >= self._look_at:
+            await self._look(now)
+        else:
+            event = await self._next_event()
+            if event is not None:
+                await self._take(event, self._loop.time())
+
+    async def _next_event(self) -> Event | None:
+        """An event of the stream, or `None` when something is due before one came."""
+        due = self._merger.due
+        if due is not None:
+            due = max(due, self._keep_until)
+        fill_at = self._fill_at if self._listing is None else None
+        times = [due, self._open_at, fill_at, self._look_at]
+        left = max(0.0, min(t for t in times if t is not None) - self._loop.time())
+        with contextlib.suppress(asyncio.QueueEmpty):
+            return self._events.get_nowait()
+        with contextlib.suppress(TimeoutError):
+            return await asyncio.wait_for(self._events.get(), left)
+        return None
+
+    def _open(self) -> None:
+        now = self._loop.time()
+        if self._lease is None:
+            self._lease = self._logs.budget.lease()
+        if self._lease is None:
+            self._poll(now, STREAM_AGAIN, "others on this machine follow as many logs as the project may")
+            return
+        self._stream = Stream(self._clients, self._project, self._text, self._events)
+        self._opening, self._heard, self._spoke = True, None, False
+        self._opened_at, self._open_at = now, None
+        self._seams.append(_Seam(self._begin(), self._merger.newest))
+        self._pin()
+        self._fill_at = now + SETTLE
+        self._keep_until = self._fill_at + SEAM
+
+    def _poll(self, now: float, again: float, why: str) -> None:
+        """Read by lists for `again` seconds, for no stream is to be had."""
+        self._open_at = now + again
+        self._fill_at = min(self._fill_at or now + self._pace.poll, now + self._pace.poll)
+        self._note = f"read every {self._pace.poll:g} s, not streamed: {why}"
+
+    def _release(self) -> None:
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
+
+    async def _take(self, event: Event, now: float) -> None:
+        if event.cut is not None:
+            await self._cut(event.cut, now)
+            return
+        if event.listed is not None:
+            self._take_list(event.listed, now)
+            return
+        self._recovered()
+        newest = self._merger.newest
+        receipt = event.receipt
+        self._merger.add(event.entries, now, receipt.newest)
+        if event.entries:
+            if self._opening and not self._spoke:
+                self._first_word(receipt, now)
+            # Without times of receipt on the stream there is nothing to begin a list at but entries' own.
+            whole = receipt.whole_until
+            self._received = _newest(self._received, whole) if whole else None
+            self._late = max(self._late, receipt.late)
+            self._forget()
+        # A log that moves belongs to a job that runs.
+        self._look_at = now + self._pace.state_poll
+        lost = sum(count for _reason, count in event.suppressed)
+        if lost:
+            hole = self._open_hole(newest, now)
+            hole.lost += lost
+            hole.reasons += [reason for reason, _count in event.suppressed]
+            self._fill_at = min(self._fill_at or now + SETTLE, now + SETTLE)
+
+    def _first_word(self, receipt: Receipt, now: float) -> None:
+        """From now on the stream brings all; the list that fills the seam before it can begin."""
+        self._spoke, self._heard = True, receipt.newest
+        if self._fill_at is None and self._listing is None:
+            self._fill_at, self._keep_until = now, now + SEAM
+
+    def _open_hole(self, newest: datetime | None, now: float) -> _Hole:
+        self._pin()
+        if self._hole is None:
+            self._hole = _Hole(newest, now, [])
+        return self._hole
+
+    async def _cut(self, error: BackendError, now: float) -> None:
+        """Plan the next opening, or raise what no patience mends."""
+        assert self._stream is not None
+        await self._stream.close()
+        self._stream, self._opening, self._heard = None, False, None
+        if self._ended_at is not None:
+            # Lists bring the rest.
+            return
+        if isinstance(error, QuotaExceeded):
+            self._release()
+            self._poll(now, max(STREAM_AGAIN, error.retry_after or 0), "the project's streams are taken")
+            return
+        if not isinstance(error, Unavailable):
+            raise error
+        self._open_hole(self._merger.newest, now)
+        if now - self._opened_at > STREAM_AGAIN:
+            # It had lived: an hour is a stream's usual age, and says nothing about the next one.
+            self._recovered()
+        self._open_at = now + self._failed(error, now)
+
+    def _failed(self, error: BackendError, now: float) -> float:
+        """Seconds to wait after one more failure; raises it when that has gone on for too long."""
+        self._failing_since = self._failing_since if self._failing_since is not None else now
+        if now - self._failing_since > GIVE_UP or self._clients.caller.closed:
+            raise error
+        self._failures += 1
+        return delay(self._failures, error, self._pace.reconnect)
+
+    def _recovered(self) -> None:
+        self._failures, self._failing_since = 0, None
+
+    async def _list(self) -> None:
+        """List what the stream may have missed, while the stream goes on."""
+        said: int | Exception
+        try:
+            said = await self._list_new()
+        except Exception as error:  # noqa: BLE001 - it is raised again where it is taken
+            said = error
+        await self._events.put(Event(listed=said))
+
+    def _take_list(self, found: int | Exception, now: float) -> None:
+        """A list has been read, or could not be; plan the next."""
+        self._listing = None
+        if isinstance(found, Exception):
+            if not isinstance(found, Unavailable | QuotaExceeded):
+                raise found
+            self._fill_at = now + max(0.2, self._failed(found, now))
+            return
+        self._recovered()
+        self._seams = [seam for seam in self._seams if not any(seam is done for done in self._filling)]
+        if self._stream is None or self._seams:
+            self._seam = self._seams[0] if self._seams else None
+            self._forget()
+        if self._seams and self._list_of is not self._stream:
+            # Cut meanwhile, and perhaps opened again: the newer seams are not filled.
+            if self._hole is not None:
+                self._hole.found += found
+            self._fill_at = min(self._fill_at or now, now + SETTLE)
+            return
+        self._keep_until = now
+        if self._opening and not self._list_spoke and self._ended_at is None:
+            # The stream may have begun to listen only after this list was read: what came in between is
+            # looked for once the stream has spoken.
+            self._fill_at, self._note = (now if self._spoke else None), ""
+            self._tell_hole(found, now)
+            return
+        if self._ended_at is None:
+            if self._stream is None:
+                self._fill_at = now + self._pace.poll
+            self._close_hole(found, now)
+            return
+        drain = max(self._pace.drain, min(2 * self._late, MOST_DRAIN) if self._late > 1 else 0)
+        if found == 0 and self._listed_at >= self._ended_at + drain:
+            self._close_hole(found, now, last=True)
+            self._done = True
+        self._fill_at = now + (self._pace.poll if drain else 0.0)
+
+    def _close_hole(self, found: int, now: float, *, last: bool = False) -> None:
+        """A list has been read to its end, and what is behind it is whole."""
+        if self._tell_hole(found, now, last=last) and self._stream is not None:
+            self._seam, self._note = None, ""
+            self._opening, self._heard = False, None
+            self._forget()
+            self._loop.run_in_executor(None, give_back)
+
+    def _tell_hole(self, found: int, now: float, *, last: bool = False) -> bool:
+        """Say what is missing still, or look once more; whether that is settled."""
+        hole = self._hole
+        if hole is None:
+            return True
+        hole.found, hole.fills = hole.found + found, hole.fills + 1
+        missing = max(0, hole.lost - hole.found)
+        if missing and hole.fills < FILLS and not last:
+            self._fill_at = now + SETTLE
+            return False
+        if missing or (hole.found and now - hole.began > OUTAGE):
+            since = hole.since or datetime.now(UTC)
+            reason = ", ".join(dict.fromkeys(hole.reasons)) or "reconnected"
+            filled = min(hole.found, hole.lost) if hole.lost else hole.found
+            self._gaps.append(LogGap(since, missing, reason, self._merger.newest, filled))
+        self._hole = None
+        return True
+
+    async def _list_new(self) -> int:
+        """Read what the service has received since a little before the newest known; the number of new."""
+        lower, begin = self._lower, self._begin_of_list()
+        newest = self._merger.newest if self._seam is None else self._seam.newest
+        if newest is not None:
+            # Without times of receipt the entries' own have to do.
+            late = self._pace.overlap if begin is None else self._pace.latest
+            behind = newest - timedelta(seconds=late)
+            lower = behind if lower is None else max(lower, behind)
+        # What was received since the stream first spoke is the stream's to bring: else a list would run
+        # after a busy log for ever.
+        heard = self._heard if self._opening and self._ended_at is None else None
+        before = None if heard is None else heard + self._overlap
+        text = log_filter(self._query, since=lower, received=begin, before=before)
+        began, token, found = self._loop.time(), "", 0
+        seen: datetime | None = None
+        self._under_way = [begin]
+        try:
+            while True:
+                reply = await self._logs.page(text, token=token, patience=2.0)
+                seen = _newest(seen, convert.receipt(reply.entries).newest)
+                found += self._merger.add(map(convert.entry, reply.entries), self._loop.time(), seen)
+                token = reply.next_page_token
+                if not token:
+                    break
+        finally:
+            self._under_way = []
+        if self._stream is None:
+            self._received = _newest(self._received, self._whole_until(seen, began))
+        return found
+
+    async def _look(self, now: float) -> None:
+        """Whether the job has ended: then the rest is read by lists."""
+        self._look_at = now + self._pace.state_poll
+        if self._ended_at is not None:
+            return
+        until = self._query.until
+        ended = until is not None and datetime.now(UTC) > until + timedelta(seconds=self._pace.overlap)
+        with contextlib.suppress(Unavailable, QuotaExceeded):
+            ended = ended or await self._ended()
+        if ended:
+            self._ended_at = self._fill_at = self._loop.time()
+
+    async def _ended(self) -> bool:
+        try:
+            return (await self._jobs.get(self._query.job_name)).state.terminal
+        except NotFound:
+            return True
+
+
+def _newest(one: datetime | None, other: datetime | None) -> datetime | None:
+    return max((at for at in (one, other) if at is not None), default=None)

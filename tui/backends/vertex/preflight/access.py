@@ -1,0 +1,108 @@
+"""Who the caller is and what they may do: credentials, permissions, acting as a service account."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tui.backends.interface import ContextInfo, NotFound, Unauthenticated
+from tui.backends.vertex.preflight.clients import CheckClients
+from tui.domain.preflight import Check, Verdict, ok, unknown
+
+NEEDED = ("aiplatform.customJobs.create", "aiplatform.customJobs.get")
+"""Without these a job can't be launched (vertex facts 2.5)."""
+USEFUL = (
+    "aiplatform.customJobs.list",
+    "aiplatform.customJobs.cancel",
+    "logging.logEntries.list",
+    "monitoring.timeSeries.list",
+)
+"""Without these it can't be followed."""
+ACT_AS = "iam.serviceAccounts.actAs"
+_ROLES = {
+    "aiplatform": "roles/aiplatform.user",
+    "logging": "roles/logging.viewer",
+    "monitoring": "roles/monitoring.viewer",
+}
+
+
+class Access:
+    """Asks IAM."""
+
+    def __init__(self, info: ContextInfo, clients: CheckClients) -> None:
+        self._info = info
+        self._clients = clients
+
+    @property
+    def _who(self) -> str:
+        """The caller's account, "" where the credentials don't tell."""
+        credentials = self._clients.clients.endpoint.credentials
+        found = getattr(credentials, "service_account_email", "") or getattr(credentials, "account", "")
+        return "" if found == "default" else str(found)
+
+    async def caller(self) -> Sequence[Check]:
+        """Credentials and permissions of the project, by one call."""
+        project = self._info.project
+        asked = {"resource": f"projects/{project}", "permissions": [*NEEDED, *USEFUL]}
+
+        async def send(seconds: float) -> Any:
+            return await self._clients.projects().test_iam_permissions(asked, retry=None, timeout=seconds)
+
+        try:
+            reply = await self._call(f"ask for permissions in {project}", send)
+        except Unauthenticated as error:
+            refused = Check("credentials", Verdict.PROBLEM, error.message, error.fix)
+            return [refused, unknown("permissions", "can't be looked up without valid credentials")]
+        except NotFound as error:
+            gone = f"the project {project} does not exist, or you may not see it: {error.message}"
+            fix = "Check `project` in the context's settings."
+            return [ok("credentials", self._signed_in()), Check("permissions", Verdict.PROBLEM, gone, fix)]
+        return [ok("credentials", self._signed_in()), self._granted(set(reply.permissions))]
+
+    def _signed_in(self) -> str:
+        return f"signed in as {self._who}" if self._who else "the service accepts them"
+
+    def _granted(self, granted: set[str]) -> Check:
+        who, project = self._who or "you", self._info.project
+        lacking = [p for p in NEEDED if p not in granted]
+        hindering = [p for p in USEFUL if p not in granted]
+        if not lacking and not hindering:
+            return ok("permissions", f"{who} may create, follow and cancel jobs in {project}")
+        names = lacking + hindering
+        roles = ", ".join(dict.fromkeys(_ROLES[name.partition(".")[0]] for name in names))
+        sentence = f"{who} lack{'s' if self._who else ''} {', '.join(names)} in {project}"
+        fix = f"Ask the project's owner for {roles}."
+        return Check("permissions", Verdict.PROBLEM, sentence, fix, stops=bool(lacking))
+
+    async def account(self, email: str) -> Sequence[Check]:
+        """Whether the caller may run a job as this account."""
+        project = _home(email)
+        resource = f"projects/{project}/serviceAccounts/{email}"
+
+        async def send(seconds: float) -> Any:
+            asked = {"resource": resource, "permissions": [ACT_AS]}
+            return await self._clients.accounts().test_iam_permissions(asked, retry=None, timeout=seconds)
+
+        try:
+            reply = await self._call(f"ask for permissions on {email}", send)
+        except NotFound:
+            fix = f"`gcloud iam service-accounts list --project={self._info.project}` lists those that are."
+            return [Check("account", Verdict.PROBLEM, f"there is no service account {email}", fix)]
+        if ACT_AS in reply.permissions:
+            return [ok("account", f"{self._who or 'you'} may act as {email}")]
+        sentence = f"{self._who or 'you'} may not act as {email} ({ACT_AS})"
+        return [
+            Check(
+                "account", Verdict.PROBLEM, sentence, "Ask for roles/iam.serviceAccountUser on that account."
+            )
+        ]
+
+    async def _call(self, what: str, send: Any) -> Any:
+        return await self._clients.clients.caller.read(what, send, patience=2.0)
+
+
+def _home(email: str) -> str:
+    """Project of an account; "-" where its name doesn't tell, which IAM takes for any."""
+    domain = email.partition("@")[2]
+    tail = ".iam.gserviceaccount.com"
+    return domain.removesuffix(tail) if domain.endswith(tail) and "gcp-sa-" not in domain else "-"

@@ -1,0 +1,96 @@
+"""Whether a bucket is there, near the job and of a class that bears checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from typing import Any
+
+from tui.backends.interface import BackendError, Bucket, NotFound, PermissionDenied
+from tui.backends.vertex.storage import Storage
+from tui.domain.preflight import COLD, Check, Path, Verdict, bucket_near, ok, unknown
+from tui.domain.profile.document_edit import Edit
+
+
+class Buckets:
+    """Asks Cloud Storage. `makes` says that the service makes the buckets that a job names."""
+
+    def __init__(self, storage: Storage, makes: bool) -> None:
+        self._storage = storage
+        self._makes = makes
+
+    async def look(
+        self, job: Mapping[str, Any], region: str, name: str, paths: Sequence[Path]
+    ) -> Sequence[Check]:
+        """One bucket that the job names at `paths`."""
+        id = f"bucket:{name}"
+        try:
+            found = await self._storage.bucket(name)
+        except NotFound:
+            if self._makes:
+                return [ok(id, f"gs://{name} is made when the job starts")]
+            fix = f"`gcloud storage buckets create gs://{name} --location={region}` makes it."
+            return [Check(id, Verdict.PROBLEM, f"there is no bucket gs://{name}", fix)]
+        except PermissionDenied as error:
+            why = f"you may not look at gs://{name}; the job's own account may be allowed to"
+            return [unknown(id, why, error.fix)]
+        near = bucket_near(found.location, region)
+        if near is False:
+            return [await self._far(id, job, region, found, paths)]
+        return [self._fit(id, found, near)]
+
+    def _fit(self, id: str, bucket: Bucket, near: bool | None) -> Check:
+        days = COLD.get(bucket.storage_class)
+        if days:
+            sentence = (
+                f"gs://{bucket.name} has the class {bucket.storage_class}: each read is billed, and so are "
+                f"{days} days of each object, however soon it is deleted"
+            )
+            return Check(id, Verdict.PROBLEM, sentence, "Use a bucket of the class STANDARD.", stops=False)
+        if near is None:
+            return unknown(id, f"gs://{bucket.name} is in {bucket.location}, a place not known here")
+        if bucket.location_type not in {"", "region"}:
+            # Vertex facts 3.7: /gcs of such buckets is not supported for training.
+            sentence = (
+                f"gs://{bucket.name} is {bucket.location_type} ({bucket.location}); /gcs may be refused"
+            )
+            fix = "Use a bucket of the job's own region."
+            return Check(id, Verdict.PROBLEM, sentence, fix, stops=False)
+        return ok(id, f"gs://{bucket.name} is in {bucket.location}, {bucket.storage_class.lower()}")
+
+    async def _far(
+        self, id: str, job: Mapping[str, Any], region: str, bucket: Bucket, paths: Sequence[Path]
+    ) -> Check:
+        sentence = (
+            f"gs://{bucket.name} is in {bucket.location}, the job in {region}: "
+            "slow, and what crosses regions is billed"
+        )
+        try:
+            nearer = [b.name for b in await self._storage.buckets() if b.location == region]
+        except BackendError:
+            nearer = []
+        if not nearer:
+            return Check(id, Verdict.PROBLEM, sentence, f"Use a bucket in {region}.", stops=False)
+        # The longest name that begins alike is most likely the same thing at another place.
+        best = max(nearer, key=lambda name: (_alike(name, bucket.name), -len(name)))
+        edits = [Edit(path, _renamed(_at(job, path), bucket.name, best)) for path in paths]
+        return Check(id, Verdict.PROBLEM, sentence, f"Use gs://{best}.", tuple(edits), stops=False)
+
+
+def _alike(one: str, other: str) -> int:
+    """Letters with which both begin."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def _at(value: Any, path: Path) -> str:
+    for part in path:
+        value = value[part]
+    return str(value)
+
+
+def _renamed(text: str, old: str, new: str) -> str:
+    for head in ("gs://", "/gcs/"):
+        text = text.replace(f"{head}{old}/", f"{head}{new}/")
+        if text.endswith(head + old):
+            text = text[: -len(old)] + new
+    return text

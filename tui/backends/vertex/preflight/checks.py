@@ -1,0 +1,104 @@
+"""What a launch needs, looked up before it: every look at once, each bounded in time, none raises.
+
+A look that is refused or fails is `unknown` with the reason. Only what a service has answered is a problem.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tui.backends.interface import BackendError, ContextInfo, LaunchRequest, PermissionDenied, Unauthenticated
+from tui.backends.vertex.preflight.access import Access
+from tui.backends.vertex.preflight.buckets import Buckets
+from tui.backends.vertex.preflight.clients import CheckClients
+from tui.backends.vertex.preflight.images import Images
+from tui.backends.vertex.preflight.quota import QuotaCheck
+from tui.backends.vertex.preflight.resources import Parts
+from tui.backends.vertex.quotas import Quotas
+from tui.backends.vertex.storage import Storage
+from tui.domain.preflight import Check, buckets_of, images_of, unknown
+from tui.domain.vertex.custom_job_spec import within
+
+LOG = logging.getLogger("vxtui")
+CHECK_SECONDS = 8.0
+"""Longest time of one look."""
+
+Look = Callable[[], Awaitable[Sequence[Check]]]
+
+
+class Preflight:
+    """The looks of one context."""
+
+    def __init__(self, info: ContextInfo, clients: CheckClients, storage: Storage, quotas: Quotas) -> None:
+        self._access = Access(info, clients)
+        self._images = Images(clients)
+        self._buckets = Buckets(storage, clients.clients.endpoint.makes_buckets)
+        self._parts = Parts(info, clients)
+        self._quota = QuotaCheck(info, quotas)
+
+    async def run(
+        self, request: LaunchRequest, seconds: float = CHECK_SECONDS
+    ) -> AsyncGenerator[Check, None]:
+        """Each check as soon as it is known; leaving early ends what is under way."""
+        tasks = [asyncio.create_task(_bounded(name, look, seconds)) for name, look in self._looks(request)]
+        try:
+            for done in asyncio.as_completed(tasks):
+                for check in await done:
+                    yield check
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _looks(self, request: LaunchRequest) -> list[tuple[str, Look]]:
+        job, region = request.custom_job, request.region
+        spec = job.get("jobSpec") or {}
+        found: list[tuple[str, Look]] = [
+            ("credentials permissions", self._access.caller),
+            ("quota", lambda: self._quota.look(job, region)),
+        ]
+        for uri, paths in images_of(job).items():
+            found.append((f"image:{uri}", _of(self._images.look, uri, paths)))
+        for name, paths in buckets_of(job).items():
+            found.append((f"bucket:{name}", _of(self._buckets.look, job, region, name, paths)))
+        if account := spec.get("serviceAccount"):
+            found.append(("account", _of(self._access.account, str(account))))
+        if spec.get("network") or within(spec, "pscInterfaceConfig", "networkAttachment"):
+            found.append(("network", _of(self._parts.network, job)))
+        if spec.get("persistentResourceId"):
+            found.append(("resource", _of(self._parts.resource, job, region)))
+        if board := spec.get("tensorboard"):
+            found.append(("board", _of(self._parts.board, str(board), region)))
+        return found
+
+
+def _of(look: Callable[..., Awaitable[Sequence[Check]]], *given: Any) -> Look:
+    return lambda: look(*given)
+
+
+async def _bounded(name: str, look: Look, seconds: float) -> list[Check]:
+    """What `look` finds, or `unknown` under each of the ids in `name`."""
+    began = time.monotonic()
+    try:
+        async with asyncio.timeout(seconds):
+            found = list(await look())
+    except TimeoutError:
+        why = unknown("", f"there was no answer within {seconds:.0f} s", "Try again; see `vxtui doctor`.")
+        found = [replace(why, id=id) for id in name.split()]
+    except Unauthenticated:
+        found = [unknown(id, "can't be looked up without valid credentials") for id in name.split()]
+    except PermissionDenied as error:
+        found = [unknown(id, f"you may not look it up: {error.message}", error.fix) for id in name.split()]
+    except BackendError as error:
+        found = [unknown(id, error.message, error.fix) for id in name.split()]
+    except Exception as error:
+        # A defect here must not keep anybody from launching.
+        LOG.exception("the check %s failed", name)
+        found = [unknown(id, f"the check failed: {type(error).__name__}") for id in name.split()]
+    took = round(time.monotonic() - began, 3)
+    return [replace(check, seconds=took) for check in found]

@@ -1,0 +1,64 @@
+"""Clients that only a launch's checks need. Imports them: load it late, in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from google.cloud.aiplatform_v1.services.persistent_resource_service import (
+    PersistentResourceServiceAsyncClient,
+)
+from google.cloud.aiplatform_v1.services.persistent_resource_service.transports.grpc_asyncio import (
+    PersistentResourceServiceGrpcAsyncIOTransport,
+)
+from google.cloud.aiplatform_v1.services.tensorboard_service import TensorboardServiceAsyncClient
+from google.cloud.aiplatform_v1.services.tensorboard_service.transports.grpc_asyncio import (
+    TensorboardServiceGrpcAsyncIOTransport,
+)
+from google.cloud.artifactregistry_v1.services.artifact_registry import ArtifactRegistryAsyncClient
+from google.cloud.artifactregistry_v1.services.artifact_registry.transports.grpc_asyncio import (
+    ArtifactRegistryGrpcAsyncIOTransport,
+)
+from google.cloud.iam_admin_v1.services.iam import IAMAsyncClient
+from google.cloud.iam_admin_v1.services.iam.transports.grpc_asyncio import IAMGrpcAsyncIOTransport
+from google.cloud.resourcemanager_v3.services.projects import ProjectsAsyncClient
+from google.cloud.resourcemanager_v3.services.projects.transports.grpc_asyncio import (
+    ProjectsGrpcAsyncIOTransport,
+)
+
+from tui.backends.vertex.transport.channels import Clients
+from tui.backends.vertex.transport.connect import Service
+
+
+class CheckClients:
+    """One client of each, over the context's own channels; made in the event loop when first asked for."""
+
+    def __init__(self, clients: Clients) -> None:
+        self.clients = clients
+
+    def projects(self) -> Any:
+        return self._over(Service.PROJECTS, "", ProjectsAsyncClient, ProjectsGrpcAsyncIOTransport)
+
+    def accounts(self) -> Any:
+        return self._over(Service.ACCOUNTS, "", IAMAsyncClient, IAMGrpcAsyncIOTransport)
+
+    def registry(self) -> Any:
+        return self._over(
+            Service.REGISTRY, "", ArtifactRegistryAsyncClient, ArtifactRegistryGrpcAsyncIOTransport
+        )
+
+    def resources(self, region: str) -> Any:
+        """Persistent resources of one region."""
+        transport = PersistentResourceServiceGrpcAsyncIOTransport
+        return self._over(Service.JOBS, region, PersistentResourceServiceAsyncClient, transport)
+
+    def boards(self, region: str) -> Any:
+        """TensorBoards of one region."""
+        return self._over(
+            Service.JOBS, region, TensorboardServiceAsyncClient, TensorboardServiceGrpcAsyncIOTransport
+        )
+
+    def _over(
+        self, service: Service, region: str, client: Callable[..., Any], transport: Callable[..., Any]
+    ) -> Any:
+        return client(transport=transport(channel=self.clients.channel_of(service, region)))

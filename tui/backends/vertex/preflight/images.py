@@ -1,0 +1,110 @@
+"""Whether an image is there, in Artifact Registry; of other registries nothing can be known."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from tui.backends.interface import BackendError, NotFound, PermissionDenied
+from tui.backends.vertex.preflight.clients import CheckClients
+from tui.domain.preflight import Check, Image, Path, Verdict, image_of, ok, unknown
+from tui.domain.profile.document_edit import Edit
+
+MOST_TAGS = 200
+SHOWN = 48
+"""Longest name of an image that is said in full where all is well."""
+MACHINES = "amd64"
+"""Architecture of every training machine but GB200's (vertex facts 8.1)."""
+
+
+class Images:
+    """Asks the registry."""
+
+    def __init__(self, clients: CheckClients) -> None:
+        self._clients = clients
+
+    async def look(self, uri: str, paths: Sequence[Path]) -> Sequence[Check]:
+        """Tag, digest and architecture of one image."""
+        image, id = image_of(uri), f"image:{uri}"
+        if not image.repository:
+            why = f"{uri} is on {image.host}, which can't be asked; a private image there can't be pulled"
+            return [unknown(id, why, "Push it to Artifact Registry.")]
+        package = f"{image.parent}/packages/{quote(image.package, safe='')}"
+        try:
+            digest = image.digest or await self._digest(package, image.tag)
+            about = await self._about(image, digest)
+        except NotFound:
+            return [await self._missing(id, image, package, paths)]
+        except PermissionDenied as error:
+            why = f"you may not look at {uri} in {image.project}; the job's own account may be allowed to"
+            return [unknown(id, why, error.fix)]
+        return [self._described(id, image, about)]
+
+    def _described(self, id: str, image: Image, about: Any) -> Check:
+        kinds = sorted({m.architecture for m in about.image_manifests if m.architecture}) if about else []
+        if kinds and MACHINES not in kinds:
+            sentence = f"{image.uri} is built for {', '.join(kinds)}; training machines are {MACHINES}"
+            return Check(id, Verdict.PROBLEM, sentence, "Build it with --platform=linux/amd64.")
+        said = [*kinds, *([_age(about.upload_time)] if about and about.upload_time else [])]
+        return ok(id, _short(image.uri) + (f" is there ({', '.join(said)})" if said else " is there"))
+
+    async def _digest(self, package: str, tag: str) -> str:
+        async def send(seconds: float) -> Any:
+            name = f"{package}/tags/{tag}"
+            return await self._clients.registry().get_tag(name=name, retry=None, timeout=seconds)
+
+        found = await self._call(f"read the tag {tag}", send)
+        return str(found.version).rpartition("/versions/")[2]
+
+    async def _about(self, image: Image, digest: str) -> Any:
+        """What is known of it; `None` where its tag is there but no more is said."""
+
+        async def send(seconds: float) -> Any:
+            name = f"{image.parent}/dockerImages/{quote(image.package, safe='')}@{digest}"
+            return await self._clients.registry().get_docker_image(name=name, retry=None, timeout=seconds)
+
+        try:
+            return await self._call(f"read the image {image.uri}", send)
+        except BackendError:
+            if image.digest:
+                raise
+            return None
+
+    async def _missing(self, id: str, image: Image, package: str, paths: Sequence[Path]) -> Check:
+        async def send(seconds: float) -> Any:
+            asked = {"parent": package, "page_size": MOST_TAGS}
+            pager = await self._clients.registry().list_tags(asked, retry=None, timeout=seconds)
+            async for page in pager.pages:
+                return [tag.name.rpartition("/tags/")[2] for tag in page.tags]
+            return []
+
+        name = image.uri.removesuffix(f":{image.tag}")
+        try:
+            tags = [] if image.digest else await self._call(f"list the tags of {name}", send)
+        except BackendError:
+            tags = []
+        if not tags:
+            fix = "Push it, or correct the name."
+            return Check(id, Verdict.PROBLEM, f"there is no image {image.uri}", fix)
+        near = difflib.get_close_matches(image.tag, tags, 1, 0.5) or (tags if len(tags) == 1 else [])
+        sentence = f"{name} has no tag {image.tag}; it has {', '.join(tags[:5])}"
+        sentence += f" and {len(tags) - 5} more" if len(tags) > 5 else ""
+        edits = tuple(Edit(path, f"{name}:{near[0]}") for path in paths) if near else ()
+        fix = f"Use {name}:{near[0]}." if near else "Name one of them, or push it."
+        return Check(id, Verdict.PROBLEM, sentence, fix, edits)
+
+    async def _call(self, what: str, send: Any) -> Any:
+        return await self._clients.clients.caller.read(what, send, patience=2.0)
+
+
+def _short(uri: str) -> str:
+    """The end of a long name, which tells images apart."""
+    return uri if len(uri) <= SHOWN else "…/" + "/".join(uri.split("/")[-2:])
+
+
+def _age(uploaded: datetime) -> str:
+    days = (datetime.now(UTC) - uploaded).days
+    return f"{days} days old" if days > 1 else "a day old" if days == 1 else "of today"

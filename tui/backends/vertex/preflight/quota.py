@@ -1,0 +1,82 @@
+"""Whether the region's quotas leave room for a job: limit − usage for the exact metrics (vertex facts 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tui.backends.interface import ContextInfo
+from tui.backends.vertex.quotas import Quotas
+from tui.domain.preflight import Check, Verdict, ok, unknown
+from tui.domain.quota import UNLIMITED
+from tui.domain.vertex.catalog import region_accelerators
+from tui.domain.vertex.custom_job_spec import within
+from tui.domain.vertex.quota_fit import Fit, Line, fits_in, request_link
+
+MOST_REGIONS = 5
+"""Named where it would fit; all of them are in the quotas screen."""
+
+
+class QuotaCheck:
+    """Asks the limits and the usage of every region at once."""
+
+    def __init__(self, info: ContextInfo, quotas: Quotas) -> None:
+        self._info = info
+        self._quotas = quotas
+
+    async def look(self, job: Mapping[str, Any], region: str) -> Sequence[Check]:
+        """One verdict over all metrics that the job takes; where it is short, the regions where it is not."""
+        if within(job, "jobSpec", "persistentResourceId"):
+            return [ok("quota", "runs on a persistent resource, which holds its quota already")]
+        others = sorted({*self._info.regions, *region_accelerators()} - {region, "-"})
+        regions = [region, *sorted(others, key=lambda other: _distance(other, region))]
+        here, *elsewhere = fits_in(job, regions, await self._quotas.read(regions))
+        if here.verdict == "unknown":
+            why = "A quota that was never used has no figure of use."
+            return [unknown("quota", here.sentence, why)]
+        if here.verdict == "fits":
+            return [ok("quota", " · ".join(_room(line) for line in here.lines) or "nothing is short")]
+        fitting = [fit.region for fit in elsewhere if fit.verdict == "fits"]
+        likely = [fit.region for fit in elsewhere if fit.verdict == "unknown" and _limited(fit)]
+        return [self._short(here, fitting or likely, sure=bool(fitting))]
+
+    def _short(self, here: Fit, fitting: Sequence[str], *, sure: bool) -> Check:
+        if fitting:
+            rest = f" and {len(fitting) - MOST_REGIONS} more" if len(fitting) > MOST_REGIONS else ""
+            fix = f"It would fit in {', '.join(fitting[:MOST_REGIONS])}{rest}"
+            fix += "." if sure else ", if nothing is used there: no use is reported."
+        elif here.short:
+            fix = f"Ask for more: {request_link(self._info.project, here.short[0].metric, here.region)}"
+        else:
+            fix = "Use another accelerator."
+        sentence = here.sentence
+        if here.short:
+            names = ", ".join(line.metric for line in here.short)
+            sentence = f"{sentence} ({names} in {here.region})"
+        # What others hold may come free while the job waits; what is over the limit never will.
+        stops = bool(here.hardware) or any(_over(line) for line in here.short)
+        there = fitting[0] if fitting else ""
+        return Check("quota", Verdict.PROBLEM, sentence, fix, region=there, stops=stops)
+
+
+def _limited(fit: Fit) -> bool:
+    """Every limit is known; only the use is not."""
+    return bool(fit.lines) and all(line.limit is not None for line in fit.lines)
+
+
+def _over(line: Line) -> bool:
+    return line.limit not in {None, UNLIMITED} and line.need > (line.limit or 0)
+
+
+def _room(line: Line) -> str:
+    if line.limit == UNLIMITED:
+        return f"{line.name}: unlimited"
+    return f"{line.name}: {line.need:,} of {line.free:,} free" if line.free is not None else line.sentence
+
+
+def _distance(one: str, other: str) -> tuple[bool, bool]:
+    """Nearer ones first: the same part of the same continent, the same continent, any."""
+    return (
+        one.partition("-")[0] != other.partition("-")[0],
+        one.rstrip("0123456789") != other.rstrip("0123456789"),
+    )

@@ -1,0 +1,115 @@
+"""What a job names of Vertex AI and of Compute Engine: persistent resource, TensorBoard, network."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from google.cloud.aiplatform_v1.types import persistent_resource
+
+from tui.backends.interface import ContextInfo, NotFound
+from tui.backends.vertex.preflight.clients import CheckClients
+from tui.domain.preflight import Check, Verdict, ok, unknown
+from tui.domain.vertex.custom_job_spec import machine_of, whole, within
+
+_BOARD = re.compile(r"projects/([^/]+)/locations/([^/]+)/tensorboards/([^/]+)")
+_NETWORK = re.compile(r"projects/([^/]+)/global/networks/([^/]+)")
+_ATTACHMENT = re.compile(r"projects/([^/]+)/regions/([^/]+)/networkAttachments/([^/]+)")
+_State = persistent_resource.PersistentResource.State
+
+
+class Parts:
+    """Asks the services that have them."""
+
+    def __init__(self, info: ContextInfo, clients: CheckClients) -> None:
+        self._info = info
+        self._clients = clients
+
+    async def resource(self, job: Mapping[str, Any], region: str) -> Sequence[Check]:
+        """The persistent resource is there, runs, and has the job's machines (vertex facts 12.2)."""
+        id = str(within(job, "jobSpec", "persistentResourceId"))
+        name = f"projects/{self._info.project}/locations/{region}/persistentResources/{id}"
+
+        async def send(seconds: float) -> Any:
+            client = self._clients.resources(region)
+            return await client.get_persistent_resource(name=name, retry=None, timeout=seconds)
+
+        try:
+            found = await self._call(f"read the persistent resource {id}", send)
+        except NotFound:
+            fix = "Leave persistentResourceId out to run on machines of the job's own."
+            return [
+                Check("resource", Verdict.PROBLEM, f"there is no persistent resource {id} in {region}", fix)
+            ]
+        if found.state != _State.RUNNING:
+            state = _State(found.state).name
+            sentence = f"the persistent resource {id} is {state}, not RUNNING"
+            return [Check("resource", Verdict.PROBLEM, sentence, "Wait for it, or reboot it.")]
+        unfit = _unfit(job, found.resource_pools)
+        if unfit:
+            fix = "The machine and the disk of each pool must be exactly a resource pool's."
+            return [Check("resource", Verdict.PROBLEM, f"{id} has {unfit}", fix)]
+        return [ok("resource", f"{id} runs and has the machines")]
+
+    async def board(self, name: str, region: str) -> Sequence[Check]:
+        """The TensorBoard is there and in the job's region."""
+        match = _BOARD.fullmatch(name)
+        if match is None:
+            fix = "Write projects/P/locations/L/tensorboards/ID."
+            return [Check("board", Verdict.PROBLEM, f"{name} is not the name of a TensorBoard", fix)]
+        place = match[2]
+
+        async def send(seconds: float) -> Any:
+            return await self._clients.boards(place).get_tensorboard(name=name, retry=None, timeout=seconds)
+
+        try:
+            await self._call(f"read the TensorBoard {match[3]}", send)
+        except NotFound:
+            fix = "Create one with `gcloud ai tensorboards create`, or leave the field out."
+            return [Check("board", Verdict.PROBLEM, f"there is no TensorBoard {name}", fix)]
+        if place != region:
+            sentence = f"the TensorBoard {match[3]} is in {place}, the job in {region}"
+            return [Check("board", Verdict.PROBLEM, sentence, f"Name one in {region}.")]
+        return [ok("board", f"the TensorBoard {match[3]} is there")]
+
+    async def network(self, job: Mapping[str, Any]) -> Sequence[Check]:
+        """Nothing here can ask Compute Engine: said with the command that can."""
+        spec = job.get("jobSpec") or {}
+        network = _NETWORK.fullmatch(str(spec.get("network") or ""))
+        attached = str(within(spec, "pscInterfaceConfig", "networkAttachment") or "")
+        attachment = _ATTACHMENT.fullmatch(attached)
+        why = "is not looked up: Compute Engine isn't asked from here"
+        if network:
+            command = f"gcloud compute networks describe {network[2]} --project={network[1]}"
+            return [unknown("network", f"the network {network[2]} {why}", f"`{command}` tells.")]
+        if attachment:
+            command = f"gcloud compute network-attachments describe {attachment[3]} --region={attachment[2]}"
+            return [unknown("network", f"the attachment {attachment[3]} {why}", f"`{command}` tells.")]
+        return [unknown("network", f"{spec.get('network') or attached} {why}")]
+
+    async def _call(self, what: str, send: Any) -> Any:
+        return await self._clients.clients.caller.read(what, send, patience=2.0)
+
+
+def _unfit(job: Mapping[str, Any], pools: Sequence[Any]) -> str:
+    """What a persistent resource lacks for a job, "" for nothing."""
+    for index, pool in enumerate(within(job, "jobSpec", "workerPoolSpecs") or []):
+        if not pool:
+            continue
+        machine, accelerator, count = machine_of(pool)
+        replicas = whole(pool.get("replicaCount")) or 1
+        alike = [p for p in pools if _machine(p) == (machine, accelerator, count)]
+        what = f"{machine}{f' with {count} × {accelerator}' if count else ''}"
+        if not alike:
+            return f"no pool of {what}, which pool {index} needs"
+        most = max(p.autoscaling_spec.max_replica_count or p.replica_count for p in alike)
+        if replicas > most:
+            return f"{most} × {what}; pool {index} needs {replicas}"
+    return ""
+
+
+def _machine(pool: Any) -> tuple[str, str, int]:
+    spec = pool.machine_spec
+    kind = spec.accelerator_type.name if spec.accelerator_type else ""
+    return spec.machine_type, kind, spec.accelerator_count

@@ -1,0 +1,146 @@
+"""What Google allows a project, shared out among all consoles and verbs of this machine.
+
+60 log reads a minute and 10 open tails are a project's, whoever asks (vertex facts 5.3). So there is a
+folder for each project: a file with the times of the last reads granted, under a lock, and a file for each
+tail, whose lock its holder keeps. A process that dies gives its tails back without doing anything. Where
+the folder can't be used, each process keeps to the limits by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+import struct
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+from tui.backends.vertex.transport.retry import RateLimiter
+
+log = logging.getLogger(__name__)
+
+TAILS = 10
+PERIOD = 60.0
+LOCK_TRIES, LOCK_PAUSE = 100, 0.01
+"""How often, and seconds apart, the lock of the file is asked for: it is held for microseconds."""
+SAME_BOOT = 60.0
+"""Seconds that the time of the last start of this machine may seem to move; else the file is of another."""
+_HEAD = struct.Struct("<qd")
+_TIME = struct.Struct("<d")
+
+
+class Lease:
+    """One of the project's tails; `release` it, or die."""
+
+    def __init__(self, file: int = -1) -> None:
+        self._file = file
+
+    def release(self) -> None:
+        """Let somebody else have it. Idempotent."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+class Budget:
+    """Reads and tails of one project; `folder` is `None` for a budget of this process alone."""
+
+    def __init__(
+        self, folder: Path | None, reads: int, *, period: float = PERIOD, tails: int = TAILS
+    ) -> None:
+        self._folder = folder
+        self._reads = reads
+        self._period = period
+        self._tails = tails
+        self._alone = RateLimiter(reads, period)
+
+    async def wait(self) -> None:
+        """Return when a read may be made; first come first served."""
+        seconds = await self._reserve()
+        if seconds > 0:
+            await asyncio.sleep(seconds)
+
+    def lease(self) -> Lease | None:
+        """A tail of one's own, or `None` while all are taken."""
+        if self._folder is None:
+            return Lease()
+        for number in range(self._tails):
+            try:
+                file = self._open(f"tail-{number}")
+            except OSError as error:
+                self._complain(error)
+                return Lease()
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(file)
+            else:
+                return Lease(file)
+        return None
+
+    async def _reserve(self) -> float:
+        """Seconds until the read that this takes."""
+        if self._folder is not None:
+            try:
+                file = self._open(f"reads-{self._reads}")
+                try:
+                    if await _locked(file):
+                        return self._take(file)
+                finally:
+                    # Lets the lock go, too.
+                    os.close(file)
+            except OSError as error:
+                self._complain(error)
+        return self._alone.reserve(time.monotonic())
+
+    def _take(self, file: int) -> float:
+        """The oldest of the last grants makes room for one more. A ring of times, its next place first."""
+        now, boot = time.monotonic(), time.time() - time.monotonic()
+        head = os.pread(file, _HEAD.size, 0)
+        place, since = _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 0.0)
+        if abs(since - boot) > SAME_BOOT or not 0 <= place < self._reads:
+            os.ftruncate(file, 0)
+            place, since = 0, boot
+        spot = _HEAD.size + place * _TIME.size
+        said = os.pread(file, _TIME.size, spot)
+        before = _TIME.unpack(said)[0] if len(said) == _TIME.size else 0.0
+        at = max(now, before + self._period) if before else now
+        os.pwrite(file, _TIME.pack(at), spot)
+        os.pwrite(file, _HEAD.pack((place + 1) % self._reads, since), 0)
+        return at - now
+
+    def _open(self, name: str) -> int:
+        assert self._folder is not None
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return os.open(self._folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def _complain(self, error: OSError) -> None:
+        log.warning("%s can't be used, so this process keeps to the limits alone: %s", self._folder, error)
+        self._folder = None
+
+
+async def _locked(file: int) -> bool:
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            await asyncio.sleep(LOCK_PAUSE)
+        else:
+            return True
+    log.warning("the lock of the log reads is held by somebody who does not let go of it")
+    return False
+
+
+_budgets: dict[tuple[Path | None, str, int], Budget] = {}
+
+
+def budget_of(folder: Path | None, target: str, project: str, reads: int) -> Budget:
+    """The budget of one project of the service at `target`, `reads` a minute; one object for all who ask."""
+    scope = f"{target}/{project}"
+    known = _budgets.get((folder, scope, reads))
+    if known is None:
+        known = Budget(None if folder is None else folder / quote(project, safe=""), reads)
+        _budgets[folder, scope, reads] = known
+    return known

@@ -1,0 +1,117 @@
+"""Channels and clients, one of each for a service's address."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+from google.auth.transport.grpc import AuthMetadataPlugin
+from google.auth.transport.requests import Request
+from google.cloud.aiplatform_v1.services.job_service import JobServiceAsyncClient
+from google.cloud.aiplatform_v1.services.job_service.transports.grpc_asyncio import (
+    JobServiceGrpcAsyncIOTransport,
+)
+from google.cloud.cloudquotas_v1.services.cloud_quotas import CloudQuotasAsyncClient
+from google.cloud.cloudquotas_v1.services.cloud_quotas.transports.grpc_asyncio import (
+    CloudQuotasGrpcAsyncIOTransport,
+)
+from google.cloud.logging_v2.services.logging_service_v2 import LoggingServiceV2AsyncClient
+from google.cloud.logging_v2.services.logging_service_v2.transports.grpc_asyncio import (
+    LoggingServiceV2GrpcAsyncIOTransport,
+)
+from google.cloud.monitoring_v3.services.metric_service import MetricServiceAsyncClient
+from google.cloud.monitoring_v3.services.metric_service.transports.grpc_asyncio import (
+    MetricServiceGrpcAsyncIOTransport,
+)
+
+from tui.backends.vertex.transport.connect import Endpoint, Service
+from tui.backends.vertex.transport.retry import Caller
+
+_CLIENTS: dict[Service, tuple[Any, Any]] = {
+    Service.JOBS: (JobServiceAsyncClient, JobServiceGrpcAsyncIOTransport),
+    Service.LOGGING: (LoggingServiceV2AsyncClient, LoggingServiceV2GrpcAsyncIOTransport),
+    Service.MONITORING: (MetricServiceAsyncClient, MetricServiceGrpcAsyncIOTransport),
+    Service.QUOTAS: (CloudQuotasAsyncClient, CloudQuotasGrpcAsyncIOTransport),
+}
+
+
+def channel_options(reconnect: float) -> list[tuple[str, int]]:
+    """Options of every channel; `reconnect` is the longest wait between two tries, in seconds.
+
+    A half-open server is noticed after 40 s: the ping timeout has to be set twice, for the transport's
+    own default of 60 s would hide the keepalive's (client facts, 'Faults').
+    """
+    return [
+        ("grpc.keepalive_time_ms", 30_000),
+        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.http2.ping_timeout_ms", 10_000),
+        ("grpc.max_receive_message_length", -1),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.min_reconnect_backoff_ms", 1_000),
+        ("grpc.max_reconnect_backoff_ms", int(reconnect * 1000)),
+        # Retries are ours alone, and each context has connections of its own.
+        ("grpc.enable_retries", 0),
+        ("grpc.use_local_subchannel_pool", 1),
+    ]
+
+
+class Clients:
+    """Official async clients over channels of ours; made when first asked for, in the event loop."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.caller = Caller(endpoint)
+        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._clients: dict[tuple[Service, str], Any] = {}
+
+    def jobs(self, region: str) -> JobServiceAsyncClient:
+        """JobService of one region."""
+        return self._client(Service.JOBS, region)  # type: ignore[no-any-return]
+
+    def logging(self) -> LoggingServiceV2AsyncClient:
+        return self._client(Service.LOGGING)  # type: ignore[no-any-return]
+
+    def monitoring(self) -> MetricServiceAsyncClient:
+        return self._client(Service.MONITORING)  # type: ignore[no-any-return]
+
+    def quotas(self) -> CloudQuotasAsyncClient:
+        return self._client(Service.QUOTAS)  # type: ignore[no-any-return]
+
+    def channel_of(self, service: Service, region: str = "") -> grpc.aio.Channel:
+        """The channel of a service, for clients that are made elsewhere."""
+        return self._channel(self.endpoint.target(service, region))
+
+    async def close(self) -> None:
+        """Close all channels; calls under way end with `Unavailable`."""
+        self.caller.closed = True
+        channels = list(self._channels.values())
+        self._channels.clear()
+        self._clients.clear()
+        for channel in channels:
+            await channel.close()
+
+    def _client(self, service: Service, region: str = "") -> Any:
+        target = self.endpoint.target(service, region)
+        found = self._clients.get((service, target))
+        if found is None:
+            client, transport = _CLIENTS[service]
+            found = client(transport=transport(channel=self._channel(target)))
+            self._clients[service, target] = found
+        return found
+
+    def _channel(self, target: str) -> grpc.aio.Channel:
+        channel = self._channels.get(target)
+        if channel is None:
+            options = channel_options(self.endpoint.pace.reconnect)
+            credentials = self.endpoint.credentials
+            if credentials is None:
+                channel = grpc.aio.insecure_channel(target, options=options)
+            else:
+                plugin = AuthMetadataPlugin(credentials, Request())
+                secure = grpc.composite_channel_credentials(
+                    grpc.ssl_channel_credentials(), grpc.metadata_call_credentials(plugin)
+                )
+                channel = grpc.aio.secure_channel(target, secure, options=options)
+            self._channels[target] = channel
+        return channel

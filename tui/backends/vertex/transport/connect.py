@@ -1,0 +1,251 @@
+"""Where the service is: Google's regional endpoints, or the emulator's socket.
+
+The backend takes an `Endpoint` and does not know which one it has. Imports nothing of Google's, so that a
+backend can be made before the first paint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tui.backends.interface import BackendError, Stopped, Unauthenticated, Unavailable
+from tui.config.paths import state_dir
+from tui.emulator import launcher
+from tui.emulator.paths import StateDir
+from tui.emulator.storage.server import bucket_url
+
+T = TypeVar("T")
+LOGIN = "Run `gcloud auth application-default login`, then try again."
+UNBOUND = "http://127.0.0.1:9"
+"""Where nobody listens: in the place of a bucket server that has never been started."""
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+
+
+class Service(StrEnum):
+    """The services that a context needs, by the first label of their host name."""
+
+    JOBS = "aiplatform"
+    LOGGING = "logging"
+    MONITORING = "monitoring"
+    QUOTAS = "cloudquotas"
+    PROJECTS = "cloudresourcemanager"
+    ACCOUNTS = "iam"
+    REGISTRY = "artifactregistry"
+    BILLING = "cloudbilling"
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a service may be asked, and how late what it says may come. Times are in seconds."""
+
+    log_reads_per_minute: int
+    buffer_window: float
+    """Of a tail: the service sorts what came within it."""
+    hold: float
+    """How long an entry waits for an older one of another replica."""
+    overlap: float
+    """How far a back-fill goes back behind the newest time of receipt known."""
+    latest: float
+    """How much later than its own time the service may receive an entry that a back-fill has to find."""
+    poll: float
+    """Between two reads of a log that can't be tailed."""
+    state_poll: float
+    """Between two looks at the state of a job whose log is quiet."""
+    drain: float
+    """How long after a job's end its last entries may still come."""
+    reconnect: float
+    """Longest wait before the next try to connect."""
+    sample_period: float
+    """Of the time series, where their descriptor does not say it."""
+    patience: float
+    """How long a read that fails is tried again."""
+
+
+# 60 log reads a minute are for the whole project, other users' tools too (vertex facts 5.3); entries come
+# seconds to tens of seconds late (5.1); series are sampled once a minute (6.1).
+CLOUD_PACE = Pace(
+    log_reads_per_minute=54,
+    buffer_window=1.0,
+    hold=1.0,
+    overlap=10.0,
+    latest=600.0,
+    poll=5.0,
+    state_poll=2.0,
+    drain=10.0,
+    reconnect=5.0,
+    sample_period=60.0,
+    patience=30.0,
+)
+LOCAL_PACE = Pace(
+    log_reads_per_minute=3000,
+    buffer_window=0.3,
+    hold=0.3,
+    overlap=2.0,
+    latest=30.0,
+    poll=0.5,
+    state_poll=0.5,
+    drain=0.0,
+    reconnect=1.0,
+    sample_period=2.0,
+    patience=3.0,
+)
+
+
+class Endpoint(ABC):
+    """Makes channels' addresses and credentials."""
+
+    pace: Pace
+    all_regions: bool = False
+    """One listing of the location `-` covers every region (AIP-159)."""
+    makes_buckets: bool = False
+    """The buckets that a job names are made when it starts."""
+    credentials: Any = None
+    """google-auth credentials, or `None` for a channel without TLS."""
+    budgets: Path | None = None
+    """Where all who use this service from this machine share out its quotas, a folder for each project."""
+
+    @abstractmethod
+    def target(self, service: Service, region: str) -> str:
+        """gRPC target of a service; `region` counts only for regional ones."""
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Make sure that something can be called. Idempotent; raises BackendError."""
+
+    async def ready(self) -> None:  # noqa: B027 - most endpoints have nothing to renew
+        """Called before every RPC; renews what is about to end. Raises BackendError."""
+
+    def storage(self) -> str | None:
+        """Base address of Cloud Storage's API; `None` for Google's own."""
+        return None
+
+    def explain(self, error: BackendError) -> BackendError:
+        """What is behind the failure of an RPC, where more is known than the RPC says."""
+        return error
+
+
+class LocalEndpoint(Endpoint):
+    """The emulator of one state directory, started on demand; it outlives the console."""
+
+    pace = LOCAL_PACE
+    all_regions = True
+    makes_buckets = True
+
+    def __init__(self, state: StateDir) -> None:
+        self.state = state
+        self.budgets = state.root / "budgets"
+
+    def target(self, service: Service, region: str) -> str:
+        return self.state.target
+
+    def storage(self) -> str | None:
+        return bucket_url(self.state) or UNBOUND
+
+    async def open(self) -> None:
+        given_up = threading.Event()
+        try:
+            await in_thread(lambda: launcher.ensure_running(self.state, given_up=given_up.is_set))
+        except launcher.LauncherError as error:
+            raise Unavailable(
+                f"The local emulator can't be started: {error}",
+                fix="`vxtui emulator logs` has its log, `vxtui doctor` looks further.",
+            ) from error
+        finally:
+            given_up.set()
+
+    def explain(self, error: BackendError) -> BackendError:
+        if not isinstance(error, Unavailable) or launcher.status(self.state) is not None:
+            return error
+        return Stopped(
+            "The local emulator is stopped. Jobs that run go on meanwhile.",
+            fix="`vxtui emulator start` starts it.",
+        )
+
+
+class CloudEndpoint(Endpoint):
+    """Google Vertex AI with the application-default credentials (vertex facts 2.3)."""
+
+    pace = CLOUD_PACE
+
+    def __init__(self) -> None:
+        self.budgets = state_dir() / "budgets"
+        self._refreshing: asyncio.Task[None] | None = None
+
+    def target(self, service: Service, region: str) -> str:
+        host = f"{service.value}.googleapis.com"
+        return f"{region}-{host}" if service is Service.JOBS else host
+
+    async def open(self) -> None:
+        if self.credentials is None:
+            self.credentials = await _auth(_default_credentials)
+        await self.ready()
+
+    async def ready(self) -> None:
+        # Over gRPC an expired credential surfaces as a 503 that looks like an outage (client facts,
+        # 'Faults'); renewed here it says what it is.
+        # google-auth calls a token invalid some minutes before its end.
+        if self.credentials is None or self.credentials.valid:
+            return
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(_auth(lambda: _refresh(self.credentials)))
+        await asyncio.shield(self._refreshing)
+
+
+def _default_credentials() -> Any:
+    import google.auth
+
+    credentials, _project = google.auth.default(scopes=[SCOPE])
+    return credentials
+
+
+def _refresh(credentials: Any) -> None:
+    from google.auth.transport.requests import Request
+
+    credentials.refresh(Request())
+
+
+async def _auth(work: Callable[[], T]) -> T:
+    from google.auth import exceptions
+
+    try:
+        return await in_thread(work)
+    except exceptions.TransportError as error:
+        raise Unavailable(
+            f"Google's token service can't be reached: {error}", fix="Check the network, or the proxy."
+        ) from error
+    except exceptions.GoogleAuthError as error:
+        raise Unauthenticated(f"There are no usable Google credentials: {error}", fix=LOGIN) from error
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """`work` in a daemon thread: unlike an executor's, it never holds up the end of the program."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)  # type: ignore[arg-type]
+
+    def run() -> None:
+        result: T | None = None
+        failure: BaseException | None = None
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - it is raised again where it is awaited
+            failure = error
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, result, failure)
+
+    threading.Thread(target=run, daemon=True, name="vxtui-connect").start()
+    return await future

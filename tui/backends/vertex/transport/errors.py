@@ -1,0 +1,154 @@
+"""What gRPC, the client library and google-auth raise, in the words of `tui.backends.interface`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import grpc
+from google.api_core import exceptions as api
+from google.auth import exceptions as auth
+from google.rpc import error_details_pb2 as details_pb2
+from grpc import StatusCode
+
+from tui.backends.interface import (
+    BackendError,
+    FailedPrecondition,
+    InvalidRequest,
+    NotFound,
+    PermissionDenied,
+    QuotaExceeded,
+    Unauthenticated,
+    Unavailable,
+)
+from tui.backends.vertex.transport.connect import LOGIN
+
+PLUGIN_FAILED = "Getting metadata from plugin failed"
+"""How expired credentials look over gRPC, under the code UNAVAILABLE (client facts, 'Faults')."""
+TOO_LARGE = "Received message larger than max"
+"""A limit of the client's own, under the code of a quota (client facts, 'Connecting without TLS')."""
+
+_LOST = frozenset(
+    {StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.CANCELLED, StatusCode.ABORTED}
+)
+_INVALID = frozenset({StatusCode.INVALID_ARGUMENT, StatusCode.OUT_OF_RANGE})
+_WAIT = "The service limits how often it may be asked; wait a minute, or poll less."
+_QUOTA = "See the quotas of that region; ask for more, or use another region, fewer machines or Spot."
+
+
+def translate(error: BaseException, what: str) -> BackendError:
+    """`error` as a BackendError whose message says that `what` (e.g. "list the jobs of r") failed."""
+    if isinstance(error, BackendError):
+        return error
+    if isinstance(error, grpc.RpcError) and hasattr(error, "code"):
+        error = api.from_grpc_error(error)
+    if isinstance(error, api.GoogleAPICallError):
+        return _from_api_error(error, what)
+    if isinstance(error, auth.TransportError):
+        return Unavailable(f"Can't {what}: {error}", fix="Check the network, or the proxy.")
+    if isinstance(error, auth.GoogleAuthError):
+        return Unauthenticated(f"Can't {what}: no usable Google credentials: {error}", fix=LOGIN)
+    if isinstance(error, TimeoutError | OSError):
+        return Unavailable(f"Can't {what}: {error or 'no answer in time'}", fix=_reach_fix())
+    return BackendError(f"Can't {what}: {type(error).__name__}: {error}")
+
+
+def from_status(status: Any, what: str) -> BackendError:
+    """The same for a google.rpc.Status, as an operation ends with."""
+    return _from_api_error(api.from_grpc_status(status.code, status.message), what)
+
+
+def _from_api_error(error: api.GoogleAPICallError, what: str) -> BackendError:
+    code = error.grpc_status_code or _code_of_http(error)
+    said = (error.message or "").strip() or "the service gave no reason"
+    message = f"Can't {what}: {said}"
+    details = list(error.details or ())
+    if PLUGIN_FAILED in said:
+        return Unauthenticated(f"Can't {what}: the Google credentials have expired: {said}", fix=LOGIN)
+    if code is StatusCode.UNAUTHENTICATED:
+        return Unauthenticated(message, fix=LOGIN)
+    if code is StatusCode.PERMISSION_DENIED:
+        return _denied(error, message)
+    if code is StatusCode.RESOURCE_EXHAUSTED:
+        return _exhausted(message, said, details)
+    if code is StatusCode.NOT_FOUND:
+        return NotFound(message, fix="`vxtui jobs` lists what is there.")
+    if code in _INVALID:
+        return InvalidRequest(message, fields=_fields(details))
+    if code is StatusCode.ALREADY_EXISTS:
+        return FailedPrecondition(message)
+    if code is StatusCode.FAILED_PRECONDITION:
+        return FailedPrecondition(message, fix=_preconditions(details, said))
+    if code in _LOST:
+        return Unavailable(message, fix=_reach_fix())
+    if code is StatusCode.UNIMPLEMENTED:
+        return BackendError(message, fix="This service does not offer that; check the context's region.")
+    return BackendError(message, fix="Try again; `vxtui doctor` says whether the services answer.")
+
+
+def _code_of_http(error: api.GoogleAPICallError) -> StatusCode | None:
+    found = api.from_http_status(int(error.code), "").grpc_status_code if error.code else None
+    return found if isinstance(found, StatusCode) else None
+
+
+def _reach_fix() -> str:
+    return "`vxtui doctor` says what can be reached."
+
+
+def _of(details: Iterable[Any], kind: type) -> list[Any]:
+    return [detail for detail in details if isinstance(detail, kind)]
+
+
+def _fields(details: Iterable[Any]) -> dict[str, str]:
+    return {
+        violation.field: violation.description
+        for request in _of(details, details_pb2.BadRequest)
+        for violation in request.field_violations
+    }
+
+
+def _preconditions(details: Iterable[Any], said: str) -> str:
+    found = [
+        violation.description
+        for failure in _of(details, details_pb2.PreconditionFailure)
+        for violation in failure.violations
+    ]
+    return "; ".join(text for text in found if text and text != said)
+
+
+def _denied(error: api.GoogleAPICallError, message: str) -> BackendError:
+    """403: an API that is off, or a missing permission, which `ErrorInfo` names where it came along."""
+    metadata = dict(error.metadata or {})
+    if error.reason == "SERVICE_DISABLED" or "has not been used in project" in message:
+        name = metadata.get("service", "")
+        command = f"`gcloud services enable {name}`" if name else "`gcloud services enable`"
+        return PermissionDenied(
+            f"{message} (the API {name} is not enabled)" if name else message,
+            fix=f"Enable it with {command}, wait a minute, then try again.",
+        )
+    if error.reason == "ACCESS_TOKEN_SCOPE_INSUFFICIENT":
+        return PermissionDenied(message, fix=LOGIN)
+    permission = metadata.get("permission", "")
+    if permission and permission not in message:
+        message = f"{message} (permission {permission})"
+    return PermissionDenied(message, fix="Ask the project's owner for a role that has this permission.")
+
+
+def _exhausted(message: str, said: str, details: Iterable[Any]) -> BackendError:
+    if TOO_LARGE in said:
+        return BackendError(message, fix="The reply is too large for this client; ask for less at once.")
+    found = list(details)
+    violations = [v for failure in _of(found, details_pb2.QuotaFailure) for v in failure.violations]
+    subjects = ", ".join(v.subject or v.description for v in violations if (v.subject or v.description))
+    if subjects and subjects not in message:
+        message = f"{message} ({subjects})"
+    waits = [
+        info.retry_delay.seconds + info.retry_delay.nanos / 1e9
+        for info in _of(found, details_pb2.RetryInfo)
+        if info.HasField("retry_delay")
+    ]
+    fix = _QUOTA if "custom_model_training" in message or "_training_" in message else _WAIT
+    if "disk" in message and not waits and not violations:
+        # The emulator's word for a full disk; the message has said what to do.
+        fix = ""
+    return QuotaExceeded(message, fix=fix, retry_after=max(waits) if waits else None)

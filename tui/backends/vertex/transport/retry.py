@@ -1,0 +1,121 @@
+"""Our own retries and rate limits; the clients' are off (client facts, 'Faults')."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
+
+from tui.backends.interface import BackendError, QuotaExceeded, Stopped, Unavailable
+from tui.backends.vertex.transport.connect import Endpoint
+from tui.backends.vertex.transport.errors import translate
+
+T = TypeVar("T")
+Send = Callable[[float], Awaitable[T]]
+"""Sends one RPC with the timeout it is given, in seconds."""
+
+FIRST_DELAY = 0.25
+MOST_DELAY = 8.0
+TIMEOUT = 15.0
+"""Of one attempt."""
+
+
+def delay(attempt: int, error: BackendError, most: float = MOST_DELAY) -> float:
+    """Seconds before attempt 1, 2, …: exponential with full jitter, never less than the service asked for.
+
+    Full jitter keeps clients that failed together from coming back together.
+    """
+    backoff = random.uniform(0, min(most, FIRST_DELAY * 2 ** min(attempt, 16)))
+    asked = error.retry_after if isinstance(error, QuotaExceeded) else None
+    return backoff if asked is None else asked + backoff
+
+
+class RateLimiter:
+    """At most `calls` in any `period` seconds, first come first served.
+
+    Of one process; `tui.backends.vertex.transport.budget` shares a limit among all of this machine.
+    """
+
+    def __init__(self, calls: int, period: float = 60.0) -> None:
+        self._calls = calls
+        self._period = period
+        self._granted: deque[float] = deque()
+
+    def reserve(self, now: float) -> float:
+        """Seconds until the slot that this takes."""
+        at = now
+        if len(self._granted) >= self._calls:
+            at = max(now, self._granted.popleft() + self._period)
+        self._granted.append(at)
+        return at - now
+
+    async def wait(self) -> None:
+        """Return when a call may be made."""
+        seconds = self.reserve(time.monotonic())
+        if seconds > 0:
+            await asyncio.sleep(seconds)
+
+
+class Limiter(Protocol):
+    """Says when a call may be made."""
+
+    async def wait(self) -> None:
+        """Return when it may."""
+
+
+class Caller:
+    """Every RPC goes through here: credentials, time limits, retries, errors in our words."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self.closed = False
+
+    async def once(self, what: str, send: Send[T], *, within: float = TIMEOUT) -> T:
+        """One attempt of `within` seconds. `what` completes "Can't …". Raises BackendError."""
+        if self.closed:
+            raise Unavailable(f"Can't {what}: the connection is closed.")
+        try:
+            await self._endpoint.ready()
+            # The client's own timeout does not cover a wait for credentials or for a connection.
+            return await asyncio.wait_for(send(within), within + 1)
+        except asyncio.CancelledError:
+            # gRPC cancels the calls of a channel that is closed; that is not a cancel of this task.
+            task = asyncio.current_task()
+            if self.closed and not (task is not None and task.cancelling()):
+                raise Unavailable(f"Can't {what}: the connection was closed.") from None
+            raise
+        except Exception as error:
+            raise self._endpoint.explain(translate(error, what)) from error
+
+    async def read(
+        self,
+        what: str,
+        send: Send[T],
+        *,
+        within: float = TIMEOUT,
+        patience: float | None = None,
+        limiter: Limiter | None = None,
+    ) -> T:
+        """An RPC that changes nothing: attempts of `within` seconds each while that may help.
+
+        No attempt begins after `patience` seconds (the endpoint's own by default). Raises BackendError.
+        """
+        attempt, end = 0, 0.0
+        while True:
+            if limiter is not None:
+                await limiter.wait()
+            if not end:
+                # A wait for our own limiter is no fault of the service.
+                pace = self._endpoint.pace
+                end = time.monotonic() + (pace.patience if patience is None else patience)
+            try:
+                return await self.once(what, send, within=within)
+            except (Unavailable, QuotaExceeded) as error:
+                wait = delay(attempt, error, self._endpoint.pace.reconnect)
+                if self.closed or isinstance(error, Stopped) or time.monotonic() + wait >= end:
+                    raise
+                attempt += 1
+            await asyncio.sleep(wait)

@@ -1,0 +1,167 @@
+"""Settings and contexts: `~/.config/vxtui/config.yaml`, all optional.
+
+Plain dataclasses: a file that has not changed is taken from its last reading, so that a start pays neither
+for the parser nor for the checks (`tui.config.settings_file`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from tui.config.paths import config_dir
+
+LOCAL = "local"
+ALL = "all"
+"""The group of all contexts, which is there where there is more than one."""
+
+
+class SettingsError(Exception):
+    """The settings can't be used; one line for each problem, with file, line and field."""
+
+
+@dataclass
+class Context:
+    """Where jobs live: a Google project with its regions, or this machine."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    name: str
+    kind: Literal["vertex", "local", "group"] = "vertex"
+    """`vertex` for Google's service, `local` for the emulator here, `group` for several contexts at once."""
+
+    project: str = LOCAL
+    """Project id."""
+
+    regions: list[str] = field(default_factory=lambda: ["us-central1"])
+    """Regions to list; the first is where a profile without a region is launched."""
+
+    members: list[str] = field(default_factory=list)
+    """Names of the contexts of a group, whose jobs are listed together."""
+
+    def __post_init__(self) -> None:
+        if (self.kind == "group") != bool(self.members):
+            raise ValueError("a context of the kind group, and only that one, has members")
+        if self.kind == "group":
+            self.project, self.regions = "several", list(self.members)
+        if not (self.name and self.project and self.regions):
+            raise ValueError("a context has a name, a project and at least one region")
+
+
+@dataclass
+class Settings:
+    """Everything a user may set; `VXTUI_NAME` in the environment wins over the file."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    contexts: list[Context] = field(default_factory=list)
+    """Places besides `local`, which always exists."""
+
+    context: str = ""
+    """The one to open; empty means the first of `contexts`, or `local` where there is none."""
+
+    read_only: bool = False
+    """Refuse every action that changes something."""
+
+    theme: str = ""
+    """Name of a theme; empty means vxtui-dark."""
+
+    ascii: bool = False
+    """Draw states and lines with ASCII characters only."""
+
+    slow: bool = False
+    """For a line known to be slow: few frames a second, no animations."""
+
+    output: Literal["diff", "stock"] = "diff"
+    """`diff` sends only what differs, as fast as the line takes it; `stock` leaves that to Textual."""
+
+    keys: dict[str, str] = field(default_factory=dict)
+    """Action id → key, e.g. `job.cancel: x`. `?` shows the ids."""
+
+    profile_folder: str = ""
+    """Folder of your own profiles; empty means `profiles` beside the settings."""
+
+
+def config_file() -> Path:
+    """`$VXTUI_CONFIG`, else config.yaml in the user's folder."""
+    own = os.environ.get("VXTUI_CONFIG")
+    return Path(own) if own else config_dir() / "config.yaml"
+
+
+def load_settings(path: Path | None = None) -> Settings:
+    """Read the settings; a missing default file means all defaults.
+
+    Raises:
+        SettingsError: for a file that can't be read, is not valid YAML or has a wrong field.
+    """
+    file = path or config_file()
+    given = from_environment()
+    if not file.exists():
+        if path is not None or "VXTUI_CONFIG" in os.environ:
+            raise SettingsError(f"{file}: there is no such file.")
+        if not given:
+            return Settings()
+    from tui.config.settings_cache import remembered  # noqa: PLC0415 - only where there is something to read
+
+    return remembered(file, given)
+
+
+def from_environment() -> dict[str, str]:
+    """Settings of the environment by field, as text."""
+    names = Settings.__dataclass_fields__
+    return {name: os.environ[key] for name in names if (key := f"VXTUI_{name.upper()}") in os.environ}
+
+
+def all_contexts(settings: Settings) -> Sequence[Context]:
+    """Configured contexts and `local`, which is always there; then `all`, where there are several."""
+    named = list(settings.contexts)
+    if not any(c.name == LOCAL for c in named):
+        named.append(Context(name=LOCAL, kind="local"))
+    single = [c.name for c in named if c.kind != "group"]
+    if len(single) > 1 and not any(c.name == ALL for c in named):
+        named.append(Context(name=ALL, kind="group", members=single))
+    return named
+
+
+def members_of(settings: Settings, group: Context) -> Sequence[Context]:
+    """The contexts of a group, in its order.
+
+    Raises:
+        SettingsError: naming a member that is no context, or is a group itself.
+    """
+    known = {c.name: c for c in all_contexts(settings) if c.kind != "group"}
+    for name in group.members:
+        if name not in known:
+            raise SettingsError(
+                f"the group {group.name!r} has a member {name!r}, which is none of {', '.join(known)}."
+            )
+    return [known[name] for name in dict.fromkeys(group.members)]
+
+
+def choose_context(settings: Settings, name: str = "") -> Context:
+    """The context called `name`, else the settings' own, else the first.
+
+    Raises:
+        SettingsError: when no context has that name.
+    """
+    contexts = all_contexts(settings)
+    wanted = name or settings.context
+    if not wanted:
+        return contexts[0]
+    for context in contexts:
+        if context.name == wanted:
+            if context.kind == "group":
+                members_of(settings, context)
+            return context
+    known = ", ".join(c.name for c in contexts)
+    raise SettingsError(f"there is no context {wanted!r}; known are {known}.")
+
+
+def profile_folder(settings: Settings) -> Path:
+    """Where the user's own profiles are."""
+    return (
+        Path(settings.profile_folder).expanduser() if settings.profile_folder else config_dir() / "profiles"
+    )

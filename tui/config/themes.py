@@ -1,0 +1,83 @@
+"""Themes as YAML files: the ready-made ones, and the user's own beside them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from textual.color import Color, ColorParseError
+from textual.theme import Theme
+
+from tui.config import file_cache
+
+_FIELDS = {field.name for field in fields(Theme)}
+_COLOURS = ("primary", "secondary", "warning", "error", "success", "accent", "foreground", "background",
+            "surface", "panel", "boost")  # fmt: skip
+
+
+class ThemeError(ValueError):
+    """A theme file can't be used; the message says which, why and what to do."""
+
+
+def load_theme(path: Path) -> Theme:
+    """The theme in one file: the fields of Textual's `Theme`, colours as `#rrggbb` or `ansi_NAME`.
+
+    Raises:
+        ThemeError: for a file that can't be read, an unknown field, or a colour that is none.
+    """
+    import yaml  # noqa: PLC0415 - a start takes its themes from memory
+
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ThemeError(f"{path}: can't be read: {error}") from error
+    if not isinstance(found, dict) or not found.get("primary"):
+        raise ThemeError(f"{path}: a theme is a mapping with at least name and primary")
+    unknown = sorted(set(map(str, found)) - _FIELDS)
+    if unknown:
+        raise ThemeError(
+            f"{path}: no theme has a field {unknown[0]!r}; there are {', '.join(sorted(_FIELDS))}"
+        )
+    variables = {str(k): str(v) for k, v in (found.pop("variables", None) or {}).items()}
+    for key in _COLOURS:
+        if found.get(key) is not None:
+            _check_colour(path, key, found[key])
+    found.setdefault("name", path.stem)
+    return Theme(**found, variables=variables)
+
+
+def load_themes(folders: Sequence[Path]) -> tuple[list[Theme], list[str]]:
+    """Themes of every `*.yaml` in the folders (a later one wins by name), and what was wrong with others."""
+    themes: dict[str, Theme] = {}
+    problems = []
+    for folder in folders:
+        for path in sorted(folder.glob("*.yaml")):
+            try:
+                theme = load_theme(path)
+            except ThemeError as error:
+                problems.append(str(error))
+            else:
+                themes[theme.name] = theme
+    return list(themes.values()), problems
+
+
+def remembered_themes(folders: Sequence[Path]) -> tuple[list[Theme], list[str]]:
+    """As `load_themes`; files that have not changed are taken from their last reading."""
+    paths = [path for folder in folders for path in (folder, *sorted(folder.glob("*.yaml")))]
+    key = [sorted(_FIELDS), file_cache.looks(paths)]
+    kept = file_cache.recall("themes", key)
+    with contextlib.suppress(TypeError, LookupError):
+        return [Theme(**one) for one in kept["themes"]], list(kept["problems"])
+    themes, problems = load_themes(folders)
+    file_cache.keep("themes", key, {"themes": [asdict(theme) for theme in themes], "problems": problems})
+    return themes, problems
+
+
+def _check_colour(path: Path, key: str, value: Any) -> None:
+    try:
+        Color.parse(str(value))
+    except ColorParseError as error:
+        raise ThemeError(f"{path}: {key}: {value!r} is not a colour; write #rrggbb or ansi_NAME") from error

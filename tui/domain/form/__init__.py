@@ -1,6 +1,0 @@
-"""A profile as a form: its fields in groups with help and choices, and the rows a screen shows. Pure."""
-
-from tui.domain.form.fields import SECTIONS, Field, Section
-from tui.domain.form.rows import Look, Row, RowKind, build_rows
-
-__all__ = ["SECTIONS", "Field", "Look", "Row", "RowKind", "Section", "build_rows"]

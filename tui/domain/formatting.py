@@ -1,0 +1,82 @@
+"""Figures as columns show them: three significant digits, ages in two units, · for not measured."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from tui.domain.job import Job, exit_codes
+from tui.domain.vertex.catalog import ACCELERATOR_SHORT
+
+NOT_MEASURED = "·"
+
+
+def age(span: timedelta | None) -> str:
+    """`12s`, `14m`, `5h02`, `2d`; a span below zero (clocks differ) is `0s`."""
+    if span is None:
+        return NOT_MEASURED
+    seconds = max(0, int(span.total_seconds()))
+    if seconds < 60:
+        return f"{seconds}s"
+    if seconds < 3600:
+        return f"{seconds // 60}m"
+    if seconds < 86_400:
+        return f"{seconds // 3600}h{seconds % 3600 // 60:02}"
+    return f"{seconds // 86_400}d"
+
+
+def figure(value: float | None) -> str:
+    """Three significant digits with k, M, G above a thousand: `2.11`, `41.8k`."""
+    if value is None:
+        return NOT_MEASURED
+    for unit in ("", "k", "M", "G"):
+        if abs(value) < 999.5 or unit == "G":
+            break
+        value /= 1000
+    return f"{value:.0f}{unit}" if abs(value) >= 99.95 else f"{value:.3g}{unit}"
+
+
+def replicas(job: Job) -> str:
+    """Replicas by position: `1`, `1+3`, and reducers or parameter servers behind: `1+3+13R`, `1+1+2P`."""
+    parts = []
+    for pool in job.pools:
+        if pool.replicas:
+            letter = {2: "R" if pool.reduction_server else "P", 3: "E"}.get(pool.position, "")
+            parts.append(f"{pool.replicas}{letter}")
+    return "+".join(parts) or NOT_MEASURED
+
+
+def accelerators(job: Job) -> str:
+    """`32 A100`, several types joined by a comma, `–` for none."""
+    found = [f"{n} {ACCELERATOR_SHORT.get(kind, kind)}" for kind, n in job.accelerators.items()]
+    return ", ".join(found) or "–"
+
+
+def pieces(count: int, one: str, many: str = "") -> str:
+    """`1 replica`, `2 replicas`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def stakes(job: Job, now: datetime) -> str:
+    """What would be lost with a job: `4 replicas, 32 A100, 61 %, last checkpoint 4m ago`."""
+    parts = [pieces(job.replica_count, "replica")]
+    if job.accelerators:
+        parts.append(accelerators(job))
+    progress = job.progress
+    if progress.fraction is not None:
+        parts.append(f"{progress.fraction:.0%}")
+    elif progress.step is not None:
+        parts.append(f"step {progress.step:,}")
+    if progress.last_checkpoint_at is not None:
+        parts.append(f"last checkpoint {age(now - progress.last_checkpoint_at)} ago")
+    elif progress.step:
+        parts.append("no checkpoint yet")
+    return ", ".join(parts)
+
+
+def short_error(job: Job) -> str:
+    """Why a job failed, for one cell: the replica and its exit code where the service named them."""
+    if job.error is None:
+        return ""
+    for replica, code in exit_codes(job.error).items():
+        return f"OOM {replica}" if "out of memory" in job.error.message else f"exit {code} {replica}"
+    return job.error.message

@@ -1,6 +1,0 @@
-"""Custom jobs in the forms that others write and read: gcloud, REST, Python. Pure: callers read files."""
-
-from tui.domain.interchange.exports import FORMS, SUFFIXES, Exported, export
-from tui.domain.interchange.imports import Imported, from_resource, from_text
-
-__all__ = ["FORMS", "SUFFIXES", "Exported", "Imported", "export", "from_resource", "from_text"]

@@ -1,0 +1,79 @@
+"""What a trainer's own lines say of its machines: the step that each replica has reached, and its GPUs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tui.domain.log_entry import LogEntry
+
+LIVE_KINDS = ("step", "rank", "gpu")
+"""Kinds of structured lines that say something of a machine (docs/JSON.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFigure:
+    """One GPU at one moment. Shares are 0 to 1; what was not measured is `None`."""
+
+    index: str
+    utilization: float | None = None
+    memory: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveLine:
+    """One line of one replica: a step of training, or its GPUs."""
+
+    timestamp: datetime
+    job_id: str
+    replica: str
+    step: int | None = None
+    gpus: tuple[GpuFigure, ...] = ()
+    simulated: bool = False
+
+
+def live_line(entry: LogEntry) -> LiveLine | None:
+    """What the entry says of its machine, or `None` for any other line. Odd fields count as absent."""
+    fields = (entry.json or {}).get("vxtui")
+    if not isinstance(fields, Mapping) or fields.get("kind") not in LIVE_KINDS:
+        return None
+    if fields["kind"] == "gpu":
+        found = tuple(gpu for each in _items(fields.get("gpus")) if (gpu := _gpu(each)) is not None)
+        step = None
+    else:
+        found, number = (), _number(fields.get("step"))
+        step = None if number is None else int(number)
+    if step is None and not found:
+        return None
+    simulated = fields.get("simulated") is True
+    return LiveLine(entry.timestamp, entry.job_id, entry.replica, step, found, simulated)
+
+
+def _items(value: object) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list | tuple) else []
+
+
+def _gpu(fields: Mapping[str, Any]) -> GpuFigure | None:
+    index = _number(fields.get("index"))
+    if index is None or index < 0:
+        return None
+    used, total = _number(fields.get("memory_bytes")), _number(fields.get("memory_total_bytes"))
+    memory = None if used is None or not total else _share(used / total)
+    return GpuFigure(str(int(index)), _share(_number(fields.get("utilization"))), memory)
+
+
+def _share(value: float | None) -> float | None:
+    return None if value is None else max(0.0, min(1.0, value))
+
+
+def _number(value: object) -> float | None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None

@@ -1,0 +1,272 @@
+"""What a job costs: an hour, the whole of its timeout, and so far. Estimates, never bills.
+
+Billed is each replica's machine, accelerators and boot disk from its start to its end (vertex facts 9.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tui.domain.job import Job
+from tui.domain.states import JobState
+from tui.domain.vertex import catalog
+from tui.domain.vertex.custom_job_spec import duration, machine_of, whole, within
+from tui.domain.vertex.prices import ZERO, Price, Prices, Range, built_in
+from tui.domain.vertex.reducers import is_reducer
+
+DISK_GB = 100
+"""Boot disk where none is named (vertex facts 1.5)."""
+DEFAULT_TIMEOUT = 7 * 86_400
+"""Seconds a job may run where no timeout is named (vertex facts 1.6)."""
+HOUR = 3600
+_NO_MEASURE = "·"
+_WAITING = frozenset({JobState.QUEUED, JobState.PENDING})
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One worker pool, as far as its price goes."""
+
+    machine_type: str
+    accelerator_type: str
+    accelerator_count: int
+    replicas: int
+    disk_type: str = "pd-ssd"
+    disk_gb: int = DISK_GB
+    reducers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a job would cost in USD; None where a price that it needs is in `missing`.
+
+    `hour` holds all pools, `reducers` is the part of it that the Reduction Server takes (None without
+    one), `whole` is for `seconds`, the timeout. `date` (ISO) is that of the oldest price of a machine in it.
+    """
+
+    hour: Range | None
+    whole: Range | None
+    seconds: float
+    date: str
+    source: str
+    notes: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    reducers: Range | None = None
+
+
+def estimate(job: Mapping[str, Any], region: str, prices: Prices | None = None) -> Estimate:
+    """The price of a CustomJob in REST form in a region."""
+    table = prices or built_in()
+    scheduling = within(job, "jobSpec", "scheduling") or {}
+    seconds = duration(scheduling.get("timeout")) or DEFAULT_TIMEOUT
+    if within(job, "jobSpec", "persistentResourceId"):
+        note = "It runs on a persistent resource, which is billed while it runs, with jobs or without."
+        return Estimate(ZERO, ZERO, seconds, table.date, table.source, (note,))
+    parts = parts_of(job)
+    strategy = str(scheduling.get("strategy") or "STANDARD")
+    look = _Look(table, region, _MODES.get(strategy, ""))
+    hour = look.hour(parts)
+    notes = list(look.notes)
+    if not parts:
+        look.missing.append("no worker pool")
+        hour = None
+    reducing = [part for part in parts if part.reducers]
+    own = look.hour(reducing) if reducing and hour is not None else None
+    if "timeout" not in scheduling or not scheduling["timeout"]:
+        notes.append("No timeout is set: 7 days are taken.")
+    total = hour.times(seconds / HOUR) if hour is not None else None
+    day = min((p.date for p in look.used), default=table.date)
+    return Estimate(
+        hour, total, seconds, day, table.source, tuple(notes), tuple(dict.fromkeys(look.missing)), own
+    )
+
+
+def parts_of(job: Mapping[str, Any]) -> list[Part]:
+    """The pools of a CustomJob in REST form that are not skipped."""
+    found = []
+    for pool in within(job, "jobSpec", "workerPoolSpecs") or []:
+        if not pool or not isinstance(pool, Mapping):
+            continue
+        disk = pool.get("diskSpec") or {}
+        found.append(
+            Part(
+                *machine_of(pool),
+                max(0, whole(pool.get("replicaCount")) or 1),
+                str(disk.get("bootDiskType") or "pd-ssd"),
+                max(0, whole(disk.get("bootDiskSizeGb")) or DISK_GB),
+                is_reducer(pool),
+            )
+        )
+    return found
+
+
+def parts_of_job(job: Job) -> list[Part]:
+    """The pools of a listed job. Lists carry no boot disks: the default one is taken."""
+    return [
+        Part(p.machine_type, p.accelerator_type, p.accelerator_count, p.replicas, reducers=p.reduction_server)
+        for p in job.pools
+        if p.replicas
+    ]
+
+
+def hourly(job: Job, prices: Prices | None = None) -> Range | None:
+    """USD an hour of a listed job while it runs; None where a price is not known."""
+    parts = parts_of_job(job)
+    look = _Look(prices or built_in(), job.region, _MODES.get(job.strategy, ""))
+    return look.hour(parts) if parts else None
+
+
+def dated(job: Job, prices: Prices | None = None) -> str:
+    """Date (ISO) of the oldest price in what `hourly` says, as an estimate before the launch gives it."""
+    table = prices or built_in()
+    look = _Look(table, job.region, _MODES.get(job.strategy, ""))
+    look.hour(parts_of_job(job))
+    return min((p.date for p in look.used), default=table.date)
+
+
+def spent(
+    job: Job, now: datetime, prices: Prices | None = None, *, rate: Range | None = None
+) -> Range | None:
+    """USD so far: the time since the job first ran, of all replicas; None where that or a price is not known.
+
+    Times between attempts count too, as the service does not tell them: on Spot they are free, so that this
+    is the most that it can be. `rate` is what an hour costs, where that is known already.
+    """
+    if job.start_time is None:
+        return ZERO if job.state.terminal or job.state in _WAITING else None
+    rate = rate or hourly(job, prices)
+    span = job.duration(now)
+    if rate is None or span is None:
+        return None
+    return rate.times(max(0.0, span.total_seconds()) / HOUR)
+
+
+def total(rates: Iterable[Range | None]) -> tuple[Range, int]:
+    """The sum of what is known, and how many are not known."""
+    known, unknown = ZERO, 0
+    for rate in rates:
+        if rate is None:
+            unknown += 1
+        else:
+            known = known + rate
+    return known, unknown
+
+
+_MODES = {"SPOT": "spot", "LOW_COST": "spot", "FLEX_START": "flex"}
+
+
+class _Look:
+    """Looks prices up and keeps what was used, what was missing and what is to be said."""
+
+    def __init__(self, table: Prices, region: str, mode: str) -> None:
+        self.table = table
+        self.region = region
+        self.mode = mode
+        self.used: list[Price] = []
+        self.missing: list[str] = []
+        self.notes: list[str] = []
+
+    def hour(self, parts: Iterable[Part]) -> Range | None:
+        """All parts together for an hour."""
+        if not self.table.knows(self.region):
+            self.missing.append(f"prices in {self.region or 'a region that is not named'}")
+            return None
+        sums = [self._part(part) for part in parts]
+        self._say_doubts()
+        if any(one is None for one in sums):
+            return None
+        return sum((one for one in sums if one is not None), ZERO)
+
+    def _part(self, part: Part) -> Range | None:
+        machine, disk = self._machine(part), self._disk(part)
+        if machine is None or disk is None:
+            return None
+        return (machine + disk).times(part.replicas)
+
+    def _machine(self, part: Part) -> Range | None:
+        if part.machine_type == "cloud-tpu":
+            return self._take(f"tpu:{part.accelerator_type}:{part.accelerator_count}", 1, part)
+        whole_price = f"machine:{part.machine_type}"
+        if self.table.of(self.region, whole_price) is not None:
+            return self._take(whole_price, 1, part)
+        machine = catalog.machines().get(part.machine_type)
+        if machine is None or catalog.is_tpu(part.machine_type):
+            self.missing.append(part.machine_type or "a machine without a type")
+            return None
+        family = part.machine_type.partition("-")[0]
+        taken = [
+            self._take(f"core:{family}", machine.vcpus, part),
+            self._take(f"ram:{family}", machine.memory_gb, part),
+        ]
+        if part.accelerator_type and part.accelerator_count:
+            taken.append(self._take(f"gpu:{part.accelerator_type}", part.accelerator_count, part))
+        if any(one is None for one in taken):
+            return None
+        return sum((one for one in taken if one is not None), ZERO)
+
+    def _disk(self, part: Part) -> Range | None:
+        price = self.table.of(self.region, f"disk:{part.disk_type}")
+        if price is None:
+            # A few cents an hour: left out and said, as nobody decides by them.
+            self._note(f"The boot disk ({part.disk_type}) is not in it: no price in {self.region} is known.")
+            return ZERO
+        return price.usd.times(part.disk_gb)
+
+    def _take(self, key: str, amount: float, part: Part) -> Range | None:
+        if self.mode:
+            exact = self.table.of(self.region, f"{self.mode}:{key}")
+            if exact is not None:
+                self.used.append(exact)
+                return exact.usd.times(amount)
+        price = self.table.of(self.region, key)
+        if price is None or self.mode == "flex":
+            way = "Flex-start price" if self.mode == "flex" else "price"
+            name = key.partition(":")[2] if key.startswith(("gpu:", "tpu:")) else part.machine_type
+            self.missing.append(f"{way} of {name} in {self.region}")
+            return None
+        self.used.append(price)
+        usd = price.usd.times(amount)
+        if self.mode == "spot":
+            low, high = self.table.spot.low, self.table.spot.high
+            self._note(f"Spot is taken at {low:.0%} to {high:.0%} of the price on demand; it changes.")
+            return usd.between(self.table.spot)
+        return usd
+
+    def _note(self, words: str) -> None:
+        if words not in self.notes:
+            self.notes.append(words)
+
+    def _say_doubts(self) -> None:
+        doubts = sorted({price.source for price in self.used if not price.certain})
+        if doubts:
+            self._note(f"Not all of it is from a list of prices: {'; '.join(doubts)}.")
+
+
+def money(usd: Range | None, per: str = "") -> str:
+    """`~$46–71/h`, `~$218`, `~$3.1k`, `$0`; · where not known."""
+    if usd is None:
+        return _NO_MEASURE
+    if usd.high == 0:
+        return f"$0{per}"
+    low, high = _dollars(usd.low), _dollars(usd.high)
+    if low == high:
+        return f"~${low}{per}"
+    # The unit is said once where both ends have it.
+    if low[-1] == high[-1] and low[-1].isalpha():
+        low = low[:-1]
+    return f"~${low}–{high}{per}"
+
+
+def _dollars(usd: float) -> str:
+    if usd < 0.005:
+        return "0"
+    for unit in ("", "k", "M", "G"):
+        if usd < 999.5 or unit == "G":
+            break
+        usd /= 1000
+    if unit:
+        return f"{usd:.0f}{unit}" if usd >= 9.95 else f"{usd:.1f}{unit}"
+    return f"{usd:.0f}" if usd >= 9.995 else f"{usd:.2f}"

@@ -1,0 +1,234 @@
+"""Values against the field tables: unknown names, wrong types, and camelCase made of snake_case."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.profile.source import Document, Path, Problem, camel
+from tui.domain.vertex.field_table import HEADER, OUTPUT_ONLY, STRING, Kind
+from tui.domain.vertex.rules.misnomers import inside_wrong, known_wrong
+
+_DURATION = re.compile(r"-?\d{1,12}(\.\d{1,9})?s")
+_LONGEST = 315_576_000_000
+"""Seconds that a duration of the wire can have."""
+_WHOLE = re.compile(r"-?\d{1,19}")
+_PERIOD = re.compile(r"(\d{1,9})\s*(s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?|w|weeks?)")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def suggestion(name: str, known: list[str]) -> str:
+    """A sentence with the nearest known name, or all of them when they are few."""
+    near = difflib.get_close_matches(name, known, 1, 0.6)
+    if near:
+        return f"Did you mean {near[0]}?"
+    return f"Known are {', '.join(sorted(known))}." if len(known) <= 12 else ""
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """The known name that `name` can only be a slip of, "" when there is none."""
+    near = difflib.get_close_matches(name, known, 2, 0.85)
+    return near[0] if len(near) == 1 else ""
+
+
+def seconds(value: float) -> str:
+    """A number of seconds with as many digits as it has, at most nine after the point."""
+    return str(value) if isinstance(value, int) else f"{value:.9f}".rstrip("0").rstrip(".")
+
+
+def in_seconds(period: str) -> int | None:
+    """Seconds of `48h`, `7 days` and the like, None for other words."""
+    match = _PERIOD.fullmatch(period.strip().lower())
+    return int(match[1]) * _UNITS[match[2][0]] if match else None
+
+
+_LEFT_OUT = object()
+"""Stands for a value that was refused: the rules see the job without it."""
+
+
+class Checker:
+    """Collects problems of one document while it copies its values into REST form.
+
+    With `references` a whole `${name}` may stand for a value of any type, which is checked once it is filled.
+    """
+
+    def __init__(self, document: Document, *, references: bool) -> None:
+        self._document = document
+        self._references = references
+        self.problems: list[Problem] = []
+
+    def refuse(
+        self, path: Path, message: str, fix: str = "", rule: str = "profile.type", *edits: Edit
+    ) -> None:
+        problem = self._document.problem(path, message, fix, rule)
+        self.problems.append(replace(problem, edits=edits))
+
+    def message(self, value: Any, fields: Mapping[str, Kind], path: Path) -> dict[str, Any]:
+        """The mapping `value` with every field checked against `fields`."""
+        if not isinstance(value, Mapping):
+            if not path or not self._wild(path, value):
+                self.refuse(path, f"expected fields, found {describe(value)}.")
+            return {}
+        found: dict[str, Any] = {}
+        for name, inner in value.items():
+            known, here = camel(name), (*path, name)
+            if known not in fields:
+                self._unknown(here, inner, fields)
+            elif known in found:
+                self.refuse(here, f"{known} is given twice.", "Keep one.", "profile.unknown-field")
+            elif inner is not None and (value := self.field(inner, fields[known], here)) is not _LEFT_OUT:
+                found[known] = value
+        return found
+
+    def _unknown(self, path: Path, value: Any, fields: Mapping[str, Kind]) -> None:
+        """A name that is no field here: the service's own, one known to be wrong, or a slip."""
+        name = camel(str(path[-1]))
+        if fields is HEADER and name in OUTPUT_ONLY:
+            message = f"it can't be given: {OUTPUT_ONLY[name]}."
+            self.refuse(path, message, "Remove it.", "profile.output-only", Edit(path, REMOVED))
+            return
+        if self._wild(path, value):
+            return
+        near = nearest(name, list(fields))
+        edits = (Edit((*path[:-1], near), value), Edit(path, REMOVED)) if near else ()
+        fix = suggestion(name, list(fields))
+        self.refuse(path, "there is no such field.", fix, "profile.unknown-field", *edits)
+
+    def _wild(self, path: Path, value: Any) -> bool:
+        """A wrong name or value that is often met has a rule of its own."""
+        plain = tuple(camel(p) if isinstance(p, str) else p for p in path)
+        found = known_wrong(plain, value, self._document.value)
+        if found is None:
+            return False
+        for wrong in (found, *inside_wrong(plain, value, self._document.value)):
+            problem = self._document.problem(wrong.path, wrong.sentence, wrong.fix, wrong.rule)
+            self.problems.append(
+                replace(problem, severity=wrong.severity, source=wrong.source, edits=wrong.edits)
+            )
+        return True
+
+    def field(self, value: Any, kind: Kind, path: Path) -> Any:
+        """One field's value in REST form."""
+        if not kind.repeated:
+            return self._single(value, kind, path)
+        if not isinstance(value, list):
+            edits = () if isinstance(value, Mapping) else (Edit(path, [value]),)
+            fix = "Put a dash before each element."
+            self.refuse(path, f"expected a list, found {describe(value)}.", fix, "profile.type", *edits)
+            return []
+        if kind.name == "message":
+            return [
+                self.message({} if v is None else v, kind.fields, (*path, i)) for i, v in enumerate(value)
+            ]
+        found = [self._single(v, kind, (*path, i)) for i, v in enumerate(value)]
+        return [v for v in found if v is not _LEFT_OUT]
+
+    def _single(self, value: Any, kind: Kind, path: Path) -> Any:
+        if kind.name == "message":
+            return self.message(value, kind.fields, path)
+        if kind.name == "map":
+            return self.map(value, path)
+        if self._references and is_reference(value):
+            return value
+        return getattr(self, f"_{kind.name}")(value, kind, path)
+
+    def map(self, value: Any, path: Path) -> dict[str, str]:
+        """Keys and values as text."""
+        if not isinstance(value, Mapping):
+            self.refuse(path, f"expected keys and values, found {describe(value)}.")
+            return {}
+        found = {k: self._string(v, STRING, (*path, k)) for k, v in value.items()}
+        return {k: v for k, v in found.items() if v is not _LEFT_OUT}
+
+    def _string(self, value: Any, _: Kind, path: Path) -> Any:
+        if isinstance(value, str):
+            return value
+        if isinstance(value, bool | int | float):
+            # What stands in the file is meant: 1.10 is not 1.1, and `yes` is a word.
+            written = self._document.texts.get(path)
+            return written if written is not None else text(value)
+        self.refuse(path, f"expected text, found {describe(value)}.")
+        return _LEFT_OUT
+
+    def _integer(self, value: Any, kind: Kind, path: Path) -> Any:
+        number = value
+        digits = isinstance(value, str) and _WHOLE.fullmatch(value)
+        if digits or (isinstance(value, float) and value.is_integer()):
+            number = int(value)
+        if not isinstance(number, int) or isinstance(number, bool):
+            self.refuse(path, f"expected a whole number, found {describe(value)}.")
+            return _LEFT_OUT
+        if not -(2 ** (kind.bits - 1)) <= number < 2 ** (kind.bits - 1):
+            self.refuse(path, f"the number is too large for its {kind.bits} bits.")
+            return _LEFT_OUT
+        return number
+
+    def _boolean(self, value: Any, _: Kind, path: Path) -> Any:
+        if isinstance(value, bool):
+            return value
+        meant = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+        right = meant.get(str(value).lower())
+        edits = () if right is None else (Edit(path, right),)
+        fix = "" if right is None else f"Write {text(right)}."
+        self.refuse(path, f"expected true or false, found {describe(value)}.", fix, "profile.type", *edits)
+        return _LEFT_OUT
+
+    def _duration(self, value: Any, _: Kind, path: Path) -> Any:
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LONGEST:
+            return f"{seconds(value)}s"
+        if isinstance(value, str) and _DURATION.fullmatch(value):
+            if abs(float(value[:-1])) <= _LONGEST:
+                return value
+            self.refuse(path, f"{value} is longer than a duration can be.")
+            return _LEFT_OUT
+        meant = in_seconds(value) if isinstance(value, str) else None
+        edits = () if meant is None else (Edit(path, f"{meant}s"),)
+        fix = f"Write {meant}s." if meant is not None else ""
+        message = f"expected seconds such as 86400s, found {describe(value)}."
+        self.refuse(path, message, fix, "profile.type", *edits)
+        return _LEFT_OUT
+
+    def _enum(self, value: Any, kind: Kind, path: Path) -> Any:
+        if isinstance(value, str) and value in kind.numbers:
+            return value
+        if isinstance(value, int) and not isinstance(value, bool):
+            # Client libraries print enums as numbers unless they are told otherwise (vertex facts 1.11).
+            for name, number in kind.numbers.items():
+                if number == value:
+                    return name
+        # A wrong name goes on to the rules: what they copy of it is mended with it.
+        if self._wild(path, value):
+            return value if isinstance(value, str) else _LEFT_OUT
+        near = nearest(str(value).upper(), list(kind.choices))
+        fix = suggestion(str(value).upper(), list(kind.choices))
+        edits = (Edit(path, near),) if near else ()
+        message = f"{describe(value)} is not one of its values."
+        self.refuse(path, message, fix, "profile.enum", *edits)
+        return value if isinstance(value, str) else _LEFT_OUT
+
+
+REFERENCE = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_-]*)\}")
+"""A parameter in a text; a second `$` in front keeps the text as it is, without that `$`."""
+
+
+def is_reference(value: Any) -> bool:
+    """The whole value is one `${name}`: its type is the parameter's."""
+    return isinstance(value, str) and REFERENCE.fullmatch(value) is not None
+
+
+def text(value: str | float | bool) -> str:
+    """A value inside a longer text."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def describe(value: Any) -> str:
+    """A value in a sentence."""
+    if isinstance(value, Mapping):
+        return "fields"
+    if isinstance(value, list):
+        return "a list"
+    return "nothing" if value is None else repr(value)

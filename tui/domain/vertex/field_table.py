@@ -1,0 +1,183 @@
+"""The fields of a custom job in REST form, as data (vertex facts 1.1 to 1.9)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Type of a field: "string", "integer", "boolean", "duration", "enum", "message", "map".
+
+    `bits` is the width of an integer. Of an enum `numbers` has every name of the wire, `choices` those that
+    may be meant by somebody (not the unspecified one). `type` is a message's name.
+    """
+
+    name: str
+    repeated: bool = False
+    choices: tuple[str, ...] = ()
+    fields: Mapping[str, Kind] = field(default_factory=dict)
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    bits: int = 64
+    type: str = ""
+
+
+STRING = Kind("string")
+STRINGS = Kind("string", repeated=True)
+INTEGER = Kind("integer")
+SMALL = Kind("integer", bits=32)
+BOOLEAN = Kind("boolean")
+DURATION = Kind("duration")
+LABELS = Kind("map")
+
+
+def _enum(**numbers: int) -> Kind:
+    choices = tuple(name for name in numbers if not name.endswith("_UNSPECIFIED"))
+    return Kind("enum", choices=choices, numbers=numbers)
+
+
+def _message(type: str, repeated: bool = False, **fields: Kind) -> Kind:
+    return Kind("message", repeated, fields=fields, type=type)
+
+
+ACCELERATOR = _enum(
+    ACCELERATOR_TYPE_UNSPECIFIED=0,
+    NVIDIA_TESLA_K80=1,
+    NVIDIA_TESLA_P100=2,
+    NVIDIA_TESLA_V100=3,
+    NVIDIA_TESLA_P4=4,
+    NVIDIA_TESLA_T4=5,
+    TPU_V2=6,
+    TPU_V3=7,
+    NVIDIA_TESLA_A100=8,
+    NVIDIA_A100_80GB=9,
+    TPU_V4_POD=10,
+    NVIDIA_L4=11,
+    TPU_V5_LITEPOD=12,
+    NVIDIA_H100_80GB=13,
+    NVIDIA_H100_MEGA_80GB=14,
+    NVIDIA_H200_141GB=15,
+    NVIDIA_B200=16,
+    NVIDIA_GB200=17,
+    NVIDIA_RTX_PRO_6000=18,
+)
+
+ENV = _message("EnvVar", True, name=STRING, value=STRING)
+
+MACHINE = _message(
+    "MachineSpec",
+    machineType=STRING,
+    acceleratorType=ACCELERATOR,
+    acceleratorCount=SMALL,
+    tpuTopology=STRING,
+    gpuPartitionSize=STRING,
+    reservationAffinity=_message(
+        "ReservationAffinity",
+        reservationAffinityType=_enum(
+            TYPE_UNSPECIFIED=0, NO_RESERVATION=1, ANY_RESERVATION=2, SPECIFIC_RESERVATION=3
+        ),
+        key=STRING,
+        values=STRINGS,
+    ),
+)
+
+WORKER_POOL = _message(
+    "WorkerPoolSpec",
+    True,
+    machineSpec=MACHINE,
+    replicaCount=INTEGER,
+    nfsMounts=_message("NfsMount", True, server=STRING, path=STRING, mountPoint=STRING),
+    lustreMounts=_message(
+        "LustreMount", True, instanceIp=STRING, volumeHandle=STRING, filesystem=STRING, mountPoint=STRING
+    ),
+    diskSpec=_message("DiskSpec", bootDiskType=STRING, bootDiskSizeGb=SMALL),
+    containerSpec=_message("ContainerSpec", imageUri=STRING, command=STRINGS, args=STRINGS, env=ENV),
+    pythonPackageSpec=_message(
+        "PythonPackageSpec",
+        executorImageUri=STRING,
+        packageUris=STRINGS,
+        pythonModule=STRING,
+        args=STRINGS,
+        env=ENV,
+    ),
+)
+
+JOB_SPEC = _message(
+    "CustomJobSpec",
+    persistentResourceId=STRING,
+    workerPoolSpecs=WORKER_POOL,
+    scheduling=_message(
+        "Scheduling",
+        timeout=DURATION,
+        restartJobOnWorkerRestart=BOOLEAN,
+        strategy=_enum(STRATEGY_UNSPECIFIED=0, STANDARD=3, SPOT=4, FLEX_START=6, ON_DEMAND=1, LOW_COST=2),
+        disableRetries=BOOLEAN,
+        maxWaitDuration=DURATION,
+    ),
+    serviceAccount=STRING,
+    network=STRING,
+    reservedIpRanges=STRINGS,
+    pscInterfaceConfig=_message(
+        "PscInterfaceConfig",
+        networkAttachment=STRING,
+        dnsPeeringConfigs=_message(
+            "DnsPeeringConfig", True, domain=STRING, targetProject=STRING, targetNetwork=STRING
+        ),
+    ),
+    baseOutputDirectory=_message("GcsDestination", outputUriPrefix=STRING),
+    protectedArtifactLocationId=STRING,
+    tensorboard=STRING,
+    enableWebAccess=BOOLEAN,
+    enableDashboardAccess=BOOLEAN,
+    experiment=STRING,
+    experimentRun=STRING,
+    models=STRINGS,
+)
+
+PACKAGE = Kind(
+    "message",
+    fields={
+        "path": STRING,
+        "script": STRING,
+        "module": STRING,
+        "requirements": STRING,
+        "executorImage": STRING,
+        "exclude": STRINGS,
+        "stagingBucket": STRING,
+        "image": STRING,
+        "build": STRING,
+    },
+)
+"""A folder that a launch packs, see `tui.domain.vertex.packaging`; not part of what is sent."""
+
+OUTPUT_ONLY = {
+    "name": "its id is given by the service",
+    "state": "it is what the job comes to",
+    "createTime": "the service keeps it",
+    "startTime": "the service keeps it",
+    "endTime": "the service keeps it",
+    "updateTime": "the service keeps it",
+    "error": "it is how a job ended",
+    "webAccessUris": "they exist while a job runs; enableWebAccess asks for them",
+    "satisfiesPzs": "the service says it of a job",
+    "satisfiesPzi": "the service says it of a job",
+}
+"""Fields of a CustomJob that only the service fills (vertex facts 1.1), each with the reason."""
+
+HEADER: Mapping[str, Kind] = {
+    "displayName": STRING,
+    "description": STRING,
+    "region": STRING,
+    "labels": LABELS,
+    "encryptionSpec": _message("EncryptionSpec", kmsKeyName=STRING),
+    "parameters": LABELS,
+    "package": PACKAGE,
+    "jobSpec": JOB_SPEC,
+}
+"""Top level of a profile. `parameters` has a form of its own, see `tui.domain.profile.parameters`."""
+
+
+def stands_alone(names: Collection[str]) -> bool:
+    """A file with these fields (camelCase) at its top level is itself a job's spec."""
+    return "jobSpec" not in names and any(name in JOB_SPEC.fields for name in names)

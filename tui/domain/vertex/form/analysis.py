@@ -1,0 +1,79 @@
+"""A draft's text looked at: its values, the request it makes, and everything that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tui.domain.profile import Problem, Profile, ProfileInvalid, inspect, load
+from tui.domain.profile.source import read
+from tui.domain.vertex.field_check import camel
+from tui.domain.vertex.field_table import stands_alone
+from tui.domain.vertex.form.values import at, reference, scalar_text
+from tui.domain.vertex.rules.base import Severity
+
+_STAND_IN = {"string": "x", "integer": "1", "number": "1", "boolean": "true"}
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """`value` is None where the text is not YAML; `job` (REST form) where its shape is not right."""
+
+    text: str
+    value: Any = None
+    wrapped: bool = True
+    problems: tuple[Problem, ...] = ()
+    job: Mapping[str, Any] | None = None
+    region: str = ""
+
+    @property
+    def readable(self) -> bool:
+        """There are values to be shown and edited."""
+        return self.value is not None
+
+    def count(self, severity: Severity) -> int:
+        """How many problems are of this severity."""
+        return sum(p.severity is severity for p in self.problems)
+
+
+def analyse(text: str, file: str, name: str, *, region: str = "", local: bool = False) -> Analysis:
+    """Read and check a profile's text with its parameters' defaults; never raises for what is in it.
+
+    `region` is where it runs if the file names none; `local` says that it would run on this machine.
+    """
+    try:
+        profile = load(text, file, name)
+    except ProfileInvalid:
+        return _invalid(text, file, name, region, local)
+    value, texts = profile.document.value, _given(profile)
+    # The file's own region wins, whatever it is made of.
+    place = "" if profile.region else region
+    try:
+        checked = profile.check(texts, region=place, local=local)
+    except ProfileInvalid as error:
+        return Analysis(text, value, profile.wrapped, tuple(error.problems))
+    # What a launch has yet to say can't be wrong now.
+    problems = tuple(p for p in checked.problems if reference(value, at(value, p.path)) not in texts)
+    return Analysis(
+        text, value, profile.wrapped, problems, checked.request.custom_job, checked.request.region
+    )
+
+
+def _invalid(text: str, file: str, name: str, region: str, local: bool) -> Analysis:
+    """A text whose shape is not right; what can be checked of the rest is checked."""
+    problems = tuple(inspect(text, file, name, local=local))
+    try:
+        value = read(text, file).value
+    except ProfileInvalid:
+        return Analysis(text, problems=problems)
+    if not isinstance(value, Mapping):
+        return Analysis(text, problems=problems)
+    names = {camel(str(key)) for key in value}
+    return Analysis(text, value, not stands_alone(names), problems, region=region)
+
+
+def _given(profile: Profile) -> dict[str, str]:
+    """Texts for the parameters that have no default."""
+    bare = [p for p in profile.parameters if p.default is None]
+    return {p.name: scalar_text(p.choices[0]) if p.choices else _STAND_IN[p.type] for p in bare}

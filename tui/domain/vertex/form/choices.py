@@ -1,0 +1,145 @@
+"""Choices of a field from the catalogue, narrowed by what was chosen before it: region → accelerator →
+machine → count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tui.domain.profile.parameters import TYPES
+from tui.domain.vertex.catalog import (
+    ACCELERATOR_SHORT,
+    Machine,
+    documented_name,
+    is_tpu,
+    machines,
+    region_accelerators,
+)
+from tui.domain.vertex.form.changes import parameter_choices
+from tui.domain.vertex.form.fields import CHOICE_HELP
+from tui.domain.vertex.form.rows import Row, RowKind, plain_value, pool_value
+from tui.domain.vertex.form.values import Path, actual, at
+from tui.domain.vertex.rules.machine import DISKS
+
+NONE = ""
+"""The choice that takes the field away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One value and what it means."""
+
+    value: str
+    words: str = ""
+
+
+def pool_of(row: Row) -> Path | None:
+    """Path of the pool that the row is of."""
+    for i, part in enumerate(row.path):
+        if isinstance(part, int):
+            return row.path[: i + 1] if i and _is_pools(row.path[i - 1]) else None
+    return None
+
+
+def _is_pools(name: str | int) -> bool:
+    return name in {"workerPoolSpecs", "worker_pool_specs"}
+
+
+def region_of(root: Any, otherwise: str) -> str:
+    """Where the file's job runs."""
+    return str(plain_value(root, at(root, ("region",))) or otherwise)
+
+
+def choices(root: Any, row: Row, region: str, regions: Sequence[str] = ()) -> list[Choice]:
+    """What the row's value may be; empty where any text may. `regions` are the context's own."""
+    if row.kind is RowKind.PARAMETER or row.parameter:
+        return [Choice(c) for c in parameter_choices(root, row.parameter or str(row.path[1]))]
+    if row.field is None:
+        return []
+    if row.path[:1] == ("parameters",):
+        return [Choice(t) for t in TYPES] if row.field.name == "type" else []
+    pool = pool_of(row)
+    found = _of_pool(root, at(root, pool), row.field.name, region) if pool is not None else []
+    if row.field.name == "region":
+        found = _regions(regions)
+    if not found and row.field.kind.choices:
+        words = [c for c in row.field.kind.choices if CHOICE_HELP.get(c, "").split(":")[0] != "deprecated"]
+        found = [Choice(c, CHOICE_HELP.get(c, "")) for c in words]
+    return found
+
+
+def _of_pool(root: Any, pool: Any, name: str, region: str) -> list[Choice]:
+    kind = str(pool_value(root, pool, "machineSpec", "acceleratorType") or "")
+    machine = machines().get(str(pool_value(root, pool, "machineSpec", "machineType") or ""))
+    match name:
+        case "acceleratorType":
+            return accelerators_in(region)
+        case "machineType":
+            return machines_with(kind, region)
+        case "acceleratorCount" if machine is not None and kind:
+            counts = dict(machine.accelerators).get(kind, ())
+            return [Choice(str(n), f"{n} × {ACCELERATOR_SHORT.get(kind, kind)}") for n in counts]
+        case "tpuTopology" if machine is not None:
+            return [Choice(t) for t in machine.tpu_topologies]
+        case "bootDiskType":
+            return [Choice(d, CHOICE_HELP[d]) for d in DISKS]
+    return []
+
+
+def _regions(own: Sequence[str]) -> list[Choice]:
+    known = region_accelerators()
+    ordered = [*dict.fromkeys([*own, *known])]
+    return [
+        Choice(
+            r,
+            ", ".join(a for a in known.get(r, ()) if not a.startswith("TPU"))
+            or "no accelerators for training",
+        )
+        for r in ordered
+    ]
+
+
+def accelerators_in(region: str) -> list[Choice]:
+    """Accelerator types of a region, none first; all of them where the region is not known."""
+    known = region_accelerators().get(region)
+    where = f"  in {region}" if known is not None else ""
+    found = [
+        Choice(kind, f"{short}{where}")
+        for kind, short in ACCELERATOR_SHORT.items()
+        if known is None or documented_name("", kind, 1) in known
+    ]
+    return [Choice(NONE, "no accelerator"), *found]
+
+
+def machines_with(kind: str, region: str) -> list[Choice]:
+    """Machines that take an accelerator; without one, all whose own accelerators the region has."""
+    known = region_accelerators().get(region)
+    return [
+        Choice(machine.name, machine_words(machine, kind))
+        for machine in machines().values()
+        if (kind in dict(machine.accelerators) if kind else known is None or _is_in(machine, known))
+    ]
+
+
+def _is_in(machine: Machine, known: Sequence[str]) -> bool:
+    """The region has what belongs to the machine; N1 machines can go without (vertex facts 8.1)."""
+    own = {documented_name(machine.name, kind, 1) for kind, _ in machine.accelerators}
+    if is_tpu(machine.name):
+        own.add(documented_name(machine.name, "", 0))
+    return not own or machine.name.startswith("n1-") or not own.isdisjoint(known)
+
+
+def machine_words(machine: Machine, kind: str = "") -> str:
+    """`96 vCPU  680 GB  8 × A100`."""
+    parts = [f"{machine.vcpus} vCPU", f"{machine.memory_gb:g} GB"] if machine.vcpus else []
+    built_in = len(machine.accelerators) == 1 and not machine.name.startswith("n1-")
+    for own, counts in machine.accelerators:
+        if own == kind or (built_in and not kind):
+            parts.append(f"{' or '.join(map(str, counts))} × {ACCELERATOR_SHORT.get(own, own)}")
+    return "  ".join(parts)
+
+
+def pool_paths(root: Any, wrapped: bool) -> Path:
+    """Where the pools stand."""
+    return actual(root, ("jobSpec", "workerPoolSpecs") if wrapped else ("workerPoolSpecs",))

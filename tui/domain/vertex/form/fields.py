@@ -1,0 +1,245 @@
+"""Every field of a custom job in the order of the form: its words, its help, and whether it is shown unset.
+
+Types come from the field tables of `tui.domain.vertex.field_table`; the facts in the helps are vertex facts
+1, 4, 7 and 8. A field that is in those tables but not here is shown all the same, with its REST name
+as its words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tui.domain.vertex.field_table import HEADER, JOB_SPEC, WORKER_POOL, Kind
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field. `path` is in REST names from its section's base; `unset` says what holds without a value."""
+
+    path: Names
+    label: str
+    help: str
+    kind: Kind
+    common: bool = False
+    """Shown though it is not set."""
+    unset: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its REST name."""
+        return self.path[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Fields that stand together. `base` is "top" (the header), "spec" (the job's spec) or "pool"."""
+
+    id: str
+    title: str
+    base: str
+    fields: tuple[Field, ...]
+
+
+_ROOTS: Mapping[str, Mapping[str, Kind]] = {
+    "top": HEADER,
+    "spec": JOB_SPEC.fields,
+    "pool": WORKER_POOL.fields,
+    "nfs": WORKER_POOL.fields["nfsMounts"].fields,
+    "lustre": WORKER_POOL.fields["lustreMounts"].fields,
+    "dns": JOB_SPEC.fields["pscInterfaceConfig"].fields["dnsPeeringConfigs"].fields,
+}
+
+
+def kind_of(base: str, path: Names) -> Kind:
+    """Type of a field. Raises KeyError where there is none."""
+    fields = _ROOTS[base]
+    for name in path[:-1]:
+        fields = fields[name].fields
+    return fields[path[-1]]
+
+
+def _fields(base: str, *rows: tuple[str, str, str] | tuple[str, str, str, str]) -> tuple[Field, ...]:
+    """Rows of (path, label, help, what holds unset); a `+` before the path makes the field a common one."""
+    found = []
+    for dotted, label, words, *unset in rows:
+        path = tuple(dotted.lstrip("+").split("."))
+        found.append(
+            Field(path, label, words, kind_of(base, path), dotted.startswith("+"), unset[0] if unset else "")
+        )
+    return tuple(found)
+
+
+PROFILE = _fields(
+    "top",
+    ("+displayName", "name", "The job's display name, at most 128 bytes; it need not be unique.",
+     "the file's name"),
+    ("+description", "description", "One line about the profile, for the list. It is not sent."),
+    ("+region", "region", "Where the job runs; accelerators, prices and quotas differ by region.",
+     "the context's first region"),
+    ("+labels", "labels", "Keys and values for search and bills: lowercase letters, digits, _ and -."),
+    ("encryptionSpec.kmsKeyName", "encryption key",
+     "Your own Cloud KMS key (CMEK), in the job's region: "
+     "projects/P/locations/REGION/keyRings/RING/cryptoKeys/KEY.", "a key of Google's"),
+)  # fmt: skip
+
+POOL = _fields(
+    "pool",
+    ("+replicaCount", "replicas", "Machines of this pool. The primary pool has exactly 1."),
+    ("+machineSpec.acceleratorType", "accelerator",
+     "GPU or TPU of each machine. The choices are those of the region.", "none"),
+    ("+machineSpec.machineType", "machine", "Type of each machine. The choices take the accelerator."),
+    ("+machineSpec.acceleratorCount", "count", "Accelerators of one machine; the machine decides "
+     "which counts there are.", "0"),
+    ("machineSpec.tpuTopology", "TPU topology", "Shape of a TPU v5e, v6e or 7x slice, e.g. 2x2 or 4x4. It "
+     "decides the number of machines."),
+    ("+containerSpec.imageUri", "image", "Container image in Artifact Registry: "
+     "REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE:TAG."),
+    ("containerSpec.command", "command", "Takes the place of the image's entry point.", "the image's own"),
+    ("+containerSpec.args", "arguments", "Given to the entry point, 100,000 characters at most together."),
+    ("+containerSpec.env", "environment", "Variables of every replica, at most 100. Secrets do "
+     "not belong here: they can be read in the job."),
+    ("+pythonPackageSpec.executorImageUri", "executor image", "Prebuilt image of Google's that installs and "
+     "runs the package."),
+    ("+pythonPackageSpec.packageUris", "packages", "gs:// paths of source distributions, at most 100."),
+    ("+pythonPackageSpec.pythonModule", "module", "Module that is run, e.g. trainer.task."),
+    ("+pythonPackageSpec.args", "arguments", "Given to the module, 100,000 characters at most together."),
+    ("+pythonPackageSpec.env", "environment", "Variables of every replica, at most 100. Secrets do "
+     "not belong here: they can be read in the job."),
+    ("diskSpec.bootDiskType", "boot disk", "pd-ssd, pd-standard or hyperdisk-balanced. What is on it is lost "
+     "with the job.", "pd-ssd; hyperdisk-balanced on a3-ultragpu and a4"),
+    ("diskSpec.bootDiskSizeGb", "disk size", "GB of the boot disk, 100 to 64,000.", "100"),
+    ("machineSpec.gpuPartitionSize", "GPU partition", "MIG partition of each GPU, e.g. 1g.10gb."),
+    ("machineSpec.reservationAffinity.reservationAffinityType", "reservation",
+     "Whether reserved machines are used. Not together with FLEX_START or a persistent resource.",
+     "none is used"),
+    ("machineSpec.reservationAffinity.key", "reservation key", "For SPECIFIC_RESERVATION: "
+     "compute.googleapis.com/reservation-name."),
+    ("machineSpec.reservationAffinity.values", "reservations", "Full names: "
+     "projects/P/zones/ZONE/reservations/NAME."),
+    ("nfsMounts", "NFS mounts", "Shares seen under /mnt/nfs/; the job needs a network for them."),
+    ("lustreMounts", "Lustre mounts", "File systems seen under /mnt/lustre/."),
+)  # fmt: skip
+
+SCHEDULING = _fields(
+    "spec",
+    ("+scheduling.strategy", "strategy", "STANDARD keeps its machines; SPOT is far cheaper and can be "
+     "preempted at any time; FLEX_START waits for capacity and holds it for at most 7 days.", "STANDARD"),
+    ("+scheduling.timeout", "timeout", "The job is ended after so long: 48h, 2d or 172800s.", "7 days"),
+    ("scheduling.maxWaitDuration", "wait at most", "How long a FLEX_START job may wait for machines; 0 waits "
+     "for ever.", "24 hours"),
+    ("scheduling.restartJobOnWorkerRestart", "restart together", "When one replica restarts, all do: "
+     "for frameworks whose members can't leave and come back.", "no"),
+    ("scheduling.disableRetries", "no retries", "After an internal error of the service the job fails "
+     "instead of being run again.", "it is run again"),
+)  # fmt: skip
+
+OUTPUT = _fields(
+    "spec",
+    ("+baseOutputDirectory.outputUriPrefix", "output", "gs:// folder for models, checkpoints and "
+     "TensorBoard logs; its bucket belongs into the job's region."),
+    ("tensorboard", "TensorBoard", "projects/P/locations/REGION/tensorboards/ID; needs a service account."),
+    ("experiment", "experiment", "projects/P/locations/REGION/metadataStores/default/contexts/EXPERIMENT."),
+    ("experimentRun", "experiment run", "The experiment's name with -RUN behind it."),
+    ("models", "models", "Models that some of Google's own jobs read; leave it out otherwise."),
+)  # fmt: skip
+
+NETWORK = _fields(
+    "spec",
+    ("network", "network", "VPC that is peered with the service, by project number: "
+     "projects/NUMBER/global/networks/NAME.", "the public one"),
+    ("reservedIpRanges", "reserved ranges", "Names (not CIDRs) of ranges allocated for the peering."),
+    ("pscInterfaceConfig.networkAttachment", "network attachment", "Private Service Connect: "
+     "projects/P/regions/REGION/networkAttachments/NAME."),
+    ("pscInterfaceConfig.dnsPeeringConfigs", "DNS peerings", "Domains that are looked up in your own VPC."),
+)  # fmt: skip
+
+ACCESS = _fields(
+    "spec",
+    ("+serviceAccount", "service account", "Whom the job acts as; you need actAs on it.",
+     "the custom code service agent"),
+    ("enableWebAccess", "web shell", "A shell into each replica while it runs.", "no"),
+    ("enableDashboardAccess", "dashboard", "The primary container's dashboard in the browser.", "no"),
+    ("persistentResourceId", "persistent resource", "Id of a persistent resource that the job runs on "
+     "instead of machines of its own.", "machines of its own"),
+    ("protectedArtifactLocationId", "artifact location", "Only where artifacts are kept in another region "
+     "than the job's.", "the job's region"),
+)  # fmt: skip
+
+PACKAGE = _fields(
+    "top",
+    ("package.path", "folder", "A folder of yours that a launch packs; relative to this file."),
+    ("package.script", "script", "Script in the folder that is run; or give a module."),
+    ("package.module", "module", "Module in the folder that is run; or give a script."),
+    ("package.requirements", "requirements", "File of what to install.", "requirements.txt, if there is one"),
+    ("package.exclude", "left out", "Patterns of what is not packed, in the manner of .gitignore."),
+    ("package.executorImage", "executor image", "Image on which the package is installed or built."),
+    (
+        "package.stagingBucket",
+        "staging",
+        "gs:// folder that packages are uploaded to.",
+        "the output's bucket",
+    ),
+    ("package.image", "image", "Where a built image is pushed."),
+    ("package.build", "build", "auto, sdist, docker, podman or cloud-build.", "auto"),
+)
+
+SECTIONS = (
+    Section("profile", "Profile", "top", PROFILE),
+    Section("scheduling", "Scheduling", "spec", SCHEDULING),
+    Section("output", "Output", "spec", OUTPUT),
+    Section("network", "Network", "spec", NETWORK),
+    Section("access", "Access", "spec", ACCESS),
+    Section("package", "Package", "top", PACKAGE),
+)
+"""The groups besides the parameters and the pools."""
+
+ELEMENTS: Mapping[str, tuple[Field, ...]] = {
+    "nfsMounts": _fields(
+        "nfs",
+        ("+server", "server", "The server's private IP address."),
+        ("+path", "path", "Exported folder, from the root: /exports/data."),
+        ("+mountPoint", "mount point", "Name under /mnt/nfs/."),
+    ),
+    "lustreMounts": _fields(
+        "lustre",
+        ("+instanceIp", "instance IP", "Address of the Lustre instance."),
+        ("+volumeHandle", "volume", "Its unique name."),
+        ("+filesystem", "file system", "Its file system's name."),
+        ("+mountPoint", "mount point", "Name under /mnt/lustre/."),
+    ),
+    "dnsPeeringConfigs": _fields(
+        "dns",
+        ("+domain", "domain", "Ends with a dot: corp.example.com."),
+        ("+targetProject", "project", "Id of the project whose network answers."),
+        ("+targetNetwork", "network", "Name of that network."),
+    ),
+}
+"""Fields of one element of a list of messages, by the list's name."""
+
+PARAMETER_HELP = {
+    "default": "Value where a launch gives none; without one a launch must give it.",
+    "type": "string, integer, number or boolean.",
+    "choices": "The only values it may have.",
+    "help": "What the launch says beside it.",
+}
+ROLES = ("primary", "workers", "parameter servers or reducers", "evaluators")
+"""A pool's role by its position (vertex facts 1.3)."""
+
+CHOICE_HELP = {
+    "STANDARD": "keeps its machines; standard quota",
+    "SPOT": "much cheaper, can be preempted at any time; preemptible quota",
+    "FLEX_START": "waits for capacity, at most 7 days; L4, A100, H100, H200, B200; preemptible quota",
+    "ON_DEMAND": "deprecated: the same as STANDARD",
+    "LOW_COST": "deprecated: the same as SPOT",
+    "pd-ssd": "the default of most machines",
+    "pd-standard": "slower, cheaper",
+    "hyperdisk-balanced": "the default of a3-ultragpu and a4",
+    "NO_RESERVATION": "none is used, even where one fits",
+    "ANY_RESERVATION": "whichever fits; on demand in its zone where it is full",
+    "SPECIFIC_RESERVATION": "the named ones only",
+    "true": "yes",
+    "false": "no",
+}

@@ -1,0 +1,457 @@
+"""The rows of the form: sections, pools, fields with their values, lists that open, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from tui.domain.masking import mask_text
+from tui.domain.profile.source import Problem, dotted
+from tui.domain.vertex.catalog import ACCELERATOR_SHORT, REDUCTION_SERVER, machines
+from tui.domain.vertex.field_check import camel
+from tui.domain.vertex.field_table import HEADER, JOB_SPEC, STRING, WORKER_POOL, Kind
+from tui.domain.vertex.form import fields as table
+from tui.domain.vertex.form.fields import Field, Section
+from tui.domain.vertex.form.values import (
+    MISSING,
+    Path,
+    actual,
+    at,
+    canonical,
+    list_text,
+    pair_value,
+    reference,
+    scalar_text,
+    span_words,
+)
+from tui.domain.vertex.rules.base import Severity
+
+MAX_POOLS = 4
+REDUCERS_KEY = "reduction-server"
+
+
+class RowKind(StrEnum):
+    """What a row is, which decides what its keys do."""
+
+    SECTION = "section"
+    POOL = "pool"
+    FIELD = "field"
+    TASK = "task"
+    LIST = "list"
+    ITEM = "item"
+    PAIR = "pair"
+    ELEMENT = "element"
+    PARAMETER = "parameter"
+    MORE = "more"
+    SWITCH = "switch"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line. `path` is the file's own; `value` is as shown and `raw` as it stands there."""
+
+    key: str
+    kind: RowKind
+    label: str
+    path: Path = ()
+    depth: int = 0
+    value: str = ""
+    note: str = ""
+    raw: Any = MISSING
+    field: Field | None = None
+    open: bool | None = None
+    """Whether its rows are shown; None where it has none."""
+    parameter: str = ""
+    """Name of the parameter that the whole value is."""
+    help: str = ""
+    """Words of its own, where it has no field."""
+    problems: tuple[Problem, ...] = ()
+    changed: bool = False
+    """It reads otherwise in the file on disk."""
+
+    @property
+    def is_set(self) -> bool:
+        """The file says something here."""
+        return self.raw is not MISSING
+
+    @property
+    def severity(self) -> Severity | None:
+        """The worst of its problems."""
+        found = [p.severity for p in self.problems]
+        return next((s for s in Severity if s in found), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the rows are made of. `turned` are keys of groups whose fold is not the usual one."""
+
+    value: Any
+    saved: Any = None
+    wrapped: bool = True
+    turned: Collection[str] = frozenset()
+    problems: Sequence[Problem] = ()
+    reducers: tuple[str, str, str] = ("", "", "")
+    """Value, note and help of the Reduction Server's switch."""
+    everything: bool = False
+    """All groups are open."""
+
+
+def build_rows(look: Look) -> list[Row]:
+    """Every row that is shown, from the top; a problem is on its own row or on the one around it."""
+    return _Builder(look).rows()
+
+
+@dataclass
+class _Builder:
+    look: Look
+    found: list[Row] = field(default_factory=list)
+
+    def rows(self) -> list[Row]:
+        spec = self._spec_path()
+        if self.look.wrapped:
+            self._section(table.SECTIONS[0], ())
+            self._parameters()
+        self._pools((*spec, "workerPoolSpecs"))
+        for section in table.SECTIONS[1:]:
+            if section.base == "spec":
+                self._section(section, spec)
+            elif self.look.wrapped:
+                self._section(section, ())
+        self._unknown(spec)
+        return self._with_problems()
+
+    def _spec_path(self) -> Path:
+        return actual(self.look.value, ("jobSpec",)) if self.look.wrapped else ()
+
+    def _get(self, path: Path) -> Any:
+        return at(self.look.value, path)
+
+    def _is_open(self, key: str, usual: bool) -> bool:
+        return self.look.everything or usual != (key in self.look.turned)
+
+    def _add(self, row: Row) -> None:
+        self.found.append(replace(row, changed=_differs(self.look, row.path)) if row.path else row)
+
+    # Sections and fields
+
+    def _section(self, section: Section, base: Path) -> None:
+        known = [(f, actual(self.look.value, (*base, *f.path))) for f in section.fields]
+        is_set = [f for f, path in known if self._get(path) not in (MISSING, None)]
+        usual = bool(is_set) or any(f.common for f in section.fields)
+        opened = self._is_open(section.id, usual)
+        note = "" if opened else ", ".join(f.label for f in is_set or section.fields)
+        self._add(Row(section.id, RowKind.SECTION, section.title, open=opened, note=note))
+        if opened:
+            self._fields(section.id, known, 1)
+
+    def _fields(self, key: str, known: Sequence[tuple[Field, Path]], depth: int) -> None:
+        """These fields; the ones that are neither set nor common behind a row that opens."""
+        away = [f for f, path in known if not f.common and self._get(path) in (MISSING, None)]
+        more = f"{key}:more"
+        opened = self._is_open(more, False)
+        for each, path in known:
+            if opened or each not in away:
+                self._field(each, path, depth)
+        if away:
+            self._add(
+                Row(
+                    more,
+                    RowKind.MORE,
+                    "fewer fields" if opened else f"{len(away)} more field" + "s" * (len(away) > 1),
+                    depth=depth,
+                    note="" if opened else ", ".join(f.label for f in away),
+                    open=opened,
+                )
+            )
+
+    def _field(self, each: Field, path: Path, depth: int) -> None:
+        raw = self._get(path)
+        raw = MISSING if raw is None else raw
+        row = Row(_key(path), RowKind.FIELD, each.label, path, depth, raw=raw, field=each)
+        if each.kind.repeated or each.kind.name == "map":
+            self._list(row, each)
+        elif raw is MISSING:
+            self._add(replace(row, note=each.unset))
+        else:
+            self._add(self._filled(row, each))
+
+    def _filled(self, row: Row, each: Field) -> Row:
+        text = mask_text(_shown(row.raw)) if not isinstance(row.raw, Mapping | list) else "…"
+        name = reference(self.look.value, row.raw)
+        shown = self._default(name) if name else text
+        value = f"{text} = {shown}" if name else text
+        return replace(row, value=value, parameter=name, note=_words(each.name, shown))
+
+    def _default(self, name: str) -> str:
+        """Text of a parameter's default."""
+        setting = self._get(("parameters", name))
+        if isinstance(setting, Mapping):
+            setting = setting.get("default")
+        return "no default" if setting in (None, MISSING) else _shown(setting)
+
+    # Lists
+
+    def _list(self, row: Row, each: Field) -> None:
+        raw = row.raw
+        count = len(raw) if isinstance(raw, list | Mapping) else 0
+        opened = self._is_open(row.key, False) if count else None
+        value = "" if opened else list_text(raw) if count else ""
+        note = f"{count}" if count else each.unset
+        self._add(replace(row, kind=RowKind.LIST, value=value, note=note, open=opened))
+        if not opened:
+            return
+        if isinstance(raw, Mapping):
+            for name, value in raw.items():
+                path = (*row.path, name)
+                self._add(
+                    Row(_key(path), RowKind.PAIR, str(name), path, row.depth + 1, pair_value(name, value),
+                        raw=value, field=each, parameter=reference(self.look.value, value))
+                )  # fmt: skip
+            return
+        for i, item in enumerate(raw if isinstance(raw, list) else ()):
+            self._item(each, (*row.path, i), item, row.depth + 1)
+
+    def _item(self, each: Field, path: Path, item: Any, depth: int) -> None:
+        label = f"{path[-1]}"
+        row = Row(_key(path), RowKind.ITEM, label, path, depth, raw=item, field=each)
+        if each.name == "env":
+            name, value = (item.get("name"), item.get("value")) if isinstance(item, Mapping) else (item, "")
+            shown = pair_value(name, value)
+            self._add(
+                replace(
+                    row,
+                    kind=RowKind.PAIR,
+                    label=str(name),
+                    value=shown,
+                    parameter=reference(self.look.value, value),
+                )
+            )
+        elif each.kind.name == "message":
+            opened = self._is_open(row.key, True)
+            text = "" if opened else list_text([item])
+            self._add(replace(row, kind=RowKind.ELEMENT, open=opened, value=text))
+            if opened:
+                for inner in table.ELEMENTS.get(each.name, ()):
+                    self._field(inner, actual(self.look.value, (*path, *inner.path)), depth + 1)
+        else:
+            name = reference(self.look.value, item)
+            text = mask_text(_shown(item))
+            value = f"{text} = {self._default(name)}" if name else text
+            self._add(replace(row, value=value, parameter=name))
+
+    # Parameters
+
+    def _parameters(self) -> None:
+        found = self._get(("parameters",))
+        settings = found if isinstance(found, Mapping) else {}
+        opened = self._is_open("parameters", bool(settings))
+        note = ", ".join(map(str, settings)) if not opened else "" if settings else "a adds one"
+        self._add(Row("parameters", RowKind.SECTION, "Parameters", ("parameters",), open=opened, note=note))
+        for name in settings if opened else ():
+            self._parameter(str(name), settings[name])
+
+    def _parameter(self, name: str, setting: Any) -> None:
+        path: Path = ("parameters", name)
+        key = _key(path)
+        rich = isinstance(setting, Mapping)
+        words = str(setting.get("help") or "") if rich else ""
+        default = setting.get("default") if rich else setting
+        opened = self._is_open(key, False)
+        self._add(
+            Row(key, RowKind.PARAMETER, name, path, 1, "" if default is None else _shown(default), words,
+                raw=MISSING if default is None else default, open=opened)
+        )  # fmt: skip
+        if not opened:
+            return
+        for setting_name, words in table.PARAMETER_HELP.items():
+            inner = (*path, setting_name)
+            repeated = setting_name == "choices"
+            here = setting.get(setting_name, MISSING) if rich else MISSING
+            if setting_name == "default" and not rich:
+                here = setting
+            each = Field((setting_name,), setting_name, words, Kind("string", repeated), True)
+            row = Row(_key(inner), RowKind.FIELD, setting_name, inner, 2, raw=here, field=each)
+            if repeated:
+                self._list(row, each)
+            else:
+                note = "" if here is not MISSING else "string" if setting_name == "type" else ""
+                value = "" if here in (MISSING, None) else _shown(here)
+                self._add(replace(row, value=value, note=note))
+
+    # Pools
+
+    def _pools(self, names: Path) -> None:
+        path = actual(self.look.value, names)
+        pools = self._get(path)
+        pools = pools if isinstance(pools, list) else []
+        for i, pool in enumerate(pools):
+            self._pool(i, pool, (*path, i))
+        value, note, words = self.look.reducers
+        self._add(Row(REDUCERS_KEY, RowKind.SWITCH, "Reduction Server", value=value, note=note, help=words))
+        if len(pools) < MAX_POOLS:
+            words = f"a adds pool {len(pools)}, {table.ROLES[len(pools)]}"
+            self._add(Row("pool:new", RowKind.MORE, "another pool", (*path, len(pools)), note=words))
+
+    def _pool(self, i: int, pool: Any, path: Path) -> None:
+        key = _key(path)
+        role = role_of(i, pool, self.look.value)
+        if not pool:
+            self._add(
+                Row(
+                    key,
+                    RowKind.POOL,
+                    f"Pool {i}  {role}",
+                    path,
+                    value="skipped",
+                    note="enter fills it",
+                    raw=pool,
+                )
+            )
+            return
+        opened = self._is_open(key, i < 2)
+        row = Row(key, RowKind.POOL, f"Pool {i}  {role}", path, raw=pool, open=opened)
+        self._add(replace(row, value=pool_text(pool, self.look.value), note=_image(pool)))
+        if not opened:
+            return
+        known = [(f, actual(self.look.value, (*path, *f.path))) for f in table.POOL]
+        tasks = {t for t in ("containerSpec", "pythonPackageSpec") if self._has(path, t)} or {"containerSpec"}
+        away = {"containerSpec", "pythonPackageSpec"} - tasks
+        head = [k for k in known if k[0].path[0] in ("replicaCount", "machineSpec") and k[0].common]
+        rest = [k for k in known if k not in head and k[0].path[0] not in away]
+        for each, inner in head:
+            self._field(each, inner, 1)
+        runs = " and ".join(
+            "a container" if t == "containerSpec" else "a Python package" for t in sorted(tasks)
+        )
+        self._add(Row(f"{key}:task", RowKind.TASK, "runs", path, 1, runs, raw=runs))
+        self._fields(key, rest, 1)
+        self._unknown_in(path, pool, WORKER_POOL.fields)
+
+    def _has(self, path: Path, name: str) -> bool:
+        return self._get(actual(self.look.value, (*path, name))) not in (MISSING, None)
+
+    # What has no place
+
+    def _unknown(self, spec: Path) -> None:
+        top = self.look.value
+        if self.look.wrapped:
+            self._unknown_in((), top, HEADER)
+        else:
+            self._unknown_in(spec, top, JOB_SPEC.fields)
+
+    def _unknown_in(self, path: Path, value: Any, known: Mapping[str, Kind]) -> None:
+        """Names that no table has: wrong ones, each with its problem, to be mended or taken away."""
+        for name, inner in value.items() if isinstance(value, Mapping) else ():
+            here = (*path, name)
+            kind = known.get(camel(str(name)))
+            if kind is None:
+                self._add(
+                    Row(
+                        _key(here),
+                        RowKind.UNKNOWN,
+                        str(name),
+                        here,
+                        1 if path else 0,
+                        list_text(inner),
+                        raw=inner,
+                    )
+                )
+            elif kind.name == "message" and not kind.repeated:
+                self._unknown_in(here, inner, kind.fields)
+
+    # Problems
+
+    @staticmethod
+    def _place(index: Mapping[Path, int], path: Path) -> int:
+        """The row of a path: its own, the first below it, the one around it, else the first of all."""
+        if path in index:
+            return index[path]
+        below = [i for known, i in index.items() if path and known[: len(path)] == path]
+        around = (index[path[:n]] for n in range(len(path), 0, -1) if path[:n] in index)
+        return min(below) if below else next(around, 0)
+
+    def _with_problems(self) -> list[Row]:
+        index = {canonical(row.path): i for i, row in enumerate(self.found) if row.path}
+        given: dict[int, list[Problem]] = {}
+        for problem in self.look.problems:
+            path = canonical(problem.path)
+            given.setdefault(self._place(index, path), []).append(problem)
+        for i, problems in given.items():
+            self.found[i] = replace(self.found[i], problems=tuple(problems))
+        return self.found
+
+
+def _key(path: Path) -> str:
+    return dotted(canonical(path))
+
+
+def _shown(value: Any) -> str:
+    """A scalar in a row; an empty text is seen to be one."""
+    return scalar_text(value) or '""'
+
+
+def _differs(look: Look, path: Path) -> bool:
+    old, new = at(look.saved, path), at(look.value, path)
+    return old is not new and old != new
+
+
+def _words(name: str, text: str) -> str:
+    """What a value means, in a few words."""
+    if name == "machineType" and (machine := machines().get(text)):
+        return f"{machine.vcpus} vCPU  {machine.memory_gb:g} GB" if machine.vcpus else ""
+    if name == "acceleratorType":
+        return ACCELERATOR_SHORT.get(text, "")
+    if name in {"timeout", "maxWaitDuration"}:
+        return span_words(text)
+    return ""
+
+
+def plain_value(root: Any, value: Any) -> Any:
+    """The value, or the default of the parameter that it is; `None` where there is none."""
+    name = reference(root, value)
+    if name:
+        setting = at(root, ("parameters", name))
+        value = setting.get("default") if isinstance(setting, Mapping) else setting
+    return None if value is MISSING else value
+
+
+def pool_value(root: Any, pool: Any, *names: str) -> Any:
+    """A pool's value by REST names, references filled in by their defaults; `None` where there is none."""
+    return plain_value(root, at(pool, actual(pool, names)))
+
+
+def pool_text(pool: Any, root: Any) -> str:
+    """`3 × a2-highgpu-8g   8 A100`."""
+    count = pool_value(root, pool, "replicaCount")
+    text = f"{1 if count is None else count} × {pool_value(root, pool, 'machineSpec', 'machineType') or '?'}"
+    kind = pool_value(root, pool, "machineSpec", "acceleratorType")
+    each = pool_value(root, pool, "machineSpec", "acceleratorCount")
+    return f"{text}   {each or '?'} {ACCELERATOR_SHORT.get(str(kind), kind)}" if kind else text
+
+
+def _image(pool: Any) -> str:
+    image = at(pool, actual(pool, ("containerSpec", "imageUri")))
+    return "" if image is MISSING else str(image).rpartition("/")[2]
+
+
+def is_reduction_server(pool: Any, root: Any = None) -> bool:
+    """The pool runs Google's reduction server."""
+    return REDUCTION_SERVER in str(pool_value(root, pool, "containerSpec", "imageUri") or "")
+
+
+def role_of(position: int, pool: Any, root: Any = None) -> str:
+    """What a pool does, by its position and, of the third, its image."""
+    if position == 2 and pool:
+        return "reducers" if is_reduction_server(pool, root) else "servers"
+    return table.ROLES[position] if position < len(table.ROLES) else "no such position"
+
+
+def all_groups(rows: Sequence[Row]) -> Iterator[str]:
+    """Keys of what can be opened or closed."""
+    return (row.key for row in rows if row.open is not None)
+
+
+__all__ = ["STRING", "Look", "Row", "RowKind", "build_rows"]

@@ -1,0 +1,68 @@
+"""The head of the form: what the job is made of, in one line for each thing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from tui.domain.formatting import pieces
+from tui.domain.vertex.catalog import ACCELERATOR_SHORT
+from tui.domain.vertex.form.analysis import Analysis
+from tui.domain.vertex.form.rows import role_of
+from tui.domain.vertex.form.values import span_words
+from tui.domain.vertex.rules.base import Severity
+
+
+def roles(job: Mapping[str, Any]) -> str:
+    """`primary 1 × a2-highgpu-8g · workers 3 × a2-highgpu-8g · reducers 13 × n1-highcpu-16`."""
+    parts = []
+    for i, pool in enumerate(_pools(job)):
+        if pool:
+            machine = (pool.get("machineSpec") or {}).get("machineType", "?")
+            parts.append(f"{role_of(i, pool)} {_count(pool)} × {machine}")
+    return "   ".join(parts) or "no pools"
+
+
+def accelerators(job: Mapping[str, Any]) -> Counter[str]:
+    """How many accelerators of each type the whole job has."""
+    found: Counter[str] = Counter()
+    for pool in _pools(job):
+        machine = pool.get("machineSpec") or {}
+        if machine.get("acceleratorType") and machine.get("acceleratorCount"):
+            found[machine["acceleratorType"]] += _count(pool) * _number(machine["acceleratorCount"])
+    return found
+
+
+def totals(job: Mapping[str, Any]) -> str:
+    """`32 A100   4 replicas   SPOT   at most 2d`."""
+    spec = job.get("jobSpec") or {}
+    scheduling = spec.get("scheduling") or {}
+    gpus = accelerators(job)
+    parts = [", ".join(f"{n} {ACCELERATOR_SHORT.get(k, k)}" for k, n in gpus.items()) or "no accelerators"]
+    parts.append(pieces(sum(_count(p) for p in _pools(job) if p), "replica"))
+    parts.append(str(scheduling.get("strategy") or "STANDARD"))
+    timeout = str(scheduling.get("timeout") or "")
+    parts.append(f"at most {span_words(timeout) or timeout or '7d'}")
+    return "   ".join(parts)
+
+
+def verdict(analysis: Analysis) -> str:
+    """`2 errors, 1 warning`; empty where there is none."""
+    words = [(Severity.ERROR, "error"), (Severity.WARNING, "warning"), (Severity.NOTE, "note")]
+    return ", ".join(pieces(n, word) for severity, word in words if (n := analysis.count(severity)))
+
+
+def _pools(job: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [pool or {} for pool in (job.get("jobSpec") or {}).get("workerPoolSpecs") or []]
+
+
+def _count(pool: Mapping[str, Any]) -> int:
+    return _number(pool.get("replicaCount", 1))
+
+
+def _number(value: Any) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        return 0

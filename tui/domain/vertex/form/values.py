@@ -1,0 +1,165 @@
+"""Values of the form: how they are shown in one line, and what a typed text means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tui.domain.masking import MASK, looks_secret, mask_text
+from tui.domain.profile.parameters import convert
+from tui.domain.vertex.field_check import REFERENCE, camel, is_reference
+from tui.domain.vertex.field_table import Kind
+
+Path = tuple[str | int, ...]
+MISSING: Any = object()
+_SPAN = re.compile(
+    r"(?:(\d+)\s*d)?\s*(?:(\d+)\s*h)?\s*(?:(\d+)\s*m(?:in)?)?\s*(?:(\d+)\s*s?)?", re.IGNORECASE
+)
+_SECONDS = re.compile(r"(\d+)(\.\d{1,9})?s?")
+
+
+def actual(root: Any, path: Path) -> Path:
+    """`path` (REST names) as the file spells it; names that are not there stay as they are."""
+    found: list[str | int] = []
+    here = root
+    for part in path:
+        name = part
+        if isinstance(here, Mapping) and isinstance(part, str) and part not in here:
+            name = next((key for key in here if isinstance(key, str) and camel(key) == part), part)
+        found.append(name)
+        here = child(here, name)
+    return tuple(found)
+
+
+def child(here: Any, part: str | int) -> Any:
+    """One step down; `MISSING` where there is nothing."""
+    try:
+        return here[part]
+    except (LookupError, TypeError):
+        return MISSING
+
+
+def at(root: Any, path: Path) -> Any:
+    """Value at a path as the file spells it; `MISSING` where there is nothing."""
+    for part in path:
+        root = child(root, part)
+        if root is MISSING:
+            return MISSING
+    return root
+
+
+def canonical(path: Path) -> Path:
+    """The path in REST names, to compare two of them; names of labels and parameters stay as they are."""
+    if path[:1] in {("labels",), ("parameters",)}:
+        return path
+    return tuple(camel(part) if isinstance(part, str) else part for part in path)
+
+
+def scalar_text(value: Any) -> str:
+    """A scalar as it is typed."""
+    if value is None or value is MISSING:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def reference(root: Any, value: Any) -> str:
+    """Name of the file's parameter that this whole value is; empty for any other value."""
+    match = REFERENCE.fullmatch(value) if is_reference(value) else None
+    return match[1] if match and at(root, ("parameters", match[1])) is not MISSING else ""
+
+
+def span_words(text: str) -> str:
+    """`172800s` → `2d`; empty where it says nothing more."""
+    match = _SECONDS.fullmatch(text)
+    if match is None:
+        return ""
+    seconds = int(match[1])
+    parts = [
+        f"{amount}{unit}"
+        for amount, unit in (
+            (seconds // 86400, "d"),
+            (seconds % 86400 // 3600, "h"),
+            (seconds % 3600 // 60, "m"),
+            (seconds % 60, "s"),
+        )
+        if amount
+    ]
+    return " ".join(parts) if seconds >= 60 else ""
+
+
+def parse(kind: Kind, text: str) -> Any:
+    """What a typed text means for a field of this kind. A text with `${name}` in it stays text.
+
+    Raises:
+        ValueError: with a sentence that says what is expected.
+    """
+    text = text.strip() if kind.name != "string" else text
+    if REFERENCE.search(text):
+        return text
+    match kind.name:
+        case "integer":
+            if (number := convert(text, "integer")) is None:
+                raise ValueError(f"A whole number is expected, not {text!r}.")
+            return number
+        case "boolean":
+            if (truth := convert(text, "boolean")) is None:
+                raise ValueError(f"true or false is expected, not {text!r}.")
+            return truth
+        case "duration":
+            return _duration(text)
+    return text
+
+
+def _duration(text: str) -> str:
+    if _SECONDS.fullmatch(text):
+        return text if text.endswith("s") else f"{text}s"
+    match = _SPAN.fullmatch(text)
+    if match is None or not any(match.groups()):
+        raise ValueError(f"A time such as 48h, 2d or 172800s is expected, not {text!r}.")
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return f"{days * 86400 + hours * 3600 + minutes * 60 + seconds}s"
+
+
+def pair(text: str) -> tuple[str, str]:
+    """`NAME=VALUE` in two.
+
+    Raises:
+        ValueError: without a name or the sign.
+    """
+    name, sign, value = text.partition("=")
+    if not sign or not name.strip():
+        raise ValueError("NAME=VALUE is expected.")
+    return name.strip(), value
+
+
+def pair_value(name: Any, value: Any) -> str:
+    """The value of `NAME=VALUE` as it is shown: a secret as stars."""
+    return pair_text(name, value).partition("=")[2] or '""'
+
+
+def pair_text(name: Any, value: Any, *, open_: bool = False) -> str:
+    """`NAME=VALUE`; a secret is shown as stars unless `open_`."""
+    text = scalar_text(value)
+    if not open_ and text:
+        text = MASK if looks_secret(str(name)) else mask_text(text)
+    return f"{name}={text}"
+
+
+def list_text(value: Any) -> str:
+    """A list or a mapping in one line."""
+    if isinstance(value, Mapping):
+        return "  ".join(pair_text(k, v) for k, v in value.items())
+    if not isinstance(value, list):
+        return scalar_text(value)
+    parts = []
+    for item in value:
+        if isinstance(item, Mapping):
+            parts.append(
+                pair_text(item.get("name", ""), item.get("value", ""))
+                if "name" in item
+                else " ".join(scalar_text(v) for v in item.values())
+            )
+        else:
+            parts.append(mask_text(scalar_text(item)))
+    return "  ".join(parts)

@@ -1,0 +1,126 @@
+"""A request as gcloud, curl or Python would send it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tui.domain.profile import Profile, Request
+from tui.domain.profile.edit import render_new
+from tui.domain.text import plain
+from tui.domain.vertex.interchange.python_code import python_code
+from tui.domain.vertex.packaging import takes
+
+PROJECT = "PROJECT_ID"
+"""Stands for a project that is not known."""
+
+FORMS = ("gcloud", "rest", "python")
+
+WIDE = 96
+"""Characters of a line of notes in a file's head."""
+
+SUFFIXES = {"gcloud": ".yaml", "rest": ".sh", "python": ".py"}
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """The text of one form, the command that uses it ("" where the text is one), and what it can't carry."""
+
+    text: str
+    command: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def export(
+    profile: Profile, request: Request, form: str, *, project: str, region: str, file: str
+) -> Exported:
+    """`request`, made of `profile`, in one of the FORMS; `file` is where a config would be saved.
+
+    An empty `project` is one that is not known: PROJECT stands for it, and a note says so.
+    """
+    notes = (*_no_task(profile, request), *_lost(profile))
+    if not project and form != "gcloud":
+        notes = (*notes, f"{PROJECT} stands for your project; the context is this machine")
+    project = project or PROJECT
+    if form == "gcloud":
+        text, command = _gcloud(request, region, file)
+    else:
+        write = _rest if form == "rest" else python_code
+        text, command = write(request.custom_job, project, region, _remarks(profile, notes)), ""
+        return Exported(text, command, notes)
+    shown = [*_remarks(profile, notes), "Use it with:", *(f"  {line}" for line in command.splitlines())]
+    head = "".join(f"# {_comment(line)}\n" for line in shown)
+    return Exported(head + text, command, notes)
+
+
+def _lost(profile: Profile) -> tuple[str, ...]:
+    """What of a profile has no place in a request."""
+    notes = []
+    if profile.parameters:
+        names = ", ".join(p.name for p in profile.parameters)
+        notes.append(f"parameters are filled in, they can't be set any more: {names}")
+    if profile.description:
+        notes.append("the description is kept as a comment only")
+    return tuple(notes)
+
+
+def _no_task(profile: Profile, request: Request) -> tuple[str, ...]:
+    """Which pools have nothing to run as long as a folder is not packed, and what to do."""
+    if request.package is None:
+        return ()
+    pools = (request.custom_job.get("jobSpec") or {}).get("workerPoolSpecs") or []
+    bare = [str(position) for position, pool in enumerate(pools) if takes(pool or {})]
+    if not bare:
+        return ()
+    which = f"pool {bare[0]} has" if len(bare) == 1 else f"pools {', '.join(bare)} have"
+    return (
+        f"{which} no task yet: an export does not pack the folder {request.package.path}, and the service "
+        f"refuses the request as it is. Launch it with `vxtui launch {profile.name}`, which "
+        "packs the folder, or build an image of it and write its URI there as containerSpec.imageUri",
+    )
+
+
+def _remarks(profile: Profile, notes: tuple[str, ...]) -> list[str]:
+    """Comment lines for the head of a file."""
+    lines = [f"{profile.name or profile.display_name}, exported by vxtui."]
+    lines += [" ".join(line.split()) for line in profile.description.splitlines()]
+    for note in notes:
+        lines += textwrap.wrap(" ".join(f"Note: {note}.".split()), WIDE, subsequent_indent="  ")
+    return [_comment(line) for line in lines]
+
+
+def _comment(line: str) -> str:
+    """A line that any language takes for a comment."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in plain(line))
+
+
+def _gcloud(request: Request, region: str, file: str) -> tuple[str, str]:
+    """The CustomJobSpec for `--config`, and the flags that hold all else."""
+    job = request.custom_job
+    flags = [f"--region={region}", f"--display-name={job['displayName']}", f"--config={file}"]
+    labels = job.get("labels") or {}
+    if labels:
+        flags.append("--labels=" + ",".join(f"{key}={value}" for key, value in labels.items()))
+    key = (job.get("encryptionSpec") or {}).get("kmsKeyName")
+    if key:
+        flags.append(f"--kms-key={key}")
+    return render_new(job["jobSpec"]), shlex.join(["gcloud", "ai", "custom-jobs", "create", *flags])
+
+
+def _rest(job: Mapping[str, Any], project: str, region: str, remarks: list[str]) -> str:
+    """A script that posts the body with curl."""
+    url = f"https://{region}-aiplatform.googleapis.com/v1/projects/{project}/locations/{region}/customJobs"
+    body = json.dumps(job, indent=2, ensure_ascii=False)
+    head = "".join(f"# {line}\n" for line in remarks)
+    return (
+        f"#!/bin/sh\n{head}"
+        "curl --fail-with-body -sS -X POST \\\n"
+        '  -H "Authorization: Bearer $(gcloud auth print-access-token)" \\\n'
+        '  -H "Content-Type: application/json; charset=utf-8" \\\n'
+        "  --data-binary @- \\\n"
+        f"  {shlex.quote(url)} <<'JSON'\n{body}\nJSON\n"
+    )

@@ -1,0 +1,321 @@
+"""`gcloud ai custom-jobs create …` as a CustomJob, by the flags of gcloud's own source (578.0.0)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tui.domain.profile import Problem, ProfileInvalid
+from tui.domain.profile.parameters import literal
+from tui.domain.vertex.field_check import suggestion
+from tui.domain.vertex.interchange.shell import NotAShellCommand, Word, commands, place
+
+_ONE = (
+    "display-name", "region", "config", "service-account", "network", "kms-key", "kms-keyring",
+    "kms-location", "kms-project", "persistent-resource-id",
+)  # fmt: skip
+_LISTS = ("args", "command", "python-package-uris")
+_SWITCHES = ("enable-web-access", "enable-dashboard-access")
+_NOT_THE_JOB = (
+    "project", "account", "configuration", "format", "verbosity", "billing-project", "flatten",
+    "access-token-file", "impersonate-service-account", "trace-token", "flags-file",
+)  # fmt: skip
+_NOT_THE_JOB_SWITCHES = ("quiet", "log-http", "user-output-enabled", "no-user-output-enabled")
+FLAGS = (*_ONE, *_LISTS, *_SWITCHES, *_NOT_THE_JOB, *_NOT_THE_JOB_SWITCHES, "worker-pool-spec", "labels")
+
+_POOL_KEYS = (
+    "machine-type", "replica-count", "accelerator-type", "accelerator-count", "container-image-uri",
+    "executor-image-uri", "output-image-uri", "python-module", "script", "local-package-path",
+    "requirements", "extra-packages", "extra-dirs",
+)  # fmt: skip
+_DELIMITER = re.compile(r"\^([^^]*)\^", re.DOTALL)
+
+Config = Callable[[str], Mapping[str, Any]]
+"""Reads the CustomJobSpec of `--config`; raises ProfileInvalid or OSError."""
+
+
+@dataclass(slots=True)
+class Command:
+    """A CustomJob in REST form, the region and the folder to be packed of a command line.
+
+    `variables` are the shell's variables without a value; each stands as `${NAME}` in the job. `notes` say
+    what could not be carried.
+    """
+
+    job: dict[str, Any]
+    region: str = ""
+    package: dict[str, Any] | None = None
+    variables: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def is_command(text: str) -> bool:
+    """The text calls gcloud (alone, or in a script of a few lines)."""
+    return re.search(r"(?m)^[ \t$%]*gcloud\s", text) is not None
+
+
+def parse(text: str, file: str, config: Config) -> Command:
+    """The one `gcloud ai custom-jobs create` in a text.
+
+    Raises:
+        ProfileInvalid: with the place of every flag that can't be understood.
+        OSError: when the file of `--config` can't be read.
+    """
+    try:
+        calls = [c for c in commands(text) if c[0].text == "gcloud"]
+    except NotAShellCommand as error:
+        problem = Problem(file, error.line, "", error.message, id="profile.syntax", column=error.column)
+        raise ProfileInvalid([problem]) from error
+    reader = _Reader(text, file)
+    found = [rest for c in calls if (rest := _create(c)) is not None]
+    if len(found) != 1:
+        message = f"expected one `gcloud ai custom-jobs create`, found {len(found)}."
+        raise ProfileInvalid([Problem(file, 1, "", message, id="gcloud.command")])
+    reader.read(found[0])
+    if reader.problems:
+        raise ProfileInvalid(reader.problems)
+    job = reader.job(config)
+    if reader.problems:
+        raise ProfileInvalid(reader.problems)
+    return job
+
+
+def _create(words: list[Word]) -> list[Word] | None:
+    """The words after `gcloud [alpha|beta] ai custom-jobs create`; flags may stand between them."""
+    wanted = ["ai", "custom-jobs", "create"]
+    rest: list[Word] = []
+    for i, word in enumerate(words[1:], 1):
+        if not wanted:
+            return [*rest, *words[i:]]
+        if word.text == wanted[0]:
+            wanted.pop(0)
+        elif word.text.startswith("-"):
+            rest.append(word)
+        elif word.text not in {"alpha", "beta"}:
+            return None
+    return None if wanted else rest
+
+
+@dataclass(slots=True)
+class _Reader:
+    text: str
+    file: str
+    problems: list[Problem] = field(default_factory=list)
+    one: dict[str, str] = field(default_factory=dict)
+    lists: dict[str, list[str]] = field(default_factory=dict)
+    switches: set[str] = field(default_factory=set)
+    labels: dict[str, str] = field(default_factory=dict)
+    pools: list[dict[str, str]] = field(default_factory=list)
+    places: list[Word] = field(default_factory=list)
+    variables: dict[str, None] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def refuse(self, word: Word, flag: str, message: str, fix: str = "") -> None:
+        line, column = place(self.text, word.start)
+        name = f"--{flag}" if flag else ""
+        self.problems.append(Problem(self.file, line, name, message, fix, "gcloud.flag", column=column))
+
+    def read(self, words: list[Word]) -> None:
+        """Take every flag; what is wrong with one does not keep the others from being read."""
+        for word, flag, value in self._flags(words):
+            if flag in _ONE:
+                self.one[flag] = value
+            elif flag in _LISTS:
+                self.lists.setdefault(flag, []).extend(_split(value))
+            elif flag == "labels":
+                self.labels |= dict(self._pairs(word, flag, value))
+            elif flag == "worker-pool-spec":
+                self._pool(word, value)
+            elif flag in {"project", "impersonate-service-account"}:
+                self.notes.append(f"--{flag}={value} is not of the job; the context decides it.")
+            if flag not in _NOT_THE_JOB:
+                self.variables |= dict.fromkeys(word.variables)
+
+    def _flags(self, words: list[Word]) -> Iterator[tuple[Word, str, str]]:
+        rest = iter(words)
+        for word in rest:
+            name, equals, value = word.text.removeprefix("--").partition("=")
+            if word.text == "-q":
+                continue
+            if not word.text.startswith("--"):
+                self.refuse(
+                    word, "", f"{word.text!r} belongs to no flag.", "Quote values with spaces in them."
+                )
+            elif name in _SWITCHES or name in _NOT_THE_JOB_SWITCHES:
+                if value.lower() not in {"false", "no"} and name in _SWITCHES:
+                    self.switches.add(name)
+            elif name.startswith("no-") and name[3:] in _SWITCHES:
+                self.switches.discard(name[3:])
+            elif name not in FLAGS:
+                self.refuse(
+                    word,
+                    name,
+                    "gcloud ai custom-jobs create has no such flag.",
+                    suggestion(f"--{name}", [f"--{flag}" for flag in FLAGS]),
+                )
+            elif equals:
+                yield word, name, value
+            else:
+                following = next(rest, None)
+                if following is None or following.text.startswith("--"):
+                    self.refuse(word, name, "it needs a value.", f"Write --{name}=VALUE.")
+                else:
+                    yield Word(word.start, "", following.variables), name, following.text
+
+    def _pairs(self, word: Word, flag: str, value: str) -> Iterator[tuple[str, str]]:
+        for part in _split(value):
+            key, equals, inner = part.partition("=")
+            if not equals:
+                fix = "A value with commas in it needs another delimiter: ^;^key=value;key=value."
+                self.refuse(word, flag, f"{part!r} is not key=value.", fix)
+            else:
+                yield key.strip(), inner
+
+    def _pool(self, word: Word, value: str) -> None:
+        pool: dict[str, str] = {}
+        for key, inner in self._pairs(word, "worker-pool-spec", value):
+            if key not in _POOL_KEYS:
+                fix = suggestion(key, list(_POOL_KEYS))
+                self.refuse(word, "worker-pool-spec", f"it has no key {key}.", fix)
+            elif key in {"replica-count", "accelerator-count"} and not inner.isdigit() and not word.variables:
+                self.refuse(word, "worker-pool-spec", f"{key} is a whole number, not {inner!r}.")
+            pool[key] = inner
+        self.pools.append(pool)
+        self.places.append(word)
+
+    # The job
+
+    def job(self, config: Config) -> Command:
+        """What gcloud would send."""
+        one = self.one
+        spec: dict[str, Any] = {}
+        if "config" in one:
+            spec = dict(config(one["config"]))
+            # No `${…}` of the file is a variable of the command line.
+            spec = _mapped(spec, literal)
+        if self.pools:
+            spec["workerPoolSpecs"] = self._pool_specs()
+        for name, key in (
+            ("network", "network"),
+            ("service-account", "serviceAccount"),
+            ("persistent-resource-id", "persistentResourceId"),
+        ):
+            if name in one:
+                spec[key] = one[name]
+        for name, key in (
+            ("enable-web-access", "enableWebAccess"),
+            ("enable-dashboard-access", "enableDashboardAccess"),
+        ):
+            if name in self.switches:
+                spec[key] = True
+        self._for_every_pool(spec)
+        job: dict[str, Any] = {"displayName": one.get("display-name", ""), "jobSpec": spec}
+        if self.labels:
+            job["labels"] = dict(self.labels)
+        if "kms-key" in one:
+            job["encryptionSpec"] = {"kmsKeyName": self._key()}
+        found = {**job, "region": one.get("region", ""), "package": self._package()}
+        if not self.variables:
+            found = _mapped(found, _unescaped)
+        region, package = found.pop("region"), found.pop("package")
+        return Command(found, region, package, tuple(self.variables), tuple(self.notes))
+
+    def _for_every_pool(self, spec: dict[str, Any]) -> None:
+        """`--args` and `--command` go into every pool that has a task for them."""
+        packaged = "local-package-path" in (self.pools[0] if self.pools else {})
+        for pool in spec.get("workerPoolSpecs") or []:
+            for task in ("containerSpec", "pythonPackageSpec"):
+                if pool.get(task) is not None and self.lists.get("args"):
+                    pool[task] = {**pool[task], "args": list(self.lists["args"])}
+            if pool.get("containerSpec") and self.lists.get("command") and not packaged:
+                pool["containerSpec"] = {**pool["containerSpec"], "command": list(self.lists["command"])}
+
+    def _pool_specs(self) -> list[dict[str, Any]]:
+        packaged = "local-package-path" in self.pools[0]
+        return [self._pool_spec(pool, packaged) if pool else {} for pool in self.pools]
+
+    def _pool_spec(self, pool: dict[str, str], packaged: bool) -> dict[str, Any]:
+        machine: dict[str, Any] = {}
+        if "machine-type" in pool:
+            machine["machineType"] = pool["machine-type"]
+        if pool.get("accelerator-type"):
+            kind = pool["accelerator-type"]
+            machine["acceleratorType"] = kind if "$" in kind else kind.replace("-", "_").upper()
+            machine["acceleratorCount"] = _number(pool.get("accelerator-count", "1"))
+        found: dict[str, Any] = {
+            "machineSpec": machine,
+            "replicaCount": _number(pool.get("replica-count", "1")),
+        }
+        uris = self.lists.get("python-package-uris", [])
+        if packaged:
+            # Each pool runs what is packed; a launch puts it in.
+            found["containerSpec"] = {}
+        elif pool.get("container-image-uri"):
+            found["containerSpec"] = {"imageUri": pool["container-image-uri"]}
+        elif uris or pool.get("executor-image-uri") or pool.get("python-module"):
+            names = {"executorImageUri": "executor-image-uri", "pythonModule": "python-module"}
+            package: dict[str, Any] = {key: pool[name] for key, name in names.items() if name in pool}
+            found["pythonPackageSpec"] = {**package, **({"packageUris": list(uris)} if uris else {})}
+        return found
+
+    def _package(self) -> dict[str, Any] | None:
+        """The folder that gcloud would build an image of, as a profile's `package`."""
+        pool = self.pools[0] if self.pools else {}
+        if "local-package-path" not in pool:
+            return None
+        if not (pool.get("script") or pool.get("python-module")) or not pool.get("executor-image-uri"):
+            message = "local-package-path needs executor-image-uri, and script or python-module."
+            self.refuse(self.places[0], "worker-pool-spec", message)
+        for key in ("requirements", "extra-packages", "extra-dirs"):
+            if key in pool:
+                self.notes.append(f"{key}={pool[key]} was left out: a package takes its requirements.txt.")
+        if self.lists.get("command"):
+            self.notes.append("--command was left out: the package says what is run.")
+        names = {
+            "path": "local-package-path",
+            "script": "script",
+            "module": "python-module",
+            "executorImage": "executor-image-uri",
+            "image": "output-image-uri",
+        }
+        return {key: pool[name] for key, name in names.items() if name in pool}
+
+    def _key(self) -> str:
+        """The full name of the key, from the flags that say its parts."""
+        key = self.one["kms-key"]
+        if key.startswith("projects/"):
+            return key
+        ring, where = self.one.get("kms-keyring"), self.one.get("kms-location") or self.one.get("region")
+        project = self.one.get("kms-project")
+        if not (ring and where and project):
+            message = "its keyring, location and project are not all known."
+            fix = "Write projects/P/locations/L/keyRings/R/cryptoKeys/K."
+            self.refuse(Word(max(self.text.find("--kms-key"), 0)), "kms-key", message, fix)
+        return f"projects/{project}/locations/{where}/keyRings/{ring}/cryptoKeys/{key}"
+
+
+def _split(value: str) -> list[str]:
+    """The parts of a list, by commas or by the delimiter that `^;^` in front names."""
+    match = _DELIMITER.match(value)
+    delimiter, rest = (match[1] or ",", value[match.end() :]) if match else (",", value)
+    return rest.split(delimiter) if rest else []
+
+
+def _number(text: str) -> int | str:
+    return int(text) if text.isdigit() else text
+
+
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    """A copy of plain values with every text changed."""
+    if isinstance(value, Mapping):
+        return {k: _mapped(v, change) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_mapped(v, change) for v in value]
+    return change(value) if isinstance(value, str) else value
+
+
+def _unescaped(text: str) -> str:
+    """A word as it was; without parameters `${` needs no mark."""
+    return text.replace("$${", "${")

@@ -1,0 +1,147 @@
+"""Anything that describes a custom job as the text of a profile."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tui.domain.profile import Profile, ProfileInvalid, load
+from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.profile.edit import apply, render_new
+from tui.domain.profile.source import camel, is_json, read
+from tui.domain.vertex.field_table import HEADER, JOB_SPEC, OUTPUT_ONLY
+from tui.domain.vertex.interchange import gcloud
+
+LAUNCH_LABEL = "vxtui-launch"
+"""Label that a launch adds to find its job again; a clone is another launch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """The text of a profile, a name for its file, and what could not be carried."""
+
+    name: str
+    text: str
+    notes: tuple[str, ...] = ()
+
+
+def from_text(text: str, file: str, config: gcloud.Config, base: str = "") -> Imported:
+    """A profile of a gcloud command line, a gcloud config file, a REST body or a profile.
+
+    `base` is put before the path of a folder that a command line would pack.
+
+    A YAML file keeps its comments. Of a REST answer the fields that the service fills are left out.
+
+    Raises:
+        ProfileInvalid: with every problem that keeps it from being a profile.
+        OSError: when the file that a command line names can't be read.
+    """
+    if gcloud.is_command(text) and not _is_document(text):
+        return from_command(gcloud.parse(text, file, config), file, base)
+    document = read(text, file)
+    value = document.value
+    if not isinstance(value, Mapping):
+        raise ProfileInvalid([document.problem((), "expected the fields of a custom job.")])
+    if set(map(camel, value)) == {"customJob"}:
+        return from_text(json.dumps(next(iter(value.values()))), file, config)
+    if "name" in value and "jobSpec" in value:
+        return from_resource(value)
+    name = str(value.get("displayName") or value.get("display_name") or _stem(file))
+    dropped = [key for key in value if camel(key) in OUTPUT_ONLY]
+    edits = [Edit((key,), REMOVED) for key in dropped]
+    notes = tuple(f"{key} was left out: {OUTPUT_ONLY[camel(key)]}." for key in dropped)
+    if is_json(text):
+        kept = {k: v for k, v in value.items() if k not in dropped}
+        made = render_new(_value(load(json.dumps(kept), file, name)))
+    else:
+        if not value.keys() & {"displayName", "display_name"}:
+            edits.append(Edit(("displayName",), name))
+        made = apply(text, file, edits)
+    load(made, file, name)
+    return Imported(slug(name), made, notes)
+
+
+def _is_document(text: str) -> bool:
+    """Fields of a job, some text of which may call gcloud."""
+    try:
+        value = read(text, "").value
+    except ProfileInvalid:
+        return False
+    names = set(map(camel, value)) if isinstance(value, Mapping) else set()
+    return bool(names & {"customJob", *HEADER, *JOB_SPEC.fields})
+
+
+def from_resource(resource: Mapping[str, Any]) -> Imported:
+    """A profile of a job as the service reports it (REST form), without what only the service fills.
+
+    Raises:
+        ProfileInvalid: where the job has fields that a profile does not know.
+    """
+    job = {k: v for k, v in resource.items() if k not in OUTPUT_ONLY}
+    labels = {k: v for k, v in (job.pop("labels", None) or {}).items() if k != LAUNCH_LABEL}
+    name = str(resource.get("name", ""))
+    display_name = str(job.get("displayName") or "job")
+    value = _value(load(json.dumps(job), name, display_name))
+    region = re.search(r"/locations/([a-z0-9-]+)/", name)
+    value |= {"region": region[1]} if region else {}
+    value |= {"labels": labels} if labels else {}
+    source = f"# A copy of {name}.\n" if re.fullmatch(r"[\w/.-]+", name) else ""
+    return Imported(slug(display_name), source + render_new(value))
+
+
+def from_command(command: gcloud.Command, file: str, base: str = "") -> Imported:
+    """A profile of a command line; variables of the shell become parameters without a default.
+
+    Raises:
+        ProfileInvalid: where the flags' values don't make a job.
+    """
+    value = of_command(command, file, base)
+    name = slug(str(value["displayName"]))
+    try:
+        load(json.dumps(value), file, name)
+    except ProfileInvalid as error:
+        # The lines are those of a file that was never there.
+        raise ProfileInvalid([replace(p, line=0, column=0) for p in error.problems]) from error
+    made = render_new(value)
+    load(made, file, name)
+    return Imported(name, made, command.notes)
+
+
+def of_command(command: gcloud.Command, file: str, base: str = "") -> dict[str, Any]:
+    """The fields of a profile that a command line asks for, right or wrong."""
+    value = {k: v for k, v in command.job.items() if v}
+    value |= {"region": command.region} if command.region else {}
+    if command.package:
+        path = posixpath.normpath(posixpath.join(base, command.package["path"]))
+        value["package"] = {**command.package, "path": path}
+    if command.variables:
+        value["parameters"] = {name: {"help": f"${name} of the command line"} for name in command.variables}
+    value.setdefault("displayName", _stem(file))
+    return value
+
+
+def slug(name: str) -> str:
+    """A file's name of any words."""
+    found = re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-.")
+    return found[:80] or "imported"
+
+
+def _stem(file: str) -> str:
+    return slug(re.sub(r"\.\w+$", "", file.rsplit("/", 1)[-1]))
+
+
+def _value(profile: Profile) -> dict[str, Any]:
+    """A profile as plain values, its spec in REST form."""
+    given = profile.document.value
+    found: dict[str, Any] = {"displayName": profile.display_name}
+    found |= {"description": profile.description} if profile.description else {}
+    found |= {"region": profile.region} if profile.region else {}
+    found |= {"labels": dict(profile.labels)} if profile.labels else {}
+    found |= {"parameters": given["parameters"]} if profile.references else {}
+    found |= {"package": dict(profile.package)} if profile.package else {}
+    found |= {"encryptionSpec": dict(profile.encryption)} if profile.encryption is not None else {}
+    return {**found, "jobSpec": dict(profile.job_spec)}

@@ -1,0 +1,104 @@
+"""A request as a Python program for Google's own client."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from tui.domain.vertex.field_table import HEADER, Kind
+
+WIDE = 88
+
+_PROGRAM = '''\
+#!/usr/bin/env python3
+{remarks}
+# pip install google-cloud-aiplatform
+
+from google.cloud import aiplatform_v1
+{imports}
+PARENT = {parent}
+ENDPOINT = {endpoint}
+
+
+def create(client: aiplatform_v1.JobServiceClient) -> aiplatform_v1.CustomJob:
+    """Create the job; it is sent once and never again."""
+    job = {job}
+    return client.create_custom_job(parent=PARENT, custom_job=job, timeout=60)
+
+
+if __name__ == "__main__":
+    options = {{"api_endpoint": ENDPOINT}}
+    print(create(aiplatform_v1.JobServiceClient(client_options=options)).name)
+'''
+
+
+def python_code(job: Mapping[str, Any], project: str, region: str, remarks: list[str]) -> str:
+    """A program whose `create` sends exactly `job` (a CustomJob in REST form)."""
+    fields = {name: HEADER[name] for name in ("displayName", "labels", "encryptionSpec", "jobSpec")}
+    body = _message("CustomJob", job, fields, indent=4, used=10)
+    durations = "duration_pb2" in body
+    return _PROGRAM.format(
+        remarks="\n".join(f"# {line}" for line in remarks),
+        imports="from google.protobuf import duration_pb2\n" if durations else "",
+        parent=_text(f"projects/{project}/locations/{region}"),
+        endpoint=_text(f"{region}-aiplatform.googleapis.com"),
+        job=body,
+    )
+
+
+def snake(name: str) -> str:
+    """`workerPoolSpecs` → `worker_pool_specs`."""
+    return re.sub(r"[A-Z]", lambda match: "_" + match[0].lower(), name)
+
+
+def _message(kind: str, value: Mapping[str, Any], fields: Mapping[str, Kind], indent: int, used: int) -> str:
+    parts = [
+        (f"{snake(name)}=", lambda room, taken, n=name, v=inner: _value(v, fields[n], room, taken))
+        for name, inner in value.items()
+    ]
+    return _wrapped(f"aiplatform_v1.{kind}(", parts, ")", indent, used)
+
+
+def _value(value: Any, kind: Kind, indent: int, used: int) -> str:
+    if kind.repeated:
+        one = Kind(kind.name, fields=kind.fields, type=kind.type)
+        parts = [("", lambda room, taken, v=v: _value(v, one, room, taken)) for v in value]
+        return _wrapped("[", parts, "]", indent, used)
+    if kind.name == "message":
+        return _message(kind.type, value, kind.fields, indent, used)
+    if kind.name == "map":
+        parts = [(f"{_text(k)}: ", lambda room, taken, v=v: _text(v)) for k, v in value.items()]
+        return _wrapped("{", parts, "}", indent, used)
+    if kind.name == "duration":
+        return _duration(str(value))
+    return _text(value)
+
+
+def _text(value: Any) -> str:
+    """A literal in double quotes."""
+    if not isinstance(value, str):
+        return repr(value)
+    plain = repr(value)
+    if plain[0] == '"' or '"' in value:
+        return plain
+    return '"' + plain[1:-1].replace("\\'", "'") + '"'
+
+
+def _duration(text: str) -> str:
+    whole, nanos = divmod(int(Decimal(text.removesuffix("s")).scaleb(9)), 10**9)
+    if whole < 0 and nanos:
+        whole, nanos = whole + 1, nanos - 10**9
+    rest = f", nanos={nanos}" if nanos else ""
+    return f"duration_pb2.Duration(seconds={whole}{rest})"
+
+
+def _wrapped(opening: str, parts: list[tuple[str, Any]], closing: str, indent: int, used: int) -> str:
+    """A call or a literal on one line where it fits, else one part a line."""
+    line = opening + ", ".join(name + make(0, -10_000) for name, make in parts) + closing
+    if "\n" not in line and used + len(line) <= WIDE:
+        return line
+    pad = " " * (indent + 4)
+    lines = [f"{pad}{name}{make(indent + 4, indent + 4 + len(name))}," for name, make in parts]
+    return "\n".join([opening, *lines, " " * indent + closing])

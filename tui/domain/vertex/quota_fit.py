@@ -1,0 +1,274 @@
+"""Whether quotas leave room for a job, by how much not, and where they would (vertex facts 7).
+
+Not measured is not zero: without a figure of use the room is "at most" the limit, and the verdict `unknown`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import urlencode
+
+from tui.domain.job import Job
+from tui.domain.quota import UNLIMITED, Quota
+from tui.domain.vertex import catalog
+from tui.domain.vertex.custom_job_spec import machine_of, whole, within
+
+Verdict = Literal["fits", "short", "unknown"]
+PREEMPTIBLE = frozenset({"SPOT", "LOW_COST", "FLEX_START"})
+"""Strategies that draw on the preemptible quotas (vertex facts 7.1)."""
+DISK_GB = 100
+"""Boot disk of a replica where none is named; the quota of SSD counts it (vertex facts 7.5)."""
+SSD = "custom_model_training_pd_ssd"
+_STEM = re.compile(r"^(?:.*/)?custom_model_training_(?P<spot>preemptible_)?")
+_REQUEST = "https://console.cloud.google.com/iam-admin/quotas"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One metric that a job takes. `limit` is -1 for unlimited; `used` None where no use is reported.
+
+    `estimated` is the use of the jobs that run, where it is more than what is reported, or instead of it.
+    """
+
+    metric: str
+    need: int
+    limit: int | None
+    used: int | None
+    estimated: bool = False
+
+    @property
+    def name(self) -> str:
+        """`preemptible A100`, `CPUs`."""
+        return short_name(self.metric)
+
+    @property
+    def free(self) -> int | None:
+        """What is left at least; None when unlimited or not known."""
+        if self.limit is None or self.limit == UNLIMITED or self.used is None:
+            return None
+        return max(0, self.limit - self.used)
+
+    @property
+    def short_by(self) -> int:
+        """What is lacking for sure; 0 where there is room, or where it is not known."""
+        if self.limit is None or self.limit == UNLIMITED:
+            return 0
+        room = self.limit - (self.used or 0)
+        return max(0, self.need - max(0, room))
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of this metric alone."""
+        if self.limit == UNLIMITED:
+            return "fits"
+        if self.short_by:
+            return "short"
+        return "unknown" if self.limit is None or self.used is None else "fits"
+
+    @property
+    def sentence(self) -> str:
+        """`preemptible A100: needs 32, 16 free of 16, short 16`."""
+        head = f"{self.name}: needs {self.need:,}"
+        if self.limit is None:
+            return f"{head}, limit not known"
+        if self.limit == UNLIMITED:
+            return f"{head}, unlimited"
+        if self.used is None:
+            room = f"at most {self.limit:,} free (no use is reported)"
+        else:
+            room = f"{self.free:,} free of {self.limit:,}"
+        own = " (use estimated from the jobs that run)" if self.estimated else ""
+        lack = f", short {self.short_by:,}" if self.short_by else ""
+        return f"{head}, {room}{own}{lack}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Whether a job fits into a region. `hardware` is what the region does not have, "" for nothing."""
+
+    region: str
+    verdict: Verdict
+    lines: tuple[Line, ...] = ()
+    hardware: str = ""
+
+    @property
+    def short(self) -> tuple[Line, ...]:
+        """The metrics that lack."""
+        return tuple(line for line in self.lines if line.short_by)
+
+    @property
+    def sentence(self) -> str:
+        """What is short, else what is not known, else what there is."""
+        if self.hardware:
+            return f"no {self.hardware} in {self.region}"
+        if not self.lines:
+            return "the quotas that these machines take are not known"
+        shown = self.short or [line for line in self.lines if line.verdict == "unknown"] or self.lines
+        return "; ".join(line.sentence for line in shown)
+
+    @property
+    def brief(self) -> str:
+        """For a cell: `✓`, `✗ short 8 A100`, `? A100 at most 8 free`."""
+        if self.hardware:
+            return f"✗ no {self.hardware} here"
+        if self.verdict == "fits":
+            return "✓"
+        if self.short:
+            worst = max(self.short, key=lambda line: line.short_by / max(1, line.need))
+            return f"✗ short {worst.short_by:,} {_plain_name(worst.metric)}"
+        return "? not measured"
+
+
+def needs(job: Mapping[str, Any]) -> dict[str, int]:
+    """Training quota metrics (without the service's prefix) that a CustomJob in REST form takes.
+
+    All pools, reducers too: accelerators, CPUs where the metric's name is known, SSD in GB. A job on a
+    persistent resource takes none.
+    """
+    if within(job, "jobSpec", "persistentResourceId"):
+        return {}
+    strategy = str(within(job, "jobSpec", "scheduling", "strategy") or "")
+    total: Counter[str] = Counter()
+    for pool in within(job, "jobSpec", "workerPoolSpecs") or []:
+        if not pool or not isinstance(pool, Mapping):
+            continue
+        replicas = max(0, whole(pool.get("replicaCount")) or 1)
+        taken = catalog.quota_metrics(*machine_of(pool), preemptible=strategy in PREEMPTIBLE)
+        for metric, amount in taken.items():
+            total[metric] += amount * replicas
+        disk = pool.get("diskSpec") or {}
+        if (disk.get("bootDiskType") or "pd-ssd") == "pd-ssd":
+            total[SSD] += max(0, whole(disk.get("bootDiskSizeGb")) or DISK_GB) * replicas
+    return dict(total)
+
+
+def taken_by(job: Job) -> dict[str, int]:
+    """The metrics that a listed job takes; boot disks are not in lists and not counted."""
+    total: Counter[str] = Counter()
+    for pool in job.pools:
+        taken = catalog.quota_metrics(
+            pool.machine_type,
+            pool.accelerator_type,
+            pool.accelerator_count,
+            preemptible=job.strategy in PREEMPTIBLE,
+        )
+        for metric, amount in taken.items():
+            total[metric] += amount * pool.replicas
+    return dict(total)
+
+
+def estimated(jobs: Iterable[Job]) -> dict[tuple[str, str], int]:
+    """(region, metric) → what the jobs that hold machines take: our own estimate of the use.
+
+    A queued job holds nothing yet.
+    """
+    total: Counter[tuple[str, str]] = Counter()
+    for job in jobs:
+        if job.state.active and job.state.value != "QUEUED":
+            for metric, amount in taken_by(job).items():
+                total[job.region, metric] += amount
+    return dict(total)
+
+
+def fit(job: Mapping[str, Any], region: str, quotas: Sequence[Quota], *, running: Sequence[Job] = ()) -> Fit:
+    """Whether `quotas` leave room for a CustomJob in a region.
+
+    `running` are the jobs that are known to run: their use counts where it is more than the reported one,
+    which comes minutes late. A metric that the service does not report at all (SSD in most projects) is
+    left out, as nothing can be said of it, unless none of the metrics is reported.
+    """
+    return _Room(quotas, running).fit(job, region)
+
+
+def fits_in(
+    job: Mapping[str, Any], regions: Iterable[str], quotas: Sequence[Quota], *, running: Sequence[Job] = ()
+) -> list[Fit]:
+    """`fit` for each region, in their order; what a region's hardware rules out is `short` with its name."""
+    room = _Room(quotas, running)
+    return [room.fit(job, region) for region in regions]
+
+
+class _Room:
+    """Quotas by place, looked through once for many regions."""
+
+    def __init__(self, quotas: Sequence[Quota], running: Sequence[Job]) -> None:
+        self._quotas = {(q.region, _bare(q.metric)): q for q in quotas}
+        self._own = estimated(running)
+
+    def fit(self, job: Mapping[str, Any], region: str) -> Fit:
+        wanted = needs(job)
+        lines = [self._line(region, metric, need) for metric, need in wanted.items()]
+        reported = [line for line in lines if line.limit is not None]
+        lacking = _lacking_hardware(job, region, reported)
+        if lacking:
+            return Fit(region, "short", tuple(reported), lacking)
+        if within(job, "jobSpec", "persistentResourceId"):
+            return Fit(region, "fits")
+        shown = tuple(line for line in lines if line.limit is not None or line.metric != SSD)
+        verdicts = {line.verdict for line in shown}
+        if "short" in verdicts:
+            return Fit(region, "short", shown)
+        return Fit(region, "fits" if verdicts == {"fits"} else "unknown", shown)
+
+    def _line(self, region: str, metric: str, need: int) -> Line:
+        quota = self._quotas.get((region, metric))
+        own = self._own.get((region, metric), 0)
+        used = quota.used if quota is not None else None
+        estimated_more = own > (used or 0)
+        return Line(
+            metric,
+            need,
+            quota.limit if quota is not None else None,
+            own if estimated_more else used,
+            estimated_more,
+        )
+
+
+def _lacking_hardware(job: Mapping[str, Any], region: str, lines: Sequence[Line]) -> str:
+    """Accelerators that the region is not documented to have; a quota above 0 decides (vertex facts 8.5)."""
+    there = catalog.region_accelerators().get(region)
+    allowed = {line.metric for line in lines if line.limit}
+    for pool in within(job, "jobSpec", "workerPoolSpecs") or []:
+        machine, kind, count = machine_of(pool or {})
+        name = catalog.documented_name(machine, kind, count)
+        if not name or name in (there or ()):
+            continue
+        word = catalog.quota_word(kind)
+        if not word or not any(metric.endswith(word) for metric in allowed):
+            return name
+    return ""
+
+
+def _bare(metric: str) -> str:
+    return metric.rpartition("/")[2]
+
+
+_WORDS = {"cpus": "CPUs", "pd_ssd": "SSD GB", "tpu_v2": "TPU v2", "tpu_v3": "TPU v3"}
+
+
+def short_name(metric: str) -> str:
+    """`preemptible A100`, `CPUs`, `SSD GB`."""
+    found = _STEM.match(metric)
+    spot = "preemptible " if found and found["spot"] else ""
+    return spot + _plain_name(metric)
+
+
+def _plain_name(metric: str) -> str:
+    word = _STEM.sub("", metric)
+    return catalog.quota_words().get(word) or _WORDS.get(word, word.replace("_", " "))
+
+
+def request_link(project: str, metric: str, region: str) -> str:
+    """The quota page of the cloud console, filtered to one metric in one region."""
+    # What the page reads of its address is not documented; a part that it doesn't know leaves it unfiltered.
+    asked = {
+        "project": project,
+        "service": catalog.SERVICE,
+        "metric": f"{catalog.SERVICE}/{_bare(metric)}",
+        "location": region,
+    }
+    return f"{_REQUEST}?{urlencode(asked, safe='/')}"

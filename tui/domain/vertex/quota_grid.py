@@ -1,0 +1,120 @@
+"""Quotas as a grid: a row for each region, a column for each accelerator, standard or preemptible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tui.domain.job import Job
+from tui.domain.quota import UNLIMITED, Quota
+from tui.domain.vertex import catalog
+from tui.domain.vertex.quota_fit import taken_by
+
+CPUS = "cpus"
+STALE = timedelta(days=1)
+"""Usage is written when it changes and once a day: an older figure may be wrong."""
+_STEMS = {False: "custom_model_training_", True: "custom_model_training_preemptible_"}
+
+
+def words() -> dict[str, str]:
+    """Columns by the part of the metric that names them: every accelerator, then the CPUs."""
+    return {**catalog.quota_words(), CPUS: "CPUs"}
+
+
+def metric(word: str, *, preemptible: bool) -> str:
+    """The metric of a column."""
+    return _STEMS[preemptible] + word
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One metric in one region. `quota` is None where the service reports none."""
+
+    region: str
+    word: str
+    quota: Quota | None
+    offered: bool
+    """The region is documented to have it, or has a quota above 0."""
+
+    @property
+    def text(self) -> str:
+        """`24/32` used of the limit; `·` for what is not measured, `–` for no such hardware."""
+        quota = self.quota
+        if not self.offered:
+            return "–"
+        if quota is None or (quota.limit is None and quota.used is None):
+            return "·"
+        used = "·" if quota.used is None else _figure(quota.used)
+        if quota.limit == 0 and quota.used is None:
+            # Nothing may run, so that nothing does.
+            used = "0"
+        limit = "·" if quota.limit is None else "∞" if quota.limit == UNLIMITED else _figure(quota.limit)
+        return f"{used}/{limit}"
+
+    @property
+    def share(self) -> float | None:
+        """Used of the limit; None where that can't be told."""
+        quota = self.quota
+        if quota is None or quota.used is None or not quota.limit or quota.limit < 0:
+            return None
+        return quota.used / quota.limit
+
+    def stale(self, now: datetime) -> timedelta | None:
+        """Age of a figure of use that is old; None for a fresh one and for none."""
+        at = self.quota.used_at if self.quota is not None else None
+        return now - at if at is not None and now - at > STALE else None
+
+
+class Grid:
+    """All cells of one kind of quota."""
+
+    def __init__(self, quotas: Sequence[Quota], *, preemptible: bool) -> None:
+        stem = _STEMS[preemptible]
+        self.regions = tuple(dict.fromkeys(quota.region for quota in quotas))
+        self._quotas = {
+            (q.region, name.removeprefix(stem)): q
+            for q in quotas
+            if (name := q.metric.rpartition("/")[2]).startswith(stem)
+        }
+        self.words = [word for word in words() if any(self.cell(r, word).offered for r in self.regions)]
+        """Columns in which at least one region has something."""
+
+    def cell(self, region: str, word: str) -> Cell:
+        """One cell."""
+        quota = self._quotas.get((region, word))
+        has = quota is not None and bool(quota.limit or quota.used)
+        return Cell(region, word, quota, has or word == CPUS or _documented(region, word))
+
+
+def _documented(region: str, word: str) -> bool:
+    """The region has the accelerator by the documentation; regions of a group stand behind their context."""
+    there = catalog.region_accelerators().get(region.rpartition("/")[2], ())
+    return any(
+        catalog.documented_name("", kind, 1) in there
+        for kind in catalog.ACCELERATOR_SHORT
+        if catalog.quota_word(kind) == word
+    )
+
+
+def users(jobs: Iterable[Job], region: str, metrics: Iterable[str]) -> list[tuple[Job, dict[str, int]]]:
+    """Active jobs of a region that take some of these metrics, and how much; the largest first."""
+    wanted = set(metrics)
+    found = []
+    for job in jobs:
+        if job.region == region.rpartition("/")[2] and job.state.active:
+            taken = {name: n for name, n in taken_by(job).items() if name in wanted}
+            if taken:
+                found.append((job, taken))
+    return sorted(found, key=lambda pair: (-sum(pair[1].values()), pair[0].display_name))
+
+
+def as_strategy(job: dict[str, object], strategy: str) -> dict[str, object]:
+    """The same CustomJob in REST form under another strategy."""
+    spec = dict(job.get("jobSpec") or {})  # type: ignore[call-overload]
+    spec["scheduling"] = {**(spec.get("scheduling") or {}), "strategy": strategy}
+    return {**job, "jobSpec": spec}
+
+
+def _figure(value: int) -> str:
+    return str(value) if value < 10_000 else f"{value / 1000:.3g}k"

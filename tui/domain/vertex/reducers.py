@@ -1,0 +1,195 @@
+"""Reduction Server: how many reducers a job needs, and when they can't help (vertex facts 4).
+
+Reducers take the gradients of all workers in and send their sum back, so that together they need the
+bandwidth of all workers together: reducers = ceil(workers × worker's Gbps / reducer's Gbps).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.vertex import catalog
+from tui.domain.vertex.custom_job_spec import machine_of, task_of, whole, within
+
+POSITION = 2
+"""The only worker pool that can hold reducers."""
+MACHINE = "n1-highcpu-16"
+GBPS = 32
+"""Bandwidth of one reducer on the recommended machine."""
+IMAGE = f"us-docker.pkg.dev/{catalog.REDUCTION_SERVER}:latest"
+NO_GAIN = {
+    "NVIDIA_H100_MEGA_80GB": "GPUDirect-TCPXO",
+    "NVIDIA_H200_141GB": "GPUDirect-RDMA",
+    "NVIDIA_B200": "GPUDirect-RDMA",
+    "NVIDIA_GB200": "GPUDirect-RDMA",
+}
+"""GPUs whose machines have a network that reducers can't keep up with (vertex facts 3.9 and 4)."""
+MOST_GBPS = 200
+"""Above this one worker needs a rack of reducers; machines have 100 Gbps or less, or 1,000."""
+_POOLS = ("jobSpec", "workerPoolSpecs")
+_NEEDS = (
+    "The workers' image needs NCCL 2.7 or newer and the package google-reduction-server in the place of "
+    "google-fast-socket. Only all-reduce gains (DDP, Horovod), not FSDP or ZeRO-3."
+)
+RECALLED = "The workers' bandwidth is Compute Engine's figure, which Vertex AI does not repeat."
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What Reduction Server would be for a job. `count` is 0 where it can't help, and `reason` says why.
+
+    `pool` is the worker pool in REST form, None with a count of 0. `note` is what the workers need and what
+    is not certain. `running` is the number of reducers that the job has now.
+    """
+
+    count: int
+    reason: str
+    nodes: int = 0
+    worker_gbps: float = 0
+    machine_type: str = MACHINE
+    pool: Mapping[str, Any] | None = None
+    note: str = ""
+    running: int = 0
+
+    @property
+    def helps(self) -> bool:
+        """There is a number of reducers to propose."""
+        return self.count > 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Workers:
+    nodes: int
+    machine_type: str = ""
+    accelerator_type: str = ""
+    accelerator_count: int = 0
+    gbps: float = 0
+    certain: bool = True
+    unknown: tuple[str, ...] = ()
+
+
+def propose(job: Mapping[str, Any], region: str = "") -> Proposal:
+    """Reducers for the GPU workers in pools 0 and 1 of a CustomJob in REST form.
+
+    `region` chooses the multi-region of the image.
+    """
+    pools = _pools(job)
+    running = whole(pools[POSITION].get("replicaCount")) if is_on(job) else 0
+    workers = _workers(pools[:POSITION])
+    reason = _useless(job, workers)
+    if reason:
+        return Proposal(0, reason, workers.nodes, workers.gbps, running=running)
+    count = math.ceil(workers.gbps / GBPS)
+    each = workers.gbps / workers.nodes
+    reason = (
+        f"{workers.nodes} workers × {each:g} Gbps need {count} reducers of {GBPS} Gbps, so that the "
+        "reducers send as fast as all workers together."
+    )
+    note = _NEEDS if workers.certain else f"{_NEEDS} {RECALLED}"
+    pool = {
+        "machineSpec": {"machineType": MACHINE},
+        "replicaCount": count,
+        "containerSpec": {"imageUri": image_for(region)},
+    }
+    return Proposal(count, reason, workers.nodes, workers.gbps, MACHINE, pool, note, running)
+
+
+def is_on(job: Mapping[str, Any]) -> bool:
+    """The third pool holds reducers."""
+    pools = _pools(job)
+    return len(pools) > POSITION and is_reducer(pools[POSITION])
+
+
+def is_reducer(pool: Mapping[str, Any]) -> bool:
+    """The pool runs Google's image of the Reduction Server."""
+    return catalog.REDUCTION_SERVER in str(task_of(pool)[1].get("imageUri") or "")
+
+
+def image_for(region: str) -> str:
+    """Google's image in the multi-region next to `region`; the one in the US where nothing is known."""
+    part = region.split("-", 1)[0]
+    near = {"europe": "europe", "me": "europe", "africa": "europe", "asia": "asia", "australia": "asia"}
+    return IMAGE.replace("us-", f"{near.get(part, 'us')}-", 1)
+
+
+def edits_on(job: Mapping[str, Any], region: str = "") -> tuple[Edit, ...]:
+    """Changes of the CustomJob that put the proposed reducers in; none where they can't help.
+
+    Reducers that are there already keep their machine and image; only their number changes.
+    """
+    proposal = propose(job, region)
+    if not proposal.helps:
+        return ()
+    pools = _pools(job)
+    if is_on(job):
+        return (Edit((*_POOLS, POSITION, "replicaCount"), proposal.count),)
+    padding = tuple(Edit((*_POOLS, i), {}) for i in range(len(pools), POSITION))
+    return (*padding, Edit((*_POOLS, POSITION), proposal.pool))
+
+
+def edits_off(job: Mapping[str, Any]) -> tuple[Edit, ...]:
+    """Changes of the CustomJob that take the reducers away, and skipped pools that nothing follows then."""
+    if not is_on(job):
+        return ()
+    pools = _pools(job)
+    if any(pools[POSITION + 1 :]):
+        return (Edit((*_POOLS, POSITION), {}),)
+    last = POSITION
+    while last > 1 and not pools[last - 1]:
+        last -= 1
+    return tuple(Edit((*_POOLS, i), REMOVED) for i in range(len(pools) - 1, last - 1, -1))
+
+
+def _pools(job: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [pool or {} for pool in within(job, "jobSpec", "workerPoolSpecs") or []]
+
+
+def _workers(pools: Sequence[Mapping[str, Any]]) -> _Workers:
+    """The machines that train, and what they send together; `unknown` names those without a figure."""
+    nodes, total, certain, unknown = 0, 0.0, True, []
+    found = ("", "", 0)
+    for pool in pools:
+        count = whole(pool.get("replicaCount"))
+        if not count:
+            continue
+        machine = machine_of(pool)
+        found = machine if not found[1] else found
+        nodes += count
+        width = catalog.bandwidth(*machine)
+        if width is None:
+            unknown.append(machine[0] or "a machine without a type")
+        else:
+            total += count * width.gbps
+            certain = certain and width.certain
+    return _Workers(nodes, *found, total, certain, tuple(dict.fromkeys(unknown)))
+
+
+def _useless(job: Mapping[str, Any], workers: _Workers) -> str:
+    """Why reducers can't help this job; "" where they may."""
+    pools = _pools(job)
+    kinds = [machine_of(pool) for pool in pools[:POSITION] if pool]
+    gpu = workers.accelerator_type
+    if any(catalog.is_tpu(machine) for machine, _, _ in kinds):
+        return "TPUs have a network of their own, and a TPU job has one pool only."
+    if not kinds or any(not kind.startswith("NVIDIA_") for _, kind, _ in kinds):
+        return "Reduction Server sums what GPU workers send by NCCL; there is a worker without a GPU."
+    if workers.nodes < 2:
+        return "With one node nothing goes over the network; a second pool of GPU workers is missing."
+    if within(job, "jobSpec", "scheduling", "strategy") == "FLEX_START":
+        return "FLEX_START wants the same machine in every pool; reducers have another one."
+    if len(pools) > POSITION and pools[POSITION] and not is_reducer(pools[POSITION]):
+        return "The third pool, the only place for reducers, is taken."
+    direct = next((name for _, kind, _ in kinds if (name := NO_GAIN.get(kind))), "")
+    if direct:
+        return f"{gpu} machines talk by {direct}; reducers at {GBPS} Gbps each would slow them down."
+    if workers.unknown:
+        return f"The bandwidth of {', '.join(workers.unknown)} is not known, so the number can't be told."
+    each = workers.gbps / workers.nodes
+    if each > MOST_GBPS:
+        need = math.ceil(each / GBPS)
+        return f"One worker sends {each:,.0f} Gbps: {need} reducers for each would cost more than they bring."
+    return ""

@@ -1,0 +1,85 @@
+"""What a rule is: an id, a severity, a sentence, a fix and a source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from tui.domain.profile.document_edit import Edit
+from tui.domain.vertex.custom_job_spec import within
+
+Path = tuple[str | int, ...]
+Pool = Mapping[str, Any]
+Job = Mapping[str, Any]
+
+
+class Severity(StrEnum):
+    """An error stops a launch; a warning is shown before it; a note may be read."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a rule looks at: a CustomJob in REST form and where it would run.
+
+    `region` is "" where it is not known; `local` says that the emulator on this machine is meant, where
+    what only the cloud has (regions, images, a project's number) can't be wrong.
+    """
+
+    job: Job
+    region: str = ""
+    local: bool = False
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """The CustomJobSpec."""
+        return self.job.get("jobSpec") or {}
+
+    @property
+    def pools(self) -> list[tuple[Path, Mapping[str, Any]]]:
+        """Worker pools with their paths; a skipped one is an empty mapping."""
+        found = self.spec.get("workerPoolSpecs") or []
+        return [(("jobSpec", "workerPoolSpecs", i), pool or {}) for i, pool in enumerate(found)]
+
+    @property
+    def used(self) -> list[tuple[Path, Mapping[str, Any]]]:
+        """Worker pools that are not skipped."""
+        return [(path, pool) for path, pool in self.pools if pool]
+
+    @property
+    def strategy(self) -> str:
+        """The scheduling strategy; STANDARD where none is given."""
+        named = str(within(self.spec, "scheduling", "strategy") or "")
+        return "STANDARD" if named in {"", "STRATEGY_UNSPECIFIED"} else named
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One broken rule at one place of a CustomJob in REST form.
+
+    `fix` is a sentence. `edits` are the same in REST form, where a machine can do it with nothing to decide;
+    they may also touch other places than `path`.
+    """
+
+    path: Path
+    sentence: str
+    fix: str = ""
+    edits: tuple[Edit, ...] = ()
+    rule: str = ""
+    severity: Severity = Severity.ERROR
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`check` yields a finding for each place that breaks it; id, severity and source are put in for it."""
+
+    id: str
+    source: str
+    check: Callable[[Case], Iterator[Finding]]
+    severity: Severity = Severity.ERROR

@@ -1,0 +1,495 @@
+"""Names in the wild that the service never had, or that belong to another tool."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.vertex import catalog, reducers
+from tui.domain.vertex.custom_job_spec import whole
+from tui.domain.vertex.rules.base import Finding, Path, Severity
+
+_SOURCE = "vertex facts 14.1"
+_POOLS = "workerPoolSpecs"
+
+# Fields of a worker pool that stand one level deeper, or are spelled as gcloud's flags are.
+_MACHINE_FIELDS = ("machineType", "acceleratorType", "acceleratorCount", "tpuTopology", "reservationAffinity")
+_DISK_FIELDS = {
+    "bootDiskType": "bootDiskType",
+    "bootDiskSizeGb": "bootDiskSizeGb",
+    "bootDiskSize": "bootDiskSizeGb",
+}
+_TASK_FIELDS = ("imageUri", "command", "args", "env")
+_POOL_PLACES: Mapping[str, Path] = {
+    **{name: ("machineSpec", name) for name in _MACHINE_FIELDS},
+    **{name: ("diskSpec", right) for name, right in _DISK_FIELDS.items()},
+    **{name: ("containerSpec", name) for name in _TASK_FIELDS},
+    "containerImageUri": ("containerSpec", "imageUri"),
+    "image": ("containerSpec", "imageUri"),
+    "executorImageUri": ("pythonPackageSpec", "executorImageUri"),
+    "pythonModule": ("pythonPackageSpec", "pythonModule"),
+    "packageUris": ("pythonPackageSpec", "packageUris"),
+    "pythonPackageUris": ("pythonPackageSpec", "packageUris"),
+    "replicas": ("replicaCount",),
+    "count": ("replicaCount",),
+}
+_AUTOPACKAGING = (
+    "localPackagePath",
+    "script",
+    "outputImageUri",
+    "requirements",
+    "extraPackages",
+    "extraDirs",
+)
+_REDUCERS = (
+    "reductionServer",
+    "reductionServerSpec",
+    "reductionServerContainerSpec",
+    "reductionServerContainerUri",
+    "reductionServerMachineType",
+    "reductionServerReplicaCount",
+)
+_SPOT = ("spot", "useSpot", "enableSpot", "spotVm", "preemptible", "usePreemptible")
+_DISKS = (
+    "persistentDisk",
+    "persistentDisks",
+    "persistentDiskSpec",
+    "attachedDisks",
+    "dataDisks",
+    "dataDiskSpec",
+    "localSsd",
+    "localSsdCount",
+    "volumes",
+    "volumeMounts",
+)
+_BETA = ("multihostGpuNodeCount", "minGpuDriverVersion")
+_TUNING = ("studySpec", "trialJobSpec", "maxTrialCount", "parallelTrialCount", "maxFailedTrialCount")
+_TRIALS = ("maxTrialCount", "parallelTrialCount")
+_HEADER = ("displayName", "labels", "region", "encryptionSpec", "description", "parameters")
+_SCHEDULING = ("timeout", "strategy", "restartJobOnWorkerRestart", "disableRetries", "maxWaitDuration")
+
+_ACCELERATORS = {
+    "K80": "NVIDIA_TESLA_K80",
+    "P100": "NVIDIA_TESLA_P100",
+    "V100": "NVIDIA_TESLA_V100",
+    "P4": "NVIDIA_TESLA_P4",
+    "T4": "NVIDIA_TESLA_T4",
+    "A100": "NVIDIA_TESLA_A100",
+    "A100_40GB": "NVIDIA_TESLA_A100",
+    "A100_80GB": "NVIDIA_A100_80GB",
+    "L4": "NVIDIA_L4",
+    "H100": "NVIDIA_H100_80GB",
+    "H100_80GB": "NVIDIA_H100_80GB",
+    "H100_MEGA": "NVIDIA_H100_MEGA_80GB",
+    "H100_MEGA_80GB": "NVIDIA_H100_MEGA_80GB",
+    "H200": "NVIDIA_H200_141GB",
+    "H200_141GB": "NVIDIA_H200_141GB",
+    "B200": "NVIDIA_B200",
+    "GB200": "NVIDIA_GB200",
+    "RTX_PRO_6000": "NVIDIA_RTX_PRO_6000",
+    "TPU_V2_POD": "TPU_V2",
+    "TPU_V3_POD": "TPU_V3",
+}
+_AMBIGUOUS = {
+    "A100": ("NVIDIA_TESLA_A100 (40 GB)", "NVIDIA_A100_80GB"),
+    "H100": ("NVIDIA_H100_80GB", "NVIDIA_H100_MEGA_80GB"),
+}
+_STRATEGIES = {
+    "PREEMPTIBLE": "SPOT",
+    "SPOT_VM": "SPOT",
+    "SPOT_VMS": "SPOT",
+    "LOWCOST": "SPOT",
+    "ONDEMAND": "STANDARD",
+    "REGULAR": "STANDARD",
+    "DEFAULT": "STANDARD",
+    "FLEX": "FLEX_START",
+    "DWS": "FLEX_START",
+    "DWS_FLEX_START": "FLEX_START",
+}
+
+
+def known_wrong(path: Path, value: Any, root: Any = None) -> Finding | None:
+    """What is wrong with a field that does not exist, or an enum's value; None where nothing is known.
+
+    `path` is that of the file in camelCase, `value` what stands there before any check, `root` the whole
+    document: what is meant may depend on what stands beside it.
+    """
+    name = _camel(str(path[-1]))
+    for look in _LOOKS:
+        found = look(path, name, value, root)
+        if found is not None:
+            return found
+    return None
+
+
+def inside_wrong(path: Path, value: Any, root: Any) -> list[Finding]:
+    """What is wrong below a field that does not exist, and would be wrong at its right place too."""
+    if _camel(str(path[-1])) not in _REDUCERS or not isinstance(value, Mapping):
+        return []
+    found = []
+    image = str(_get(value, "containerSpec", "imageUri") or "")
+    if image and catalog.REDUCTION_SERVER not in image:
+        found.append(
+            Finding(
+                (*path, "containerSpec", "imageUri"),
+                f"{image} is not the image of the Reduction Server.",
+                f"The right one is {reducers.IMAGE}.",
+                (),
+                "reduction.image",
+                Severity.ERROR,
+                "vertex facts 4",
+            )
+        )
+    pools = _get(root, *(*_spec_path(path), _POOLS))
+    given, needed = _replicas(value), reducers.propose({"jobSpec": {_POOLS: _plain(pools)}})
+    if 0 < given < needed.count:
+        found.append(
+            Finding(
+                (*path, "replicaCount"),
+                f"{given} reducers × {reducers.GBPS} Gbps are slower than {needed.nodes} workers with "
+                f"{needed.worker_gbps:g} Gbps together, and would hold them up.",
+                f"{needed.count} are needed: {needed.worker_gbps:g} / {reducers.GBPS}, rounded up.",
+                (),
+                "reduction.sizing",
+                Severity.WARNING,
+                "vertex facts 4",
+            )
+        )
+    return found
+
+
+def _plain(pools: Any) -> list[Mapping[str, Any]]:
+    """Pools in REST form, as far as their shape is right."""
+    found: list[Mapping[str, Any]] = []
+    for pool in pools if isinstance(pools, list) else []:
+        machine = _get(pool, "machineSpec")
+        keys = {_camel(str(k)): v for k, v in machine.items()} if isinstance(machine, Mapping) else {}
+        found.append({"machineSpec": keys, "replicaCount": _get(pool, "replicaCount")})
+    return found
+
+
+def document_notes(root: Any) -> list[Finding]:
+    """What is to be said of a file as a whole, whose fields are all right."""
+    if not isinstance(root, Mapping) or not {"jobSpec", "job_spec"} & set(root):
+        return []
+    if {_camel(str(key)) for key in root} - {"displayName", "jobSpec", "labels", "encryptionSpec"}:
+        return []
+    return [
+        _wrong(
+            "gcloud-wrapper",
+            ("jobSpec",),
+            "this is a REST body, which vxtui reads; `gcloud ai custom-jobs create --config` wants the "
+            "fields below jobSpec at the top level, and takes name and labels as flags.",
+            "Nothing has to be done here; for gcloud, export the profile.",
+            severity=Severity.NOTE,
+        )
+    ]
+
+
+def _wrong(
+    rule: str,
+    path: Path,
+    sentence: str,
+    fix: str,
+    *edits: Edit,
+    source: str = _SOURCE,
+    severity: Severity = Severity.ERROR,
+) -> Finding:
+    return Finding(path, sentence, fix, edits, f"wild.{rule}", severity, source)
+
+
+def _camel(name: str) -> str:
+    """`machine-type` and `machine_type` → `machineType`."""
+    first, *rest = re.split(r"[-_]", name)
+    return first + "".join(part[:1].upper() + part[1:] for part in rest) if first else name
+
+
+def _get(root: Any, *path: str | int) -> Any:
+    """What stands at `path` of the document; keys in any spelling."""
+    for part in path:
+        if isinstance(root, Mapping):
+            root = next((v for k, v in root.items() if _camel(str(k)) == part), None)
+        elif isinstance(root, list) and isinstance(part, int) and part < len(root):
+            root = root[part]
+        else:
+            return None
+    return root
+
+
+def _pool_at(path: Path) -> Path:
+    """The path of the worker pool itself that `path` is a direct field of, else ()."""
+    return path[:-1] if len(path) > 2 and path[-3] == _POOLS and isinstance(path[-2], int) else ()
+
+
+def _reduction_server(path: Path, name: str, value: Any, root: Any) -> Finding | None:
+    if name not in _REDUCERS:
+        return None
+    return _wrong(
+        "reduction-server",
+        path,
+        f"there is no {path[-1]} in any version of the API; Reduction Server is a worker pool, the third.",
+        "Put a pool with Google's image at index 2; its size is set by the workers' bandwidth.",
+        *_as_third_pool(path, value, root),
+        source="vertex facts 1.3, 4 and 14.1",
+    )
+
+
+def _as_third_pool(path: Path, value: Any, root: Any) -> tuple[Edit, ...]:
+    """The field taken away and, where the place is free, a pool of reducers put at index 2."""
+    removed = Edit(path, REMOVED)
+    pools_path = path[: path.index(_POOLS) + 1] if _POOLS in path else (*path[:-1], _POOLS)
+    pools = _get(root, *pools_path)
+    if not isinstance(pools, list) or not pools or any(pools[reducers.POSITION :]):
+        return (removed,)
+    count = _replicas(value)
+    pool = {
+        "machineSpec": {"machineType": reducers.MACHINE},
+        "replicaCount": count,
+        "containerSpec": {"imageUri": reducers.IMAGE},
+    }
+    padding = tuple(Edit((*pools_path, i), {}) for i in range(len(pools), reducers.POSITION))
+    return (removed, *padding, Edit((*pools_path, reducers.POSITION), pool)) if count else (removed,)
+
+
+def _replicas(value: Any) -> int:
+    """The number of reducers that a made-up field asks for; 1 where it names none, 0 for nothing at all."""
+    if isinstance(value, Mapping):
+        return whole(_get(value, "replicaCount")) or 1
+    return whole(value) if isinstance(value, int | str) and not isinstance(value, bool) else int(bool(value))
+
+
+def _spot(path: Path, name: str, value: Any, root: Any) -> Finding | None:
+    if name not in _SPOT:
+        return None
+    spec = _spec_path(path)
+    meant = str(value).lower() in {"true", "yes", "1"}
+    edits = (Edit((*spec, "scheduling", "strategy"), "SPOT"),) if meant else ()
+    return _wrong(
+        "spot-flag",
+        path,
+        f"there is no {path[-1]}; whether a job runs on Spot machines is its scheduling strategy.",
+        "Write strategy: SPOT under scheduling." if meant else "Remove it.",
+        Edit(path, REMOVED),
+        *edits,
+        source="vertex facts 1.6 and 14.1",
+    )
+
+
+def _spec_path(path: Path) -> Path:
+    return ("jobSpec",) if path[0] == "jobSpec" else ()
+
+
+def _disk(path: Path, name: str, value: Any, root: Any) -> Finding | None:
+    if name not in _DISKS:
+        return None
+    return _wrong(
+        "disk",
+        path,
+        f"there is no {path[-1]}: a replica has a boot disk, which is deleted at its end, and no other disk.",
+        "Keep data in /gcs/BUCKET, or add nfsMounts or lustreMounts; diskSpec makes the boot disk larger.",
+        source="vertex facts 1.3, 8.6 and 14.2",
+    )
+
+
+def _tuning(path: Path, name: str, value: Any, root: Any) -> Finding | None:
+    if name not in _TUNING or len(path) > 2:
+        return None
+    inside = [n for n in _TRIALS if name == "studySpec" and _get(value, n) is not None]
+    if inside:
+        return _wrong(
+            "trial-counts",
+            (*path, inside[0]),
+            f"{' and '.join(inside)} are fields of the tuning job, not of its studySpec.",
+            "Write them beside studySpec.",
+        )
+    return _wrong(
+        "tuning-job",
+        path,
+        f"{path[-1]} belongs to a hyperparameter tuning job; this file is for a custom job.",
+        "Use the trialJobSpec's content as jobSpec to run one trial of it.",
+        source="vertex facts 10.1 and 14.1",
+    )
+
+
+def _pipeline(path: Path, name: str, value: Any, root: Any) -> Finding | None:
+    if name != "trainingTaskInputs" or len(path) > 1:
+        return None
+    there = _get(root, "jobSpec") is not None
+    return _wrong(
+        "pipeline-field",
+        path,
+        "trainingTaskInputs belongs to a training pipeline; a custom job has a jobSpec.",
+        "Write jobSpec.",
+        *(() if there else (Edit(("jobSpec",), value), Edit(path, REMOVED))),
+        source="vertex facts 12.4 and 14.5",
+    )
+
+
+def _beta(path: Path, name: str, value: Any, root: Any) -> Finding | None:
+    if name not in _BETA:
+        return None
+    return _wrong(
+        "beta-field",
+        path,
+        f"{path[-1]} is in v1beta1 only, not in v1.",
+        "Remove it.",
+        Edit(path, REMOVED),
+        source="vertex facts 1.4",
+    )
+
+
+def _autopackaging(path: Path, name: str, value: Any, root: Any) -> Finding | None:
+    if name not in _AUTOPACKAGING or not _pool_at(path):
+        return None
+    return _wrong(
+        "autopackaging",
+        path,
+        f"{path[-1]} is gcloud's: with it gcloud builds an image before it creates the job. A job has no "
+        "such field.",
+        "Name the folder under `package` at the top of the profile; a launch packs it.",
+        source="vertex facts 12.5",
+    )
+
+
+def _misplaced_in_pool(path: Path, name: str, value: Any, root: Any) -> Finding | None:
+    pool, place = _pool_at(path), _POOL_PLACES.get(name)
+    if not pool or place is None:
+        return None
+    taken = _get(root, *pool, *place) is not None
+    return _wrong(
+        "gcloud-key" if "-" in str(path[-1]) else "misplaced",
+        path,
+        f"{path[-1]} is not a field of a worker pool; here it is {'.'.join(map(str, place))}.",
+        "Remove it; it is given there already." if taken else f"Write {'.'.join(map(str, place))}.",
+        *((Edit(path, REMOVED),) if taken else (Edit((*pool, *place), value), Edit(path, REMOVED))),
+        source="vertex facts 1.3 and 12.5",
+    )
+
+
+def _misplaced_in_spec(path: Path, name: str, value: Any, root: Any) -> Finding | None:
+    """Header fields inside jobSpec, scheduling's fields beside it, and the other way round."""
+    parent = path[:-1]
+    if parent == ("jobSpec",) and name in _HEADER:
+        right: Path = (name,)
+    elif parent in {(), ("jobSpec",)} and name in _SCHEDULING:
+        right = (*_spec_path(path), "scheduling", name)
+    elif parent == () and name in {"workerPoolSpec", "workerPools"}:
+        right = (_POOLS,)
+    elif parent == ("jobSpec",) and name in {"workerPoolSpec", "workerPools"}:
+        right = ("jobSpec", _POOLS)
+    else:
+        return None
+    if right[-1] == _POOLS and not isinstance(value, list):
+        value = [value]
+    free = _get(root, *right) is None
+    return _wrong(
+        "misplaced",
+        path,
+        f"{path[-1]} does not stand here; its place is {'.'.join(map(str, right))}.",
+        "Move it there." if free else "Remove it; it is given there already.",
+        *((Edit(right, value), Edit(path, REMOVED)) if free else (Edit(path, REMOVED),)),
+        source="vertex facts 1.1 to 1.6",
+    )
+
+
+def _kebab(path: Path, name: str, value: Any, root: Any) -> Finding | None:
+    if "-" not in str(path[-1]) or not isinstance(path[-1], str) or path[0] in {"labels", "parameters"}:
+        return None
+    return _wrong(
+        "gcloud-key",
+        path,
+        f"{path[-1]} is the spelling of gcloud's flags; in a file it is {name}.",
+        f"Write {name}.",
+        Edit((*path[:-1], name), value),
+        Edit(path, REMOVED),
+        source="vertex facts 12.5",
+    )
+
+
+def _output_text(path: Path, name: str, value: Any, root: Any) -> Finding | None:
+    if name not in {"baseOutputDirectory", "baseOutputDir"} or not isinstance(value, str):
+        return None
+    return _wrong(
+        "output-text",
+        path,
+        "the output directory is a field with fields: its text stands in outputUriPrefix.",
+        "Write baseOutputDirectory.outputUriPrefix.",
+        *(() if name == "baseOutputDirectory" else (Edit(path, REMOVED),)),
+        Edit((*path[:-1], "baseOutputDirectory"), {"outputUriPrefix": value}),
+        source="vertex facts 1.2",
+    )
+
+
+def _accelerator(path: Path, name: str, value: Any, root: Any) -> Finding | None:
+    if name != "acceleratorType" or not isinstance(value, str) or value in catalog.ACCELERATOR_TYPES:
+        return None
+    short = re.sub(r"[\s-]+", "_", value.strip().upper())
+    # Names of quotas and of Compute Engine's resources are met here too: NVIDIA_T4_GPUS, nvidia-tesla-t4.
+    bare = re.sub(r"^(?:NVIDIA_)?(?:TESLA_)?", "", short).removesuffix("_GPUS").removesuffix("_GPU")
+    machine = str(_get(root, *path[:-1], "machineType") or "")
+    if short.startswith("TPU") and bare not in _ACCELERATORS:
+        return _tpu(path, value, short, machine)
+    right = f"NVIDIA_{bare}" if f"NVIDIA_{bare}" in catalog.ACCELERATOR_TYPES else _ACCELERATORS.get(bare, "")
+    if not right:
+        return None
+    here = catalog.machines().get(machine)
+    built_in = here.accelerators[0][0] if here and here.accelerators and not machine.startswith("n1-") else ""
+    choices = _AMBIGUOUS.get(bare, ())
+    if choices and bare in built_in:
+        right, choices = built_in, ()
+    fix = f"Did you mean {' or '.join(choices)}?" if choices else f"Write {right}."
+    edits = () if choices else (Edit(path, right),)
+    sentence = f"{value} is not the name of an accelerator type."
+    return _wrong("accelerator-name", path, sentence, fix, *edits, source="vertex facts 1.4 and 14.1")
+
+
+def _tpu(path: Path, value: str, short: str, machine: str) -> Finding | None:
+    if short.startswith("TPU_V4") or short == "TPUV4":
+        return _wrong(
+            "accelerator-name",
+            path,
+            f"{value} is no accelerator type, and TPU v4 is not offered for training.",
+            "Take v5e (a ct5lp machine) or v6e (ct6e) with a tpuTopology, or TPU_V3.",
+            source="vertex facts 8.4 and 14.1",
+        )
+    return _wrong(
+        "accelerator-name",
+        path,
+        f"{value} is no accelerator type; TPUs from v5e on are chosen by their machine and its tpuTopology.",
+        "Remove it, take a ct5lp (v5e), ct6e (v6e) or tpu7x machine, and set tpuTopology.",
+        *(
+            (Edit(path, REMOVED), Edit((*path[:-1], "acceleratorCount"), REMOVED))
+            if catalog.is_tpu(machine)
+            else ()
+        ),
+        source="vertex facts 8.4",
+    )
+
+
+def _strategy(path: Path, name: str, value: Any, root: Any) -> Finding | None:
+    if name != "strategy" or not isinstance(value, str):
+        return None
+    right = _STRATEGIES.get(re.sub(r"[\s-]+", "_", value.strip().upper()))
+    if right is None:
+        return None
+    sentence = f"{value} is not a scheduling strategy."
+    return _wrong("strategy", path, sentence, f"Write {right}.", Edit(path, right), source="vertex facts 1.6")
+
+
+_LOOKS: tuple[Callable[[Path, str, Any, Any], Finding | None], ...] = (
+    _accelerator,
+    _strategy,
+    _reduction_server,
+    _spot,
+    _disk,
+    _tuning,
+    _pipeline,
+    _beta,
+    _autopackaging,
+    _misplaced_in_pool,
+    _misplaced_in_spec,
+    _output_text,
+    _kebab,
+)

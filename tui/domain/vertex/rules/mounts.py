@@ -1,0 +1,177 @@
+"""Rules about file systems, reservations and persistent resources."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.vertex.custom_job_spec import machine_of, within
+from tui.domain.vertex.rules.base import Case, Finding, Rule, Severity
+
+RESERVATION_KEY = "compute.googleapis.com/reservation-name"
+_FIELDS = {
+    "nfsMounts": ("server", "path", "mountPoint"),
+    "lustreMounts": ("instanceIp", "volumeHandle", "filesystem", "mountPoint"),
+}
+_PLACES = {"nfsMounts": "/mnt/nfs/", "lustreMounts": "/mnt/lustre/"}
+_RESERVATION = re.compile(r"projects/[^/]+/zones/(?P<zone>[^/]+)/reservations/[^/]+")
+_RESOURCE = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def _mounts(case: Case) -> Iterator[tuple[str, tuple[str | int, ...], dict[str, object]]]:
+    for path, pool in case.used:
+        for kind in _FIELDS:
+            for i, mount in enumerate(pool.get(kind) or []):
+                yield kind, (*path, kind, i), dict(mount)
+
+
+def fields(case: Case) -> Iterator[Finding]:
+    for kind, path, mount in _mounts(case):
+        for field in _FIELDS[kind]:
+            if not mount.get(field):
+                yield Finding((*path, field), f"the mount's {field} is missing.", f"Set {field}.")
+        where = str(mount.get("path") or "")
+        if kind == "nfsMounts" and where and not where.startswith("/"):
+            right = f"/{where}"
+            sentence = f"the exported path {where} does not begin at the root."
+            yield Finding((*path, "path"), sentence, f"Write {right}.", (Edit((*path, "path"), right),))
+
+
+def mount_point(case: Case) -> Iterator[Finding]:
+    for kind, path, mount in _mounts(case):
+        given, place = str(mount.get("mountPoint") or ""), _PLACES[kind]
+        right = given.removeprefix(place).strip("/")
+        if given.startswith("/") and right:
+            yield Finding(
+                (*path, "mountPoint"),
+                f"a mount point is a name below {place}, where it is seen; {given} is a path.",
+                f"Write {right}, and find it at {place}{right}.",
+                (Edit((*path, "mountPoint"), right),),
+            )
+
+
+def reachable(case: Case) -> Iterator[Finding]:
+    if case.spec.get("network") or case.spec.get("pscInterfaceConfig") or case.local:
+        return
+    if case.spec.get("persistentResourceId"):
+        return
+    for kind, path, _ in _mounts(case):
+        if kind == "nfsMounts":
+            yield Finding(
+                path,
+                "an NFS server has a private address, and the job is in no network that could reach it.",
+                "Set pscInterfaceConfig, or network with peering.",
+            )
+            return
+
+
+def reservation(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        affinity = within(pool, "machineSpec", "reservationAffinity") or {}
+        if affinity.get("reservationAffinityType") != "SPECIFIC_RESERVATION":
+            continue
+        here = (*path, "machineSpec", "reservationAffinity")
+        if affinity.get("key") != RESERVATION_KEY:
+            where = (*here, "key")
+            sentence = f"the key of a specific reservation is {RESERVATION_KEY}."
+            yield Finding(where, sentence, "Write it.", (Edit(where, RESERVATION_KEY),))
+        if not affinity.get("values"):
+            fix = "Write projects/P/zones/Z/reservations/NAME into values."
+            yield Finding((*here, "values"), "the specific reservation is not named.", fix)
+        for i, name in enumerate(affinity.get("values") or []):
+            match = _RESERVATION.fullmatch(str(name))
+            if match is None:
+                fix = "Write projects/P/zones/Z/reservations/NAME."
+                yield Finding((*here, "values", i), f"{name} is not the full name of a reservation.", fix)
+
+
+def reservation_region(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        for i, name in enumerate(within(pool, "machineSpec", "reservationAffinity", "values") or []):
+            match = _RESERVATION.fullmatch(str(name))
+            region = match["zone"].rpartition("-")[0] if match else ""
+            if match and case.region and not case.local and region != case.region:
+                yield Finding(
+                    (*path, "machineSpec", "reservationAffinity", "values", i),
+                    f"the reservation is in {match['zone']}, the job in {case.region}; machines of another "
+                    "region can hardly be meant.",
+                    f"Run the job in {region}, or name a reservation in {case.region}.",
+                )
+
+
+def reservation_names(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        affinity = within(pool, "machineSpec", "reservationAffinity") or {}
+        kind = affinity.get("reservationAffinityType")
+        if kind in {"ANY_RESERVATION", "NO_RESERVATION"} and (affinity.get("values") or affinity.get("key")):
+            here = (*path, "machineSpec", "reservationAffinity")
+            yield Finding(
+                here,
+                f"{kind} uses no reservation by name, and one is named.",
+                "Write SPECIFIC_RESERVATION, or remove key and values.",
+            )
+
+
+def persistent_id(case: Case) -> Iterator[Finding]:
+    name = str(case.spec.get("persistentResourceId") or "")
+    if name and not _RESOURCE.fullmatch(name):
+        where = ("jobSpec", "persistentResourceId")
+        short = name.rsplit("/", 1)[-1]
+        right = short if _RESOURCE.fullmatch(short) and "/persistentResources/" in name else ""
+        edits = (Edit(where, right),) if right else ()
+        fix = f"Write {right}." if right else "It has at most 63 lowercase letters, digits and dashes."
+        yield Finding(where, f"{name} is not the id of a persistent resource.", fix, edits)
+
+
+def persistent_local(case: Case) -> Iterator[Finding]:
+    if case.local and case.spec.get("persistentResourceId"):
+        where = ("jobSpec", "persistentResourceId")
+        sentence = "the emulator has no persistent resources."
+        yield Finding(where, sentence, "Remove it to run here.", (Edit(where, REMOVED),))
+
+
+def persistent_only(case: Case) -> Iterator[Finding]:
+    if not case.spec.get("persistentResourceId"):
+        return
+    if case.strategy == "FLEX_START":
+        fix = "Remove persistentResourceId, or write strategy STANDARD."
+        sentence = "FLEX_START waits for new machines; a persistent resource has its own."
+        yield Finding(("jobSpec", "persistentResourceId"), sentence, fix)
+    for path, pool in case.used:
+        kind = within(pool, "machineSpec", "reservationAffinity", "reservationAffinityType")
+        if kind in {"ANY_RESERVATION", "SPECIFIC_RESERVATION"}:
+            where = (*path, "machineSpec", "reservationAffinity")
+            sentence = "a job on a persistent resource takes no reservation."
+            yield Finding(where, sentence, "Remove it.", (Edit(where, REMOVED),))
+
+
+def persistent_shape(case: Case) -> Iterator[Finding]:
+    if not case.spec.get("persistentResourceId") or case.local:
+        return
+    if case.strategy == "SPOT":
+        fix = "Leave the strategy out; the machines are there already."
+        sentence = "whether Spot works on a persistent resource is not documented."
+        yield Finding(("jobSpec", "scheduling", "strategy"), sentence, fix)
+    for path, pool in case.used:
+        if not machine_of(pool)[0]:
+            yield Finding(
+                (*path, "machineSpec"),
+                "on a persistent resource machineSpec and diskSpec must be those of one of its "
+                "pools; here they are missing.",
+                "Copy both from the resource's pool.",
+            )
+
+
+RULES = (
+    Rule("mounts.fields", "vertex facts 1.7", fields),
+    Rule("mounts.point", "vertex facts 1.7", mount_point, Severity.WARNING),
+    Rule("mounts.network", "vertex facts 1.7", reachable),
+    Rule("reservation.specific", "vertex facts 1.8", reservation),
+    Rule("reservation.region", "vertex facts 1.8", reservation_region, Severity.WARNING),
+    Rule("reservation.names", "vertex facts 1.8", reservation_names, Severity.WARNING),
+    Rule("persistent.id", "vertex facts 1.2 and 12.1", persistent_id),
+    Rule("persistent.local", "vertex facts 12", persistent_local),
+    Rule("persistent.conflict", "vertex facts 1.6, 1.8 and 12.2", persistent_only),
+    Rule("persistent.shape", "vertex facts 1.6 and 12.2", persistent_shape, Severity.WARNING),
+)

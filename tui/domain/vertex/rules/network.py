@@ -1,0 +1,157 @@
+"""Rules about networks and accounts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.vertex.custom_job_spec import machine_of
+from tui.domain.vertex.rules.base import Case, Finding, Rule, Severity
+
+NO_PEERING = frozenset({"NVIDIA_H100_MEGA_80GB", "NVIDIA_H200_141GB", "NVIDIA_B200"})
+_NETWORK = re.compile(r"projects/(?P<project>[^/]+)/global/networks/(?P<name>[^/]+)")
+_ATTACHMENT = re.compile(r"projects/[^/]+/regions/[^/]+/networkAttachments/[^/]+")
+_RANGE = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_ACCOUNT = re.compile(r"[^@\s/]+@[^@\s/]+")
+_PATH = ("jobSpec", "network")
+_PSC = ("jobSpec", "pscInterfaceConfig")
+
+
+def form(case: Case) -> Iterator[Finding]:
+    name = str(case.spec.get("network") or "")
+    if name and not _NETWORK.fullmatch(name):
+        fix = "Write projects/NUMBER/global/networks/NAME, with the number of the project."
+        yield Finding(_PATH, f"{name} is not the full name of a network.", fix)
+
+
+def project_number(case: Case) -> Iterator[Finding]:
+    match = _NETWORK.fullmatch(str(case.spec.get("network") or ""))
+    if match and not match["project"].isdecimal():
+        yield Finding(
+            _PATH,
+            f"the network names its project by the id {match['project']}; here it is named by its number.",
+            f"`gcloud projects describe {match['project']} --format='value(projectNumber)'` tells it.",
+        )
+
+
+def ranges(case: Case) -> Iterator[Finding]:
+    for i, name in enumerate(case.spec.get("reservedIpRanges") or []):
+        if not _RANGE.fullmatch(str(name)):
+            yield Finding(
+                ("jobSpec", "reservedIpRanges", i),
+                f"{name or 'an empty text'} is not a range's name, and a range can't be given by addresses.",
+                "Write the range's name, for example vertex-ai-ip-range, or leave the list out to use any.",
+            )
+
+
+def ranges_alone(case: Case) -> Iterator[Finding]:
+    if case.spec.get("reservedIpRanges") and not case.spec.get("network"):
+        yield Finding(
+            ("jobSpec", "reservedIpRanges"),
+            "reserved ranges belong to a peered network, and no network is given.",
+            "Set network, or remove the ranges.",
+        )
+
+
+def peering(case: Case) -> Iterator[Finding]:
+    if not case.spec.get("network"):
+        return
+    for path, pool in case.used:
+        name, kind, _ = machine_of(pool)
+        if kind in NO_PEERING:
+            yield Finding(
+                _PATH,
+                f"{name} in pool {path[-1]} can't be peered with a network.",
+                "Remove network and use pscInterfaceConfig with a network attachment.",
+            )
+            return
+
+
+def attachment(case: Case) -> Iterator[Finding]:
+    config = case.spec.get("pscInterfaceConfig")
+    if config is None:
+        return
+    name = str(config.get("networkAttachment") or "")
+    if not _ATTACHMENT.fullmatch(name):
+        yield Finding(
+            (*_PSC, "networkAttachment"),
+            f"{name or 'an empty name'} is not the full name of a network attachment.",
+            "Write projects/P/regions/R/networkAttachments/NAME.",
+        )
+
+
+def dns(case: Case) -> Iterator[Finding]:
+    for i, peer in enumerate((case.spec.get("pscInterfaceConfig") or {}).get("dnsPeeringConfigs") or []):
+        path = (*_PSC, "dnsPeeringConfigs", i)
+        domain = str(peer.get("domain") or "")
+        if not domain.endswith("."):
+            right = f"{domain}."
+            fix = f'Write "{right}" with the dot.' if domain else 'Name the domain, for example "my.domain.".'
+            edits = (Edit((*path, "domain"), right),) if domain else ()
+            sentence = f"the DNS domain {domain or '(none)'} does not end with a dot."
+            yield Finding((*path, "domain"), sentence, fix, edits)
+
+
+def dns_target(case: Case) -> Iterator[Finding]:
+    for i, peer in enumerate((case.spec.get("pscInterfaceConfig") or {}).get("dnsPeeringConfigs") or []):
+        for field, what in (("targetProject", "project"), ("targetNetwork", "network")):
+            if not peer.get(field):
+                yield Finding(
+                    (*_PSC, "dnsPeeringConfigs", i, field),
+                    f"the DNS peering does not say which {what} it asks.",
+                    f"Set {field}.",
+                )
+
+
+def both(case: Case) -> Iterator[Finding]:
+    if case.spec.get("network") and case.spec.get("pscInterfaceConfig"):
+        yield Finding(
+            _PSC,
+            "network (peering) and pscInterfaceConfig (an interface) are two ways into your network; "
+            "that both work together is not documented.",
+            "Keep one; new set-ups use pscInterfaceConfig.",
+        )
+
+
+def account(case: Case) -> Iterator[Finding]:
+    name = str(case.spec.get("serviceAccount") or "")
+    if name and not _ACCOUNT.fullmatch(name):
+        where = ("jobSpec", "serviceAccount")
+        right = name.removeprefix("serviceAccount:")
+        right = right.rsplit("/", 1)[-1]
+        edits = (Edit(where, right),) if _ACCOUNT.fullmatch(right) else ()
+        fix = f"Write {right}." if edits else "Write NAME@PROJECT.iam.gserviceaccount.com."
+        yield Finding(where, f"{name} is not the e-mail address of a service account.", fix, edits)
+
+
+def member_prefix(case: Case) -> Iterator[Finding]:
+    name = str(case.spec.get("serviceAccount") or "")
+    if name.startswith("serviceAccount:") and _ACCOUNT.fullmatch(name):
+        where = ("jobSpec", "serviceAccount")
+        right = name.removeprefix("serviceAccount:")
+        sentence = "serviceAccount: in front of the address is the form of IAM policies, not of this field."
+        yield Finding(where, sentence, f"Write {right}.", (Edit(where, right),))
+
+
+def protected_location(case: Case) -> Iterator[Finding]:
+    where = ("jobSpec", "protectedArtifactLocationId")
+    if case.region and case.spec.get("protectedArtifactLocationId") == case.region:
+        sentence = "protectedArtifactLocationId is only given when it is not the job's own region."
+        yield Finding(where, sentence, "Remove it.", (Edit(where, REMOVED),))
+
+
+RULES = (
+    Rule("network.form", "vertex facts 1.2", form),
+    Rule("network.project-number", "vertex facts 1.2", project_number),
+    Rule("network.ranges", "vertex facts 1.2", ranges),
+    Rule("network.ranges-alone", "vertex facts 1.2", ranges_alone, Severity.WARNING),
+    Rule("network.peering", "vertex facts 3.9", peering),
+    Rule("network.attachment", "vertex facts 1.2", attachment),
+    Rule("network.dns", "vertex facts 1.2", dns),
+    Rule("network.dns-target", "vertex facts 1.2", dns_target, Severity.WARNING),
+    Rule("network.both", "vertex facts 1.2", both, Severity.WARNING),
+    Rule("access.service-account", "vertex facts 1.2", account),
+    Rule("access.member-prefix", "vertex facts 1.2", member_prefix, Severity.WARNING),
+    Rule("access.protected-location", "vertex facts 1.2", protected_location, Severity.WARNING),
+)

@@ -1,0 +1,90 @@
+"""Rules about what a job leaves behind: its output directory, TensorBoard and experiment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tui.domain.profile.document_edit import Edit
+from tui.domain.vertex.custom_job_spec import within
+from tui.domain.vertex.rules.base import Case, Finding, Rule, Severity
+
+_TENSORBOARD = re.compile(r"projects/[^/]+/locations/[^/]+/tensorboards/[^/]+")
+_CONTEXT = re.compile(r"projects/[^/]+/locations/[^/]+/metadataStores/[^/]+/contexts/[^/]+")
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
+_PATH = ("jobSpec", "baseOutputDirectory", "outputUriPrefix")
+
+
+def form(case: Case) -> Iterator[Finding]:
+    directory = case.spec.get("baseOutputDirectory")
+    if directory is None:
+        return
+    given = str(directory.get("outputUriPrefix") or "")
+    if re.match(r"gs://[^/]+", given):
+        return
+    if not given:
+        yield Finding(_PATH, "the output directory is empty.", "Write gs://BUCKET/PATH, or leave it out.")
+        return
+    right = f"gs://{given.removeprefix('/gcs/')}" if given.startswith("/gcs/") else ""
+    edits = (Edit(_PATH, right),) if right else ()
+    fix = f"Write {right}." if right else "Write gs://BUCKET/PATH."
+    yield Finding(_PATH, f"{given} is not a place in Cloud Storage.", fix, edits)
+
+
+def bucket(case: Case) -> Iterator[Finding]:
+    given = str(within(case.spec, "baseOutputDirectory", "outputUriPrefix") or "")
+    match = re.match(r"gs://([^/]+)", given)
+    if match and (not _BUCKET.fullmatch(match[1]) or _too_long(match[1])):
+        yield Finding(
+            _PATH,
+            f"{match[1]} can't be the name of a bucket.",
+            "A bucket's name has 3 to 63 lowercase letters, digits, -, _ and dots, and no dash at its ends.",
+        )
+
+
+def _too_long(name: str) -> bool:
+    return any(len(part) > 63 for part in name.split("."))
+
+
+def tensorboard(case: Case) -> Iterator[Finding]:
+    name = str(case.spec.get("tensorboard") or "")
+    if name and not _TENSORBOARD.fullmatch(name):
+        where = ("jobSpec", "tensorboard")
+        fix = "Write projects/P/locations/L/tensorboards/ID."
+        yield Finding(where, f"{name} is not the full name of a TensorBoard.", fix)
+
+
+def tensorboard_account(case: Case) -> Iterator[Finding]:
+    if case.spec.get("tensorboard") and not case.spec.get("serviceAccount"):
+        yield Finding(
+            ("jobSpec", "serviceAccount"),
+            "a job with a TensorBoard runs as a service account of yours, and none is given.",
+            "Set serviceAccount to one that may write to the TensorBoard and to the output bucket.",
+        )
+
+
+def tensorboard_output(case: Case) -> Iterator[Finding]:
+    if case.spec.get("tensorboard") and not within(case.spec, "baseOutputDirectory", "outputUriPrefix"):
+        yield Finding(
+            ("jobSpec", "baseOutputDirectory"),
+            "without an output directory AIP_TENSORBOARD_LOG_DIR is not set; the TensorBoard stays empty.",
+            "Set baseOutputDirectory.outputUriPrefix to gs://BUCKET/PATH.",
+        )
+
+
+def experiment(case: Case) -> Iterator[Finding]:
+    for field, what in (("experiment", "an experiment"), ("experimentRun", "an experiment's run")):
+        name = str(case.spec.get(field) or "")
+        if name and not _CONTEXT.fullmatch(name):
+            fix = "Write projects/P/locations/L/metadataStores/default/contexts/NAME."
+            yield Finding(("jobSpec", field), f"{name} is not the full name of {what}.", fix)
+
+
+RULES = (
+    Rule("output.form", "vertex facts 1.2 and 3.6", form),
+    Rule("output.bucket", "vertex facts 1.2", bucket),
+    Rule("output.tensorboard", "vertex facts 1.2", tensorboard),
+    Rule("output.tensorboard-account", "vertex facts 1.2", tensorboard_account),
+    Rule("output.tensorboard-output", "vertex facts 3.6", tensorboard_output, Severity.WARNING),
+    Rule("output.experiment", "vertex facts 1.2", experiment),
+)

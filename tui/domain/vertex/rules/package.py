@@ -1,0 +1,163 @@
+"""Rules about what runs: container images and Python packages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.vertex.rules.base import Case, Finding, Rule, Severity
+
+MAX_PACKAGES = 100
+_PREBUILT = re.compile(
+    r"(?:us|europe|asia)-docker\.pkg\.dev/vertex-ai/training/(?P<name>[\w.-]+)(?::(?P<tag>[\w.-]+))?"
+)
+_OLD_PREBUILT = re.compile(r"(?:(?:us|eu|asia)\.)?gcr\.io/cloud-aiplatform/training/(?P<rest>.+)")
+_GCR = re.compile(r"(?:(?:us|eu|asia)\.)?gcr\.io/")
+_SCHEME = re.compile(r"^(?:https?|docker|oci|gs)://")
+_FIELDS = {
+    "executorImageUri": ("the executor's image", "Name a prebuilt training image of Vertex AI."),
+    "packageUris": ("the list of packages", "Name the source distribution as gs://BUCKET/OBJECT."),
+    "pythonModule": ("the Python module", "Name what is run, for example trainer.task."),
+}
+
+
+def _images(case: Case) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    for path, pool in case.used:
+        container, package = pool.get("containerSpec"), pool.get("pythonPackageSpec")
+        if container is not None:
+            yield (*path, "containerSpec", "imageUri"), str(container.get("imageUri") or "")
+        if package is not None:
+            yield (*path, "pythonPackageSpec", "executorImageUri"), str(package.get("executorImageUri") or "")
+
+
+def missing(case: Case) -> Iterator[Finding]:
+    for path, image in _images(case):
+        if path[-1] == "imageUri" and not image:
+            yield Finding(path, "the image is missing.", "Name the image of your training code.")
+
+
+def image_form(case: Case) -> Iterator[Finding]:
+    for path, image in _images(case):
+        scheme = _SCHEME.match(image)
+        if scheme:
+            right = image[scheme.end() :]
+            sentence = f"an image is named without {scheme[0]} in front."
+            yield Finding(path, sentence, f"Write {right}.", (Edit(path, right),))
+        elif re.search(r"\s", image):
+            right = image.strip()
+            edits = () if re.search(r"\s", right) or not right else (Edit(path, right),)
+            yield Finding(path, f"the image {image!r} has white space in it.", "Remove it.", edits)
+
+
+def registry(case: Case) -> Iterator[Finding]:
+    for path, image in _images(case):
+        if _GCR.match(image) and not _OLD_PREBUILT.match(image) and "reduction" not in image:
+            yield Finding(
+                path,
+                "gcr.io is served by Artifact Registry now; the old names still work where they were moved.",
+                "Push new images to REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE.",
+            )
+
+
+def fields(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        package = pool.get("pythonPackageSpec")
+        if package is None:
+            continue
+        for name, (what, fix) in _FIELDS.items():
+            if not package.get(name):
+                yield Finding((*path, "pythonPackageSpec", name), f"{what} is missing.", fix)
+
+
+def uris(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        found = (pool.get("pythonPackageSpec") or {}).get("packageUris") or []
+        here = (*path, "pythonPackageSpec", "packageUris")
+        if len(found) > MAX_PACKAGES:
+            sentence = f"there are {len(found)} packages; {MAX_PACKAGES} is the most."
+            yield Finding(here, sentence, "Bring the rest with the image.")
+        for i, uri in enumerate(found):
+            if not re.match(r"gs://[^/]+/.", str(uri)):
+                yield Finding(
+                    (*here, i),
+                    f"{uri or 'an empty text'} is not a file in Cloud Storage, where packages come from.",
+                    "Upload it and write gs://BUCKET/OBJECT.",
+                )
+
+
+def executor(case: Case) -> Iterator[Finding]:
+    for path, image in _images(case):
+        if path[-1] != "executorImageUri" or not image or case.local:
+            continue
+        old = _OLD_PREBUILT.match(image)
+        if old:
+            right = f"us-docker.pkg.dev/vertex-ai/training/{old['rest']}"
+            sentence = "this is the old home of the prebuilt images."
+            yield Finding(path, sentence, f"Write {right}.", (Edit(path, right),))
+        elif not _PREBUILT.fullmatch(image):
+            yield Finding(
+                path,
+                "a Python package runs in one of Vertex AI's prebuilt training images; this is another one.",
+                "Name one at us-docker.pkg.dev/vertex-ai/training/, or run your image by a containerSpec.",
+            )
+
+
+def prebuilt(case: Case) -> Iterator[Finding]:
+    for path, image in _images(case):
+        match = _PREBUILT.fullmatch(image)
+        if match and not case.local:
+            yield Finding(
+                path,
+                "the newest prebuilt images of PyTorch (2.4) and TensorFlow (2.17) are past their end of "
+                "availability of July 2026.",
+                "Ship a container of your own with a containerSpec.",
+            )
+            if match["tag"] and match["tag"] != "latest":
+                sentence = f"of the prebuilt images only the tag latest is supported, not {match['tag']}."
+                right = image.removesuffix(match["tag"]) + "latest"
+                yield Finding(path, sentence, f"Write {right}.", (Edit(path, right),))
+
+
+def empty_command(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        container = pool.get("containerSpec") or {}
+        command = container.get("command") or []
+        if len(command) == 1 and " " in str(command[0]).strip() and not container.get("args"):
+            where = (*path, "containerSpec", "command")
+            words = str(command[0]).split()
+            simple = not any(c in str(command[0]) for c in "\"'\\$;&|<>*`(){}")
+            edits = (Edit(where, words),) if simple else ()
+            yield Finding(
+                (*where, 0),
+                "the command is one text with spaces; without a shell it is taken for one file's name.",
+                "Write one element for each word." if simple else 'Write [sh, -c, "…"].',
+                edits,
+            )
+
+
+def no_task_fields(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        container = pool.get("containerSpec") or {}
+        if container.get("args") == [] and container.get("command"):
+            continue
+        for name in ("command", "args"):
+            values = container.get(name) or []
+            for i, value in enumerate(values):
+                if value == "":
+                    where = (*path, "containerSpec", name, i)
+                    sentence = f"an empty element of {name} is passed on as an empty argument."
+                    yield Finding(where, sentence, "Remove it.", (Edit(where, REMOVED),))
+
+
+RULES = (
+    Rule("image.missing", "vertex facts 1.9", missing),
+    Rule("image.form", "vertex facts 1.9", image_form),
+    Rule("image.registry", "vertex facts 14.1", registry, Severity.NOTE),
+    Rule("image.command", "vertex facts 1.9", empty_command, Severity.WARNING),
+    Rule("image.empty-argument", "vertex facts 1.9", no_task_fields, Severity.NOTE),
+    Rule("package.fields", "vertex facts 1.9", fields),
+    Rule("package.uris", "vertex facts 1.9", uris),
+    Rule("package.executor", "vertex facts 1.9", executor, Severity.WARNING),
+    Rule("package.prebuilt", "vertex facts 1.9", prebuilt, Severity.WARNING),
+)

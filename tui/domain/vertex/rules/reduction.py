@@ -1,0 +1,196 @@
+"""Rules about Reduction Server: its place, image, machine, number, and where it brings nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.vertex import catalog, reducers
+from tui.domain.vertex.custom_job_spec import machine_of, task_of, whole
+from tui.domain.vertex.rules.base import Case, Finding, Path, Pool, Rule, Severity
+
+LEAST_VCPUS = 16
+_LOOKS_LIKE = re.compile(r"reduction[-_]?server", re.IGNORECASE)
+_RIGHT = re.compile(
+    rf"(?:us|europe|asia)-docker\.pkg\.dev/{catalog.REDUCTION_SERVER}(?::[\w.-]+|@sha256:\w+)?"
+)
+_SHARDED = re.compile(r"\b(?:fsdp2?|zero-?3)\b", re.IGNORECASE)
+
+
+def _image(pool: Pool) -> str:
+    return str(task_of(pool)[1].get("imageUri") or "")
+
+
+def _reducers(case: Case) -> list[tuple[Path, Pool]]:
+    """Pools that are meant to be reducers, by their image."""
+    return [(path, pool) for path, pool in case.used if _LOOKS_LIKE.search(_image(pool))]
+
+
+def position(case: Case) -> Iterator[Finding]:
+    for path, pool in _reducers(case):
+        index = path[-1]
+        if index == reducers.POSITION:
+            continue
+        others = case.pools
+        free = index == 3 and not others[reducers.POSITION][1]
+        spot = (*path[:-1], reducers.POSITION)
+        edits = (Edit(spot, pool), Edit(path, REMOVED)) if free else ()
+        yield Finding(
+            path,
+            f"reducers stand in the third pool, index 2; here they are at index {index}.",
+            "Move this pool to index 2; the primary is index 0, the other workers are index 1.",
+            edits,
+        )
+
+
+def image(case: Case) -> Iterator[Finding]:
+    for path, pool in _reducers(case):
+        given = _image(pool)
+        if not _RIGHT.fullmatch(given):
+            where = (*path, task_of(pool)[0], "imageUri")
+            right = reducers.image_for(case.region)
+            yield Finding(
+                where,
+                f"{given} is not the image of the Reduction Server.",
+                f"Write {right}.",
+                (Edit(where, right),),
+            )
+
+
+def machine(case: Case) -> Iterator[Finding]:
+    for path, pool in _reducers(case):
+        name, kind, count = machine_of(pool)
+        known = catalog.machines().get(name)
+        if known is None or kind or count:
+            continue
+        if name.startswith(("n1-", "n2-")) and known.vcpus >= LEAST_VCPUS:
+            continue
+        where = (*path, "machineSpec", "machineType")
+        yield Finding(
+            where,
+            f"reducers run on N1 or N2 machines with 16 vCPUs or more, for their bandwidth; this is {name}.",
+            f"Write {reducers.MACHINE}.",
+            (Edit((*path, "machineSpec"), {"machineType": reducers.MACHINE}),),
+        )
+
+
+def gpu(case: Case) -> Iterator[Finding]:
+    for path, pool in _reducers(case):
+        name, kind, count = machine_of(pool)
+        if kind or count:
+            spec = (*path, "machineSpec")
+            keeps = name.startswith(("n1-", "n2-"))
+            edits = (
+                (Edit((*spec, "acceleratorType"), REMOVED), Edit((*spec, "acceleratorCount"), REMOVED))
+                if keeps
+                else (Edit(spec, {"machineType": reducers.MACHINE}),)
+            )
+            yield Finding(
+                (*spec, "acceleratorType"),
+                "reducers only add numbers that come over the network; a GPU there is paid for and idle.",
+                "Remove the accelerator." if keeps else f"Take {reducers.MACHINE}, without an accelerator.",
+                edits,
+            )
+
+
+def useless(case: Case) -> Iterator[Finding]:
+    if not reducers.is_on(case.job) or case.strategy == "FLEX_START":
+        return
+    found = reducers.propose(case.job)
+    if not found.helps and "not known" not in found.reason:
+        reason = found.reason[0].lower() + found.reason[1:] if found.reason[1:2].islower() else found.reason
+        yield Finding(
+            case.pools[reducers.POSITION][0],
+            f"Reduction Server can't help here: {reason}",
+            "Remove the third pool.",
+            reducers.edits_off(case.job),
+        )
+
+
+def sizing(case: Case) -> Iterator[Finding]:
+    if not reducers.is_on(case.job):
+        return
+    found = reducers.propose(case.job)
+    if found.helps and 0 < found.running < found.count:
+        where = (*case.pools[reducers.POSITION][0], "replicaCount")
+        doubt = "" if reducers.RECALLED not in found.note else " " + reducers.RECALLED
+        yield Finding(
+            where,
+            f"{found.running} reducers × {reducers.GBPS} Gbps are slower than {found.nodes} workers with "
+            f"{found.worker_gbps:g} Gbps together, and would hold them up.{doubt}",
+            f"Write {found.count}: {found.worker_gbps:g} / {reducers.GBPS}, rounded up.",
+            (Edit(where, found.count),),
+        )
+
+
+def command(case: Case) -> Iterator[Finding]:
+    for path, pool in _reducers(case):
+        name, task = task_of(pool)
+        given = [field for field in ("command", "args") if task.get(field)]
+        if given:
+            yield Finding(
+                (*path, name, given[0]),
+                "Google's image of the Reduction Server starts by itself; a command of yours replaces that.",
+                "Remove it.",
+                tuple(Edit((*path, name, field), REMOVED) for field in given),
+            )
+
+
+def nccl_net(case: Case) -> Iterator[Finding]:
+    if not reducers.is_on(case.job):
+        return
+    for path, pool in case.used[: reducers.POSITION]:
+        name, task = task_of(pool)
+        for i, variable in enumerate(task.get("env") or []):
+            if variable.get("name") in {"NCCL_NET", "NCCL_NET_PLUGIN"}:
+                where = (*path, name, "env", i)
+                yield Finding(
+                    where,
+                    f"{variable['name']} chooses NCCL's network plugin by hand and may leave the Reduction "
+                    "Server's out.",
+                    "Remove it; the package google-reduction-server is found by itself.",
+                    (Edit(where, REMOVED),),
+                )
+
+
+def sharded(case: Case) -> Iterator[Finding]:
+    if not reducers.is_on(case.job):
+        return
+    for path, pool in case.used[:1]:
+        name, task = task_of(pool)
+        for i, argument in enumerate(task.get("args") or []):
+            match = _SHARDED.search(str(argument))
+            if match:
+                yield Finding(
+                    (*path, name, "args", i),
+                    f"{match[0]} shards gradients by reduce-scatter; Reduction Server speeds up all-reduce "
+                    "only, so it probably brings nothing.",
+                    "Use DDP, or remove the third pool; measure once with it and once without.",
+                )
+
+
+def workers(case: Case) -> Iterator[Finding]:
+    for path, pool in _reducers(case):
+        if path[-1] == reducers.POSITION and not whole(pool.get("replicaCount")):
+            continue
+        if len(case.pools) <= 1 or not case.pools[1][1]:
+            yield Finding(
+                path,
+                "reducers need GPU workers in the second pool; it is empty.",
+                "Put the other workers at index 1: a copy of the primary with their number.",
+            )
+
+
+RULES = (
+    Rule("reduction.position", "vertex facts 1.3 and 4", position),
+    Rule("reduction.image", "vertex facts 4", image),
+    Rule("reduction.machine", "vertex facts 4", machine, Severity.WARNING),
+    Rule("reduction.accelerator", "vertex facts 4", gpu),
+    Rule("reduction.workers", "vertex facts 4", workers, Severity.WARNING),
+    Rule("reduction.useless", "vertex facts 4", useless, Severity.WARNING),
+    Rule("reduction.sizing", "vertex facts 4", sizing, Severity.WARNING),
+    Rule("reduction.command", "vertex facts 4", command, Severity.WARNING),
+    Rule("reduction.nccl-net", "vertex facts 4", nccl_net, Severity.WARNING),
+    Rule("reduction.sharded", "vertex facts 4", sharded, Severity.WARNING),
+)

@@ -1,0 +1,84 @@
+"""Rules about regions: where training runs, and which accelerators are there."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+
+from tui.domain.profile.document_edit import Edit
+from tui.domain.vertex import catalog
+from tui.domain.vertex.custom_job_spec import machine_of, within
+from tui.domain.vertex.rules.base import Case, Finding, Path, Rule, Severity
+
+_ZONE = re.compile(r"[a-z]+-[a-z]+\d+-[a-z]")
+_IN_REGION = re.compile(r"/(?:locations|regions)/(?P<region>[a-z0-9-]+)/")
+
+
+def unknown(case: Case) -> Iterator[Finding]:
+    if not case.region or case.local or case.region in catalog.regions():
+        return
+    here = ("region",)
+    if _ZONE.fullmatch(case.region) and case.region[:-2] in catalog.regions():
+        right = case.region[:-2]
+        yield Finding(
+            here,
+            f"{case.region} is a zone; a job is given a region.",
+            f"Write {right}.",
+            (Edit(here, right),),
+        )
+        return
+    near = difflib.get_close_matches(case.region.lower(), catalog.regions(), 2, 0.6)
+    slip = difflib.get_close_matches(case.region.lower(), catalog.regions(), 2, 0.92)
+    fix = f"Did you mean {near[0]}?" if near else "For example us-central1 or europe-west4."
+    edits = (Edit(here, slip[0]),) if len(slip) == 1 else ()
+    yield Finding(here, f"{case.region} is not a region for training.", fix, edits)
+
+
+def accelerator(case: Case) -> Iterator[Finding]:
+    if case.local or case.region not in catalog.regions():
+        return
+    here = catalog.region_accelerators().get(case.region, ())
+    for path, pool in case.used:
+        machine = machine_of(pool)
+        name = catalog.documented_name(*machine)
+        if name and name not in here:
+            where = "machineType" if not machine[1] else "acceleratorType"
+            elsewhere = [r for r, there in catalog.region_accelerators().items() if name in there]
+            near = sorted(elsewhere, key=lambda r: (r.split("-")[0] != case.region.split("-")[0], r))
+            more = f" or {len(near) - 4} more" if len(near) > 4 else ""
+            yield Finding(
+                (*path, "machineSpec", where),
+                f"{case.region} has no {name} for training.",
+                f"Take {', '.join(near[:4])}{more}." if near else "No region has it for training.",
+            )
+
+
+def elsewhere(case: Case) -> Iterator[Finding]:
+    if not case.region or case.local:
+        return
+    spec = case.spec
+    named: list[tuple[Path, str, object]] = [
+        (("jobSpec", "tensorboard"), "the TensorBoard", spec.get("tensorboard")),
+        (
+            ("jobSpec", "pscInterfaceConfig", "networkAttachment"),
+            "the network attachment",
+            within(spec, "pscInterfaceConfig", "networkAttachment"),
+        ),
+        (("jobSpec", "experiment"), "the experiment", spec.get("experiment")),
+    ]
+    for path, what, name in named:
+        match = _IN_REGION.search(str(name or ""))
+        if match and match["region"] != case.region:
+            yield Finding(
+                path,
+                f"{what} is in {match['region']}, the job in {case.region}; that this works is not certain.",
+                f"Name one in {case.region}, or run the job in {match['region']}.",
+            )
+
+
+RULES = (
+    Rule("region.unknown", "vertex facts 2.3", unknown),
+    Rule("region.accelerator", "vertex facts 8.5", accelerator),
+    Rule("region.elsewhere", "vertex facts 1.2", elsewhere, Severity.WARNING),
+)

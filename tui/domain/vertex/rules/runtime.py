@@ -1,0 +1,217 @@
+"""Rules about what the code finds when it runs: variables, disks, NCCL's settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.vertex.custom_job_spec import machine_of, task_of, whole, within
+from tui.domain.vertex.rules.base import Case, Finding, Path, Pool, Rule, Severity
+
+NO_SUCH = {"CLOUD_ML_HP_TUNING_RANK": "RANK", "CLOUD_ML_HP_TUNING_WORLD_SIZE": "WORLD_SIZE"}
+DATASET = ("AIP_TRAINING_DATA_URI", "AIP_VALIDATION_DATA_URI", "AIP_TEST_DATA_URI", "AIP_DATA_FORMAT")
+OUTPUT = ("AIP_MODEL_DIR", "AIP_CHECKPOINT_DIR", "AIP_TENSORBOARD_LOG_DIR")
+SET_BY_VERTEX = frozenset({"CLUSTER_SPEC", "TF_CONFIG", "RANK", "WORLD_SIZE", "MASTER_ADDR", "HOSTNAME"})
+_VARIABLE = re.compile(r"\$(?:\((?P<a>\w+)\)|\{(?P<b>\w+)[^}]*\}|(?P<c>[A-Za-z_]\w*))")
+_LAUNCHERS = (
+    "torchrun",
+    "torch.distributed",
+    "accelerate",
+    "deepspeed",
+    "mpirun",
+    "horovodrun",
+    "supervisor",
+)
+_RDMA = ("a3-ultragpu-8g", "a4-highgpu-8g", "a4x-highgpu-4g")
+
+
+def _texts(pool: Pool) -> Iterator[tuple[Path, str]]:
+    """Texts of a pool's task, in which the shell or the service fills variables in."""
+    name, task = task_of(pool)
+    for field in ("command", "args"):
+        for i, text in enumerate(task.get(field) or []):
+            yield (name, field, i), str(text)
+    for i, variable in enumerate(task.get("env") or []):
+        yield (name, "env", i, "value"), str(variable.get("value") or "")
+
+
+def _named(pool: Pool) -> Iterator[tuple[Path, str, bool]]:
+    """Variables: those a pool's texts ask for, and (True) those it sets."""
+    for path, text in _texts(pool):
+        for match in _VARIABLE.finditer(text) if "$" in text else ():
+            yield path, match["a"] or match["b"] or match["c"], False
+    name, task = task_of(pool)
+    for i, variable in enumerate(task.get("env") or []):
+        yield (name, "env", i), str(variable.get("name") or ""), True
+
+
+def _own(pool: Pool) -> set[str]:
+    return {name for _, name, sets in _named(pool) if sets}
+
+
+def no_such_variable(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        asked = [(inner, text, n) for inner, text in _texts(pool) for n in NO_SUCH if n in text]
+        for inner, text, name in asked:
+            right = NO_SUCH[name]
+            yield Finding(
+                (*path, *inner),
+                f"{name} does not exist on Vertex AI: a node's rank is RANK, their number is WORLD_SIZE.",
+                f"Use {right}, or read both from CLUSTER_SPEC.",
+                (Edit((*path, *inner), text.replace(name, right)),),
+            )
+        for inner, name, sets in _named(pool):
+            if sets and name in NO_SUCH:
+                yield Finding(
+                    (*path, *inner),
+                    f"{name} has no meaning on Vertex AI, and set here it is the same on every node.",
+                    f"Remove it, and read {NO_SUCH[name]} in the code.",
+                    (Edit((*path, *inner), REMOVED),),
+                )
+
+
+def local_rank(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        for inner, name, sets in _named(pool):
+            if name == "LOCAL_RANK" and (sets or name not in _own(pool)):
+                yield Finding(
+                    (*path, *inner),
+                    "LOCAL_RANK is never set by Vertex AI; torchrun gives it to each process that it starts"
+                    + (", and a fixed value would send all of them to one GPU." if sets else "."),
+                    "Start the code by torchrun, and read LOCAL_RANK in it.",
+                    (Edit((*path, *inner), REMOVED),) if sets else (),
+                )
+
+
+def set_by_vertex(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        for inner, name, sets in _named(pool):
+            if sets and (name in SET_BY_VERTEX or name in OUTPUT):
+                yield Finding(
+                    (*path, *inner),
+                    f"{name} is set by Vertex AI for each replica; yours would be the same on all of them, "
+                    "and which one counts is not documented.",
+                    "Remove it.",
+                    (Edit((*path, *inner), REMOVED),),
+                )
+
+
+def master_port(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        for inner, name, sets in _named(pool):
+            if sets and name == "MASTER_PORT":
+                yield Finding(
+                    (*path, *inner),
+                    "Vertex AI sets MASTER_PORT on jobs with several replicas; its value is not documented, "
+                    "and another port may not be reachable by the replicas' names.",
+                    "Remove it, or meet at the address of rank 0's pod.",
+                    (Edit((*path, *inner), REMOVED),),
+                )
+
+
+def dataset(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        for inner, name, sets in _named(pool):
+            if not sets and name in DATASET and name not in _own(pool):
+                yield Finding(
+                    (*path, *inner),
+                    f"{name} is there in a training pipeline with a managed dataset, not in a custom job.",
+                    "Give the place of the data as an argument, for example /gcs/BUCKET/PATH.",
+                )
+
+
+def output_variable(case: Case) -> Iterator[Finding]:
+    if within(case.spec, "baseOutputDirectory", "outputUriPrefix"):
+        return
+    for path, pool in case.used:
+        for inner, name, sets in _named(pool):
+            if not sets and name in OUTPUT and name not in _own(pool):
+                yield Finding(
+                    (*path, *inner),
+                    f"{name} is only set when the job has an output directory; this one has none.",
+                    "Set baseOutputDirectory.outputUriPrefix to gs://BUCKET/PATH.",
+                )
+
+
+def persistent_disk(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        for inner, text in _texts(pool):
+            if "/mnt/disks/" in text:
+                yield Finding(
+                    (*path, *inner),
+                    "no disk is attached at /mnt/disks: a replica has its boot disk alone, and that is "
+                    "deleted at the end.",
+                    "Keep data and checkpoints in /gcs/BUCKET/PATH, or add an NFS or Lustre mount.",
+                )
+
+
+def one_process(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        _, kind, count = machine_of(pool)
+        container = pool.get("containerSpec") or {}
+        command = [str(word) for word in container.get("command") or []]
+        words = " ".join([*command, *map(str, container.get("args") or [])])
+        starts = command and re.fullmatch(r"(?:.*/)?python[\d.]*", command[0]) and words.count(".py") == 1
+        if starts and count > 1 and kind.startswith("NVIDIA_") and not any(w in words for w in _LAUNCHERS):
+            yield Finding(
+                (*path, "containerSpec", "command"),
+                f"this starts one process on a machine with {count} GPUs; unless the script starts the "
+                "others itself, LOCAL_RANK is missing and one GPU works.",
+                f"Start it by torchrun --nproc-per-node={count}.",
+            )
+
+
+def nccl(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        name, task = task_of(pool)
+        for i, variable in enumerate(task.get("env") or []):
+            key, value = str(variable.get("name") or ""), str(variable.get("value") or "")
+            found = _nccl(key, value, machine_of(pool))
+            if found:
+                where = (*path, name, "env", i)
+                yield Finding(
+                    where, found, "Remove it; NCCL finds the right way by itself.", (Edit(where, REMOVED),)
+                )
+
+
+def _nccl(key: str, value: str, machine: tuple[str, str, int]) -> str:
+    """What is wrong with one setting of NCCL; "" for none."""
+    on = value.strip().lower() not in {"", "0", "false"}
+    if key == "NCCL_PLUGIN_P2P":
+        return "NCCL_PLUGIN_P2P has no source for Vertex AI, and there is no InfiniBand to plug in."
+    if key in {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"} and on and machine[2] > 1:
+        return f"{key} makes the GPUs of one machine talk to each other by a slower way."
+    if key == "NCCL_IB_DISABLE" and on and machine[0] in _RDMA:
+        return f"NCCL_IB_DISABLE turns off RDMA, the fast network of {machine[0]}."
+    if key == "NCCL_IB_DISABLE" and not on and value and machine[0] not in _RDMA:
+        return f"{machine[0]} has no InfiniBand for NCCL to use."
+    return ""
+
+
+def lone_second_node(case: Case) -> Iterator[Finding]:
+    if len(case.used) < 2 or whole(case.used[0][1].get("replicaCount")) != 1:
+        return
+    primary, second = case.used[0], case.used[1]
+    first, other = machine_of(primary[1]), machine_of(second[1])
+    if second[0][-1] == 1 and first[1] and other[1] and first != other:
+        yield Finding(
+            (*second[0], "machineSpec"),
+            f"the primary is {first[0]} with {first[2]} × {first[1]}, the workers are {other[0]} with "
+            f"{other[2]} × {other[1]}; in data-parallel training all wait for the slowest.",
+            "Use the same machine in both pools, unless the roles differ.",
+        )
+
+
+RULES = (
+    Rule("runtime.no-such-variable", "vertex facts 3.3 and 14.1", no_such_variable),
+    Rule("runtime.local-rank", "vertex facts 3.3 and 14.1", local_rank, Severity.WARNING),
+    Rule("runtime.set-by-vertex", "vertex facts 3.1 to 3.6", set_by_vertex, Severity.WARNING),
+    Rule("runtime.master-port", "vertex facts 3.3 and 14.1", master_port, Severity.WARNING),
+    Rule("runtime.dataset-variable", "vertex facts 3.4 and 14.1", dataset, Severity.WARNING),
+    Rule("runtime.output-variable", "vertex facts 3.6", output_variable, Severity.WARNING),
+    Rule("runtime.persistent-disk", "vertex facts 1.3, 8.6 and 14.2", persistent_disk, Severity.WARNING),
+    Rule("runtime.one-process", "vertex facts 14.1", one_process, Severity.WARNING),
+    Rule("runtime.nccl", "vertex facts 3.9 and 14.6", nccl, Severity.WARNING),
+    Rule("runtime.mixed-workers", "vertex facts 1.3", lone_second_node, Severity.NOTE),
+)

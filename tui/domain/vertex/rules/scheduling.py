@@ -1,0 +1,164 @@
+"""Rules about scheduling: strategies, times and restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.vertex.custom_job_spec import duration, machine_of, within
+from tui.domain.vertex.rules.base import Case, Finding, Rule, Severity
+
+FLEX_ACCELERATORS = frozenset(
+    {
+        "NVIDIA_L4",
+        "NVIDIA_TESLA_A100",
+        "NVIDIA_A100_80GB",
+        "NVIDIA_H100_80GB",
+        "NVIDIA_H100_MEGA_80GB",
+        "NVIDIA_H200_141GB",
+        "NVIDIA_B200",
+    }
+)
+WEEK = 7 * 86_400
+_PATH = ("jobSpec", "scheduling")
+_NEW_NAMES = {"LOW_COST": "SPOT", "ON_DEMAND": "STANDARD"}
+
+
+def deprecated(case: Case) -> Iterator[Finding]:
+    right = _NEW_NAMES.get(case.strategy)
+    if right:
+        where = (*_PATH, "strategy")
+        sentence = f"{case.strategy} is the deprecated name of {right}."
+        yield Finding(where, sentence, f"Write {right}.", (Edit(where, right),))
+
+
+def timeout(case: Case) -> Iterator[Finding]:
+    given = duration(within(case.spec, "scheduling", "timeout"))
+    if given is not None and given <= 0:
+        where = (*_PATH, "timeout")
+        fix = "Give the seconds a job may run, for example 86400s, or leave it out for 7 days."
+        yield Finding(where, "a timeout of 0 seconds or less ends no job in time.", fix)
+
+
+def long_timeout(case: Case) -> Iterator[Finding]:
+    given = duration(within(case.spec, "scheduling", "timeout")) or 0
+    if given > WEEK and case.strategy != "FLEX_START":
+        yield Finding(
+            (*_PATH, "timeout"),
+            f"the timeout is {given / 86_400:.3g} days; 7 days is the default, and more is not documented.",
+            "Let a longer training save checkpoints and go on in a second job.",
+        )
+
+
+def max_wait(case: Case) -> Iterator[Finding]:
+    given = duration(within(case.spec, "scheduling", "maxWaitDuration"))
+    where = (*_PATH, "maxWaitDuration")
+    if given is None:
+        return
+    if given < 0:
+        yield Finding(
+            where, "the longest wait is negative.", "Write 0s to wait for ever.", (Edit(where, "0s"),)
+        )
+    elif given and case.strategy != "FLEX_START":
+        yield Finding(
+            where,
+            f"maxWaitDuration is for FLEX_START only; this job is {case.strategy}.",
+            "Remove it.",
+            (Edit(where, REMOVED),),
+        )
+
+
+def restart(case: Case) -> Iterator[Finding]:
+    scheduling = case.spec.get("scheduling") or {}
+    named = str(scheduling.get("strategy") or "")
+    if scheduling.get("restartJobOnWorkerRestart") and named in {"", "STRATEGY_UNSPECIFIED"}:
+        yield Finding(
+            (*_PATH, "restartJobOnWorkerRestart"),
+            "restartJobOnWorkerRestart starts the whole job again when one worker is restarted; it does not "
+            "make the machines Spot.",
+            "Write strategy: SPOT if Spot is meant, strategy: STANDARD if not.",
+        )
+
+
+def restart_on_spot(case: Case) -> Iterator[Finding]:
+    if case.strategy == "SPOT" and within(case.spec, "scheduling", "restartJobOnWorkerRestart"):
+        yield Finding(
+            (*_PATH, "restartJobOnWorkerRestart"),
+            "a preempted Spot job is tried again up to 6 times without this; it only adds a restart of "
+            "all workers whenever one of them restarts.",
+            "Keep it only if the workers can't go on without the others.",
+        )
+
+
+def restart_overridden(case: Case) -> Iterator[Finding]:
+    scheduling = case.spec.get("scheduling") or {}
+    if scheduling.get("disableRetries") and scheduling.get("restartJobOnWorkerRestart"):
+        where = (*_PATH, "restartJobOnWorkerRestart")
+        sentence = "disableRetries turns restartJobOnWorkerRestart off; both are set."
+        yield Finding(where, sentence, "Keep one.")
+
+
+def flex_accelerator(case: Case) -> Iterator[Finding]:
+    if case.strategy != "FLEX_START":
+        return
+    for path, pool in case.used:
+        name, kind, _ = machine_of(pool)
+        # A pool of another machine has its own rule; saying it twice helps nobody.
+        same = _comparable(pool) == _comparable(case.used[0][1])
+        if same and kind not in FLEX_ACCELERATORS:
+            yield Finding(
+                (*path, "machineSpec", "acceleratorType"),
+                f"FLEX_START is for L4, A100, H100, H200 and B200; {name or 'it'} has {kind or 'no GPU'}.",
+                "Write strategy STANDARD or SPOT, or take one of these GPUs.",
+            )
+
+
+def flex_same_machine(case: Case) -> Iterator[Finding]:
+    if case.strategy != "FLEX_START" or not case.used:
+        return
+    first = _comparable(case.used[0][1])
+    for path, pool in case.used[1:]:
+        if _comparable(pool) != first:
+            yield Finding(
+                (*path, "machineSpec"),
+                f"FLEX_START wants the same machine in every pool; pool {path[-1]} differs from the primary.",
+                "Use the primary's machineSpec here; reducers on CPU machines need STANDARD or SPOT.",
+            )
+
+
+def _comparable(pool: object) -> dict[str, object]:
+    """A machine spec without what is empty, as the wire carries it."""
+    spec = within(pool, "machineSpec") or {}
+    return {k: v for k, v in spec.items() if v not in (None, "", 0, "0", {}, "ACCELERATOR_TYPE_UNSPECIFIED")}
+
+
+def flex_timeout(case: Case) -> Iterator[Finding]:
+    given = duration(within(case.spec, "scheduling", "timeout")) or 0
+    if case.strategy == "FLEX_START" and given > WEEK:
+        where = (*_PATH, "timeout")
+        sentence = f"a FLEX_START job runs 7 days at most; the timeout is {given:g}s."
+        yield Finding(where, sentence, f"Write {WEEK}s.", (Edit(where, f"{WEEK}s"),))
+
+
+def flex_reservation(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        kind = within(pool, "machineSpec", "reservationAffinity", "reservationAffinityType")
+        if case.strategy == "FLEX_START" and kind in {"ANY_RESERVATION", "SPECIFIC_RESERVATION"}:
+            where = (*path, "machineSpec", "reservationAffinity")
+            sentence = "FLEX_START takes no reservation; it waits for free capacity."
+            yield Finding(where, sentence, "Remove it, or write strategy STANDARD.", ())
+
+
+RULES = (
+    Rule("scheduling.deprecated", "vertex facts 1.6", deprecated, Severity.WARNING),
+    Rule("scheduling.timeout", "vertex facts 1.6", timeout),
+    Rule("scheduling.long-timeout", "vertex facts 1.6", long_timeout, Severity.WARNING),
+    Rule("scheduling.max-wait", "vertex facts 1.6", max_wait),
+    Rule("scheduling.restart-is-not-spot", "vertex facts 1.6 and 14.1", restart, Severity.WARNING),
+    Rule("scheduling.restart-on-spot", "vertex facts 3.8 and 14.1", restart_on_spot, Severity.NOTE),
+    Rule("scheduling.restart-overridden", "vertex facts 1.6", restart_overridden, Severity.WARNING),
+    Rule("scheduling.flex-accelerator", "vertex facts 1.6", flex_accelerator),
+    Rule("scheduling.flex-same-machine", "vertex facts 1.6", flex_same_machine),
+    Rule("scheduling.flex-timeout", "vertex facts 1.6", flex_timeout),
+    Rule("scheduling.flex-reservation", "vertex facts 1.6", flex_reservation),
+)

@@ -1,0 +1,215 @@
+"""Rules about a job's outline: names, labels, pools, tasks, limits."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.vertex.custom_job_spec import task_of, whole, within
+from tui.domain.vertex.rules.base import Case, Finding, Rule, Severity
+
+MAX_NAME = 128
+MAX_LABEL = 64
+MAX_LABELS = 64
+MAX_POOLS = 4
+MAX_ENV = 100
+MAX_ARGS = 100_000
+DOUBTFUL_REPLICAS = 1_000
+POOLS = ("jobSpec", "workerPoolSpecs")
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KEY = re.compile(r"projects/[^/]+/locations/(?P<location>[^/]+)/keyRings/[^/]+/cryptoKeys/[^/]+")
+
+
+def display_name(case: Case) -> Iterator[Finding]:
+    name, path = str(case.job.get("displayName") or ""), ("displayName",)
+    if not name:
+        yield Finding(path, "the display name is missing.", "Give the job a name; it need not be unique.")
+    elif len(name) > MAX_NAME:
+        sentence = f"the display name has {len(name)} characters; {MAX_NAME} is the most."
+        yield Finding(path, sentence, "Shorten it.")
+
+
+def labels(case: Case) -> Iterator[Finding]:
+    for key, value in (case.job.get("labels") or {}).items():
+        path = ("labels", key)
+        if not key:
+            yield Finding(("labels",), "a label has an empty key.", "Name it, or remove it.")
+        for what, text in (("key", key), ("value", str(value))):
+            if len(text) > MAX_LABEL:
+                sentence = f"the label's {what} has {len(text)} characters; {MAX_LABEL} is the most."
+                yield Finding(path, sentence, "Shorten it.")
+            wrong = next((c for c in text if not _for_labels(c)), None)
+            if wrong is not None:
+                right = "".join(c if _for_labels(c) else "-" for c in text.lower())
+                edit = Edit(path, right)
+                renamed = (Edit(path, REMOVED), Edit(("labels", right), str(value)))
+                yield Finding(
+                    path,
+                    f"the label's {what} {text!r} has {wrong!r} in it; labels are made of lowercase letters, "
+                    "digits, _ and -.",
+                    f"Write {right}.",
+                    (edit,) if what == "value" else renamed if right not in case.job["labels"] else (),
+                )
+
+
+def _for_labels(char: str) -> bool:
+    """International letters are allowed, capitals are not."""
+    kind = unicodedata.category(char)
+    return char in "_-" or (kind[0] in "LMN" and kind not in {"Lu", "Lt"})
+
+
+def label_count(case: Case) -> Iterator[Finding]:
+    count = len(case.job.get("labels") or {})
+    if count > MAX_LABELS:
+        yield Finding(
+            ("labels",),
+            f"there are {count} labels; other Google services take {MAX_LABELS} at most. For custom jobs no "
+            "limit is documented.",
+            "Leave out what nobody searches for.",
+        )
+
+
+def encryption(case: Case) -> Iterator[Finding]:
+    key = within(case.job, "encryptionSpec", "kmsKeyName")
+    path = ("encryptionSpec", "kmsKeyName")
+    if "encryptionSpec" not in case.job:
+        return
+    match = _KEY.fullmatch(str(key or ""))
+    if match is None:
+        yield Finding(
+            path,
+            f"{key or 'an empty name'} is not the full name of a key.",
+            "Write projects/P/locations/L/keyRings/R/cryptoKeys/K.",
+        )
+    elif case.region and match["location"] != case.region:
+        yield Finding(
+            path,
+            f"the key is in {match['location']}, the job in {case.region}; a job's key is in its region.",
+            f"Name a key in {case.region}.",
+        )
+
+
+def pool_count(case: Case) -> Iterator[Finding]:
+    found = case.pools
+    if not found:
+        yield Finding(POOLS, "there is no worker pool.", "Add one; the first is the primary.")
+    if len(found) > MAX_POOLS:
+        yield Finding(
+            found[MAX_POOLS][0],
+            f"there are {len(found)} worker pools; {MAX_POOLS} positions exist: primary, workers, parameter "
+            "servers or reducers, evaluators.",
+            "Raise the replica count of the second pool to have more workers.",
+        )
+
+
+def trailing(case: Case) -> Iterator[Finding]:
+    found = case.pools
+    if len(found) > 1 and not found[-1][1]:
+        path = found[-1][0]
+        yield Finding(path, "nothing follows this skipped pool.", "Remove it.", (Edit(path, REMOVED),))
+
+
+def primary(case: Case) -> Iterator[Finding]:
+    for path, pool in case.pools[:1]:
+        count = whole(pool.get("replicaCount"))
+        here = (*path, "replicaCount")
+        if not pool:
+            yield Finding(path, "the first pool is the primary and can't be skipped.", "Move a pool here.")
+        elif not pool.get("replicaCount"):
+            sentence = "the primary pool's replica count is missing; it has to be 1."
+            yield Finding(here, sentence, "Write 1.", (Edit(here, 1),))
+        elif count != 1:
+            alone = count > 1 and not any(other for _, other in case.pools[1:2])
+            fix = "Write 1"
+            fix += f", and put the other {count - 1} into a second pool." if alone else "."
+            rest = {**pool, "replicaCount": count - 1}
+            edits = (Edit(here, 1), Edit((*POOLS, 1), rest)) if alone else ()
+            sentence = f"the primary pool has {count} replicas; it has exactly 1, the chief."
+            yield Finding(here, sentence, fix, edits)
+
+
+def replicas(case: Case) -> Iterator[Finding]:
+    for path, pool in case.pools[1:]:
+        if pool and whole(pool.get("replicaCount")) < 1:
+            sentence = f"the replica count is {pool.get('replicaCount') or 'missing'}; a pool has at least 1."
+            yield Finding((*path, "replicaCount"), sentence, "Give a number, or write {} to skip the pool.")
+
+
+def replica_limit(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        count = whole(pool.get("replicaCount"))
+        if count >= DOUBTFUL_REPLICAS:
+            yield Finding(
+                (*path, "replicaCount"),
+                f"the greatest number of replicas of a pool is not published; {count:,} may be too many.",
+                "Try the number with cheap machines first.",
+            )
+
+
+def task(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        container, package = pool.get("containerSpec"), pool.get("pythonPackageSpec")
+        if container is None and package is None:
+            sentence = "the pool does not say what to run."
+            fix = "Add a containerSpec with an imageUri, or a pythonPackageSpec."
+            yield Finding((*path, "containerSpec"), sentence, fix)
+        elif container is not None and package is not None:
+            sentence = "the pool has a containerSpec and a pythonPackageSpec; it runs one of them."
+            yield Finding((*path, "pythonPackageSpec"), sentence, "Remove one.")
+
+
+def environment(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        name, spec = task_of(pool)
+        env = spec.get("env") or []
+        if len(env) > MAX_ENV:
+            sentence = f"there are {len(env)} environment variables; {MAX_ENV} is the most."
+            yield Finding((*path, name, "env"), sentence, "Put the rest into a file of the image.")
+        for i, variable in enumerate(env):
+            key = str(variable.get("name") or "")
+            if not _ENV_NAME.fullmatch(key):
+                yield Finding(
+                    (*path, name, "env", i, "name"),
+                    f"{key!r} is not the name of a variable.",
+                    "Use letters, digits and _, with no digit in front.",
+                )
+
+
+def environment_twice(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        name, spec = task_of(pool)
+        seen: set[str] = set()
+        for i, variable in enumerate(spec.get("env") or []):
+            key = str(variable.get("name") or "")
+            if key and key in seen:
+                sentence = f"{key} is set twice here; which one counts is not documented."
+                yield Finding((*path, name, "env", i), sentence, "Keep one.")
+            seen.add(key)
+
+
+def arguments(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        name, spec = task_of(pool)
+        size = sum(len(str(a)) for a in spec.get("args") or [])
+        if size > MAX_ARGS:
+            sentence = f"the arguments have {size:,} characters together; {MAX_ARGS:,} is the most."
+            yield Finding((*path, name, "args"), sentence, "Put them into a file that the code reads.")
+
+
+RULES = (
+    Rule("shape.display-name", "vertex facts 1.1", display_name),
+    Rule("shape.labels", "vertex facts 1.1", labels),
+    Rule("shape.label-count", "vertex facts 1.1 and 15", label_count, Severity.WARNING),
+    Rule("shape.encryption", "vertex facts 1.1", encryption),
+    Rule("shape.pools", "vertex facts 1.3", pool_count),
+    Rule("shape.trailing-pool", "vertex facts 1.3", trailing, Severity.NOTE),
+    Rule("shape.primary", "vertex facts 1.3", primary),
+    Rule("shape.replicas", "vertex facts 1.3", replicas),
+    Rule("shape.replica-limit", "vertex facts 1.3 and 15", replica_limit, Severity.WARNING),
+    Rule("shape.task", "vertex facts 1.3 and 1.9", task),
+    Rule("shape.environment", "vertex facts 1.9", environment),
+    Rule("shape.environment-twice", "vertex facts 1.9", environment_twice, Severity.WARNING),
+    Rule("shape.arguments", "vertex facts 1.9", arguments),
+)

@@ -1,0 +1,106 @@
+"""Rules about TPU machines: one pool, one replica, and a topology or a number of cores (vertex facts 8.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.vertex import catalog
+from tui.domain.vertex.custom_job_spec import machine_of, whole, within
+from tui.domain.vertex.rules.base import Case, Finding, Rule
+
+HOST_CHIPS = 8
+"""Most chips of one host; a slice with more is a pod."""
+
+
+def topology(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        name, given = machine_of(pool)[0], within(pool, "machineSpec", "tpuTopology")
+        machine = catalog.machines().get(name)
+        here = (*path, "machineSpec", "tpuTopology")
+        if machine is None:
+            continue
+        offered = machine.tpu_topologies
+        if offered and given not in offered:
+            what = f"{name} has no slice {given}" if given else f"{name} needs a tpuTopology"
+            edits = (Edit(here, offered[0]),) if len(offered) == 1 else ()
+            yield Finding(here, f"{what}; it has {', '.join(offered)}.", f"For example {offered[0]}.", edits)
+        elif given and not offered:
+            what = "chooses its slice by the accelerator count" if name == "cloud-tpu" else "has no TPU"
+            yield Finding(here, f"{name} {what}.", "Remove the topology.", (Edit(here, REMOVED),))
+
+
+def accelerator(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        name, kind, count = machine_of(pool)
+        here = (*path, "machineSpec", "acceleratorType")
+        here_count = (*path, "machineSpec", "acceleratorCount")
+        if not catalog.is_tpu(name) or kind in {"TPU_V4_POD", "TPU_V5_LITEPOD", "NVIDIA_TESLA_K80"}:
+            continue
+        if name != "cloud-tpu":
+            if kind or count:
+                yield Finding(
+                    here,
+                    f"{name} is chosen by its tpuTopology; it takes no accelerator type and no count.",
+                    "Remove both.",
+                    (Edit(here, REMOVED), Edit(here_count, REMOVED)),
+                )
+        elif kind not in {"TPU_V2", "TPU_V3"}:
+            what = f"has no {kind}" if kind else "does not say which TPU is meant"
+            yield Finding(here, f"cloud-tpu {what}.", "Write TPU_V2 or TPU_V3.")
+        elif count != HOST_CHIPS and (count < catalog.TPU_POD_CORES or count % catalog.TPU_POD_CORES):
+            yield Finding(
+                here_count,
+                f"{kind} comes with 8 cores, or with 32 and its multiples as a pod; {count} are asked for.",
+                "Write 8 or 32.",
+            )
+
+
+def one_pool(case: Case) -> Iterator[Finding]:
+    tpus = [path for path, pool in case.used if catalog.is_tpu(machine_of(pool)[0])]
+    if tpus and len(case.used) > 1:
+        extra = next((path for path, _ in case.used if path != tpus[0]), tpus[0])
+        yield Finding(
+            extra,
+            "a TPU job has one worker pool; the slice itself spans the hosts.",
+            "Remove the other pools, and take a larger tpuTopology for more chips.",
+        )
+
+
+def one_replica(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        if catalog.is_tpu(machine_of(pool)[0]) and whole(pool.get("replicaCount")) > 1:
+            where = (*path, "replicaCount")
+            sentence = "a TPU pool has one replica; the topology decides how many hosts there are."
+            yield Finding(where, sentence, "Write 1.", (Edit(where, 1),))
+
+
+def spot(case: Case) -> Iterator[Finding]:
+    for path, pool in case.used:
+        name, _, count = machine_of(pool)
+        pod = name == "cloud-tpu" and count >= catalog.TPU_POD_CORES
+        if case.strategy == "SPOT" and (
+            pod or chips(within(pool, "machineSpec", "tpuTopology")) > HOST_CHIPS
+        ):
+            yield Finding(
+                ("jobSpec", "scheduling", "strategy"),
+                f"Spot is not possible with TPU pods, and pool {path[-1]} is one.",
+                "Write STANDARD, or take a slice of one host.",
+            )
+
+
+def chips(given: object) -> int:
+    """Chips of a topology such as 4x4; 0 for none."""
+    total = 1
+    for part in str(given or "0").split("x"):
+        total *= int(part) if part.isdecimal() else 0
+    return total
+
+
+RULES = (
+    Rule("tpu.topology", "vertex facts 8.4", topology),
+    Rule("tpu.accelerator", "vertex facts 8.4", accelerator),
+    Rule("tpu.one-pool", "vertex facts 8.4", one_pool),
+    Rule("tpu.one-replica", "vertex facts 8.4", one_replica),
+    Rule("tpu.spot", "vertex facts 1.6 and 8.4", spot),
+)

@@ -1,0 +1,120 @@
+"""What a client asks for: whose entries, which of them, in which order, from where on."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tui.emulator.logging.fields import Plan, plan
+from tui.emulator.logging.filter import FilterError, parse
+from tui.emulator.logging.record import Record, Source
+from tui.emulator.logging.store import LogStore
+from tui.emulator.rpc.methods import invalid
+from tui.emulator.rpc.page_token import read_token, write_token
+from tui.emulator.rpc.paging import query_digest
+
+MAX_RESOURCES = 100
+DEFAULT_PAGE, MAX_PAGE = 50, 1000
+"""Limits of entries.list (vertex facts 5.3)."""
+SCAN_SECONDS = 10.0
+"""A list that finds nothing for so long answers with what it has and a token, as the API may."""
+
+_PARENT = re.compile(
+    r"(?P<parent>(?:projects|organizations|folders|billingAccounts)/[^/\s]+)"
+    r"(?:/locations/[^/\s]+/buckets/[^/\s]+/views/[^/\s]+)?"
+)
+_ORDERS = {"": False, "timestamp asc": False, "timestamp": False, "timestamp desc": True}
+
+
+def owner(parent: str) -> str:
+    """How the store names a parent: a project by its id, anything else by its whole name."""
+    return parent.removeprefix("projects/")
+
+
+def owners(field: str, names: Iterable[str]) -> list[str]:
+    """Owners of resource names, projects as `projects/P` or one of their log views.
+
+    Raises:
+        WireError: INVALID_ARGUMENT for none, too many, or a name of another form.
+    """
+    found = []
+    for index, name in enumerate(names):
+        match = _PARENT.fullmatch(name)
+        if match is None:
+            raise invalid(
+                (f"{field}[{index}]", f"{name!r} is not a resource name; write projects/PROJECT_ID")
+            )
+        found.append(owner(match["parent"]))
+    if not found:
+        raise invalid((field, "at least one is needed, e.g. projects/PROJECT_ID"))
+    if len(found) > MAX_RESOURCES:
+        raise invalid((field, f"{len(found)} names are given; {MAX_RESOURCES} are the most"))
+    return list(dict.fromkeys(found))
+
+
+def filter_plan(text: str) -> Plan:
+    """Raises WireError: INVALID_ARGUMENT with the position of what is wrong."""
+    try:
+        return plan(parse(text))
+    except FilterError as error:
+        raise invalid(("filter", str(error))) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One page of entries.list."""
+
+    owners: frozenset[str]
+    plan: Plan
+    newest_first: bool
+    size: int
+    digest: str
+    after: tuple[int, str, int] | None
+
+    @classmethod
+    def of(cls, names: Sequence[str], text: str, order_by: str, page_size: int, page_token: str) -> Listing:
+        """Raises WireError: INVALID_ARGUMENT for a request that can't be answered."""
+        found = frozenset(owners("resource_names", names))
+        order = " ".join(order_by.lower().split())
+        if order not in _ORDERS:
+            raise invalid(("order_by", f'{order_by!r}: write "timestamp asc" or "timestamp desc"'))
+        if not 0 <= page_size <= MAX_PAGE:
+            raise invalid(("page_size", f"{page_size} is not between 0 and {MAX_PAGE}"))
+        newest_first = _ORDERS[order]
+        digest = query_digest("entries", *sorted(found), text, str(newest_first))
+        key = read_token(page_token, digest, (int, str, int))
+        after = None if key is None else (int(key[0]), str(key[1]), int(key[2]))
+        return cls(found, filter_plan(text), newest_first, page_size or DEFAULT_PAGE, digest, after)
+
+    def read(self, store: LogStore) -> tuple[list[Record], str]:
+        """The page, and the token of the next one, empty after the last (reader's thread)."""
+        sources = [source for source in store.sources() if self._wants(source)]
+        if not sources:
+            return [], ""
+        deadline = time.monotonic() + SCAN_SECONDS
+        page: list[Record] = []
+        last: Record | None = None
+        wanted = self.plan.entry
+        rows = store.scan(sources, self.plan.window, newest_first=self.newest_first, after=self.after)
+        for count, record in enumerate(rows):
+            if count % 1000 == 999 and last is not None and (time.monotonic() > deadline or store.closed):
+                return page, write_token(last.key, self.digest)
+            if wanted(record) and not _same(page[-1] if page else None, record):
+                if len(page) == self.size:
+                    assert last is not None
+                    return page, write_token(last.key, self.digest)
+                page.append(record)
+            last = record
+        return page, ""
+
+    def _wants(self, source: Source) -> bool:
+        return source.project in self.owners and self.plan.source(source) is not False
+
+
+def _same(last: Record | None, record: Record) -> bool:
+    """Entries of one project with one timestamp and insert_id are one entry (LogEntry.insert_id)."""
+    return (
+        last is not None and last.row[1:3] == record.row[1:3] and last.source.project == record.source.project
+    )

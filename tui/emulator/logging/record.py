@@ -1,0 +1,160 @@
+"""A stored log entry: a short row, and the LogEntry message it stands for.
+
+Lines of replicas are kept as the text they were; the message is built when someone asks. Entries that a
+client wrote are kept as the message itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from urllib.parse import unquote
+
+from google.cloud.logging_v2.types import log_entry as log_entry_types
+from google.protobuf import json_format, struct_pb2
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from tui.emulator.logging.parse import lifted
+
+LogEntryPb = log_entry_types.LogEntry.pb()
+Pb = Any  # a plain protobuf message, whose classes are made at run time
+
+TEXT, JSON, MESSAGE = 0, 1, 2
+"""Kinds of payload: a line, a line that is a JSON object, a serialized LogEntry."""
+
+Row = tuple[int, int, str, int, int, str | bytes, int]
+"""source id, timestamp (ns), insert_id, severity, kind, payload, receive time (ns)."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What all entries of one log of one resource have in common."""
+
+    id: int
+    project: str
+    log_name: str
+    resource_type: str
+    resource_labels: Mapping[str, str]
+
+    @cached_property
+    def log_id(self) -> str:
+        """The last part of the log's name, decoded."""
+        return unquote(self.log_name.partition("/logs/")[2])
+
+    @cached_property
+    def head(self) -> bytes:
+        """A serialized LogEntry of the log's name and the resource."""
+        entry = LogEntryPb(log_name=self.log_name)
+        entry.resource.type = self.resource_type
+        entry.resource.labels.update(self.resource_labels)
+        return bytes(entry.SerializeToString())
+
+
+class Record:
+    """One entry as it is stored. What is expensive is made on demand."""
+
+    __slots__ = ("_extra", "_json", "row", "source")
+
+    def __init__(self, source: Source, row: Row) -> None:
+        self.source = source
+        self.row = row
+        self._json: dict[str, Any] | None = None
+        self._extra: dict[str, Any] | None = None
+
+    @property
+    def key(self) -> tuple[int, str, int]:
+        """The order of a list: timestamp, insert_id, source."""
+        return (self.row[1], self.row[2], self.row[0])
+
+    @property
+    def timestamp(self) -> int:
+        """Nanoseconds since the epoch."""
+        return self.row[1]
+
+    @property
+    def text(self) -> str:
+        """The textPayload, empty where there is none."""
+        payload = self.row[5]
+        if self.row[4] == TEXT and isinstance(payload, str):
+            return payload
+        return str(self.extra.get("textPayload", "")) if self.row[4] == MESSAGE else ""
+
+    @property
+    def json(self) -> dict[str, Any] | None:
+        """The jsonPayload, or `None`."""
+        if self._json is None and self.row[4] != TEXT:
+            if self.row[4] == JSON:
+                self._json = lifted(str(self.row[5])).payload
+            else:
+                self._json = self.extra.get("jsonPayload")
+        return self._json
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """The whole entry in its REST form, for entries that a client wrote; else empty."""
+        if self._extra is None:
+            self._extra = {}
+            if self.row[4] == MESSAGE:
+                entry = LogEntryPb.FromString(self.row[5])
+                try:
+                    self._extra = json_format.MessageToDict(entry)
+                except TypeError:
+                    # A protoPayload of a type that is not known here can be passed on, not looked into.
+                    entry.ClearField("proto_payload")
+                    self._extra = json_format.MessageToDict(entry)
+        return self._extra
+
+    def message(self) -> Pb:
+        """The LogEntry as the wire has it."""
+        entry = LogEntryPb()
+        self.fill(entry)
+        return entry
+
+    def fill(self, entry: Pb) -> None:
+        """The same into an empty LogEntry, e.g. one that has just been added to a response."""
+        _, timestamp, insert_id, severity, kind, payload, received = self.row
+        if kind == MESSAGE:
+            entry.MergeFromString(payload)
+            entry.ClearField("resource")
+        # Parsing what entries of a source have in common is cheaper than setting it field by field.
+        entry.MergeFromString(self.source.head)
+        entry.insert_id = insert_id
+        entry.severity = severity
+        _set_time(entry.timestamp, timestamp)
+        _set_time(entry.receive_timestamp, received)
+        if kind == TEXT:
+            entry.text_payload = payload
+        elif kind == JSON:
+            fill_struct(entry.json_payload, self.json or {})
+
+
+def _set_time(field: Timestamp, nanoseconds: int) -> None:
+    field.seconds, field.nanos = divmod(nanoseconds, 10**9)
+
+
+def fill_struct(target: struct_pb2.Struct, values: Mapping[str, Any]) -> None:
+    """Copy a JSON object into an empty Struct; far cheaper than `json_format.ParseDict`."""
+    # An empty object is still a payload: without this the field would not be set.
+    target.SetInParent()
+    fields = target.fields
+    for name, value in values.items():
+        _fill_value(fields[name], value)
+
+
+def _fill_value(target: struct_pb2.Value, value: Any) -> None:
+    if isinstance(value, str):
+        target.string_value = value
+    elif isinstance(value, bool):
+        target.bool_value = value
+    elif isinstance(value, int | float):
+        target.number_value = value
+    elif value is None:
+        target.null_value = struct_pb2.NULL_VALUE
+    elif isinstance(value, dict):
+        fill_struct(target.struct_value, value)
+    else:
+        target.list_value.SetInParent()
+        for element in value:
+            _fill_value(target.list_value.values.add(), element)

@@ -1,0 +1,237 @@
+"""One output file of a replica, read from an offset into rows of the log store.
+
+A line's time comes from the stamps that the runner writes beside the file (`AttemptDir`): it is that of
+the first stamp taken when the line was there, plus a microsecond for each line before it in the same
+tick, so that order holds. A JSON line with a sane time of its own keeps that, and then lines around it
+are kept in order with it.
+"""
+
+from __future__ import annotations
+
+import bisect
+import sys
+import time
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2s
+from pathlib import Path
+
+from tui.emulator.interfaces import JobRecord
+from tui.emulator.logging.parse import DAY, DEFAULT_SEVERITY, MAX_ENTRY, NotAnObject, lifted, pieces
+from tui.emulator.logging.record import JSON, MESSAGE, TEXT, LogEntryPb, Row
+from tui.emulator.paths import AttemptDir
+
+CHUNK = 256 * 1024
+"""Bytes read, and stored in one transaction, at a time."""
+MAX_LINE = 4 * 1024 * 1024
+"""A line longer than this is cut, so that output without any newline needs no endless memory."""
+STALE = 2.0
+"""Seconds after which output that no stamp covers is taken at the file's own time: its runner is gone."""
+MICROSECOND = 1000
+STAMP = 16
+
+
+@dataclass(slots=True)
+class Chunk:
+    """What one read gave: rows, where the next one starts, the last timestamp given out."""
+
+    rows: list[Row]
+    offset: int
+    last: int
+    more: bool = False
+
+
+class Stream:
+    """Where one file of one replica stands. Used in the writer's thread only."""
+
+    def __init__(self, job: JobRecord, attempt: AttemptDir, replica: str, stream: str) -> None:
+        self.job = job
+        self.attempt = attempt.number
+        self.replica = replica
+        self.stream = stream
+        self.key = f"{job.id}/{attempt.number}/{replica}.{stream}"
+        self.source = 0
+        self.offset = 0
+        self.last = 0
+        self.done = False
+        self.ready = False
+        """Its place in the store is known."""
+        self.ended = False
+        """The attempt is over: nothing will be added to the file."""
+        self._path = attempt.output(replica, stream)
+        self._severity = DEFAULT_SEVERITY[stream]
+        self._stamps = _Stamps(attempt.stamps(replica, stream))
+        self._waiting_since: float | None = None
+        mark = blake2s(f"{job.name}/{replica}.{stream}".encode(), digest_size=5).hexdigest()
+        self._insert_id = f"{attempt.number:02x}%012x{mark}"
+
+    def read(self, ended: bool) -> Chunk | None:
+        """The next chunk, or `None` when nothing new can be read yet.
+
+        `ended` says that nothing will be added to the file, so that its last line needs no newline.
+
+        Raises:
+            OSError: when a file that is there can't be read.
+        """
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            return None
+        limit = self._limit(status.st_size, ended)
+        if limit <= self.offset:
+            return None
+        with self._path.open("rb") as file:
+            file.seek(self.offset)
+            data = file.read(min(CHUNK, limit - self.offset))
+            end = data.rfind(b"\n") + 1
+            if not end:
+                data += file.read(min(MAX_LINE, limit - self.offset) - len(data))
+                end = data.rfind(b"\n") + 1
+        if not end:
+            if len(data) < MAX_LINE and not (ended and self.offset + len(data) >= status.st_size):
+                return None
+            end = len(data)
+        chunk = self._convert(data[:end], status.st_mtime_ns)
+        chunk.more = chunk.offset < limit
+        return chunk
+
+    def accept(self, chunk: Chunk) -> None:
+        """The chunk is stored."""
+        self.offset, self.last = chunk.offset, chunk.last
+        self._stamps.drop(self.offset)
+
+    def _limit(self, size: int, ended: bool) -> int:
+        """How far lines have a time already; what is beyond waits for its stamp, but not for ever."""
+        if size <= self.offset:
+            self._waiting_since = None
+            return self.offset
+        self._stamps.load(self.offset)
+        covered = min(size, self._stamps.covered)
+        if covered > self.offset:
+            self._waiting_since = None
+        elif self._waiting_since is None:
+            self._waiting_since = time.monotonic()
+        stale = self._waiting_since is not None and time.monotonic() - self._waiting_since > STALE
+        return size if ended or stale else max(covered, self.offset)
+
+    def _convert(self, data: bytes, modified: int) -> Chunk:
+        lines = data.split(b"\n")
+        if data.endswith(b"\n"):
+            lines.pop()
+        offsets, bounds = self._stamps.place(lines, self.offset, modified)
+        kinds = [self._kind(line) for line in lines]
+        times, last = line_times(bounds, [own for _, _, own in kinds], self.last)
+        received = time.time_ns()
+        source, name = self.source, self._insert_id
+        rows: list[Row] = []
+        for line, offset, at, (kind, severity, _) in zip(lines, offsets, times, kinds, strict=True):
+            if len(line) > MAX_ENTRY:
+                rows += self._split(line, offset, at, received)
+            else:
+                text = line.decode("utf-8", "replace")
+                rows.append((source, at, name % offset, severity, kind, text, received))
+        return Chunk(rows, self.offset + len(data), last)
+
+    def _kind(self, line: bytes) -> tuple[int, int, int | None]:
+        """Kind of payload, severity and own time of a line."""
+        if line[:1] == b"{" and len(line) <= MAX_ENTRY:
+            try:
+                found = lifted(line.decode("utf-8", "replace"))
+            except NotAnObject:
+                pass
+            else:
+                severity = self._severity if found.severity is None else found.severity
+                return JSON, severity, found.timestamp
+        return TEXT, self._severity, None
+
+    def _split(self, line: bytes, offset: int, at: int, received: int) -> list[Row]:
+        """A line above the size of an entry, as several with one `split.uid` (LogEntry.split)."""
+        rows: list[Row] = []
+        parts = pieces(line)
+        uid = self._insert_id % offset
+        for index, part in enumerate(parts):
+            entry = LogEntryPb(text_payload=part.decode("utf-8", "replace"))
+            entry.split.uid, entry.split.index, entry.split.total_splits = uid, index, len(parts)
+            name = self._insert_id % offset
+            rows.append((self.source, at, name, self._severity, MESSAGE, entry.SerializeToString(), received))
+            offset += len(part)
+        return rows
+
+
+def line_times(bounds: Sequence[int], owns: Sequence[int | None], last: int) -> tuple[list[int], int]:
+    """Timestamps of consecutive lines, and the last of them that later lines must follow.
+
+    `bounds` says when each line was written at the latest, `owns` which time it gives itself. An own time
+    within a day is kept as it is; between own times, and after `last`, the other lines keep their order.
+    """
+    times = list(bounds)
+    if any(own is not None for own in owns):
+        # Lines before one with a time of its own were written before that time, whatever their stamp says.
+        limit = times[-1]
+        for index in range(len(times) - 1, -1, -1):
+            own = owns[index]
+            if own is not None and abs(own - bounds[index]) <= DAY:
+                times[index] = own
+                limit = own if last < own <= bounds[index] else bounds[index]
+            else:
+                limit = min(limit, bounds[index])
+                times[index] = limit
+            limit -= MICROSECOND
+    for index, at in enumerate(times):
+        if owns[index] is not None and abs(at - bounds[index]) <= DAY and at == owns[index]:
+            # A program's clock that runs ahead must not carry the lines after it along.
+            last = max(last, min(at, bounds[index]))
+        else:
+            last = times[index] = max(at, last + MICROSECOND)
+    return times, last
+
+
+class _Stamps:
+    """The stamps of one file that lie beyond what has been read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read = 0
+        self._sizes = array("q")
+        self._times = array("q")
+
+    @property
+    def covered(self) -> int:
+        """Size of the output file at the last stamp."""
+        return self._sizes[-1] if self._sizes else 0
+
+    def load(self, offset: int) -> None:
+        """Read what was added; stamps at or before `offset` are of no more use."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._read)
+                data = file.read()
+        except FileNotFoundError:
+            return
+        whole = len(data) - len(data) % STAMP
+        if not whole:
+            return
+        self._read += whole
+        numbers = array("q", data[:whole])
+        if sys.byteorder != "little":
+            numbers.byteswap()
+        self._sizes.extend(numbers[0::2])
+        self._times.extend(numbers[1::2])
+        self.drop(offset)
+
+    def drop(self, offset: int) -> None:
+        passed = bisect.bisect_right(self._sizes, offset)
+        del self._sizes[:passed], self._times[:passed]
+
+    def place(self, lines: Sequence[bytes], offset: int, modified: int) -> tuple[list[int], list[int]]:
+        """Offset of each line, and when it was written at the latest."""
+        offsets, bounds = [], []
+        index, count = 0, len(self._sizes)
+        for line in lines:
+            offsets.append(offset)
+            offset += len(line) + 1
+            while index < count and self._sizes[index] < offset:
+                index += 1
+            bounds.append(self._times[index] if index < count else modified)
+        return offsets, bounds

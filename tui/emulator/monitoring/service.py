@@ -1,0 +1,266 @@
+"""google.monitoring.v3.MetricService: what replicas used, and the training quotas.
+
+Training series come from the samples that each attempt's runner recorded. Quotas have no history here:
+their series hold one point, the present value.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from google.api import metric_pb2
+from google.cloud.monitoring_v3.types import metric as metric_types
+from google.cloud.monitoring_v3.types import metric_service
+
+from tui.domain.vertex.catalog import SERVICE as AIPLATFORM
+from tui.domain.vertex.catalog import all_quota_metrics
+from tui.emulator.config import load_config
+from tui.emulator.interfaces import JobCatalog, JobRecord
+from tui.emulator.logging.filter import FilterError, compiled, parse
+from tui.emulator.logging.record import Pb
+from tui.emulator.monitoring.descriptors import METRICS, QUOTA_LIMIT, TRAINING_RESOURCE, Metric
+from tui.emulator.monitoring.query import FULL, MAX_PAGE, Question, SeriesFields, Target
+from tui.emulator.monitoring.series import Kind, Point, TimeSeries, ValueType, differences, gauge
+from tui.emulator.paths import AttemptDir, StateDir
+from tui.emulator.rpc.methods import Method, invalid, not_found
+from tui.emulator.rpc.page_token import read_token, write_token
+from tui.emulator.rpc.paging import query_digest
+from tui.emulator.runner.database import Sample, read_samples
+from tui.emulator.runner.simulated_gpus import MARK
+from tui.emulator.services.quota_service import quota_id
+
+log = logging.getLogger(__name__)
+
+SERVICE = "google.monitoring.v3.MetricService"
+LOOK_BACK = 120 * 10**9
+"""ns before the interval in which the sample is looked for that a counter's first difference needs."""
+FRESH = 60 * 10**9
+"""ns for which the present value of a quota stands for the recent past."""
+
+SeriesPb = metric_types.TimeSeries.pb()
+ListResponse = metric_service.ListTimeSeriesResponse.pb()
+DescriptorsResponse = metric_service.ListMetricDescriptorsResponse.pb()
+
+_NAME = re.compile(r"projects/([^/\s]+)")
+_DESCRIPTOR = re.compile(r"projects/([^/\s]+)/metricDescriptors/(\S+)")
+
+
+class MonitoringService:
+    """The handlers."""
+
+    def __init__(self, state: StateDir, catalog: JobCatalog, sample_period: float) -> None:
+        self._state = state
+        self._catalog = catalog
+        self._sample_period = sample_period
+
+    async def list_time_series(self, request: Pb) -> Pb:
+        project = _project(request.name)
+        question = Question.of(request)
+        if request.page_size < 0:
+            raise invalid(("page_size", f"{request.page_size} is negative"))
+        digest = query_digest(
+            "series", request.name, request.filter, str(request.interval), str(request.aggregation),
+            str(request.view),
+        )  # fmt: skip
+        key = read_token(request.page_token, digest, (str, int))
+        after = None if key is None else (str(key[0]), int(key[1]))
+        find = self._finder(project, question)
+
+        def work() -> Pb:
+            answers = (question.answer(series) for series in find())
+            found = sorted((s for s in answers if s is not None), key=lambda s: s.key)
+            return _page(
+                found, request.view == FULL, min(request.page_size, MAX_PAGE) or MAX_PAGE, after, digest
+            )
+
+        return await asyncio.to_thread(work)
+
+    def _finder(self, project: str, question: Question) -> Callable[[], Iterator[TimeSeries]]:
+        """What reads the series. The catalog is asked here, in the loop that changes it."""
+        if question.metric.resource == TRAINING_RESOURCE:
+            jobs = [job for job in self._catalog.list(project) if question.wants_resource(_job_labels(job))]
+            return lambda: (s for job in jobs for s in self._training(job, question))
+        found = list(self._quotas(project, question))
+        return lambda: iter(found)
+
+    def _training(self, job: JobRecord, question: Question) -> Iterator[TimeSeries]:
+        metric, since = question.metric, question.interval.start - LOOK_BACK
+        points: dict[tuple[str, str], list[Point]] = {}
+        for attempt in self._state.attempts(job.id):
+            samples: dict[tuple[str, str], list[tuple[int, float]]] = {}
+            for at, replica, name, accelerator, value in _samples(attempt, since):
+                if name == metric.training:
+                    samples.setdefault((replica, accelerator), []).append((at, value))
+            # A counter starts again with every attempt.
+            make = differences if metric.kind == Kind.DELTA else gauge
+            for which, values in samples.items():
+                points.setdefault(which, []).extend(make(values))
+        for (replica, accelerator), found in points.items():
+            yield _series(metric, _labels(replica, accelerator), _job_labels(job), found)
+
+    def _quotas(self, project: str, question: Question) -> Iterator[TimeSeries]:
+        metric, now = question.metric, time.time_ns()
+        at = min(now, question.interval.end)
+        if now - at > FRESH:
+            return
+        for region in self._catalog.regions(project):
+            resource = {"project_id": project, "service": AIPLATFORM, "location": region}
+            if not question.wants_resource(resource):
+                continue
+            if metric.type == QUOTA_LIMIT:
+                values = {m: self._catalog.quota_limit(project, region, m) for m in all_quota_metrics()}
+            else:
+                values = dict(self._catalog.quota_usage(project, region))
+            for name, value in values.items():
+                labels = {"quota_metric": f"{AIPLATFORM}/{name}"}
+                if metric.type == QUOTA_LIMIT:
+                    labels["limit_name"] = quota_id(name)
+                yield _series(metric, labels, resource, [Point(at, at, value)])
+
+    async def list_metric_descriptors(self, request: Pb) -> Pb:
+        project = _project(request.name)
+        if request.page_size < 0:
+            raise invalid(("page_size", f"{request.page_size} is negative"))
+        wanted = _descriptor_filter(request.filter)
+        digest = query_digest("descriptors", request.name, request.filter)
+        key = read_token(request.page_token, digest, (str,))
+        names = sorted(
+            name for name, metric in METRICS.items() if wanted(metric) and name > (str(key[0]) if key else "")
+        )
+        size = request.page_size or len(METRICS)
+        token = write_token([names[size - 1]], digest) if len(names) > size else ""
+        found = [METRICS[name].descriptor(project, self._sample_period) for name in names[:size]]
+        return DescriptorsResponse(metric_descriptors=found, next_page_token=token)
+
+    async def get_metric_descriptor(self, request: Pb) -> Pb:
+        match = _DESCRIPTOR.fullmatch(request.name)
+        if match is None:
+            raise invalid(("name", f"{request.name!r}: write projects/PROJECT/metricDescriptors/TYPE"))
+        metric = METRICS.get(match[2])
+        if metric is None:
+            raise not_found("metric descriptor", request.name)
+        return metric.descriptor(match[1], self._sample_period)
+
+
+def _project(name: str) -> str:
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise invalid(("name", f"{name!r}: write projects/PROJECT_ID"))
+    return match[1]
+
+
+def _samples(attempt: AttemptDir, since: int) -> list[Sample]:
+    try:
+        return read_samples(attempt, since)
+    except sqlite3.Error as error:
+        # A record that is only just being made, or was torn: nothing can be said, which is not zero.
+        log.info("samples of %s: %s", attempt.root, error)
+        return []
+
+
+def _job_labels(job: JobRecord) -> dict[str, str]:
+    """Labels of the monitored resource `cloudml_job` (vertex facts 6.1)."""
+    return {"project_id": job.project, "job_id": job.id, "region": job.location}
+
+
+def _labels(replica: str, accelerator: str) -> dict[str, str]:
+    """Labels of a training metric; `simulated` is ours, and only on what is no measurement."""
+    labels = {"replica_id": replica}
+    if accelerator:
+        labels["accelerator_id"] = accelerator.removeprefix(MARK)
+    if accelerator.startswith(MARK):
+        labels["simulated"] = "true"
+    return labels
+
+
+def _series(
+    metric: Metric, labels: dict[str, str], resource: dict[str, str], points: Sequence[Point]
+) -> TimeSeries:
+    return TimeSeries(
+        metric.type, metric.resource, metric.kind, metric.value_type, metric.unit, labels, resource,
+        tuple(points),
+    )  # fmt: skip
+
+
+def _descriptor_filter(text: str) -> Callable[[Metric], Any]:
+    """A filter over descriptors speaks of metric.type and resource.type."""
+    try:
+        judge = compiled(parse(text), SeriesFields(whole=True))
+    except FilterError as error:
+        raise invalid(("filter", str(error))) from error
+    return lambda metric: judge(Target(metric.type, metric.resource, {}))
+
+
+def _page(
+    found: Sequence[TimeSeries], full: bool, size: int, after: tuple[str, int] | None, digest: str
+) -> Pb:
+    """One page: `size` counts points in FULL, series in HEADERS; a series may go on in the next page."""
+    response = ListResponse()
+    last: tuple[str, int] | None = None
+    for series in found:
+        if after is not None and (series.key < after[0] or (series.key == after[0] and not after[1])):
+            continue
+        points = series.points[::-1]
+        if after is not None and series.key == after[0]:
+            points = tuple(point for point in points if point.end < after[1])
+        if not points:
+            continue
+        if size <= 0 and last is not None:
+            response.next_page_token = write_token(last, digest)
+            return response
+        taken = points[:size] if full else ()
+        _fill(response.time_series.add(), series, taken)
+        response.unit = series.unit
+        size -= len(taken) if full else 1
+        # In HEADERS, and after a series' last point, the next page starts with the next series.
+        last = (series.key, taken[-1].end if len(taken) < len(points) and full else 0)
+        if last[1]:
+            response.next_page_token = write_token(last, digest)
+            return response
+    return response
+
+
+def _fill(target: Pb, series: TimeSeries, points: Sequence[Point]) -> None:
+    target.metric.type = series.metric_type
+    target.metric.labels.update(series.metric_labels)
+    target.resource.type = series.resource_type
+    target.resource.labels.update(series.resource_labels)
+    target.metric_kind = series.kind
+    target.value_type = series.value_type
+    target.unit = series.unit
+    whole = series.value_type == ValueType.INT64
+    for point in points:
+        added = target.points.add()
+        added.interval.start_time.FromNanoseconds(point.start)
+        added.interval.end_time.FromNanoseconds(point.end)
+        if whole:
+            added.value.int64_value = round(point.value)
+        else:
+            added.value.double_value = point.value
+
+
+def methods(state: StateDir, catalog: JobCatalog) -> list[Method]:
+    """The RPCs that read."""
+    service = MonitoringService(state, catalog, load_config(state.config).sample_period)
+    types = metric_service
+    return [
+        Method(
+            SERVICE, "ListTimeSeries",
+            types.ListTimeSeriesRequest.pb(), ListResponse, service.list_time_series,
+        ),
+        Method(
+            SERVICE, "ListMetricDescriptors",
+            types.ListMetricDescriptorsRequest.pb(), DescriptorsResponse, service.list_metric_descriptors,
+        ),
+        Method(
+            SERVICE, "GetMetricDescriptor",
+            types.GetMetricDescriptorRequest.pb(), metric_pb2.MetricDescriptor,
+            service.get_metric_descriptor,
+        ),
+    ]  # fmt: skip

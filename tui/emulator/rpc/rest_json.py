@@ -1,0 +1,172 @@
+"""JSON and query strings to protobuf and back, as Google's REST surfaces read and write them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
+from google.rpc import code_pb2
+
+from tui.emulator.rpc.methods import WireError, invalid
+
+# Parameters of every Google API that say how to answer, not what to do.
+_SYSTEM = frozenset(
+    {
+        *("$.xgafv", "$alt", "$apiVersion", "$callback", "$fields", "$key", "$prettyPrint", "$quotaUser"),
+        *("access_token", "alt", "callback", "fields", "key", "oauth_token", "prettyPrint", "quotaUser"),
+        *("uploadType", "upload_protocol", "userProject"),
+    }
+)
+
+_STATUS = {
+    code_pb2.CANCELLED: 499,
+    code_pb2.INVALID_ARGUMENT: 400,
+    code_pb2.DEADLINE_EXCEEDED: 504,
+    code_pb2.NOT_FOUND: 404,
+    code_pb2.ALREADY_EXISTS: 409,
+    code_pb2.PERMISSION_DENIED: 403,
+    code_pb2.UNAUTHENTICATED: 401,
+    code_pb2.RESOURCE_EXHAUSTED: 429,
+    code_pb2.FAILED_PRECONDITION: 400,
+    code_pb2.ABORTED: 409,
+    code_pb2.OUT_OF_RANGE: 400,
+    code_pb2.UNIMPLEMENTED: 501,
+    code_pb2.UNAVAILABLE: 503,
+}
+
+_NO_FIELD = re.compile(r'has no field named "(?P<name>[^"]*)"(?: at "(?P<at>[^"]*)")?')
+_AT = re.compile(r"^Failed to parse (?P<field>\S+) field: (?P<why>.*)", re.S)
+
+
+def read_request(
+    message: Message,
+    path: Mapping[str, str],
+    query: Sequence[tuple[str, str]],
+    body_field: str,
+    body: bytes,
+) -> None:
+    """Fill `message` from a request's path fields, query parameters and body.
+
+    Raises:
+        WireError: INVALID_ARGUMENT that names the field, or says what is wrong with the JSON.
+    """
+    if body_field == "*":
+        _parse(_object(body), message, "")
+    elif body_field:
+        _parse(_object(body), getattr(message, body_field), body_field)
+    _parse(_from_query(message.DESCRIPTOR, query), message, "")
+    for name, value in path.items():
+        setattr(message, name, value)
+
+
+def write_response(message: Message, *, integer_enums: bool) -> bytes:
+    """The JSON of a reply; empty fields are left out, 64-bit integers are strings."""
+    text: str = json_format.MessageToJson(message, use_integers_for_enums=integer_enums, indent=2)
+    return text.encode()
+
+
+def write_error(error: WireError) -> tuple[int, bytes]:
+    """HTTP status and body of an error in Google's form."""
+    http = _STATUS.get(error.code, 500)
+    status = json_format.MessageToDict(error.status())
+    shape: dict[str, Any] = {
+        "code": http,
+        "message": error.message,
+        "status": code_pb2.Code.Name(error.code),
+    }
+    if status.get("details"):
+        shape["details"] = status["details"]
+    return http, json.dumps({"error": shape}, indent=2).encode()
+
+
+def plain_error(http: HTTPStatus, status: str, message: str) -> bytes:
+    """The same form for what is refused before an RPC is found."""
+    return json.dumps({"error": {"code": int(http), "message": message, "status": status}}, indent=2).encode()
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    if not body.strip():
+        return {}
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise invalid(("", f"Invalid JSON payload received. {error}")) from error
+    if not isinstance(found, dict):
+        raise invalid(("", "Invalid JSON payload received. Root element must be an object."))
+    return found
+
+
+def _parse(found: dict[str, Any], message: Message, where: str) -> None:
+    try:
+        json_format.ParseDict(found, message)
+    except json_format.ParseError as error:
+        raise _problem(str(error), where) from error
+
+
+def _problem(text: str, where: str) -> WireError:
+    """The parser's complaint with the field's path in the request."""
+    unknown = _NO_FIELD.search(text)
+    if unknown:
+        # "CustomJob.jobSpec" is the path below a message of that type.
+        below = (unknown["at"] or "").partition(".")[2]
+        path = ".".join(part for part in (where, _snake(below)) if part)
+        name = unknown["name"]
+        full = f"{path}.{name}" if path else name
+        return invalid((full, f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.'))
+    match = _AT.search(text)
+    if match:
+        field = ".".join(part for part in (where, _snake(match["field"])) if part)
+        return invalid((field, f"Invalid value: {match['why']}"))
+    return invalid((where, f"Invalid JSON payload received. {text}"))
+
+
+def _snake(path: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda m: "_" + m[0].lower(), path)
+
+
+def _from_query(root: Descriptor, query: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """`pageSize=5&interval.endTime=…` as nested JSON; a repeated field takes every value."""
+    found: dict[str, Any] = {}
+    for name, value in query:
+        if name in _SYSTEM:
+            continue
+        at, descriptor = found, root
+        *parents, last = name.split(".")
+        for part in parents:
+            field = _field(descriptor, part)
+            if field is None or field.message_type is None or field.is_repeated:
+                raise _unknown(name)
+            at, descriptor = at.setdefault(field.name, {}), field.message_type
+        field = _field(descriptor, last)
+        if field is None:
+            raise _unknown(name)
+        if field.is_repeated:
+            at.setdefault(field.name, []).append(_scalar(field, value))
+        elif field.name in at:
+            raise invalid((name, "is given twice in the query"))
+        else:
+            at[field.name] = _scalar(field, value)
+    return found
+
+
+def _unknown(name: str) -> WireError:
+    return invalid((name, f'Invalid query parameter. Unknown name "{name}": Cannot bind query parameter.'))
+
+
+def _field(descriptor: Descriptor, name: str) -> FieldDescriptor | None:
+    return descriptor.fields_by_camelcase_name.get(name) or descriptor.fields_by_name.get(name)
+
+
+def _scalar(field: FieldDescriptor, value: str) -> Any:
+    if field.type == FieldDescriptor.TYPE_BOOL and value in {"true", "false"}:
+        return value == "true"
+    if field.message_type is not None and field.message_type.full_name == "google.protobuf.FieldMask":
+        # JSON knows camelCase paths only; the services take both.
+        return re.sub(r"_([a-z0-9])", lambda m: m[1].upper(), value)
+    return value

@@ -1,0 +1,264 @@
+"""The emulator's RPCs on REST, for curl and for clients that don't speak gRPC over a Unix socket.
+
+Whoever reaches this port can run programs as this user. So it listens on loopback only, asks for the token
+of the state directory, answers to loopback names only (a web page can point a name of its own at
+127.0.0.1), and never answers a browser's page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl
+
+import uvicorn
+
+from tui.emulator.paths import StateDir, StateDirError
+from tui.emulator.rpc.loopback import host_only, is_loopback
+from tui.emulator.rpc.methods import Method, WireError, internal
+from tui.emulator.rpc.rest_json import plain_error, read_request, write_error, write_response
+from tui.emulator.rpc.rest_routes import Route, routes_of
+
+log = logging.getLogger(__name__)
+
+BODY_LIMIT = 32 * 1024 * 1024
+"""Largest request body in bytes."""
+STOP_GRACE = 1
+"""Seconds that requests under way get when the server stops."""
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class Refused(Exception):
+    """A request that never gets to an RPC."""
+
+    def __init__(self, http: HTTPStatus, status: str, message: str) -> None:
+        super().__init__(message)
+        self.http, self.status = http, status
+
+
+class RestServer:
+    """A listening endpoint; made by `serve_rest`."""
+
+    def __init__(self, server: uvicorn.Server, task: asyncio.Task[None], url: str) -> None:
+        self._server, self._task = server, task
+        self.url = url
+        """Base address, e.g. `http://127.0.0.1:8085`."""
+
+    async def close(self) -> None:
+        """Stop listening and end the requests under way."""
+        self._server.should_exit = True
+        await self._task
+
+
+async def serve_rest(
+    methods: Sequence[Method], state: StateDir, host: str, port: int, auth: bool = True
+) -> RestServer:
+    """Serve the unary `methods`; port 0 takes a free one. Without `auth` no token is asked for.
+
+    Raises:
+        StateDirError: when `host` is not a loopback address or the token can't be kept.
+        OSError: when the address is taken.
+    """
+    listener = _listen(host, port)
+    try:
+        token = read_token(state) if auth else None
+        app = RestApp(routes_of(methods), token)
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, lifespan="off", server_header=False, ws="none",
+            http="h11", timeout_graceful_shutdown=STOP_GRACE,
+        )  # fmt: skip
+        server = _Server(config)
+        task = asyncio.create_task(server.serve(sockets=[listener]), name="rest")
+        ready = asyncio.create_task(server.ready.wait())
+        await asyncio.wait({ready, task}, return_when=asyncio.FIRST_COMPLETED)
+        ready.cancel()
+        if task.done():
+            await task
+            raise StateDirError(f"the REST endpoint on {host}:{port} ended at once; the log has the reason")
+    except BaseException:
+        listener.close()
+        raise
+    bound = listener.getsockname()
+    shown = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
+    return RestServer(server, task, f"http://{shown}:{bound[1]}")
+
+
+def read_token(state: StateDir) -> str:
+    """The token that clients send; made on first use, readable by this user alone.
+
+    Raises:
+        StateDirError: when it can't be read or written.
+    """
+    path = state.token
+    try:
+        with contextlib.suppress(FileExistsError):
+            made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(made, "w") as file:
+                file.write(secrets.token_urlsafe(32) + "\n")
+        path.chmod(0o600)
+        token = path.read_text().strip()
+    except OSError as error:
+        raise StateDirError(f"can't keep the REST token in {path}: {error.strerror}") from error
+    if not token:
+        raise StateDirError(f"{path} is empty; delete it and start again, and a new token is made")
+    return token
+
+
+class _Server(uvicorn.Server):
+    """Says when it listens, and leaves signals to the emulator's own handlers."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class RestApp:
+    """The ASGI application. `token` is None where everybody on this machine is let in."""
+
+    def __init__(self, routes: Sequence[Route], token: str | None) -> None:
+        self._routes = routes
+        self._token = token.encode() if token is not None else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, always with JSON."""
+        if scope["type"] != "http":
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        try:
+            self._admit(headers)
+            body = await _body(headers, receive)
+            status, answer = 200, await self._call(scope["method"], scope["path"], query, body)
+        except Refused as refusal:
+            status, answer = int(refusal.http), plain_error(refusal.http, refusal.status, str(refusal))
+        except WireError as error:
+            status, answer = write_error(error)
+        except Exception:
+            log.exception("%s %s failed", scope["method"], scope["path"])
+            status, answer = write_error(internal())
+        await _reply(send, status, answer, head=scope["method"] == "HEAD")
+
+    def _admit(self, headers: dict[str, str]) -> None:
+        if not is_loopback(host_only(headers.get("host", ""))):
+            raise Refused(
+                HTTPStatus.FORBIDDEN, "PERMISSION_DENIED",
+                f"Host {headers.get('host', '')!r} is not a name of this machine's loopback interface; use "
+                "127.0.0.1, [::1] or localhost.",
+            )  # fmt: skip
+        if "origin" in headers:
+            raise Refused(
+                HTTPStatus.FORBIDDEN, "PERMISSION_DENIED", "The emulator does not answer pages in a browser."
+            )
+        if self._token is None:
+            return
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        known = hmac.compare_digest(given.strip().encode("latin-1"), self._token)
+        if scheme.lower() != "bearer" or not known:
+            what = "is missing" if not given else "is not this emulator's"
+            raise Refused(
+                HTTPStatus.UNAUTHORIZED, "UNAUTHENTICATED",
+                f"The bearer token {what}. Send `Authorization: Bearer TOKEN` with what stands in the file "
+                "`token` of the emulator's state directory.",
+            )  # fmt: skip
+
+    async def _call(self, verb: str, path: str, query: list[tuple[str, str]], body: bytes) -> bytes:
+        for route in self._routes:
+            match = route.path.fullmatch(path) if route.http_method == verb else None
+            if match is None:
+                continue
+            method = route.method
+            assert method.unary is not None
+            request = method.request()
+            read_request(request, match.groupdict(), query, route.body, body)
+            response = await method.unary(request)
+            return write_response(response, integer_enums=_integer_enums(query))
+        allowed = sorted({r.http_method for r in self._routes if r.path.fullmatch(path)})
+        if allowed:
+            raise Refused(
+                HTTPStatus.METHOD_NOT_ALLOWED,
+                "UNIMPLEMENTED",
+                f"{path} takes {', '.join(allowed)}, not {verb}.",
+            )
+        raise Refused(
+            HTTPStatus.NOT_FOUND, "NOT_FOUND", f"The emulator serves nothing at {verb} {path}. It has custom "
+            "jobs, operations and locations (/v1), log entries (/v2) and time series (/v3).",
+        )  # fmt: skip
+
+
+def _integer_enums(query: Sequence[tuple[str, str]]) -> bool:
+    return any(name == "$alt" and "enum-encoding=int" in value for name, value in query)
+
+
+async def _body(headers: dict[str, str], receive: Receive) -> bytes:
+    too_large = Refused(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "INVALID_ARGUMENT",
+        f"Request payload size exceeds the limit: {BODY_LIMIT} bytes.",
+    )  # fmt: skip
+    if headers.get("content-length", "0").isdigit() and int(headers.get("content-length", "0")) > BODY_LIMIT:
+        raise too_large
+    if headers.get("content-encoding", "identity") != "identity":
+        raise Refused(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "INVALID_ARGUMENT", "Send the body without Content-Encoding."
+        )
+    parts, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise Refused(HTTPStatus.BAD_REQUEST, "CANCELLED", "The client went away.")
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > BODY_LIMIT:
+            raise too_large
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+async def _reply(send: Send, status: int, body: bytes, *, head: bool) -> None:
+    headers = [
+        (b"content-type", b"application/json; charset=UTF-8"),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"private"),
+        (b"x-content-type-options", b"nosniff"),
+    ]
+    if status == HTTPStatus.UNAUTHORIZED:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if head else body})
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    if not is_loopback(host):
+        raise StateDirError(
+            f"REST is served on a loopback address only (127.0.0.1, ::1, localhost), not on {host}: a client "
+            "of the emulator can run any program as you; reach it from elsewhere through `ssh -L`"
+        )
+    address = "127.0.0.1" if host.lower() == "localhost" else host
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address, port))
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise OSError(error.errno, f"can't listen on {host}:{port}: {error.strerror}") from error
+    return listener

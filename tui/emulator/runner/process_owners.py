@@ -1,0 +1,62 @@
+"""Which replica each process of an attempt belongs to. Standard library only.
+
+The runner adopts orphans (`process_tree.become_subreaper`), so every process that a replica ever starts
+stays below the runner. Whose an orphan is, follows from what was seen before, from its session, or from
+the mark in the environment that it inherited.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from tui.emulator.runner import process_tree
+from tui.emulator.runner.process_tree import Proc
+
+REPLICA_VARIABLE = "VXTUI_REPLICA"
+"""Set on every replica: its id."""
+ATTEMPT_VARIABLE = "VXTUI_ATTEMPT"
+"""Set on every replica: the attempt's directory, which no other attempt of any emulator has."""
+NOBODY = ""
+"""Stands for the replica of a process about which nothing is known."""
+
+
+class Census:
+    """Counts the runner's descendants, one scan of /proc a time."""
+
+    def __init__(self, replicas: list[str]) -> None:
+        self._replicas = replicas
+        self._owner: dict[tuple[int, int], str] = {}
+
+    def take(self, roots: Mapping[int, str]) -> dict[str, list[Proc]]:
+        """Processes by replica, zombies included; `roots` names the replicas' first processes by pid."""
+        me = os.getpid()
+        # Parents come before their children, so an owner is known when a child asks for its parent's.
+        family = [p for p in process_tree.descendants(process_tree.scan(), [me]) if p.pid != me]
+        owner: dict[int, str] = {}
+        orphans = []
+        for proc in family:
+            known = roots.get(proc.pid) or self._owner.get(proc.key) or owner.get(proc.ppid)
+            if known:
+                owner[proc.pid] = known
+            else:
+                orphans.append(proc)
+        sessions = {proc.session: owner[proc.pid] for proc in family if proc.pid in owner} | dict(roots)
+        for proc in orphans:
+            inherited = owner.get(proc.ppid) or sessions.get(proc.session)
+            owner[proc.pid] = inherited or self._marked(proc)
+        found: dict[str, list[Proc]] = {replica: [] for replica in self._replicas}
+        for proc in family:
+            found.setdefault(owner[proc.pid], []).append(proc)
+        self._owner = {p.key: owner[p.pid] for p in family if owner[p.pid] != NOBODY}
+        return found
+
+    def owner(self, pid: int) -> str:
+        """Whose process this was at the last count; NOBODY when it was not seen."""
+        return next((name for (seen, _), name in self._owner.items() if seen == pid), NOBODY)
+
+    def _marked(self, proc: Proc) -> str:
+        for replica in self._replicas:
+            if process_tree.environment_has(proc.pid, REPLICA_VARIABLE, replica):
+                return replica
+        return self._replicas[0] if len(self._replicas) == 1 else NOBODY

@@ -1,0 +1,140 @@
+"""Keeps the runner's record. A full disk delays it and never costs a process. Standard library only."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sqlite3
+import struct
+import time
+from collections.abc import Sequence
+
+from tui.emulator.paths import AttemptDir
+from tui.emulator.runner import database, process_tree
+from tui.emulator.runner.database import ReplicaRow, Sample
+
+log = logging.getLogger("runner")
+
+RETRY = 1.0
+"""Seconds between two attempts to write what could not be written."""
+_STAMP = struct.Struct("<qq")
+
+
+class Recorder:
+    """Collects changes in memory and writes them in one transaction when it can."""
+
+    def __init__(self, home: AttemptDir, replicas: Sequence[str]) -> None:
+        self._home = home
+        self._streams = [
+            (str(home.output(replica, stream)), str(home.stamps(replica, stream)))
+            for replica in replicas
+            for stream in ("stdout", "stderr")
+        ]
+        self._sizes = dict.fromkeys((output for output, _ in self._streams), 0)
+        self._db: sqlite3.Connection | None = None
+        self._rows: dict[str, ReplicaRow] = {}
+        self._events: list[tuple[float, str, str]] = []
+        self._samples: list[Sample] = []
+        self._outcome: tuple[str, str | None, int | None, str] | None = None
+        self._dirty = True
+        self._retry_at = 0.0
+        self._complained: dict[str, float] = {}
+
+    def replica(self, row: ReplicaRow) -> None:
+        """What is now true of one replica."""
+        self._rows[row[0]] = row
+        self._dirty = True
+
+    def event(self, who: str, text: str) -> None:
+        """Something the platform would say; `who` is a replica or "service"."""
+        self._events.append((time.time(), who, text))
+        self._dirty = True
+
+    def samples(self, found: list[Sample]) -> None:
+        self._samples += found
+        self._dirty = self._dirty or bool(found)
+
+    def outcome(self, outcome: str, failed: str | None, exit_code: int | None, detail: str) -> None:
+        """How it all ended. Every process is gone and every stamp is written before this."""
+        self._outcome = (outcome, failed, exit_code, detail)
+        self._dirty = True
+
+    def stamp(self) -> bool:
+        """Note when each output file was seen to have grown (see `paths.AttemptDir`).
+
+        False when a stamp could not be written; the next call tries again.
+        """
+        complete = True
+        for output, stamps in self._streams:
+            try:
+                size = os.stat(output).st_size  # noqa: PTH116 - called 20 times a second
+            except OSError:
+                continue
+            if size <= self._sizes[output]:
+                continue
+            try:
+                _append(stamps, _STAMP.pack(size, time.time_ns()))
+            except OSError as error:
+                self._complain(stamps, error)
+                complete = False
+                continue
+            self._sizes[output] = size
+        return complete
+
+    def flush(self) -> bool:
+        """Write what has changed; False when that was not possible and is to be tried again."""
+        if not self._dirty:
+            return True
+        if time.monotonic() < self._retry_at:
+            return False
+        try:
+            self._write()
+        except (sqlite3.Error, OSError) as error:
+            self._complain("the record", error)
+            self._retry_at = time.monotonic() + RETRY
+            # Processes, events and exit codes matter; the figures of a full disk's time are given up.
+            self._samples.clear()
+            return False
+        return True
+
+    def close(self) -> None:
+        """Merge the write-ahead log into the file and let go of it."""
+        if self._db is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._db.close()
+
+    def _write(self) -> None:
+        if self._db is None:
+            self._db = database.create(self._home.database)
+        me = process_tree.read(os.getpid())
+        assert me is not None
+        with database.transaction(self._db) as db:
+            database.put_runner(db, me.pid, me.start, process_tree.boot_id())
+            database.put_replicas(db, self._rows.values())
+            db.executemany("INSERT INTO events VALUES (?, ?, ?)", self._events)
+            db.executemany("INSERT INTO samples VALUES (?, ?, ?, ?, ?)", self._samples)
+            if self._outcome is not None:
+                database.put_outcome(db, self._outcome)
+        self._events.clear()
+        self._samples.clear()
+        self._dirty = False
+
+    def _complain(self, what: str, error: Exception) -> None:
+        """Once a minute is enough: a full disk is met 20 times a second."""
+        now = time.monotonic()
+        if now - self._complained.get(what, -60.0) >= 60.0:
+            self._complained[what] = now
+            log.warning("%s can't be written, trying again: %s", what, error)
+
+
+def _append(path: str, record: bytes) -> None:
+    """Append a whole record or nothing, so that the file stays a sequence of records. Raises OSError."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        written = os.write(file, record)
+        if written != len(record):
+            os.ftruncate(file, os.fstat(file).st_size - written)
+            raise OSError(28, "no space left for a whole record")
+    finally:
+        os.close(file)

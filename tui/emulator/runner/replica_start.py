@@ -1,0 +1,91 @@
+"""Starts one replica's first process. Standard library only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from tui.emulator.paths import AttemptDir
+from tui.emulator.runs.plan import ReplicaPlan
+
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+
+
+class CannotStart(Exception):
+    """The command can't be started; `code` is what a container runtime would report."""
+
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(why)
+        self.code = code
+
+
+def start_replica(replica: ReplicaPlan, env: Mapping[str, str], home: AttemptDir) -> subprocess.Popen[bytes]:
+    """The running first process, in a session of its own, its output in files of its own.
+
+    Raises:
+        CannotStart: the reason then stands in the replica's stderr too.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    try:
+        _prepare(replica)
+        out = os.open(home.output(replica.id, "stdout"), flags, 0o600)
+        err = os.open(home.output(replica.id, "stderr"), flags, 0o600)
+    except OSError as error:
+        raise CannotStart(NOT_EXECUTABLE, f"can't prepare {replica.workdir}: {error.strerror}") from error
+    try:
+        # No preexec_fn: it would cost the fast start through vfork.
+        return subprocess.Popen(
+            list(replica.argv),
+            cwd=replica.workdir,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        refusal = _explain(replica.argv[0], error)
+        with contextlib.suppress(OSError):
+            os.write(err, f"{refusal}\n".encode(errors="replace"))
+        raise refusal from error
+    finally:
+        os.close(out)
+        os.close(err)
+
+
+def forget_temporary(replica: ReplicaPlan) -> None:
+    """Take away the link that `start_replica` made."""
+    link = Path(replica.env.get("TMPDIR", ""))
+    with contextlib.suppress(OSError):
+        if link.is_symlink():
+            link.unlink()
+
+
+def _prepare(replica: ReplicaPlan) -> None:
+    """Make the working directory, and TMPDIR as a link into it.
+
+    Sockets are made below TMPDIR (by multiprocessing, for one) and their paths may not be longer than 107
+    bytes, so TMPDIR is a short name elsewhere.
+    """
+    workdir = Path(replica.workdir)
+    (workdir / "tmp").mkdir(parents=True, exist_ok=True)
+    name = replica.env.get("TMPDIR")
+    if name and not Path(name).exists():
+        link = Path(name)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(workdir / "tmp")
+
+
+def _explain(program: str, error: OSError | ValueError) -> CannotStart:
+    if isinstance(error, FileNotFoundError):
+        if "/" in program:
+            why = "no such file or directory, or the interpreter in its first line is missing"
+        else:
+            why = "executable file not found in $PATH"
+        return CannotStart(NOT_FOUND, f'exec: "{program}": {why}')
+    why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return CannotStart(NOT_EXECUTABLE, f'exec: "{program}": {why.lower()}')

@@ -1,0 +1,162 @@
+"""What each replica uses: CPU, memory, network and, where NVML answers, GPU. Standard library only.
+
+What can't be measured is absent, never zero. Accelerators may be simulated where that was asked for.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tui.emulator.runner import host, network_usage
+from tui.emulator.runner.database import Sample
+from tui.emulator.runner.process_tree import PAGE, Proc
+from tui.emulator.runs.plan import ReplicaPlan
+
+# As in tui.domain.metric, which a runner does not import.
+CPU = "cpu/utilization"
+MEMORY = "memory/utilization"
+GPU = "accelerator/utilization"
+GPU_MEMORY = "accelerator/memory/utilization"
+NET_IN = "network/received_bytes_count"
+NET_OUT = "network/sent_bytes_count"
+
+log = logging.getLogger("runner")
+
+
+class Sampler:
+    """Called once a period with the processes of each replica; one scan of /proc serves them all.
+
+    Utilizations are fractions: of the CPUs and the memory of this machine, unless the plan names the size
+    of the replica's own. Network figures are bytes since the replica's first start.
+    """
+
+    def __init__(self, plans: Mapping[str, ReplicaPlan]) -> None:
+        self._plans = plans
+        self._cpus, self._memory = host.cpus(), host.memory_bytes()
+        self._collected = dict.fromkeys(plans, 0.0)
+        self._last: dict[str, tuple[float, float]] = {}
+        self._meters = {replica: network_usage.Meter() for replica in plans}
+        self._network = True
+        self._nvml = _open_nvml() if any(p.accelerators for p in plans.values()) else None
+        self._simulated: dict[str, list[Any]] = {}
+
+    def collected(self, replica: str, cpu: float) -> None:
+        """The runner collected a process of `replica` which, with its children, had used `cpu` seconds."""
+        if replica in self._collected:
+            self._collected[replica] += cpu
+
+    def sample(self, families: Mapping[str, list[Proc]]) -> list[Sample]:
+        """Samples of every replica that has processes."""
+        now_ns, now = time.time_ns(), time.monotonic()
+        sockets = self._sockets()
+        found: list[Sample] = []
+        for replica, plan in self._plans.items():
+            procs = families.get(replica, [])
+            if all(p.ended for p in procs):
+                self._last.pop(replica, None)
+                continue
+            cpu = self._cpu(replica, procs, now)
+            if cpu is not None:
+                found.append((now_ns, replica, CPU, "", min(1.0, cpu / (plan.machine_vcpus or self._cpus))))
+            memory = memory_used(procs) / (plan.machine_memory or self._memory)
+            found.append((now_ns, replica, MEMORY, "", min(1.0, memory)))
+            if sockets is not None:
+                held = network_usage.inodes(p.pid for p in procs)
+                received, sent = self._meters[replica].update(sockets, held)
+                found += [(now_ns, replica, NET_IN, "", received), (now_ns, replica, NET_OUT, "", sent)]
+            found += self._accelerators(plan, now_ns)
+        return found
+
+    def _cpu(self, replica: str, procs: list[Proc], now: float) -> float | None:
+        """Cores busy since the last look; None on the first.
+
+        A process that has ended in between counts too: its time has passed to the parent that collected
+        it, or to us.
+        """
+        total = self._collected[replica] + sum(p.cpu + p.cpu_reaped for p in procs)
+        before = self._last.get(replica)
+        self._last[replica] = (now, total)
+        if before is None or now <= before[0]:
+            return None
+        return max(0.0, total - before[1]) / (now - before[0])
+
+    def _sockets(self) -> dict[int, network_usage.Counters] | None:
+        if not self._network:
+            return None
+        try:
+            return network_usage.sockets()
+        except OSError as error:
+            log.warning("network figures can't be read here: %s", error)
+            self._network = False
+            return None
+
+    def _accelerators(self, plan: ReplicaPlan, now_ns: int) -> list[Sample]:
+        found: list[Sample] = []
+        if self._nvml is None:
+            return self._simulate(plan, now_ns)
+        for index in plan.accelerators:
+            try:
+                handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
+                memory = self._nvml.nvmlDeviceGetMemoryInfo(handle)
+                found.append((now_ns, plan.id, GPU_MEMORY, str(index), memory.used / memory.total))
+                busy = self._nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
+                found.append((now_ns, plan.id, GPU, str(index), busy))
+            except self._nvml.NVMLError as error:
+                # Some devices (a MIG slice, for one) answer for memory and not for utilization.
+                log.debug("GPU %d can't be read: %s", index, error)
+        return found
+
+    def _simulate(self, plan: ReplicaPlan, now_ns: int) -> list[Sample]:
+        if not plan.simulated:
+            return []
+        from tui.emulator.runner.simulated_gpus import MARK, Accelerator  # noqa: PLC0415 - a usual runner has none
+
+        now = now_ns / 1e9
+        if plan.id not in self._simulated:
+            self._simulated[plan.id] = [Accelerator(plan.id, i, now) for i in range(plan.simulated)]
+        found: list[Sample] = []
+        for index, accelerator in enumerate(self._simulated[plan.id]):
+            busy, memory = accelerator.read(now)
+            found.append((now_ns, plan.id, GPU_MEMORY, f"{MARK}{index}", memory))
+            found.append((now_ns, plan.id, GPU, f"{MARK}{index}", busy))
+        return found
+
+
+def memory_used(procs: list[Proc]) -> int:
+    """Bytes held by a family of processes: what each has for itself, and shared pages once.
+
+    Summing resident sets would count a library, or a shared tensor, once for each process. Pages that a
+    fork shares until they are written count for each: telling them apart takes a walk over every page.
+    """
+    own, shared = 0, 0
+    for proc in procs:
+        try:
+            text = Path(f"/proc/{proc.pid}/statm").read_text()
+        except OSError:
+            continue
+        resident, common = (int(field) * PAGE for field in text.split()[1:3])
+        own += resident - common
+        shared = max(shared, common)
+    return own + shared
+
+
+def _open_nvml() -> Any:
+    """The NVML module when a driver answers, else None."""
+    if not os.path.exists("/dev/nvidiactl"):  # noqa: PTH110 - spares an import where there is no driver
+        return None
+    try:
+        import pynvml  # noqa: PLC0415 - only where there is a driver
+    except ImportError as error:
+        log.warning("GPU figures need the package nvidia-ml-py: %s", error)
+        return None
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        log.warning("NVML does not answer: %s", error)
+        return None
+    return pynvml

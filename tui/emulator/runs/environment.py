@@ -1,0 +1,206 @@
+"""A replica's plan and environment, as Vertex sets it (vertex facts 3), on one machine.
+
+What differs here and why: every host is 127.0.0.1 with a port of its own; gs:// and /gcs paths lie below
+`$VXTUI_GCS_ROOT`; gloo is bound to the loopback interface, for all replicas share this machine; its CPUs
+and GPUs are shared out among the replicas. Of the server's own environment nothing is handed on but a
+`STORAGE_EMULATOR_HOST` set there: no credential of the user's is any of a job's business.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tui.emulator.config import EmulatorConfig
+from tui.emulator.interfaces import CustomJobPb, JobRecord
+from tui.emulator.paths import AttemptDir, StateDir
+from tui.emulator.runner import host
+from tui.emulator.runner.process_owners import ATTEMPT_VARIABLE, REPLICA_VARIABLE
+from tui.emulator.runs import gpus
+from tui.emulator.runs.cluster import Place, cluster_variables, places_of
+from tui.emulator.runs.images import CannotRun, Images
+from tui.emulator.runs.package_bootstrap import PACKAGES
+from tui.emulator.runs.plan import AttemptPlan, ReplicaPlan
+from tui.emulator.storage.server import bucket_url
+
+__all__ = ["CannotRun", "build_plan", "expand", "ports_needed"]
+
+_ROOT = Path(__file__).resolve().parents[3]
+_CHECKOUT = () if _ROOT.name == "site-packages" else (str(_ROOT),)
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
+# A path of its own or after a separator; /mnt/gcs/… is something else.
+_GCS = re.compile(r"(?<![\w./-])/gcs/([a-z0-9][a-z0-9._-]*)")
+STORAGE_HOST = "STORAGE_EMULATOR_HOST"
+"""Where every Cloud Storage client looks for its service: the emulator's own bucket server."""
+_WORKER_RESTARTS = 5
+"""Restarts of one worker in place (vertex facts 3.8)."""
+
+Pb = Any  # a plain protobuf message, whose classes are made at run time
+
+
+def ports_needed(job: CustomJobPb) -> int:
+    """One for each replica, and one where rank 0 waits for the others (MASTER_PORT)."""
+    return sum(int(pool.replica_count) for pool in job.job_spec.worker_pool_specs) + 1
+
+
+def build_plan(  # noqa: PLR0917 - the order of `job_run.Planner`
+    job: CustomJobPb,
+    record: JobRecord,
+    attempt: int,
+    attempt_dir: AttemptDir,
+    state: StateDir,
+    config: EmulatorConfig,
+    ports: Sequence[int],
+) -> AttemptPlan:
+    """What to run for one attempt; makes the buckets that the job names.
+
+    `timeout` is left out: it is the whole job's, and the scheduler knows what is left of it.
+
+    Raises:
+        CannotRun: when an image or a package has no meaning on this machine.
+        OSError: when a bucket can't be made.
+    """
+    pools, scheduling = job.job_spec.worker_pool_specs, job.job_spec.scheduling
+    places = places_of(job, ports)
+    images = Images.of(config.images)
+    wanted = [int(pools[p.pool].machine_spec.accelerator_count) for p in places]
+    devices = gpus.share_out(wanted)
+    common = _common(job, record, attempt_dir, state, config, len(places))
+    replicas = []
+    for place, asked, mine in zip(places, wanted, devices, strict=True):
+        workdir = attempt_dir.workdir(place.id)
+        env = common | cluster_variables(job, record, places, place, ports[-1])
+        env |= _own(place, record, attempt, workdir, state) | gpus.variables(mine)
+        task = _task(pools[place.pool])
+        for variable in task.env:
+            env[variable.name] = localise(expand(variable.value, env), state)
+        argv = [localise(word, state) for word in _argv(place, pools[place.pool], images, state)]
+        replicas.append(
+            ReplicaPlan(
+                place.id,
+                tuple(argv),
+                env,
+                str(workdir),
+                place.pool == 0,
+                accelerators=mine,
+                simulated=asked if config.simulate_accelerators and not mine else 0,
+            )
+        )
+    # "overrides restart_job_on_worker_restart to false" (vertex facts 1.6).
+    retries = not scheduling.disable_retries
+    return AttemptPlan(
+        record.id,
+        attempt,
+        tuple(replicas),
+        grace=config.grace_seconds,
+        stop_grace=config.cancel_grace_seconds,
+        sample_period=config.sample_period,
+        worker_restarts=_WORKER_RESTARTS if retries else 0,
+        restart_job_on_worker_restart=retries and scheduling.restart_job_on_worker_restart,
+    )
+
+
+def expand(text: str, env: Mapping[str, str]) -> str:
+    """`$(NAME)` replaced by its value, an unknown one left as it is, `$$` by `$` (vertex facts 1.9)."""
+    return _REFERENCE.sub(lambda m: "$" if m[0] == "$$" else env.get(m[1], m[0]), text)
+
+
+def localise(text: str, state: StateDir) -> str:
+    """/gcs/BUCKET paths where they lie on this machine; a bucket is made when it is first named.
+
+    Raises OSError.
+    """
+    if "/gcs/" not in text:
+        return text
+    _make_buckets(_GCS.findall(text), state)
+    return _GCS.sub(lambda m: str(state.buckets / m[1]), text)
+
+
+def _task(pool: Pb) -> Pb:
+    return pool.container_spec if pool.HasField("container_spec") else pool.python_package_spec
+
+
+def _argv(place: Place, pool: Pb, images: Images, state: StateDir) -> tuple[str, ...]:
+    if pool.HasField("container_spec"):
+        spec = pool.container_spec
+        return images.argv(spec.image_uri, list(spec.command), list(spec.args))
+    spec = pool.python_package_spec
+    packages = [_package(uri, place, state) for uri in spec.package_uris]
+    bootstrap = (sys.executable, "-m", "tui.emulator.runs.package_bootstrap")
+    return (*bootstrap, *packages, "--", spec.python_module, *spec.args)
+
+
+def _package(uri: str, place: Place, state: StateDir) -> str:
+    path = (state.buckets / uri.removeprefix("gs://")).resolve()
+    if uri.startswith("gs://") and path.is_relative_to(state.buckets.resolve()) and path.is_file():
+        return str(path)
+    raise CannotRun(
+        f"The Python package {uri} of worker pool {place.pool} is not there: on this machine gs:// means "
+        f"{state.buckets}. Copy it to {state.buckets}/{uri.removeprefix('gs://')} and launch again."
+    )
+
+
+def _common(  # noqa: PLR0917
+    job: CustomJobPb,
+    record: JobRecord,
+    attempt_dir: AttemptDir,
+    state: StateDir,
+    config: EmulatorConfig,
+    replicas: int,
+) -> dict[str, str]:
+    """Variables that every replica has."""
+    env = {
+        "PATH": f"{Path(sys.executable).parent}:{_SYSTEM_PATH}",
+        "LANG": "C.UTF-8",
+        "PYTHONUNBUFFERED": "1",
+        "OMP_NUM_THREADS": str(max(1, host.cpus() // replicas)),
+        "GLOO_SOCKET_IFNAME": "lo",
+        "VXTUI_GCS_ROOT": str(state.buckets),
+        ATTEMPT_VARIABLE: str(attempt_dir.root),
+        "CLOUD_ML_PROJECT_ID": record.project if record.project.isdigit() else config.project_number,
+        "CLOUD_ML_JOB_ID": record.id,
+    }
+    buckets = os.environ.get(STORAGE_HOST) or bucket_url(state)
+    if buckets:
+        env[STORAGE_HOST] = buckets
+    base = job.job_spec.base_output_directory.output_uri_prefix.rstrip("/")
+    if base:
+        _make_buckets([base.removeprefix("gs://").split("/")[0]], state)
+        env["AIP_MODEL_DIR"] = f"{base}/model/"
+        env["AIP_CHECKPOINT_DIR"] = f"{base}/checkpoints/"
+        env["AIP_TENSORBOARD_LOG_DIR"] = f"{base}/logs/"
+    if job.job_spec.tensorboard:
+        env["AIP_TENSORBOARD_RESOURCE_NAME"] = job.job_spec.tensorboard
+    return env
+
+
+def _own(place: Place, record: JobRecord, attempt: int, workdir: Path, state: StateDir) -> dict[str, str]:
+    """Variables that name this replica, its host and its directories.
+
+    HOSTNAME has the form of a pod's name and, as after a maintenance, is the same in every attempt.
+    TMPDIR is a short link into the working directory, see `launch`.
+    """
+    digest = hashlib.sha256(f"{record.id}/{attempt}/{place.id}".encode()).hexdigest()[:10]
+    name = hashlib.sha256(record.id.encode()).hexdigest()[:10]
+    return {
+        "HOSTNAME": f"cmle-training-workerpool{place.pool}-{name}-{place.index}",
+        REPLICA_VARIABLE: place.id,
+        "HOME": str(workdir),
+        "TMPDIR": str(state.root / "t" / digest),
+        # Where a job's own `pip install` lands: never in the environment that the emulator runs in.
+        "PIP_TARGET": str(workdir / PACKAGES),
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        # After them the checkout, if it is one: the trainer and our stand-ins must be found there.
+        "PYTHONPATH": os.pathsep.join([str(workdir / PACKAGES), *_CHECKOUT]),
+    }
+
+
+def _make_buckets(names: Iterable[str], state: StateDir) -> None:
+    for name in names:
+        (state.buckets / name).mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,110 @@
+"""What the server and a job's runner say to each other, as plain JSON. Standard library only.
+
+The server writes an `AttemptPlan`, starts `python -m tui.emulator.runner.attempt ATTEMPT_DIR`, appends
+commands to `commands.jsonl` and reads the outcome from `runner.db`. Nothing else connects them, so either may
+die and come back.
+
+Commands, one JSON object a line::
+
+    {"do": "stop", "reason": "cancel" | "timeout"}                 end every replica within the grace
+    {"do": "preempt", "replicas": ["workerpool1-0"]}               SIGTERM, SIGKILL after the grace;
+                                                                   an empty list means all of them
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaPlan:
+    """One process tree to run: `argv` in `workdir` with exactly `env` as its environment.
+
+    `machine_vcpus` and `machine_memory` (bytes) are what utilization is a fraction of; 0 means the
+    real machine's. `accelerators` lists the device indices this replica may use, empty for none.
+    `simulated` accelerators are to be invented where no real one answers.
+    """
+
+    id: str
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    workdir: str
+    primary: bool = False
+    machine_vcpus: float = 0
+    machine_memory: int = 0
+    accelerators: tuple[int, ...] = ()
+    simulated: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptPlan:
+    """One run of the whole job. Times are in seconds.
+
+    `grace` is between SIGTERM and SIGKILL for a preemption or a timeout, `stop_grace` for a cancel and for
+    whoever still runs when the attempt is decided.
+    """
+
+    job_id: str
+    attempt: int
+    replicas: tuple[ReplicaPlan, ...]
+    grace: float = 30.0
+    stop_grace: float = 3.0
+    timeout: float | None = None
+    sample_period: float = 2.0
+    stamp_period: float = 0.05
+    worker_restarts: int = 5
+    restart_job_on_worker_restart: bool = False
+
+    def save(self, path: Path) -> None:
+        """Write whole or not at all."""
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps(asdict(self)))
+        partial.chmod(0o600)
+        partial.replace(path)
+
+    @classmethod
+    def load(cls, path: Path) -> AttemptPlan:
+        raw = json.loads(path.read_text())
+        raw["replicas"] = tuple(
+            ReplicaPlan(
+                **{
+                    **r,
+                    "argv": tuple(r["argv"]),
+                    "accelerators": tuple(r["accelerators"]),
+                }
+            )
+            for r in raw["replicas"]
+        )
+        return cls(**raw)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaStatus:
+    """Last known truth about one replica. `exit_code` is 128 + signal for a death by signal."""
+
+    id: str
+    pid: int | None
+    state: str  # "starting", "running", "exited"
+    exit_code: int | None = None
+    restarts: int = 0
+    oom: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStatus:
+    """Outcome of an attempt as the runner recorded it.
+
+    `outcome` is `None` while it runs, then one of "succeeded", "failed" (see `failed_replica`),
+    "stopped" (a stop command), "timeout", "preempted", or "lost" when the runner died and its record
+    ends in the middle; the reader decides "lost", the runner never writes it.
+    """
+
+    outcome: str | None
+    replicas: tuple[ReplicaStatus, ...] = ()
+    failed_replica: str | None = None
+    exit_code: int | None = None
+    detail: str = ""
+    events: tuple[tuple[float, str, str], ...] = field(default_factory=tuple)
+    """(time in s, replica or "service", text): what the platform would write to the service log."""

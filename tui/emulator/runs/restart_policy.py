@@ -1,0 +1,149 @@
+"""What the end of an attempt means for its job: the end of the job too, or another attempt.
+
+Restart counts and wordings are documented (vertex facts 3.8 and 13.1). Chosen here, not documented:
+
+- a timeout makes the job FAILED with code 4 (DEADLINE_EXCEEDED): CANCELLED is documented for a user's
+  request, and nobody made one;
+- `disable_retries` forbids every restart of the job, those after a preemption too;
+- machines of a job that is not on Spot are never reclaimed: a "preemption" there is VM maintenance, after
+  which the job starts again without using up a restart.
+"""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+
+from google.rpc import code_pb2
+
+from tui.emulator.database import Control
+from tui.emulator.runs.exit_codes import Meaning, meaning
+from tui.emulator.runs.plan import AttemptStatus
+from tui.emulator.vertex.job_table import State
+
+MAX_PREEMPTIONS = 6
+"""Restarts of a Spot job (vertex facts 3.8)."""
+MAX_CRASHES = 3
+"""Restarts of a job after a transient exit (vertex facts 3.8)."""
+TRANSIENT = frozenset({6, 134, 11, 139})
+"""Exit codes that are taken for a transient fault: SIGABRT and SIGSEGV (vertex facts 3.8)."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The job ends in `state` (a JobState number). `code` is a google.rpc code, 0 for none."""
+
+    state: int
+    code: int = 0
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Another attempt, and the counts after it."""
+
+    why: str
+    preemptions: int
+    crashes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What the verdict depends on beside the attempt itself."""
+
+    job_id: str
+    spot: bool
+    disable_retries: bool
+    cancelling: bool
+    timeout: float | None
+    control: Control
+
+
+CANCELLED = End(State.JOB_STATE_CANCELLED, code_pb2.CANCELLED, "The job was cancelled.")
+
+
+def judge(status: AttemptStatus, about: Circumstances) -> End | Restart:
+    """Verdict on an attempt whose `outcome` is set."""
+    if status.outcome == "succeeded":
+        return End(State.JOB_STATE_SUCCEEDED)
+    if about.cancelling:
+        return CANCELLED
+    if status.outcome == "failed":
+        return _failed(status, about)
+    if status.outcome == "preempted":
+        return _preempted(status, about)
+    if status.outcome == "timeout":
+        limit = f" of {about.timeout:g} s" if about.timeout else ""
+        return _fail(
+            code_pb2.DEADLINE_EXCEEDED, f"The job ran longer than its timeout{limit} (scheduling.timeout)."
+        )
+    if status.outcome == "stopped":
+        return CANCELLED
+    return _fail(
+        code_pb2.INTERNAL,
+        "Internal error: the process that ran this job's replicas died, and they were ended with it."
+        f"{_detail(status)} Its last words are in the job's directory, in runner.log.",
+    )
+
+
+def _failed(status: AttemptStatus, about: Circumstances) -> End | Restart:
+    control = about.control
+    if status.failed_replica is None or status.exit_code is None:
+        return _fail(code_pb2.INTERNAL, f"Internal error: the job could not be run.{_detail(status)}")
+    text = exit_text(status)
+    # The runner gives a worker up only after its restarts in place; then it is the job's turn.
+    worn_out = meaning(status.exit_code) is Meaning.RESTART_WORKER
+    if (worn_out or status.exit_code in TRANSIENT) and not about.disable_retries:
+        if control.crashes < MAX_CRASHES:
+            return Restart(text, control.preemptions, control.crashes + 1)
+        text += f" The job had been restarted {MAX_CRASHES} times, which is the limit."
+    hint = f" See its log: vxtui logs {about.job_id} --replica {status.failed_replica}"
+    return _fail(code_pb2.INVALID_ARGUMENT, text + hint)
+
+
+def exit_text(status: AttemptStatus) -> str:
+    """The service's sentence about the replica that ended its job (vertex facts 13.1, rules 1 and 2)."""
+    code = status.exit_code or 0
+    name = ""
+    if 128 < code < 128 + signal.NSIG:
+        try:
+            name = f" ({signal.Signals(code - 128).name})"
+        except ValueError:
+            name = ""
+    replica = next((r for r in status.replicas if r.id == status.failed_replica), None)
+    if replica is not None and replica.oom:
+        return (
+            f"The replica {status.failed_replica} ran out of memory and exited with a non-zero status of "
+            f"{code}{name}."
+        )
+    return (
+        f"The replica {status.failed_replica} exited with a non-zero status of {code}{name}. "
+        "Termination reason: Error."
+    )
+
+
+def _preempted(status: AttemptStatus, about: Circumstances) -> End | Restart:
+    control = about.control
+    if not about.spot:
+        if about.disable_retries:
+            return _fail(
+                code_pb2.UNAVAILABLE, "A machine went down for maintenance and retries are disabled."
+            )
+        return Restart("A machine went down for maintenance.", control.preemptions, control.crashes)
+    text = f"STOCKOUT: the Spot machines of this job were taken away.{_detail(status)}"
+    if about.disable_retries:
+        return _fail(code_pb2.RESOURCE_EXHAUSTED, f"{text} Retries are disabled for this job.")
+    if control.preemptions < MAX_PREEMPTIONS:
+        return Restart(text, control.preemptions + 1, control.crashes)
+    return _fail(
+        code_pb2.RESOURCE_EXHAUSTED,
+        f"{text} The job had been restarted {MAX_PREEMPTIONS} times, which is the limit.",
+    )
+
+
+def _fail(code: int, message: str) -> End:
+    return End(State.JOB_STATE_FAILED, code, message)
+
+
+def _detail(status: AttemptStatus) -> str:
+    return f" {status.detail.rstrip('.')}." if status.detail else ""

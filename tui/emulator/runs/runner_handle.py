@@ -1,0 +1,175 @@
+"""A job's runner, seen from the server: start it, read its record, tell it something."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from tui.emulator.paths import AttemptDir
+from tui.emulator.runner import database, process_tree
+from tui.emulator.runner.process_owners import ATTEMPT_VARIABLE
+from tui.emulator.runs.plan import AttemptPlan, AttemptStatus, ReplicaStatus
+
+log = logging.getLogger(__name__)
+
+BIRTH = 10.0
+"""Seconds within which a runner that an earlier server started has written its record."""
+CLEARING = 5.0
+"""Seconds in which killed processes have gone."""
+_ROOT = Path(__file__).resolve().parents[3]
+
+
+class LocalRunner:
+    """Implements `interfaces.Runner` with processes of this machine."""
+
+    def __init__(self) -> None:
+        self._children: dict[Path, subprocess.Popen[bytes]] = {}
+
+    def start(self, attempt: AttemptDir, plan: AttemptPlan) -> None:
+        """Save the plan and spawn the runner in its own session. Raises OSError."""
+        attempt.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        plan.save(attempt.plan)
+        # Nothing of the server's environment: a credential in it is none of the replicas' business.
+        env = {"PATH": os.defpath, "PYTHONPATH": str(_ROOT), "LANG": "C.UTF-8"}
+        output = os.open(attempt.runner_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            self._children[attempt.root] = subprocess.Popen(
+                [sys.executable, "-P", "-m", "tui.emulator.runner.attempt", str(attempt.root)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=env,
+                cwd="/",
+                start_new_session=True,
+            )
+        finally:
+            os.close(output)
+
+    def status(self, attempt: AttemptDir) -> AttemptStatus:
+        """What the runner recorded, or "lost" once it is gone without an outcome.
+
+        Before the runner has written anything, and while its record can't be read, the attempt counts as
+        running as long as the runner lives. "lost" comes after every process that it left was killed.
+        """
+        status = self._read(attempt)
+        if status is not None and status.outcome is not None:
+            return status
+        if self.alive(attempt) or self._being_born(attempt):
+            return status or self._planned(attempt)
+        # It may have recorded its outcome between the two looks.
+        status = self._read(attempt) or self._planned(attempt)
+        if status.outcome is not None:
+            return status
+        self._kill_left(attempt)
+        gone = tuple(
+            ReplicaStatus(r.id, None, "exited", r.exit_code, r.restarts, r.oom) for r in status.replicas
+        )
+        return AttemptStatus("lost", gone, detail=_last_words(attempt), events=status.events)
+
+    def command(self, attempt: AttemptDir, command: Mapping[str, object]) -> None:
+        """Append one command durably. Raises OSError."""
+        line = json.dumps(dict(command)).encode() + b"\n"
+        file = os.open(attempt.commands, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            if os.write(file, line) != len(line):
+                raise OSError(28, "no space left for a command", str(attempt.commands))
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+    def alive(self, attempt: AttemptDir) -> bool:
+        """The recorded runner is the one that runs now: pid, start time and boot agree."""
+        child = self._children.get(attempt.root)
+        if child is not None and child.poll() is None:
+            return True
+        if child is not None and self._identity(attempt) is not None:
+            del self._children[attempt.root]
+        who = self._identity(attempt)
+        return (
+            who is not None
+            and who.boot == process_tree.boot_id()
+            and process_tree.is_running(who.pid, who.start)
+        )
+
+    def _read(self, attempt: AttemptDir) -> AttemptStatus | None:
+        try:
+            return database.read_status(attempt.database)
+        except sqlite3.Error as error:
+            log.warning("%s can't be read: %s", attempt.database, error)
+            return None
+
+    def _identity(self, attempt: AttemptDir) -> database.Identity | None:
+        try:
+            return database.read_identity(attempt.database)
+        except sqlite3.Error as error:
+            log.warning("%s can't be read: %s", attempt.database, error)
+            return None
+
+    def _planned(self, attempt: AttemptDir) -> AttemptStatus:
+        """What is known before the runner has said anything."""
+        try:
+            plan = AttemptPlan.load(attempt.plan)
+        except (OSError, ValueError):
+            return AttemptStatus(None)
+        return AttemptStatus(None, tuple(ReplicaStatus(r.id, None, "starting") for r in plan.replicas))
+
+    def _being_born(self, attempt: AttemptDir) -> bool:
+        """Started by an earlier server a moment ago and not yet able to say so."""
+        if attempt.root in self._children or self._identity(attempt) is not None:
+            return False
+        try:
+            return time.time() - attempt.plan.stat().st_mtime < BIRTH
+        except OSError:
+            return False
+
+    def _kill_left(self, attempt: AttemptDir) -> None:
+        """End every process that a dead runner left: its replicas', and all that carry the attempt's mark."""
+        who = self._identity(attempt)
+        if who is not None and who.boot != process_tree.boot_id():
+            return
+        try:
+            recorded = database.read_processes(attempt.database)
+        except sqlite3.Error:
+            recorded = []
+        deadline = time.monotonic() + CLEARING
+        while time.monotonic() < deadline:
+            left = _left_by(attempt, recorded)
+            if not left:
+                return
+            process_tree.send(left, signal.SIGKILL)
+            time.sleep(0.01)
+        log.error("processes of %s could not be ended", attempt.root)
+
+
+def _left_by(attempt: AttemptDir, recorded: list[tuple[int, int]]) -> list[process_tree.Proc]:
+    """Living processes of an attempt whose runner is dead.
+
+    Their parents may be gone, so the environment that each inherited tells too.
+    """
+    table = process_tree.scan()
+    roots = [pid for pid, start in recorded if pid in table and table[pid].start == start]
+    family = {p.pid for p in process_tree.descendants(table, roots)}
+    value = str(attempt.root)
+    return [
+        proc
+        for proc in table.values()
+        if not proc.ended
+        and (proc.pid in family or process_tree.environment_has(proc.pid, ATTEMPT_VARIABLE, value))
+    ]
+
+
+def _last_words(attempt: AttemptDir) -> str:
+    """The last line of the runner's own log, if it has one."""
+    try:
+        lines = attempt.runner_log.read_text(errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return lines[-1][:300] if lines else ""

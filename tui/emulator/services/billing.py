@@ -1,0 +1,140 @@
+"""google.cloud.billing.v1.CloudCatalog: SKUs of training in the real shape, read-only.
+
+The prices are those of the console's built-in table, and the provider's name says that they are the
+emulator's: nothing is learned from them but that the way of reading works. Compute Engine's Spot SKUs are
+made from the middle of the known discounts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from google.cloud.billing_v1.types import cloud_catalog
+
+from tui.domain.vertex.prices import CE_SHARE, built_in
+from tui.emulator.logging.record import Pb
+from tui.emulator.rpc.methods import Method, invalid
+from tui.emulator.rpc.page_token import read_token, write_token
+from tui.emulator.rpc.paging import query_digest
+
+SERVICE = "google.cloud.billing.v1.CloudCatalog"
+VERTEX, COMPUTE = "C7E2-9256-1C43", "6F81-5844-456A"
+PROVIDER = "Google (emulator)"
+MAX_PAGE = 5000
+SPOT_SHARE = 0.25
+"""Of Compute Engine's price on demand: between the 9 and 40 % that are known."""
+
+SkuPb = cloud_catalog.Sku.pb()
+ServicePb = cloud_catalog.Service.pb()
+SkusResponse = cloud_catalog.ListSkusResponse.pb()
+ServicesResponse = cloud_catalog.ListServicesResponse.pb()
+
+_GPUS = {
+    "NVIDIA_TESLA_A100": "Nvidia Tesla A100",
+    "NVIDIA_A100_80GB": "Nvidia Tesla A100 80GB",
+    "NVIDIA_H100_80GB": "Nvidia H100 80GB",
+    "NVIDIA_L4": "Nvidia L4",
+    "NVIDIA_TESLA_T4": "Nvidia Tesla T4",
+    "NVIDIA_TESLA_V100": "Nvidia Tesla V100",
+    "NVIDIA_TESLA_P100": "Nvidia Tesla P100",
+    "NVIDIA_TESLA_P4": "Nvidia Tesla P4",
+}
+_PLACES = {"us-central1": "Iowa", "europe-west1": "Belgium"}
+
+
+class CatalogService:
+    """The handlers."""
+
+    async def list_services(self, request: Pb) -> Pb:
+        found = [
+            ServicePb(name=f"services/{id_}", service_id=id_, display_name=name)
+            for id_, name in ((COMPUTE, "Compute Engine"), (VERTEX, "Vertex AI"))
+        ]
+        return ServicesResponse(services=found)
+
+    async def list_skus(self, request: Pb) -> Pb:
+        service = request.parent.removeprefix("services/")
+        if not request.parent.startswith("services/") or not service:
+            raise invalid(("parent", f"{request.parent!r}: write services/SERVICE_ID"))
+        if request.currency_code not in {"", "USD"}:
+            raise invalid(
+                ("currency_code", f"{request.currency_code!r}: the emulator has prices in USD only")
+            )
+        if request.page_size < 0:
+            raise invalid(("page_size", f"{request.page_size} is negative"))
+        digest = query_digest("skus", request.parent)
+        key = read_token(request.page_token, digest, (int,))
+        start = int(key[0]) if key else 0
+        size = min(request.page_size, MAX_PAGE) or MAX_PAGE
+        skus = list(_skus(service))
+        token = write_token([start + size], digest) if len(skus) > start + size else ""
+        return SkusResponse(skus=skus[start : start + size], next_page_token=token)
+
+
+def _skus(service: str) -> Iterator[Pb]:
+    for region, prices in sorted(built_in().regions.items()):
+        place = _PLACES.get(region, region)
+        for key, price in sorted(prices.items()):
+            kind, _, name = key.partition(":")
+            what = _words(kind, name)
+            if not what:
+                continue
+            if service == VERTEX:
+                words = f"Vertex AI: Training/Pipelines on {what} running in {place}"
+                yield _sku(service, words, region, "OnDemand", price.usd.high)
+            elif service == COMPUTE:
+                spot = price.usd.high * CE_SHARE * SPOT_SHARE
+                yield _sku(service, _spot_words(kind, what, place), region, "Preemptible", spot)
+
+
+def _words(kind: str, name: str) -> str:
+    if kind in {"core", "ram"}:
+        return f"{name.upper()} Instance {'Core' if kind == 'core' else 'Ram'}"
+    return _GPUS.get(name, "") + " GPU" if kind == "gpu" and name in _GPUS else ""
+
+
+def _spot_words(kind: str, what: str, place: str) -> str:
+    if kind == "gpu":
+        return f"{what} attached to Spot Preemptible VMs running in {place}"
+    return f"Spot Preemptible {what} running in {place}"
+
+
+def _sku(service: str, words: str, region: str, usage: str, usd: float) -> Pb:
+    # Real ids are three groups of four hexadecimal digits.
+    digits = hashlib.sha256(f"{words}{region}".encode()).hexdigest()[:12].upper()
+    sku_id = "-".join(digits[i : i + 4] for i in (0, 4, 8))
+    sku = SkuPb(
+        name=f"services/{service}/skus/{sku_id}",
+        sku_id=sku_id,
+        description=words,
+        service_regions=[region],
+        service_provider_name=PROVIDER,
+    )
+    sku.category.service_display_name = "Vertex AI" if service == VERTEX else "Compute Engine"
+    sku.category.resource_family = "Compute"
+    sku.category.usage_type = usage
+    expression = sku.pricing_info.add().pricing_expression
+    expression.usage_unit, expression.base_unit = "h", "s"
+    expression.usage_unit_description = "hour"
+    expression.display_quantity = 1
+    expression.base_unit_conversion_factor = 3600
+    whole = int(usd)
+    rate = expression.tiered_rates.add()
+    rate.unit_price.currency_code = "USD"
+    rate.unit_price.units, rate.unit_price.nanos = whole, round((usd - whole) * 1e9)
+    return sku
+
+
+def methods() -> list[Method]:
+    """The RPCs."""
+    service = CatalogService()
+    return [
+        Method(
+            SERVICE, "ListServices",
+            cloud_catalog.ListServicesRequest.pb(), ServicesResponse, service.list_services,
+        ),
+        Method(
+            SERVICE, "ListSkus", cloud_catalog.ListSkusRequest.pb(), SkusResponse, service.list_skus,
+        ),
+    ]  # fmt: skip

@@ -1,0 +1,94 @@
+"""What a launch's checks may meet, on request: permissions not granted, things not there, services that fail.
+
+The services are `projects`, `accounts`, `registry`, `resources`, `boards` and `quotas`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from google.rpc import code_pb2
+
+from tui.emulator.logging.record import Pb
+from tui.emulator.rpc.methods import Method, Unary, WireError
+
+SERVICES = ("projects", "accounts", "registry", "resources", "boards", "quotas")
+HANG = 600.0
+"""Seconds after which an answer that hangs comes at last; whoever asked has left by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFaults:
+    """The default is a project in which everything is there and allowed."""
+
+    denied: tuple[str, ...] = ()
+    """Permissions that nobody has, with shell wildcards."""
+    missing: tuple[str, ...] = ()
+    """Images, accounts and resources that don't exist, with shell wildcards."""
+    failing: tuple[str, ...] = ()
+    """Services that answer UNAVAILABLE."""
+    hanging: tuple[str, ...] = ()
+    """Services that don't answer."""
+    expired: bool = False
+    """All of them answer UNAUTHENTICATED."""
+
+    @classmethod
+    def of(cls, asked: Mapping[str, Any]) -> CheckFaults:
+        """From the admin's request; what is not named is off.
+
+        Raises:
+            ValueError: naming the field that makes no sense.
+        """
+        found = cls(expired=bool(asked.get("expired", False)))
+        for name in ("denied", "missing", "failing", "hanging"):
+            value = asked.get(name, [])
+            if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+                raise ValueError(f"{name} is a list of texts, not {value!r}")
+            unknown = [one for one in value if name in {"failing", "hanging"} and one not in SERVICES]
+            if unknown:
+                raise ValueError(f"{name}: {unknown[0]!r} is not one of {', '.join(SERVICES)}")
+            found = replace(found, **{name: tuple(value)})  # type: ignore[arg-type]
+        return found
+
+    def denies(self, permission: str) -> bool:
+        return _any(permission, self.denied)
+
+    def misses(self, *names: str) -> bool:
+        """One of the names of a thing is among those that don't exist."""
+        return any(_any(name, self.missing) for name in names)
+
+
+class CheckFaultBoard:
+    """The faults in force."""
+
+    def __init__(self) -> None:
+        self.current = CheckFaults()
+
+    def set(self, faults: CheckFaults) -> None:
+        """From now on."""
+        self.current = faults
+
+    def over(self, service: str, methods: Iterable[Method]) -> list[Method]:
+        """The same methods, which meet the faults of `service` first."""
+        return [replace(m, unary=self._met(service, m.unary)) if m.unary else m for m in methods]
+
+    def _met(self, service: str, serve: Unary) -> Unary:
+        async def handle(request: Pb) -> Any:
+            faults = self.current
+            if service in faults.hanging:
+                await asyncio.sleep(HANG)
+            if service in faults.failing:
+                raise WireError(code_pb2.UNAVAILABLE, "The service is currently unavailable.")
+            if faults.expired:
+                raise WireError(code_pb2.UNAUTHENTICATED, "Request had invalid authentication credentials.")
+            return await serve(request)
+
+        return handle
+
+
+def _any(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)

@@ -1,0 +1,124 @@
+"""google.api.cloudquotas.v1.CloudQuotas: limits of the training quotas, read-only.
+
+Limits only, as in the cloud; usage is in Monitoring (vertex facts 7.4). Names of quotas that the facts
+don't list follow the pattern of those that they do (vertex facts 7.3).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from google.cloud.cloudquotas_v1.types import cloudquotas, resources
+
+from tui.domain.vertex.catalog import SERVICE as AIPLATFORM
+from tui.domain.vertex.catalog import all_quota_metrics
+from tui.emulator.interfaces import JobCatalog
+from tui.emulator.logging.record import Pb
+from tui.emulator.rpc.methods import Method, invalid, not_found
+from tui.emulator.rpc.page_token import read_token, write_token
+from tui.emulator.rpc.paging import query_digest
+
+SERVICE = "google.api.cloudquotas.v1.CloudQuotas"
+MAX_PAGE = 1000
+
+QuotaInfoPb = resources.QuotaInfo.pb()
+ListResponse = cloudquotas.ListQuotaInfosResponse.pb()
+
+_STEM = "custom_model_training_"
+_GPUS = re.compile(r"nvidia_(.+)_gpus")
+_PARENT = re.compile(
+    r"projects/(?P<project>[^/\s]+)/locations/(?P<location>[^/\s]+)/services/(?P<service>[^/\s]+)"
+)
+
+
+def quota_id(metric: str) -> str:
+    """Id of a training quota by its metric, with or without the service's prefix (vertex facts 7.3)."""
+    word = metric.removeprefix(f"{AIPLATFORM}/").removeprefix(_STEM)
+    preemptible = "Preemptible" if word.startswith("preemptible_") else ""
+    word = word.removeprefix("preemptible_")
+    gpus = _GPUS.fullmatch(word)
+    if gpus:
+        name = gpus[1].replace("_", "").upper() + "GPUs"
+    elif word.startswith("tpu_"):
+        name = word.removeprefix("tpu_").upper() + "TPUs"
+    else:
+        name = word.upper().replace("CPUS", "CPUs")
+    return f"CustomModelTraining{preemptible}{name}PerProjectPerRegion"
+
+
+_METRIC_OF: Mapping[str, str] = {quota_id(metric): metric for metric in all_quota_metrics()}
+
+
+class QuotaService:
+    """The handlers."""
+
+    def __init__(self, catalog: JobCatalog) -> None:
+        self._catalog = catalog
+
+    async def list_quota_infos(self, request: Pb) -> Pb:
+        project, service = _place("parent", request.parent)
+        if request.page_size < 0:
+            raise invalid(("page_size", f"{request.page_size} is negative"))
+        size = min(request.page_size, MAX_PAGE) or MAX_PAGE
+        digest = query_digest("quotas", request.parent)
+        key = read_token(request.page_token, digest, (str,))
+        after = str(key[0]) if key else ""
+        # Other services have quotas too, but no job here takes any of theirs.
+        ids = sorted(name for name in _METRIC_OF if name > after) if service == AIPLATFORM else []
+        page = ids[:size]
+        token = write_token([page[-1]], digest) if len(ids) > size else ""
+        infos = [self._info(request.parent, project, name) for name in page]
+        return ListResponse(quota_infos=infos, next_page_token=token)
+
+    async def get_quota_info(self, request: Pb) -> Pb:
+        parent, _, name = request.name.rpartition("/quotaInfos/")
+        project, service = _place("name", parent)
+        if service != AIPLATFORM or name not in _METRIC_OF:
+            raise not_found("quota", request.name)
+        return self._info(parent, project, name)
+
+    def _info(self, parent: str, project: str, name: str) -> Pb:
+        metric = _METRIC_OF[name]
+        words = metric.removeprefix(_STEM).replace("_", " ")
+        info = QuotaInfoPb(
+            name=f"{parent}/quotaInfos/{name}",
+            quota_id=name,
+            metric=f"{AIPLATFORM}/{metric}",
+            service=AIPLATFORM,
+            is_precise=True,
+            container_type=int(resources.QuotaInfo.ContainerType.PROJECT),
+            dimensions=["region"],
+            metric_display_name=f"Custom model training {words}",
+            quota_display_name=f"Custom model training {words} per project per region",
+            metric_unit="1",
+        )
+        # Raising a limit here is a line in the emulator's configuration, not a request.
+        reason = resources.QuotaIncreaseEligibility.IneligibilityReason.NOT_SUPPORTED
+        info.quota_increase_eligibility.ineligibility_reason = int(reason)
+        for region in self._catalog.regions(project):
+            limits = info.dimensions_infos.add(dimensions={"region": region}, applicable_locations=[region])
+            limits.details.value = self._catalog.quota_limit(project, region, metric)
+        return info
+
+
+def _place(field: str, parent: str) -> tuple[str, str]:
+    match = _PARENT.fullmatch(parent)
+    if match is None or match["location"] != "global":
+        raise invalid((field, f"{parent!r}: write projects/PROJECT/locations/global/services/{AIPLATFORM}"))
+    return match["project"], match["service"]
+
+
+def methods(catalog: JobCatalog) -> list[Method]:
+    """The RPCs that read."""
+    service = QuotaService(catalog)
+    return [
+        Method(
+            SERVICE, "ListQuotaInfos",
+            cloudquotas.ListQuotaInfosRequest.pb(), ListResponse, service.list_quota_infos,
+        ),
+        Method(
+            SERVICE, "GetQuotaInfo",
+            cloudquotas.GetQuotaInfoRequest.pb(), QuotaInfoPb, service.get_quota_info,
+        ),
+    ]  # fmt: skip

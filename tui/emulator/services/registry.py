@@ -1,0 +1,110 @@
+"""google.devtools.artifactregistry.v1.ArtifactRegistry: which images there are, read-only.
+
+Nothing is stored here. Every image exists under every tag, but those whose tags the configuration lists
+(`registry`) and those that a fault takes away. Slashes of a package's id are escaped, as in the cloud.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import re
+from collections.abc import Sequence
+from urllib.parse import quote, unquote
+
+from google.cloud.artifactregistry_v1.types import artifact, tag
+
+from tui.emulator.config import EmulatorConfig
+from tui.emulator.logging.record import Pb
+from tui.emulator.rpc.methods import Method, invalid, not_found
+from tui.emulator.services.check_faults import CheckFaultBoard
+
+SERVICE = "google.devtools.artifactregistry.v1.ArtifactRegistry"
+TagPb = tag.Tag.pb()
+ListResponse = tag.ListTagsResponse.pb()
+ImagePb = artifact.DockerImage.pb()
+
+_PARENT = r"projects/(?P<project>[^/]+)/locations/(?P<location>[^/]+)/repositories/(?P<repository>[^/]+)"
+_PACKAGE = re.compile(_PARENT + r"/packages/(?P<package>[^/]+)")
+_TAG = re.compile(_PACKAGE.pattern + r"/tags/(?P<tag>[^/]+)")
+_IMAGE = re.compile(_PARENT + r"/dockerImages/(?P<package>[^/@]+)@(?P<digest>sha256:[0-9a-f]{64})")
+
+
+class Registry:
+    """The handlers."""
+
+    def __init__(self, config: EmulatorConfig, board: CheckFaultBoard) -> None:
+        self._config = config
+        self._board = board
+
+    async def get_tag(self, request: Pb) -> Pb:
+        match = _TAG.fullmatch(request.name)
+        if match is None:
+            raise invalid(("name", f"{request.name!r} is not the name of a tag"))
+        tags = self._tags(match)
+        if tags is not None and match["tag"] not in tags:
+            raise not_found("artifactregistry.googleapis.com/Tag", request.name)
+        if self._board.current.misses(f"{_path(match)}:{match['tag']}"):
+            raise not_found("artifactregistry.googleapis.com/Tag", request.name)
+        return _tag(match, match["tag"])
+
+    async def list_tags(self, request: Pb) -> Pb:
+        """All on one page: the configuration has few."""
+        match = _PACKAGE.fullmatch(request.parent)
+        if match is None:
+            raise invalid(("parent", f"{request.parent!r} is not the name of a package"))
+        tags = self._tags(match)
+        found = [_tag(match, name) for name in tags or ["latest"]]
+        return ListResponse(tags=found[: request.page_size or None])
+
+    async def get_image(self, request: Pb) -> Pb:
+        match = _IMAGE.fullmatch(request.name)
+        if match is None:
+            raise invalid(("name", f"{request.name!r} is not the name of an image with its digest"))
+        self._tags(match)
+        image = ImagePb(
+            name=request.name,
+            uri=f"{_path(match)}@{match['digest']}",
+            media_type="application/vnd.docker.distribution.manifest.v2+json",
+        )
+        image.image_manifests.add(architecture="amd64", os="linux", digest=match["digest"])
+        return image
+
+    def _tags(self, match: re.Match[str]) -> Sequence[str] | None:
+        """Tags that the configuration gives a package; `None` for any. Raises WireError for no package."""
+        path = _path(match)
+        if self._board.current.misses(path):
+            raise not_found("artifactregistry.googleapis.com/Package", path)
+        for pattern, tags in self._config.registry.items():
+            if fnmatch.fnmatchcase(path, pattern):
+                if not tags:
+                    raise not_found("artifactregistry.googleapis.com/Package", path)
+                return tags
+        return None
+
+
+def _path(match: re.Match[str]) -> str:
+    """As a container runtime writes it, without tag and digest."""
+    package = unquote(match["package"])
+    project = match["project"].replace(":", "/")
+    if match["repository"].endswith("gcr.io"):
+        return f"{match['repository']}/{project}/{package}"
+    return f"{match['location']}-docker.pkg.dev/{project}/{match['repository']}/{package}"
+
+
+def _tag(match: re.Match[str], name: str) -> Pb:
+    digest = hashlib.sha256(f"{_path(match)}:{name}".encode()).hexdigest()
+    parent = match.string.partition("/packages/")[0]
+    package = f"{parent}/packages/{quote(unquote(match['package']), safe='')}"
+    return TagPb(name=f"{package}/tags/{name}", version=f"{package}/versions/sha256:{digest}")
+
+
+def methods(config: EmulatorConfig, board: CheckFaultBoard) -> list[Method]:
+    """The RPCs that read."""
+    here = Registry(config, board)
+    found = [
+        Method(SERVICE, "GetTag", tag.GetTagRequest.pb(), TagPb, here.get_tag),
+        Method(SERVICE, "ListTags", tag.ListTagsRequest.pb(), ListResponse, here.list_tags),
+        Method(SERVICE, "GetDockerImage", artifact.GetDockerImageRequest.pb(), ImagePb, here.get_image),
+    ]
+    return board.over("registry", found)

@@ -1,0 +1,208 @@
+"""Google Cloud Storage's JSON API over the folders of `buckets/`, as an ASGI application.
+
+Who may write here can change a package that a job will run. So the address holds a secret of the state
+directory in its path (clients take such a base address unchanged), only loopback names are answered, and
+never a browser's page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import logging
+import sqlite3
+from typing import Any
+
+from tui.emulator.rpc.loopback import host_only, is_loopback
+from tui.emulator.storage.faults import BucketFaultBoard, refuse
+from tui.emulator.storage.http import Cut, Gone, Receive, Reply, Request, Scope, Send, answer, error_reply
+from tui.emulator.storage.names import BadName
+from tui.emulator.storage.objects import Objects
+from tui.emulator.storage.resources import BUCKET_FIELDS, bucket_json
+from tui.emulator.storage.store import BucketStore, StoreError
+from tui.emulator.storage.xml_multipart import Multiparts
+
+log = logging.getLogger(__name__)
+
+PAGE = 1000
+"""Most items of one page."""
+_PERMISSIONS = "storage#testIamPermissionsResponse"
+
+
+class BucketApp:
+    """`base` is the address that clients have, with the secret; an empty `key` lets everybody in."""
+
+    def __init__(
+        self, store: BucketStore, faults: BucketFaultBoard, base: str, key: str, project_number: str
+    ) -> None:
+        self._store = store
+        self._faults = faults
+        self._base = base
+        self._key = key
+        self._project_number = project_number
+        self._objects = Objects(store, base)
+        self._multiparts = Multiparts(store, self._objects.uploads)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        request = Request(scope, receive)
+        media = request.query.get("alt") == "media"
+        try:
+            reply = await self._answer(request)
+            await answer(send, reply, head=request.method == "HEAD")
+            return
+        except Gone:
+            return
+        except Cut:
+            # An answer that never ends: the server closes the connection.
+            short = [(b"content-length", b"1")]
+            await send({"type": "http.response.start", "status": 503, "headers": short})
+            return
+        except StoreError as error:
+            reply = error_reply(error, media=media)
+        except BadName as error:
+            reply = error_reply(StoreError(400, "invalid", str(error)))
+        except OSError as error:
+            # 507 and not 503, which a client tries again for minutes.
+            log.warning("%s on %s: %s", request.method, "/".join(request.parts), error)
+            why = f"The emulator can't do that on its disk: {error.strerror or error}."
+            reply = error_reply(StoreError(507, "insufficientStorage", why))
+        except sqlite3.Error as error:
+            log.warning("%s on %s: %s", request.method, "/".join(request.parts), error)
+            why = f"The emulator can't write its record of the buckets: {error}."
+            reply = error_reply(StoreError(507, "insufficientStorage", why))
+        except Exception:
+            log.exception("%s failed", request.method)
+            reply = error_reply(StoreError(500, "internalError", "The emulator has a defect; see its log."))
+        with contextlib.suppress(Gone, Cut):
+            await request.drain()
+            await answer(send, reply, head=request.method == "HEAD")
+
+    async def _answer(self, request: Request) -> Reply:
+        self._admit(request)
+        parts = request.parts
+        bucket = _bucket_of(parts)
+        faults = self._faults.meet(bucket)
+        request.cut_after = faults.cut_after
+        if faults.delay:
+            await asyncio.sleep(faults.delay)
+        if parts[-2:] == ["iam", "testPermissions"] and faults.kind == "denied":
+            # Nobody is refused that question; the answer is that one may nothing.
+            return Reply.of({"kind": _PERMISSIONS})
+        refuse(faults)
+        match parts:
+            case ["storage", "v1", "b"]:
+                return await self._buckets(request)
+            case ["storage", "v1", "b", name]:
+                return await self._bucket(request, name)
+            case ["storage", "v1", "b", name, "iam", "testPermissions"]:
+                self._store.bucket(name)
+                asked = request.queries.get("permissions", [])
+                return Reply.of({"kind": _PERMISSIONS, "permissions": asked})
+            case ["storage", "v1", "b", name, "o", *rest]:
+                return await self._objects.answer(request, name, rest)
+            case ["download", "storage", "v1", "b", name, "o", what] if request.method in {"GET", "HEAD"}:
+                return await self._objects.download(request, name, what)
+            case ["upload", "storage", "v1", "b", name, "o"]:
+                return await self._objects.upload(request, name)
+            case ["storage" | "upload" | "download" | "batch", *_]:
+                raise _unserved(request)
+            case [name, *rest] if rest and rest[0]:
+                return await self._multiparts.answer(request, name, "/".join(rest))
+        raise _unserved(request)
+
+    def _admit(self, request: Request) -> None:
+        """Take the secret off the path. Raises StoreError."""
+        host = request.headers.get("host", "")
+        if not is_loopback(host_only(host)) or "origin" in request.headers:
+            raise StoreError(
+                403,
+                "forbidden",
+                "The emulator answers on this machine's loopback names, and no browser's page.",
+            )
+        if not self._key:
+            return
+        given = request.parts[0].encode("utf-8", "replace") if request.parts else b""
+        if not hmac.compare_digest(given, self._key.encode()):
+            raise StoreError(
+                401,
+                "required",
+                "The address lacks this emulator's secret. Take the one that `vxtui emulator status` prints "
+                "as buckets, whole, as STORAGE_EMULATOR_HOST.",
+            )
+        del request.parts[0]
+
+    async def _buckets(self, request: Request) -> Reply:
+        if request.method == "POST":
+            body = await request.json()
+            kept = {k: v for k, v in body.items() if k in BUCKET_FIELDS}
+            made = self._store.create_bucket(str(body.get("name", "")), kept)
+            return Reply.of(self._bucket_json(made))
+        if request.method != "GET":
+            raise _unserved(request)
+        prefix, token = request.query.get("prefix", ""), request.query.get("pageToken", "")
+        limit = max(1, min(request.number("maxResults", PAGE) or PAGE, PAGE))
+        found = [b for b in self._store.buckets() if b.name.startswith(prefix) and b.name >= token]
+        page: dict[str, Any] = {
+            "kind": "storage#buckets",
+            "items": [self._bucket_json(b) for b in found[:limit]],
+        }
+        if len(found) > limit:
+            page["nextPageToken"] = found[limit].name
+        return Reply.of(page)
+
+    async def _bucket(self, request: Request, name: str) -> Reply:
+        one = self._store.bucket(name)
+        _check_metageneration(request, one.metageneration)
+        if request.method == "GET":
+            return Reply.of(self._bucket_json(one))
+        if request.method == "DELETE":
+            self._store.delete_bucket(name)
+            return Reply(204, kind="")
+        if request.method not in {"PATCH", "PUT"}:
+            raise _unserved(request)
+        asked = await request.json()
+        fixed = self._bucket_json(one)["location"]
+        if str(asked.get("location", fixed)).upper() != fixed:
+            raise StoreError(400, "invalid", "A bucket's location can't be changed.")
+        body = {**(one.body if request.method == "PATCH" else {"location": fixed})}
+        for field in BUCKET_FIELDS:
+            if field in asked:
+                body[field] = _merged(body.get(field), asked[field])
+        body = {k: v for k, v in body.items() if v is not None}
+        return Reply.of(self._bucket_json(self._store.change_bucket(name, body)))
+
+    def _bucket_json(self, one: Any) -> dict[str, Any]:
+        return bucket_json(one, self._base, self._project_number)
+
+
+def _bucket_of(parts: list[str]) -> str:
+    """Of the request's path, "" for none."""
+    if "b" in parts[:4] and parts[0] in {"storage", "upload", "download"}:
+        return "".join(parts[parts.index("b") + 1 :][:1])
+    return "".join(parts[:1])
+
+
+def _merged(old: Any, new: Any) -> Any:
+    """A patch of a map changes what it names and takes away what it sets to null."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return {k: v for k, v in {**old, **new}.items() if v is not None}
+    return new
+
+
+def _check_metageneration(request: Request, found: int) -> None:
+    wanted, unwanted = request.number("ifMetagenerationMatch"), request.number("ifMetagenerationNotMatch")
+    if wanted not in {None, found} or unwanted == found:
+        raise StoreError(
+            412, "conditionNotMet", "At least one of the pre-conditions you specified did not hold."
+        )
+
+
+def _unserved(request: Request) -> StoreError:
+    path = "/" + "/".join(request.parts)
+    return StoreError(
+        501, "notImplemented", f"The emulator does not serve {request.method} {path[:200]} of Cloud Storage."
+    )

@@ -1,0 +1,100 @@
+"""What a bucket may do to its users, on request: fail for a while, refuse, be gone, be slow, cut uploads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tui.emulator.storage.store import StoreError, no_bucket
+
+KINDS = ("", "unavailable", "denied", "missing", "rate")
+_FOREVER = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class BucketFaults:
+    """The default is a service without faults. Times are in seconds."""
+
+    kind: str = ""
+    """What every request is answered with: one of `KINDS`, "" for what it asked for."""
+    bucket: str = ""
+    """Only this bucket; all of them when empty."""
+    delay: float = 0.0
+    """Before each answer."""
+    cut_after: int = 0
+    """Bytes of an upload's body after which its connection breaks; 0 for never."""
+    lasts: float = 0.0
+    """How long it holds; 0 until it is called off."""
+    times: int = 0
+    """How many requests it meets; 0 for any number."""
+
+    @classmethod
+    def of(cls, asked: Mapping[str, Any]) -> BucketFaults:
+        """From the admin's request; what is not named is off.
+
+        Raises:
+            ValueError: naming the field that makes no sense.
+        """
+        kind, bucket = asked.get("kind", ""), asked.get("bucket", "")
+        if kind not in KINDS:
+            raise ValueError(f"kind is one of {', '.join(k for k in KINDS if k)} or empty, not {kind!r}")
+        if not isinstance(bucket, str):
+            raise ValueError(f"bucket is a name, not {bucket!r}")
+        return cls(
+            kind,
+            bucket.removeprefix("gs://").rstrip("/"),
+            delay=_number(asked, "delay", 600.0),
+            cut_after=int(_number(asked, "cut_after", 1e15)),
+            lasts=_number(asked, "lasts", 86400.0),
+            times=int(_number(asked, "times", 1e9)),
+        )
+
+
+class BucketFaultBoard:
+    """The faults in force. Set in one thread, asked in another: what is shared is replaced whole."""
+
+    def __init__(self) -> None:
+        self._state = (BucketFaults(), _FOREVER)
+        self._left = 0
+
+    def set(self, faults: BucketFaults) -> None:
+        """From now on."""
+        self._left = faults.times
+        self._state = (faults, time.monotonic() + faults.lasts if faults.lasts else _FOREVER)
+
+    def meet(self, bucket: str) -> BucketFaults:
+        """The faults that a request to `bucket` ("" for the list of buckets) meets; it counts."""
+        faults, until = self._state
+        if faults.bucket not in {"", bucket} or time.monotonic() >= until:
+            return BucketFaults()
+        if faults.times:
+            if self._left <= 0:
+                return BucketFaults()
+            self._left -= 1
+        return faults
+
+
+def refuse(faults: BucketFaults) -> None:
+    """Raises the StoreError that the fault is."""
+    if faults.kind == "unavailable":
+        raise StoreError(503, "backendError", "We encountered an internal error. Please try again.")
+    if faults.kind == "rate":
+        raise StoreError(429, "rateLimitExceeded", "The rate limit of this bucket was exceeded.")
+    if faults.kind == "denied":
+        raise StoreError(
+            403,
+            "forbidden",
+            "The caller does not have storage.objects.get access to the Google Cloud Storage object. "
+            "Permission 'storage.objects.get' denied on resource (or it may not exist).",
+        )
+    if faults.kind == "missing":
+        raise no_bucket()
+
+
+def _number(asked: Mapping[str, Any], name: str, most: float) -> float:
+    value = asked.get(name, 0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+        raise ValueError(f"{name} is a number from 0 to {most:g}, not {value!r}")
+    return float(value)

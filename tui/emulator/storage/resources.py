@@ -1,0 +1,97 @@
+"""Resources of buckets and objects in the JSON API's form."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from tui.emulator.storage.store import Bucket, Stored
+
+LOCATION = "US-CENTRAL1"
+"""Of a bucket that a job has made by naming it."""
+MULTI = {"US": "multi-region", "EU": "multi-region", "ASIA": "multi-region", "NAM4": "dual-region"}
+BUCKET_FIELDS = (
+    "location", "storageClass", "labels", "versioning", "lifecycle", "iamConfiguration", "softDeletePolicy",
+    "hierarchicalNamespace", "autoclass", "customPlacementConfig", "rpo", "encryption",
+    "defaultEventBasedHold",
+)  # fmt: skip
+"""What of a bucket a client may set; all but place and class is only remembered."""
+
+
+def bucket_json(one: Bucket, base: str, project_number: str) -> dict[str, Any]:
+    location = str(one.body.get("location") or LOCATION).upper()
+    kind = "dual-region" if "+" in location else MULTI.get(location, "region")
+    made = {
+        "kind": "storage#bucket",
+        "id": one.name,
+        "name": one.name,
+        "selfLink": f"{base}/storage/v1/b/{one.name}",
+        "projectNumber": project_number,
+        "generation": str(one.created),
+        "metageneration": str(one.metageneration),
+        "location": location,
+        "locationType": kind,
+        "storageClass": str(one.body.get("storageClass") or "STANDARD"),
+        "timeCreated": _time(one.created),
+        "updated": _time(one.updated),
+        "etag": _etag(one.metageneration),
+    }
+    return made | {k: v for k, v in one.body.items() if k in BUCKET_FIELDS and k not in made}
+
+
+def object_json(one: Stored, base: str) -> dict[str, Any]:
+    where = f"b/{one.bucket}/o/{quote(one.name, safe='')}"
+    made: dict[str, Any] = {
+        "kind": "storage#object",
+        "id": f"{one.bucket}/{one.name}/{one.generation}",
+        "selfLink": f"{base}/storage/v1/{where}",
+        "mediaLink": f"{base}/download/storage/v1/{where}?generation={one.generation}&alt=media",
+        "name": one.name,
+        "bucket": one.bucket,
+        "generation": str(one.generation),
+        "metageneration": str(one.metageneration),
+        "storageClass": "STANDARD",
+        "size": str(one.size),
+        "timeCreated": _time(one.created),
+        "updated": _time(one.updated),
+        "timeStorageClassUpdated": _time(one.created),
+        "etag": _etag(one.generation + one.metageneration),
+    }
+    if one.crc32c:
+        made["crc32c"] = one.crc32c
+    if one.md5:
+        made["md5Hash"] = one.md5
+    return made | dict(one.body)
+
+
+def media_headers(one: Stored) -> dict[str, str]:
+    """What a download says of the object."""
+    sums = [f"crc32c={one.crc32c}"] * bool(one.crc32c) + [f"md5={one.md5}"] * bool(one.md5)
+    found = {
+        "accept-ranges": "bytes",
+        "etag": _etag(one.generation + one.metageneration),
+        "last-modified": datetime.fromtimestamp(one.updated / 1e6, UTC).strftime("%a, %d %b %Y %H:%M:%S GMT"),
+        "x-goog-generation": str(one.generation),
+        "x-goog-metageneration": str(one.metageneration),
+        "x-goog-storage-class": str(one.body.get("storageClass", "STANDARD")),
+        "x-goog-stored-content-encoding": str(one.body.get("contentEncoding", "identity")),
+        "x-goog-stored-content-length": str(one.size),
+    }
+    if sums:
+        found["x-goog-hash"] = ",".join(sums)
+    for key in ("contentEncoding", "contentDisposition", "contentLanguage"):
+        if key in one.body:
+            # A header can't hold what these may: a line break in it is nobody's honest wish.
+            text = str(one.body[key]).encode("ascii", "replace").decode()
+            found["content-" + key.removeprefix("content").lower()] = " ".join(text.split())
+    return found
+
+
+def _etag(number: int) -> str:
+    return base64.b64encode(number.to_bytes(9, "big")).decode()
+
+
+def _time(micros: int) -> str:
+    return datetime.fromtimestamp(micros / 1e6, UTC).isoformat(timespec="milliseconds")[:23] + "Z"

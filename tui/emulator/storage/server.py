@@ -1,0 +1,179 @@
+"""The bucket server: Google Cloud Storage's API over HTTP on loopback, over the files of `buckets/`.
+
+Its port is bound when the emulator starts, for jobs are told the address; what serves it is loaded when
+somebody first connects, and runs in a thread of its own, so that a large upload holds up nobody's calls.
+Port and secret stay the same from one start to the next: jobs that run on have the address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tui.emulator.paths import StateDir, StateDirError
+
+if TYPE_CHECKING:
+    from tui.emulator.storage.faults import BucketFaultBoard
+    from tui.emulator.storage.store import BucketStore
+
+log = logging.getLogger(__name__)
+
+HOST = "127.0.0.1"
+STOP_SECONDS = 5.0
+_BACKLOG = 128
+
+
+def bucket_url(state: StateDir) -> str | None:
+    """Base address for clients, as the last server of this directory had it; `None` before the first."""
+    found = _remembered(state.bucket_address)
+    return _url(*found) if found else None
+
+
+class BucketServer:
+    """A bound port, and once somebody connects the server behind it. Use it in the event loop."""
+
+    def __init__(self, state: StateDir, project_number: str) -> None:
+        self._state = state
+        self._project_number = project_number
+        self._listener: socket.socket | None = None
+        self._serving: _Serving | None = None
+        self._faults: BucketFaultBoard | None = None
+        self.url = ""
+        """Base address for clients; whoever has it may read and write every bucket."""
+
+    def open(self) -> None:
+        """Bind the port and remember it.
+
+        Raises:
+            StateDirError: when the address can't be kept.
+            OSError: when no port is free.
+        """
+        # The console asks this module for the address before its first paint, and needs nothing else of it.
+        import secrets  # noqa: PLC0415
+
+        path = self._state.bucket_address
+        port, key = _remembered(path) or (0, secrets.token_urlsafe(24))
+        self._listener = _bound(port)
+        port = self._listener.getsockname()[1]
+        self.url = _url(port, key)
+        try:
+            path.touch(mode=0o600)
+            path.chmod(0o600)
+            path.write_text(json.dumps({"port": port, "key": key}) + "\n")
+        except OSError as error:
+            self._listener.close()
+            raise StateDirError(f"can't keep the buckets' address in {path}: {error.strerror}") from error
+        asyncio.get_running_loop().add_reader(self._listener, self._first)
+
+    async def close(self) -> None:
+        """Stop listening; requests under way are cut off."""
+        if self._listener is None:
+            return
+        asyncio.get_running_loop().remove_reader(self._listener)
+        if self._serving is not None:
+            await asyncio.to_thread(self._serving.stop)
+        self._listener.close()
+        self._listener = None
+
+    @property
+    def faults(self) -> BucketFaultBoard:
+        """Made when it is first asked for."""
+        if self._faults is None:
+            from tui.emulator.storage.faults import BucketFaultBoard  # noqa: PLC0415
+
+            self._faults = BucketFaultBoard()
+        return self._faults
+
+    def _first(self) -> None:
+        """Somebody waits on the port: from now on a thread serves it."""
+        assert self._listener is not None
+        asyncio.get_running_loop().remove_reader(self._listener)
+        self._serving = _Serving(self._listener, self._app)
+
+    def _app(self) -> tuple[Any, BucketStore]:
+        from tui.emulator.storage.app import BucketApp  # noqa: PLC0415
+        from tui.emulator.storage.store import BucketStore  # noqa: PLC0415
+
+        store = BucketStore(self._state.buckets, self._state.bucket_database)
+        key = self.url.rpartition("/")[2]
+        return BucketApp(store, self.faults, self.url, key, self._project_number), store
+
+
+class _Serving:
+    """The thread with the server in it."""
+
+    def __init__(self, listener: socket.socket, make: Callable[[], tuple[Any, BucketStore]]) -> None:
+        self._listener, self._make = listener, make
+        self._server: Any = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="buckets", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it, and wait for that (blocking)."""
+        self._stopping.set()
+        if self._server is not None:
+            self._server.should_exit = True
+        self._thread.join(STOP_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except Exception:
+            log.exception("the bucket server has ended")
+
+    async def _serve(self) -> None:
+        import uvicorn  # noqa: PLC0415
+
+        # Made here: the database belongs to this thread.
+        app, store = self._make()
+        try:
+            config = uvicorn.Config(
+                app, log_config=None, access_log=False, lifespan="off", server_header=False, ws="none",
+                http="h11", timeout_graceful_shutdown=1, timeout_keep_alive=75,
+            )  # fmt: skip
+            self._server = uvicorn.Server(config)
+            # Signals are the emulator's.
+            self._server.capture_signals = contextlib.nullcontext
+            if not self._stopping.is_set():
+                # A copy of the socket, for the server closes its own.
+                await self._server.serve(sockets=[self._listener.dup()])
+        finally:
+            store.close()
+
+
+def _url(port: int, key: str) -> str:
+    return f"http://{HOST}:{port}/{key}"
+
+
+def _remembered(path: Path) -> tuple[int, str] | None:
+    try:
+        found = json.loads(path.read_bytes())
+        return int(found["port"]), str(found["key"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _bound(port: int) -> socket.socket:
+    """The port that we had, or where somebody else has it now any other. Raises OSError."""
+    for wanted in dict.fromkeys((port, 0)):
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((HOST, wanted))
+            listener.listen(_BACKLOG)
+            listener.setblocking(False)
+            return listener
+        except OSError:
+            listener.close()
+            if not wanted:
+                raise
+            log.warning("the buckets' port %d is taken; jobs that run on can't reach them", wanted)
+    raise AssertionError

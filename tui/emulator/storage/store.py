@@ -1,0 +1,399 @@
+"""Buckets and objects as folders and files, with what a file can't hold in one SQLite file beside them.
+
+A file that a job has put there through /gcs is an object like any other: what the database says counts only
+while the file has the size, time and inode that it had when it was said. Not for several threads.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import json
+import mimetypes
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+
+from tui.emulator.storage.names import after_prefix, check_bucket, file_of, is_bucket, walk
+
+PART_FOLDER = ".uploads"
+"""Below the buckets' folder: no bucket's name begins with a dot, and it is the same file system."""
+BLOCK = 1024 * 1024
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS buckets (
+    name TEXT PRIMARY KEY, created INTEGER NOT NULL, updated INTEGER NOT NULL,
+    metageneration INTEGER NOT NULL, body TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS objects (
+    bucket TEXT NOT NULL, name TEXT NOT NULL, generation INTEGER NOT NULL, metageneration INTEGER NOT NULL,
+    size INTEGER NOT NULL, mtime INTEGER NOT NULL, inode INTEGER NOT NULL,
+    crc32c TEXT NOT NULL, md5 TEXT NOT NULL, created INTEGER NOT NULL, updated INTEGER NOT NULL,
+    body TEXT NOT NULL, PRIMARY KEY (bucket, name)
+) WITHOUT ROWID;
+"""
+
+
+class StoreError(Exception):
+    """A request that can't be met: HTTP status, the service's reason and a sentence."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.reason = status, reason
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """Times are in µs since the epoch; `body` is what a client may set, in REST form."""
+
+    name: str
+    created: int
+    updated: int
+    metageneration: int = 1
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An object. `size` in bytes, `mtime` in ns, times in µs; `crc32c` and `md5` in base64.
+
+    `md5` is empty for an object put together from others, as in the cloud; `crc32c` while nobody asked.
+    """
+
+    bucket: str
+    name: str
+    generation: int
+    metageneration: int
+    size: int
+    mtime: int
+    inode: int
+    crc32c: str
+    md5: str
+    created: int
+    updated: int
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Preconditions:
+    """What must hold of the object that is there; generation 0 is that of none."""
+
+    generation: int | None = None
+    not_generation: int | None = None
+    metageneration: int | None = None
+    not_metageneration: int | None = None
+
+    def check(self, found: Stored | None) -> None:
+        """Raises StoreError 412."""
+        generation = found.generation if found else 0
+        metageneration = found.metageneration if found else 0
+        wrong = (
+            self.generation not in {None, generation}
+            or self.not_generation == generation
+            or self.metageneration not in {None, metageneration}
+            or self.not_metageneration == metageneration
+        )
+        if wrong:
+            raise StoreError(
+                412, "conditionNotMet", "At least one of the pre-conditions you specified did not hold."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An object to be made: its place, what a client may set of it, and what must hold of the old one."""
+
+    bucket: str
+    name: str
+    body: Mapping[str, Any] = field(default_factory=dict)
+    conditions: Preconditions = field(default_factory=Preconditions)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a list; `more` is where the next one begins."""
+
+    items: tuple[Stored, ...]
+    prefixes: tuple[str, ...]
+    more: str = ""
+
+
+_COLUMNS = tuple(f.name for f in fields(Stored))
+
+
+class BucketStore:
+    """All buckets of one emulator: folders of `root`, and the database `file`."""
+
+    def __init__(self, root: Path, file: Path) -> None:
+        self.root = root
+        self.parts = root / PART_FOLDER
+        self.parts.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._db = sqlite3.connect(file, isolation_level=None)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL")
+        self._db.executescript(_SCHEMA)
+
+    def close(self) -> None:
+        self._db.close()
+
+    # Buckets
+
+    def buckets(self) -> Iterator[Bucket]:
+        """By name."""
+        for name in sorted(p.name for p in self.root.iterdir() if is_bucket(p.name) and p.is_dir()):
+            yield self.bucket(name)
+
+    def bucket(self, name: str) -> Bucket:
+        """Raises StoreError 404."""
+        try:
+            status = self.folder(name).stat()
+        except OSError:
+            raise no_bucket() from None
+        row = self._db.execute("SELECT * FROM buckets WHERE name = ?", [name]).fetchone()
+        if row:
+            return Bucket(row[0], row[1], row[2], row[3], json.loads(row[4]))
+        made = status.st_mtime_ns // 1000
+        return Bucket(name, made, made)
+
+    def folder(self, bucket: str) -> Path:
+        """Of one bucket, which exists. Raises StoreError 404, BadName."""
+        path = self.root / check_bucket(bucket)
+        if not path.is_dir():
+            raise no_bucket()
+        return path
+
+    def create_bucket(self, name: str, body: Mapping[str, Any]) -> Bucket:
+        """Raises StoreError 409, BadName, OSError."""
+        try:
+            (self.root / check_bucket(name)).mkdir()
+        except FileExistsError:
+            raise StoreError(
+                409,
+                "conflict",
+                "Your previous request to create the named bucket succeeded and you already own it.",
+            ) from None
+        now = _now()
+        return self._keep_bucket(Bucket(name, now, now, 1, dict(body)))
+
+    def change_bucket(self, name: str, body: Mapping[str, Any]) -> Bucket:
+        """`body` in the place of what was set. Raises StoreError 404."""
+        found = self.bucket(name)
+        changed = replace(found, body=dict(body), updated=_now(), metageneration=found.metageneration + 1)
+        return self._keep_bucket(changed)
+
+    def delete_bucket(self, name: str) -> None:
+        """Raises StoreError 404, or 409 while it has objects."""
+        folder = self.folder(name)
+        if next(walk(str(folder), "", "", lambda n: self._row(name, n) is not None), None):
+            raise StoreError(409, "conflict", "The bucket you tried to delete is not empty.")
+        _remove_empty(folder)
+        self._db.execute("DELETE FROM buckets WHERE name = ?", [name])
+        self._db.execute("DELETE FROM objects WHERE bucket = ?", [name])
+
+    def _keep_bucket(self, one: Bucket) -> Bucket:
+        self._db.execute(
+            "REPLACE INTO buckets VALUES (?, ?, ?, ?, ?)",
+            [one.name, one.created, one.updated, one.metageneration, json.dumps(one.body)],
+        )
+        return one
+
+    # Objects
+
+    def path(self, bucket: str, name: str) -> Path:
+        """The file of an object that may exist. Raises StoreError 404 for the bucket, BadName."""
+        return file_of(self.folder(bucket), name)
+
+    def find(self, bucket: str, name: str) -> Stored | None:
+        """The object as it is now. Raises StoreError 404 for the bucket, BadName."""
+        path = self.path(bucket, name)
+        row = self._row(bucket, name)
+        try:
+            status = path.lstat()
+        except OSError:
+            status = None
+        is_folder = name.endswith("/")
+        there = status is not None and (
+            path.is_dir() and row is not None if is_folder else path.is_file() and not path.is_symlink()
+        )
+        if status is None or not there:
+            if row is not None:
+                self._forget(bucket, name)
+            return None
+        if is_folder:
+            return row
+        return _as_found(bucket, name, status, row)
+
+    def get(self, bucket: str, name: str) -> Stored:
+        """Raises StoreError 404."""
+        found = self.find(bucket, name)
+        if found is None:
+            raise StoreError(404, "notFound", f"No such object: {bucket}/{name}")
+        return found
+
+    def put(self, wanted: Wanted, part: Path, checksums: tuple[str, str]) -> Stored:
+        """Make the file `part` the object's content: the old object is there until the new one is, whole.
+
+        Raises:
+            StoreError: 404 for the bucket, 412, 409 where a file stands in the way of a folder.
+            OSError: for a full disk.
+        """
+        bucket, name = wanted.bucket, wanted.name
+        path = self.path(bucket, name)
+        old = self.find(bucket, name)
+        wanted.conditions.check(old)
+        self._make_room(path, bucket, name)
+        if name.endswith("/"):
+            path.mkdir(exist_ok=True)
+            part.unlink()
+        else:
+            part.replace(path)
+        status = path.stat()
+        now = _now()
+        generation = max(now, (old.generation if old else 0) + 1)
+        size = 0 if name.endswith("/") else status.st_size
+        known = (size, status.st_mtime_ns, status.st_ino)
+        crc32c, md5 = checksums
+        body = dict(wanted.body)
+        return self.keep(Stored(bucket, name, generation, 1, *known, crc32c, md5, now, now, body))
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """What is written within it is one transaction."""
+        self._db.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._db.execute("COMMIT")
+
+    def change(self, one: Stored, body: Mapping[str, Any]) -> Stored:
+        """`body` in the place of what was set."""
+        return self.keep(replace(one, body=dict(body), updated=_now(), metageneration=one.metageneration + 1))
+
+    def keep(self, one: Stored) -> Stored:
+        """Write down what is known of an object."""
+        values = [getattr(one, column) for column in _COLUMNS[:-1]]
+        marks = ", ".join("?" * len(_COLUMNS))
+        self._db.execute(f"REPLACE INTO objects VALUES ({marks})", [*values, json.dumps(one.body)])
+        return one
+
+    def delete(self, bucket: str, name: str) -> None:
+        """The object is there. Raises OSError."""
+        path = self.path(bucket, name)
+        if name.endswith("/"):
+            with contextlib.suppress(OSError):  # it goes on as a plain folder of what is in it
+                path.rmdir()
+        else:
+            path.unlink(missing_ok=True)
+        self._forget(bucket, name)
+
+    def page(
+        self, bucket: str, *, prefix: str, delimiter: str, start: str, end: str, limit: int, trailing: bool
+    ) -> Page:
+        """Objects from `start` on and before `end` ("" for no end), at most `limit` with the prefixes."""
+        folder = str(self.folder(bucket))
+        items: list[Stored] = []
+        prefixes: list[str] = []
+        while True:
+            jump = ""
+            for name, entry in walk(folder, prefix, start, lambda n: self._row(bucket, n) is not None):
+                if end and name >= end:
+                    return Page(tuple(items), tuple(prefixes))
+                if len(items) + len(prefixes) >= limit:
+                    return Page(tuple(items), tuple(prefixes), name)
+                cut = name.find(delimiter, len(prefix)) if delimiter else -1
+                group = name[: cut + len(delimiter)] if cut >= 0 else ""
+                if not group or (trailing and group == name):
+                    items.extend(self._listed(bucket, name, entry))
+                if group:
+                    prefixes.append(group)
+                    jump = after_prefix(group)
+                    break
+            if not jump:
+                return Page(tuple(items), tuple(prefixes))
+            start = jump
+
+    def _make_room(self, path: Path, bucket: str, name: str) -> None:
+        """Make the folders above `path`; a folder in its place goes if no object is in it."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise _in_the_way(bucket, name) from None
+        is_folder = path.is_dir() and not path.is_symlink()
+        if name.endswith("/"):
+            if path.exists() and not is_folder:
+                raise _in_the_way(bucket, name)
+        elif is_folder:
+            below = walk(str(path), "", "", lambda n: self._row(bucket, f"{name}/{n}") is not None)
+            if self._row(bucket, f"{name}/") or next(below, None):
+                raise _in_the_way(bucket, name)
+            _remove_empty(path)
+
+    def _listed(self, bucket: str, name: str, entry: os.DirEntry[str]) -> list[Stored]:
+        row = self._row(bucket, name)
+        if name.endswith("/"):
+            return [row] if row else []
+        try:
+            return [_as_found(bucket, name, entry.stat(follow_symlinks=False), row)]
+        except OSError:  # it went meanwhile
+            return []
+
+    def _row(self, bucket: str, name: str) -> Stored | None:
+        row = self._db.execute(
+            "SELECT * FROM objects WHERE bucket = ? AND name = ?", [bucket, name]
+        ).fetchone()
+        if row is None:
+            return None
+        return Stored(**{**dict(zip(_COLUMNS, row, strict=True)), "body": json.loads(row[-1])})
+
+    def _forget(self, bucket: str, name: str) -> None:
+        self._db.execute("DELETE FROM objects WHERE bucket = ? AND name = ?", [bucket, name])
+
+
+def no_bucket() -> StoreError:
+    return StoreError(404, "notFound", "The specified bucket does not exist.")
+
+
+def checksums_of(path: Path) -> tuple[str, str]:
+    """CRC32C and MD5 of a file in base64, as the service gives them. Raises OSError."""
+    crc, md5 = google_crc32c.Checksum(), hashlib.md5(usedforsecurity=False)
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            crc.update(block)
+            md5.update(block)
+    return base64.b64encode(crc.digest()).decode(), base64.b64encode(md5.digest()).decode()
+
+
+def _as_found(bucket: str, name: str, status: os.stat_result, row: Stored | None) -> Stored:
+    """What the database says, if it speaks of this very file; else the file as a new object."""
+    known = (status.st_size, status.st_mtime_ns, status.st_ino)
+    if row is not None and known == (row.size, row.mtime, row.inode):
+        return row
+    written = status.st_mtime_ns // 1000
+    generation = max(written, row.generation + 1 if row else 0)
+    body = {"contentType": mimetypes.guess_type(name)[0] or "application/octet-stream"}
+    return Stored(bucket, name, generation, 1, *known, "", "", written, written, body)
+
+
+def _remove_empty(folder: Path) -> None:
+    """A tree of empty folders. Raises OSError where one is not empty; nothing but folders is removed."""
+    for above, _folders, _files in os.walk(folder, topdown=False):
+        Path(above).rmdir()
+
+
+def _in_the_way(bucket: str, name: str) -> StoreError:
+    return StoreError(
+        409,
+        "conflict",
+        f"{bucket}/{name}: another object stands in the way. The emulator keeps objects as files, and one "
+        "name can't be both a file and a folder; choose another name.",
+    )
+
+
+def _now() -> int:
+    return time.time_ns() // 1000

@@ -1,0 +1,176 @@
+"""The little of the XML API that Google's own client uses: multipart uploads (its transfer manager sends the
+parts of a large file side by side), and plain GET and HEAD of an object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape
+
+from tui.emulator.storage.http import Reply, Request
+from tui.emulator.storage.names import BadName, check_object
+from tui.emulator.storage.resources import media_headers
+from tui.emulator.storage.store import BLOCK, BucketStore, StoreError, Wanted, checksums_of
+from tui.emulator.storage.upload import Uploads, write_all
+
+PARTS = 10_000
+_NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
+_UPLOAD = re.compile(r"x[\w-]{32}")
+_XML = "application/xml; charset=UTF-8"
+_HEADERS = {
+    "content-type": "contentType",
+    "content-encoding": "contentEncoding",
+    "content-disposition": "contentDisposition",
+    "content-language": "contentLanguage",
+    "cache-control": "cacheControl",
+}
+
+
+class Multiparts:
+    """Handler of `/BUCKET/OBJECT`. An upload's parts are `ID.1`, `ID.2`, … beside `ID.json`."""
+
+    def __init__(self, store: BucketStore, uploads: Uploads) -> None:
+        self._store = store
+        self._uploads = uploads
+
+    async def answer(self, request: Request, bucket: str, name: str) -> Reply:
+        """One request, its refusal in this API's own form."""
+        try:
+            return await self._answer(request, bucket, check_object(name))
+        except (StoreError, BadName) as error:
+            status = error.status if isinstance(error, StoreError) else 400
+            word = error.reason if isinstance(error, StoreError) else "InvalidArgument"
+            said = f"<Code>{escape(word)}</Code><Message>{escape(str(error))}</Message><Details></Details>"
+            await request.drain()
+            return _xml("Error", said, status=status, namespace=False)
+
+    async def _answer(self, request: Request, bucket: str, name: str) -> Reply:
+        self._store.folder(bucket)
+        query, method = request.query, request.method
+        if method == "POST" and "uploads" in query:
+            return self._begin(request, bucket, name)
+        key = query.get("uploadId", "")
+        if not key:
+            return self._plain(request, bucket, name)
+        session = self._session(bucket, name, key)
+        if method == "PUT":
+            return await self._part(request, key)
+        if method == "POST":
+            return await self._complete(request, key, session)
+        if method == "DELETE":
+            self._forget(key)
+            return Reply(204, kind="")
+        raise StoreError(405, "MethodNotAllowed", f"{method} is not served here.")
+
+    def _plain(self, request: Request, bucket: str, name: str) -> Reply:
+        if request.method not in {"GET", "HEAD"}:
+            raise StoreError(501, "NotImplemented", "The emulator takes single uploads by the JSON API only.")
+        one = self._store.get(bucket, name)
+        kind = str(one.body.get("contentType", "application/octet-stream"))
+        path = self._store.path(bucket, name)
+        return Reply(200, headers=media_headers(one), kind=kind, file=path, size=one.size)
+
+    def _begin(self, request: Request, bucket: str, name: str) -> Reply:
+        key = "x" + secrets.token_urlsafe(24)
+        body: dict[str, Any] = {f: request.headers[h] for h, f in _HEADERS.items() if h in request.headers}
+        own = {
+            h.removeprefix("x-goog-meta-"): v
+            for h, v in request.headers.items()
+            if h.startswith("x-goog-meta-")
+        }
+        session = {"bucket": bucket, "name": name, "body": body | ({"metadata": own} if own else {})}
+        self._file(key, "json").write_text(json.dumps(session))
+        said = f"<Bucket>{escape(bucket)}</Bucket><Key>{escape(name)}</Key><UploadId>{key}</UploadId>"
+        return _xml("InitiateMultipartUploadResult", said)
+
+    async def _part(self, request: Request, key: str) -> Reply:
+        number = request.number("partNumber") or 0
+        if not 1 <= number <= PARTS:
+            raise StoreError(400, "InvalidArgument", f"partNumber is from 1 to {PARTS}.")
+        coming = self._file(key, f"{number}.{secrets.token_hex(4)}")
+        try:
+            await write_all(coming, request.stream())
+            crc32c, md5 = await asyncio.to_thread(checksums_of, coming)
+            coming.replace(self._file(key, str(number)))
+        finally:
+            coming.unlink(missing_ok=True)
+        return Reply(200, headers={"etag": f'"{md5}"', "x-goog-hash": f"crc32c={crc32c},md5={md5}"}, kind="")
+
+    async def _complete(self, request: Request, key: str, session: Mapping[str, Any]) -> Reply:
+        paths = []
+        for number, tag in _asked(await request.body()):
+            path = self._file(key, str(number))
+            try:
+                _, md5 = await asyncio.to_thread(checksums_of, path)
+            except FileNotFoundError:
+                raise StoreError(400, "InvalidPart", f"Part {number} has not come.") from None
+            if tag.strip('"') != md5:
+                raise StoreError(400, "InvalidPart", f"Part {number} is not the one that was asked for.")
+            paths.append(path)
+        bucket, name = session["bucket"], session["name"]
+        with self._uploads.part() as part:
+            await asyncio.to_thread(_join, part, paths)
+            crc32c, _ = await asyncio.to_thread(checksums_of, part)
+            body = {"componentCount": len(paths), **session["body"]}
+            made = self._store.put(Wanted(bucket, name, body), part, (crc32c, ""))
+        self._forget(key)
+        said = f"<Bucket>{escape(bucket)}</Bucket><Key>{escape(name)}</Key><ETag>{made.generation}</ETag>"
+        reply = _xml("CompleteMultipartUploadResult", said)
+        return Reply(reply.status, reply.body, {"x-goog-hash": f"crc32c={crc32c}"}, reply.kind)
+
+    def _session(self, bucket: str, name: str, key: str) -> dict[str, Any]:
+        session: dict[str, Any] = {}
+        if _UPLOAD.fullmatch(key):
+            with contextlib.suppress(OSError, ValueError):
+                session = json.loads(self._file(key, "json").read_bytes())
+        if (session.get("bucket"), session.get("name")) != (bucket, name):
+            raise StoreError(404, "NoSuchUpload", "The requested upload was not found.")
+        return session
+
+    def _forget(self, key: str) -> None:
+        for path in self._store.parts.glob(f"{key}.*"):
+            path.unlink(missing_ok=True)
+
+    def _file(self, key: str, suffix: str) -> Path:
+        return self._store.parts / f"{key}.{suffix}"
+
+
+def _asked(body: bytes) -> list[tuple[int, str]]:
+    """Number and tag of each part, in ascending order. Raises StoreError 400."""
+    try:
+        if b"<!" in body:
+            raise ValueError
+        root = ElementTree.fromstring(body)
+        found = []
+        for part in root:
+            fields = {child.tag.rpartition("}")[2]: child.text or "" for child in part}
+            found.append((int(fields["PartNumber"]), fields["ETag"]))
+    except (ElementTree.ParseError, KeyError, ValueError):
+        raise StoreError(400, "MalformedXML", "The list of the parts is no such XML.") from None
+    numbers = [number for number, _ in found]
+    if not found or numbers != sorted(set(numbers)):
+        raise StoreError(400, "InvalidPartOrder", "The parts are listed by ascending number.")
+    return found
+
+
+def _join(part: Path, sources: list[Path]) -> None:
+    with part.open("xb") as to:
+        for source in sources:
+            with source.open("rb") as file:
+                while block := file.read(BLOCK):
+                    to.write(block)
+
+
+def _xml(root: str, inner: str, *, status: int = 200, namespace: bool = True) -> Reply:
+    space = f" xmlns='{_NAMESPACE}'" if namespace else ""
+    return Reply(
+        status, f"<?xml version='1.0' encoding='UTF-8'?><{root}{space}>{inner}</{root}>".encode(), kind=_XML
+    )

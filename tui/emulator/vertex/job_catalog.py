@@ -1,0 +1,38 @@
+"""The control plane as the observability services see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tui.domain.vertex.catalog import all_quota_metrics, region_accelerators
+from tui.emulator.interfaces import JobRecord
+from tui.emulator.vertex.job_table import JobTable
+from tui.emulator.vertex.quota import Quotas
+
+
+class Catalog:
+    """`JobCatalog` over the live table."""
+
+    def __init__(self, table: JobTable, quotas: Quotas) -> None:
+        self._table = table
+        self._quotas = quotas
+
+    def find(self, job_id: str) -> JobRecord | None:
+        job = self._table.get(job_id)
+        return job.record if job else None
+
+    def list(self, project: str | None = None) -> Sequence[JobRecord]:
+        """Newest first."""
+        records = (job.record for job in self._table.newest_first())
+        return [record for record in records if project in (None, record.project)]
+
+    def quota_limit(self, project: str, region: str, metric: str) -> int:
+        return self._quotas.limit(region, metric)
+
+    def quota_usage(self, project: str, region: str) -> Mapping[str, int]:
+        """Every known metric, 0 where nothing is held."""
+        return dict.fromkeys(all_quota_metrics(), 0) | self._quotas.usage(project, region)
+
+    def regions(self, project: str) -> Sequence[str]:
+        """Regions with accelerators for training, and all others in which the project has jobs."""
+        return sorted({*region_accelerators(), *(r.location for r in self.list(project))})

@@ -1,0 +1,163 @@
+"""JobService for custom jobs: create, get, list, cancel, delete.
+
+Any project and location is accepted, and stands in names as the client wrote it. Beyond the service: the
+location `-` in a list's parent means every location of the project (AIP-159). Chosen here, not documented
+for Vertex: cancelling an ended job and deleting one that has not ended are FAILED_PRECONDITION.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from google.cloud.aiplatform_v1.types import job_service
+from google.longrunning import operations_pb2
+from google.protobuf import empty_pb2
+
+from tui.emulator.database import Pb
+from tui.emulator.interfaces import CustomJobPb
+from tui.emulator.rpc.methods import Method, failed_precondition, invalid, not_found
+from tui.emulator.rpc.paging import (
+    keep_only,
+    mask_fields,
+    page_size,
+    query_digest,
+    read_token,
+    take,
+    write_token,
+)
+from tui.emulator.vertex.job_filter import FilterError
+from tui.emulator.vertex.job_match import Match, compile_filter
+from tui.emulator.vertex.job_table import Job, JobTable, State
+from tui.emulator.vertex.operations import Operations
+from tui.emulator.vertex.validate import check_persistent_resource, problems_of
+
+SERVICE = "google.cloud.aiplatform.v1.JobService"
+KIND = "aiplatform.googleapis.com/CustomJob"
+_PARENT = re.compile(r"projects/([^/\s\x00-\x20\x7f]+)/locations/([^/\s\x00-\x20\x7f]+)")
+_NAME = re.compile(r"projects/([^/]+)/locations/([^/]+)/customJobs/([^/]+)")
+
+ListResponsePb = job_service.ListCustomJobsResponse.pb()
+
+
+class JobRunner(Protocol):
+    """What running jobs need of the scheduler."""
+
+    def admit(self, job: Job) -> None:
+        """Take a new or adopted job through its life."""
+
+    async def cancel(self, job: Job) -> None:
+        """Ask for its end; returns once the request is on disk."""
+
+
+class JobServer:
+    """Handlers of one emulator. They take and return plain protobuf."""
+
+    def __init__(self, table: JobTable, runner: JobRunner, operations: Operations) -> None:
+        self._table = table
+        self._runner = runner
+        self._operations = operations
+
+    def methods(self) -> list[Method]:
+        """The RPCs served here."""
+        types = job_service
+        table: list[tuple[str, Any, Any, Any]] = [
+            ("Create", types.CreateCustomJobRequest, CustomJobPb, self.create),
+            ("Get", types.GetCustomJobRequest, CustomJobPb, self.get),
+            ("Cancel", types.CancelCustomJobRequest, empty_pb2.Empty, self.cancel),
+            ("Delete", types.DeleteCustomJobRequest, operations_pb2.Operation, self.delete),
+        ]
+        found = [Method(SERVICE, f"{verb}CustomJob", req.pb(), res, fn) for verb, req, res, fn in table]
+        return [
+            *found,
+            Method(SERVICE, "ListCustomJobs", types.ListCustomJobsRequest.pb(), ListResponsePb, self.list),
+        ]
+
+    async def create(self, request: Pb) -> Pb:
+        """Check, store, admit. The job is on disk before the reply."""
+        project, location = _parent(request.parent)
+        if location == "-":
+            raise invalid(
+                ("parent", "a job is created in one location, e.g. projects/P/locations/us-central1")
+            )
+        problems = problems_of(request.custom_job, location)
+        if problems:
+            raise invalid(*problems)
+        check_persistent_resource(request.custom_job, request.parent)
+        job = await self._table.create(project, location, request.custom_job)
+        self._runner.admit(job)
+        return job.pb
+
+    async def get(self, request: Pb) -> Pb:
+        return self._find(request.name).pb
+
+    async def list(self, request: Pb) -> Pb:
+        """Newest first. A page token is bound to the parent and the filter it was given out for."""
+        project, location = _parent(request.parent)
+        fields = mask_fields(request.read_mask.paths)
+        size = page_size(request.page_size)
+        digest = query_digest(request.parent, request.filter)
+        start = read_token(request.page_token, digest)
+        wanted = _compile(request.filter)
+        jobs = (
+            job
+            for job in self._table.newest_first(start)
+            if job.record.project == project and location in (job.record.location, "-")
+        )
+        page, more = take(jobs, wanted, size)
+        token = write_token(page[-1].key, digest) if more else ""
+        reply = ListResponsePb(custom_jobs=[job.pb for job in page], next_page_token=token)
+        keep_only(reply.custom_jobs, fields)
+        return reply
+
+    async def cancel(self, request: Pb) -> empty_pb2.Empty:
+        job = self._find(request.name)
+        if job.terminal:
+            raise failed_precondition(
+                job.record.name,
+                f"The job {job.record.name} has ended ({State(job.pb.state).name}); it can't be cancelled.",
+            )
+        await self._runner.cancel(job)
+        return empty_pb2.Empty()
+
+    async def delete(self, request: Pb) -> operations_pb2.Operation:
+        job = self._find(request.name)
+        if not job.terminal:
+            raise failed_precondition(
+                job.record.name,
+                f"The job {job.record.name} is in {State(job.pb.state).name}; cancel it and wait for its "
+                "end, then delete it.",
+            )
+        return await self._operations.delete_job(job)
+
+    def _find(self, name: str) -> Job:
+        match = _NAME.fullmatch(name)
+        if match is None:
+            raise invalid(("name", f"{name!r} is not of the form projects/P/locations/L/customJobs/NUMBER"))
+        job = self._table.get(match[3])
+        if job is None or job.record.name != name:
+            raise not_found(KIND, name)
+        return job
+
+
+def _parent(parent: str) -> tuple[str, str]:
+    match = _PARENT.fullmatch(parent)
+    if match is None:
+        raise invalid(("parent", f"{parent!r} is not of the form projects/P/locations/L"))
+    return match[1], match[2]
+
+
+def _compile(text: str) -> Match:
+    try:
+        return compile_filter(text)
+    except FilterError as error:
+        raise invalid(("filter", str(error))) from error
+
+
+def find_by_reference(table: JobTable, reference: str) -> Sequence[Job]:
+    """Jobs that a person may mean by an id, a full resource name or a display name, newest first."""
+    exact = table.get(reference.rsplit("/", 1)[-1])
+    if exact is not None and reference in (exact.record.id, exact.record.name):
+        return [exact]
+    return [job for job in table.newest_first() if job.pb.display_name == reference]

@@ -1,0 +1,59 @@
+"""google.cloud.location.Locations: the regions in which training jobs run."""
+
+from __future__ import annotations
+
+import re
+
+from google.cloud.location import locations_pb2
+
+from tui.emulator.interfaces import JobCatalog
+from tui.emulator.rpc.methods import Method, invalid, not_found
+from tui.emulator.rpc.paging import page_size, query_digest, read_token, write_token
+
+SERVICE = "google.cloud.location.Locations"
+_PROJECT = re.compile(r"projects/([^/]+)")
+_NAME = re.compile(r"projects/([^/]+)/locations/([^/]+)")
+
+
+class Locations:
+    """Known regions, and those where a project has jobs."""
+
+    def __init__(self, catalog: JobCatalog) -> None:
+        self._catalog = catalog
+
+    def methods(self) -> list[Method]:
+        pb = locations_pb2
+        return [
+            Method(SERVICE, "ListLocations", pb.ListLocationsRequest, pb.ListLocationsResponse, self.list),
+            Method(SERVICE, "GetLocation", pb.GetLocationRequest, pb.Location, self.get),
+        ]
+
+    async def list(self, request: locations_pb2.ListLocationsRequest) -> locations_pb2.ListLocationsResponse:
+        match = _PROJECT.fullmatch(request.name)
+        if match is None:
+            raise invalid(("name", f"{request.name!r} is not of the form projects/P"))
+        if request.filter:
+            raise invalid(("filter", "the emulator lists locations without a filter; leave it out"))
+        digest = query_digest("locations", request.name)
+        start = read_token(request.page_token, digest)
+        size, first = page_size(request.page_size), start[1] if start else 0
+        regions = list(self._catalog.regions(match[1]))
+        return locations_pb2.ListLocationsResponse(
+            locations=[_location(match[1], region) for region in regions[first : first + size]],
+            next_page_token=write_token((0, first + size), digest) if len(regions) > first + size else "",
+        )
+
+    async def get(self, request: locations_pb2.GetLocationRequest) -> locations_pb2.Location:
+        match = _NAME.fullmatch(request.name)
+        if match is None or match[2] not in self._catalog.regions(match[1]):
+            raise not_found("cloud.googleapis.com/Location", request.name)
+        return _location(match[1], match[2])
+
+
+def _location(project: str, region: str) -> locations_pb2.Location:
+    return locations_pb2.Location(
+        name=f"projects/{project}/locations/{region}",
+        location_id=region,
+        display_name=region,
+        labels={"cloud.googleapis.com/region": region},
+    )

@@ -1,0 +1,193 @@
+"""Long-running operations: a job's deletion, and google.longrunning.Operations to watch it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import shutil
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from google.cloud.aiplatform_v1.types import operation as operation_types
+from google.longrunning import operations_pb2
+from google.protobuf import empty_pb2
+from google.rpc import code_pb2
+
+from tui.emulator.database import Database, OperationRow
+from tui.emulator.paths import StateDir
+from tui.emulator.rpc.methods import Method, WireError, invalid, not_found
+from tui.emulator.rpc.paging import page_size, query_digest, read_token, write_token
+from tui.emulator.vertex.job_table import Job, JobTable, timestamp
+
+log = logging.getLogger(__name__)
+
+SERVICE = "google.longrunning.Operations"
+QUICK = 0.5
+"""Seconds that a delete waits for its files to go, so that most replies say `done` at once."""
+MAX_WAIT = 60.0
+"""Longest WaitOperation, in seconds."""
+
+_NAME = re.compile(r"projects/[^/]+/locations/[^/]+(?:/customJobs/[^/]+)?/operations/([^/]+)")
+_PLACE = re.compile(r"projects/([^/]+)/locations/([^/]+)(?:/operations)?/?")
+_DeletePb = operation_types.DeleteOperationMetadata.pb()
+
+
+class Operations:
+    """Deletions, done and under way."""
+
+    def __init__(
+        self,
+        database: Database,
+        table: JobTable,
+        state: StateDir,
+        forget: Callable[[Job], Awaitable[None]],
+    ) -> None:
+        self._database = database
+        self._table = table
+        self._state = state
+        self._forget = forget
+        self._rows: dict[str, OperationRow] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def load(self, rows: list[OperationRow]) -> None:
+        """Take what the database had, and go on with deletions that were cut short."""
+        for row in rows:
+            number = row.operation.name.rsplit("/", 1)[1]
+            self._rows[number] = row
+            if not row.operation.done:
+                self._tasks[number] = asyncio.create_task(self._remove_files(number))
+
+    async def close(self) -> None:
+        """Let the deletions under way finish."""
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def delete_job(self, job: Job) -> operations_pb2.Operation:
+        """Delete an ended job: its row at once and for good, its files soon after."""
+        # A client that hangs up must not leave disk and memory disagreeing: the deletion goes on.
+        number = await asyncio.shield(asyncio.ensure_future(self._mark_deleted(job)))
+        task = self._tasks.get(number)
+        if task is not None:
+            await asyncio.wait({task}, timeout=QUICK)
+        return self._rows[number].operation
+
+    async def _mark_deleted(self, job: Job) -> str:
+        async with job.lock:
+            if self._table.get(job.record.id) is not job:
+                raise not_found("aiplatform.googleapis.com/CustomJob", job.record.name)
+            number = await self._database.next_id()
+            record = job.record
+            operation = operations_pb2.Operation(
+                name=f"projects/{record.project}/locations/{record.location}/operations/{number}"
+            )
+            metadata = _DeletePb()
+            now = timestamp(time.time())
+            metadata.generic_metadata.create_time.CopyFrom(now)
+            metadata.generic_metadata.update_time.CopyFrom(now)
+            operation.metadata.Pack(metadata)
+            row = OperationRow(record.project, record.location, record.id, operation)
+            await self._database.save_operation(row, delete_job=True)
+            self._rows[str(number)] = row
+            self._table.remove(job)
+        self._tasks[str(number)] = asyncio.create_task(self._finish(str(number), job))
+        return str(number)
+
+    async def _finish(self, number: str, job: Job) -> None:
+        await self._forget(job)
+        await self._remove_files(number)
+
+    async def _remove_files(self, number: str) -> None:
+        row = self._rows[number]
+        done = operations_pb2.Operation()
+        done.CopyFrom(row.operation)
+        done.done = True
+        try:
+            await asyncio.to_thread(_remove_tree, self._state.job(row.job_id))
+            done.response.Pack(empty_pb2.Empty())
+        except OSError as error:
+            done.error.code = code_pb2.INTERNAL
+            done.error.message = f"The job is deleted, but its directory is not: {error}"
+        metadata = _DeletePb()
+        done.metadata.Unpack(metadata)
+        metadata.generic_metadata.update_time.CopyFrom(timestamp(time.time()))
+        done.metadata.Pack(metadata)
+        finished = OperationRow(row.project, row.location, row.job_id, done)
+        try:
+            await self._database.save_operation(finished)
+        except WireError as error:
+            # The files are gone and the next start finds that out; only the note could not be written.
+            log.warning("%s", error.message)
+        self._rows[number] = finished
+        self._tasks.pop(number, None)
+
+    def methods(self) -> list[Method]:
+        """google.longrunning.Operations."""
+        pb = operations_pb2
+        return [
+            Method(SERVICE, "GetOperation", pb.GetOperationRequest, pb.Operation, self.get),
+            Method(SERVICE, "ListOperations", pb.ListOperationsRequest, pb.ListOperationsResponse, self.list),
+            Method(SERVICE, "WaitOperation", pb.WaitOperationRequest, pb.Operation, self.wait),
+            Method(SERVICE, "CancelOperation", pb.CancelOperationRequest, empty_pb2.Empty, self.cancel),
+            Method(SERVICE, "DeleteOperation", pb.DeleteOperationRequest, empty_pb2.Empty, self.delete),
+        ]
+
+    async def get(self, request: operations_pb2.GetOperationRequest) -> operations_pb2.Operation:
+        return self._find(request.name).operation
+
+    async def list(
+        self, request: operations_pb2.ListOperationsRequest
+    ) -> operations_pb2.ListOperationsResponse:
+        """Newest first. Filters are not served: a deletion has nothing to filter by but its name."""
+        place = _PLACE.fullmatch(request.name)
+        if place is None:
+            raise invalid(("name", f"{request.name!r} is not of the form projects/P/locations/L"))
+        if request.filter:
+            raise invalid(("filter", "the emulator lists operations without a filter; leave it out"))
+        size, digest = page_size(request.page_size), query_digest("operations", request.name)
+        start = read_token(request.page_token, digest)
+        found = sorted((int(n) for n, r in self._rows.items() if (r.project, r.location) == place.groups()))
+        rest = [n for n in reversed(found) if start is None or n < start[1]]
+        return operations_pb2.ListOperationsResponse(
+            operations=[self._rows[str(n)].operation for n in rest[:size]],
+            next_page_token=write_token((0, rest[size - 1]), digest) if len(rest) > size else "",
+        )
+
+    async def wait(self, request: operations_pb2.WaitOperationRequest) -> operations_pb2.Operation:
+        """The operation once it is done, or as it is when the timeout (60 s at most) is over."""
+        row = self._find(request.name)
+        asked = (
+            request.timeout.seconds + request.timeout.nanos / 1e9 if request.HasField("timeout") else MAX_WAIT
+        )
+        number = row.operation.name.rsplit("/", 1)[1]
+        task = self._tasks.get(number)
+        if task is not None:
+            await asyncio.wait({task}, timeout=max(0.0, min(asked, MAX_WAIT)))
+        return self._rows[number].operation
+
+    async def cancel(self, request: operations_pb2.CancelOperationRequest) -> empty_pb2.Empty:
+        """Best effort, as documented: a deletion goes on all the same."""
+        self._find(request.name)
+        return empty_pb2.Empty()
+
+    async def delete(self, request: operations_pb2.DeleteOperationRequest) -> empty_pb2.Empty:
+        """Forget an operation that is done."""
+        row = self._find(request.name)
+        if not row.operation.done:
+            raise WireError(code_pb2.FAILED_PRECONDITION, f"The operation {request.name} is not done yet.")
+        number = row.operation.name.rsplit("/", 1)[1]
+        await self._database.delete_operation(number)
+        self._rows.pop(number, None)
+        return empty_pb2.Empty()
+
+    def _find(self, name: str) -> OperationRow:
+        match = _NAME.fullmatch(name)
+        row = self._rows.get(match[1]) if match else None
+        if row is None:
+            raise not_found("google.longrunning.Operation", name)
+        return row
+
+
+def _remove_tree(path: Path) -> None:
+    if path.exists():
+        shutil.rmtree(path)

@@ -1,0 +1,159 @@
+"""Training quotas: what may run at once, and who waits for it.
+
+A job holds its quota from PENDING to its end. Jobs wait in QUEUED in the order of their creation; a
+metric that an earlier job is waiting for is not given to a later one, unless that earlier job asks for
+more than the whole limit and so could never run (it stays QUEUED: vertex facts 7.1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from google.cloud.aiplatform_v1.types import accelerator_type
+
+from tui.domain.quota import UNLIMITED
+from tui.domain.vertex.catalog import SERVICE, all_quota_metrics, quota_metrics
+from tui.emulator.config import ConfigError, EmulatorConfig
+from tui.emulator.database import Pb
+from tui.emulator.vertex.job_table import Job
+
+DEFAULT_CPUS = 2200
+DEFAULT_ACCELERATORS = 64
+"""Limits where the configuration says nothing: the documented CPU limit of the large regions (vertex facts
+7.5), and more accelerators than a new project has, because nothing is billed here."""
+
+
+def strategy(pb: Pb) -> str:
+    """Scheduling strategy by name; the deprecated ones and none at all mean STANDARD (vertex facts 1.6)."""
+    number = pb.job_spec.scheduling.strategy
+    return {4: "SPOT", 6: "FLEX_START"}.get(number, "STANDARD")
+
+
+def demand(pb: Pb) -> dict[str, int]:
+    """Quota metrics (without the service's prefix) that a job takes, over all its replicas.
+
+    The Reduction Server's pool counts like any other.
+    """
+    preemptible = strategy(pb) in {"SPOT", "FLEX_START"}
+    total: dict[str, int] = {}
+    for pool in pb.job_spec.worker_pool_specs:
+        machine = pool.machine_spec
+        kind = accelerator_type.AcceleratorType(machine.accelerator_type).name
+        taken = quota_metrics(machine.machine_type, kind, machine.accelerator_count, preemptible=preemptible)
+        for metric, amount in taken.items():
+            total[metric] = total.get(metric, 0) + amount * pool.replica_count
+    return total
+
+
+Place = tuple[str, str]
+"""(project, region): every training quota is per both."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """What one job holds or waits for."""
+
+    job: Job
+    place: Place
+    needs: Mapping[str, int]
+    granted: asyncio.Event
+
+
+class Quotas:
+    """Limits from the configuration, amounts held, and the queue."""
+
+    def __init__(self, config: EmulatorConfig) -> None:
+        self._limits = {key.removeprefix(f"{SERVICE}/"): value for key, value in config.quotas.items()}
+        self._held: dict[str, _Claim] = {}
+        self._waiting: dict[str, _Claim] = {}
+        self._used: dict[Place, Counter[str]] = {}
+
+    def limit(self, region: str, metric: str) -> int:
+        """Limit in one region; -1 is unlimited. `METRIC@REGION` wins over `METRIC`."""
+        metric = metric.removeprefix(f"{SERVICE}/")
+        default = DEFAULT_CPUS if metric.endswith("_cpus") else DEFAULT_ACCELERATORS
+        return self._limits.get(f"{metric}@{region}", self._limits.get(metric, default))
+
+    def usage(self, project: str, region: str) -> dict[str, int]:
+        """Amounts held in one region of a project, by metric."""
+        return dict(+self._used.get((project, region), Counter()))
+
+    def lacking(self, job: Job) -> dict[str, tuple[int, int]]:
+        """Metrics that keep a job waiting: (what it needs, the limit)."""
+        return self._lacking(_claim(job))
+
+    def hold(self, job: Job) -> None:
+        """Count a job that holds its quota already."""
+        self._hold(_claim(job))
+
+    def release(self, job: Job) -> None:
+        """The job has ended, or waits no longer. Idempotent."""
+        self._waiting.pop(job.record.id, None)
+        claim = self._held.pop(job.record.id, None)
+        if claim is not None:
+            self._used[claim.place].subtract(claim.needs)
+        self._grant()
+
+    def queue(self, job: Job) -> asyncio.Event:
+        """Wait in line, behind all who came before: the event is set once the job holds what it needs."""
+        claim = _claim(job)
+        self._waiting[job.record.id] = claim
+        self._grant()
+        return claim.granted
+
+    def _lacking(self, claim: _Claim) -> dict[str, tuple[int, int]]:
+        used = self._used.get(claim.place, Counter())
+        found = {}
+        for metric, amount in claim.needs.items():
+            limit = self.limit(claim.place[1], metric)
+            if limit != UNLIMITED and used[metric] + amount > limit:
+                found[metric] = (amount, limit)
+        return found
+
+    def _hold(self, claim: _Claim) -> None:
+        self._held[claim.job.record.id] = claim
+        self._used.setdefault(claim.place, Counter()).update(claim.needs)
+
+    def _grant(self) -> None:
+        claimed: set[tuple[Place, str]] = set()
+        for job_id, claim in list(self._waiting.items()):
+            lacks = self._lacking(claim)
+            if lacks:
+                possible = all(amount <= limit for amount, limit in lacks.values())
+                claimed |= {(claim.place, metric) for metric in lacks} if possible else set()
+            elif not any((claim.place, metric) in claimed for metric in claim.needs):
+                del self._waiting[job_id]
+                self._hold(claim)
+                claim.granted.set()
+
+
+def _claim(job: Job) -> _Claim:
+    place = (job.record.project, job.record.location)
+    return _Claim(job, place, demand(job.pb), asyncio.Event())
+
+
+def check_quotas(config: EmulatorConfig) -> None:
+    """Refuse limits that would never be looked at.
+
+    Raises:
+        ConfigError: naming the metric, and the one that was probably meant.
+    """
+    known = all_quota_metrics()
+    for key, limit in config.quotas.items():
+        metric = key.removeprefix(f"{SERVICE}/").partition("@")[0]
+        if metric not in known:
+            near = difflib.get_close_matches(metric, known, 3)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise ConfigError(f"config.yaml: quotas: {metric!r} is not a training quota metric{hint}")
+        if limit < UNLIMITED:
+            raise ConfigError(f"config.yaml: quotas: {key}: {limit} is no limit; 0 or more, -1 for unlimited")
+
+
+def describe_lack(lacking: Mapping[str, tuple[int, int]], region: str) -> str:
+    """One sentence for the log of a job that stays QUEUED."""
+    parts = [f"{SERVICE}/{m} (needs {need}, limit {limit})" for m, (need, limit) in lacking.items()]
+    return f"The job waits for training quota in {region}: {', '.join(parts)}."

@@ -1,0 +1,211 @@
+"""Server-side checks of a new custom job: one small function a rule, all problems reported at once.
+
+Only what is documented is refused (vertex facts 1, 2 and 8). A problem is (field path, sentence): what is
+wrong with that field and what would be right.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+
+from google.rpc import code_pb2, error_details_pb2
+
+from tui.emulator.database import Pb
+from tui.emulator.rpc.methods import WireError
+from tui.emulator.vertex.validate_pools import Problem, pool_problems
+from tui.emulator.vertex.validate_scheduling import SCHEDULING_RULES
+
+MAX_DISPLAY_NAME = 128
+MAX_LABEL = 64
+MAX_POOLS = 4
+
+_NETWORK = re.compile(r"projects/(?P<project>[^/]+)/global/networks/[^/]+")
+_ATTACHMENT = re.compile(r"projects/[^/]+/regions/[^/]+/networkAttachments/[^/]+")
+_TENSORBOARD = re.compile(r"projects/[^/]+/locations/[^/]+/tensorboards/[^/]+")
+_CONTEXT = re.compile(r"projects/[^/]+/locations/[^/]+/metadataStores/[^/]+/contexts/[^/]+")
+_KEY = re.compile(r"projects/[^/]+/locations/(?P<location>[^/]+)/keyRings/[^/]+/cryptoKeys/[^/]+")
+_RANGE = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_ACCOUNT = re.compile(r"[^@\s/]+@[^@\s/]+")
+
+
+def problems_of(custom_job: Pb, location: str) -> list[Problem]:
+    """Every reason to refuse a job in `location`; empty for a good one."""
+    found = [(f"custom_job.{path}", text) for rule in _JOB_RULES for path, text in rule(custom_job, location)]
+    spec, prefix = custom_job.job_spec, "custom_job.job_spec"
+    for spec_rule in (*_SPEC_RULES, *SCHEDULING_RULES):
+        found += [(f"{prefix}.{path}", text) for path, text in spec_rule(spec)]
+    for position, pool in enumerate(spec.worker_pool_specs[:MAX_POOLS]):
+        if not _empty(pool):
+            place = f"{prefix}.worker_pool_specs[{position}]"
+            found += [(f"{place}.{path}", text) for path, text in pool_problems(pool)]
+    return found
+
+
+def check_persistent_resource(custom_job: Pb, parent: str) -> None:
+    """The emulator has no persistent resources, so none can be named.
+
+    Raises:
+        WireError: NOT_FOUND.
+    """
+    asked = custom_job.job_spec.persistent_resource_id
+    if not asked:
+        return
+    name = f"{parent}/persistentResources/{asked}"
+    detail = error_details_pb2.ResourceInfo(
+        resource_type="aiplatform.googleapis.com/PersistentResource", resource_name=name
+    )
+    raise WireError(
+        code_pb2.NOT_FOUND,
+        f"custom_job.job_spec.persistent_resource_id: the persistent resource {name} does not exist; the "
+        "emulator has none. Leave the field out to run on machines of the job's own.",
+        [detail],
+    )
+
+
+def _empty(pool: Pb) -> bool:
+    return not pool.ListFields()
+
+
+def _display_name(job: Pb, _location: str) -> Iterator[Problem]:
+    if not job.display_name:
+        yield "display_name", "is required"
+    elif len(job.display_name) > MAX_DISPLAY_NAME:
+        yield "display_name", f"has {len(job.display_name)} characters; {MAX_DISPLAY_NAME} at most"
+
+
+def _labels(job: Pb, _location: str) -> Iterator[Problem]:
+    for key, value in sorted(job.labels.items()):
+        if not key:
+            yield "labels", "has an empty key"
+        for what, text in (("key", key), ("value", value)):
+            if len(text) > MAX_LABEL:
+                yield f"labels[{key}]", f"the {what} has {len(text)} characters; {MAX_LABEL} at most"
+            wrong = next((c for c in text if not _label_character(c)), None)
+            if wrong is not None:
+                yield (
+                    f"labels[{key}]",
+                    f"the {what} {text!r} has {wrong!r} in it; use lowercase letters, digits, _ and -",
+                )
+
+
+def _label_character(char: str) -> bool:
+    # International letters are allowed; Lu and Lt are the categories of capitals.
+    kind = unicodedata.category(char)
+    return char in "_-" or (kind[0] in "LMN" and kind not in {"Lu", "Lt"})
+
+
+def _encryption(job: Pb, location: str) -> Iterator[Problem]:
+    key = job.encryption_spec.kms_key_name
+    if not job.HasField("encryption_spec"):
+        return
+    match = _KEY.fullmatch(key)
+    path = "encryption_spec.kms_key_name"
+    if match is None:
+        yield path, f"{key!r} is not of the form projects/P/locations/L/keyRings/R/cryptoKeys/K"
+    elif match["location"] != location:
+        yield path, f"the key is in {match['location']}; it must be in the job's region, {location}"
+
+
+def _pools(spec: Pb) -> Iterator[Problem]:
+    pools = spec.worker_pool_specs
+    if not pools:
+        yield "worker_pool_specs", "is required; its first element is the primary replica"
+        return
+    if len(pools) > MAX_POOLS:
+        yield (
+            "worker_pool_specs",
+            f"has {len(pools)} positions; there are {MAX_POOLS}: primary, workers, parameter servers or "
+            "reducers, evaluators",
+        )
+    if _empty(pools[0]):
+        yield "worker_pool_specs[0]", "the primary pool can't be skipped"
+    elif pools[0].replica_count != 1:
+        yield (
+            "worker_pool_specs[0].replica_count",
+            f"is {pools[0].replica_count}; the primary pool has exactly 1 replica, further workers go into "
+            "worker_pool_specs[1]",
+        )
+    for position, pool in enumerate(pools[1:MAX_POOLS], start=1):
+        if not _empty(pool) and pool.replica_count < 1:
+            yield (
+                f"worker_pool_specs[{position}].replica_count",
+                f"is {pool.replica_count}; give at least 1, or an empty pool {{}} to skip this position",
+            )
+
+
+def _network(spec: Pb) -> Iterator[Problem]:
+    if not spec.network:
+        return
+    match = _NETWORK.fullmatch(spec.network)
+    if match is None:
+        yield "network", f"{spec.network!r} is not of the form projects/NUMBER/global/networks/NAME"
+    elif not match["project"].isdecimal():
+        yield "network", f"names the project {match['project']!r} by its id; use the project's number"
+
+
+def _ip_ranges(spec: Pb) -> Iterator[Problem]:
+    for index, name in enumerate(spec.reserved_ip_ranges):
+        if not _RANGE.fullmatch(name):
+            yield (
+                f"reserved_ip_ranges[{index}]",
+                f"{name!r} is not the name of an allocated range such as vertex-ai-ip-range (a CIDR is not)",
+            )
+
+
+def _psc(spec: Pb) -> Iterator[Problem]:
+    config = spec.psc_interface_config
+    if not spec.HasField("psc_interface_config"):
+        return
+    if not _ATTACHMENT.fullmatch(config.network_attachment):
+        yield (
+            "psc_interface_config.network_attachment",
+            f"{config.network_attachment!r} is not of the form projects/P/regions/R/networkAttachments/NAME",
+        )
+    for index, peering in enumerate(config.dns_peering_configs):
+        if not peering.domain.endswith("."):
+            yield (
+                f"psc_interface_config.dns_peering_configs[{index}].domain",
+                f"{peering.domain!r} must end with a dot",
+            )
+
+
+def _tensorboard(spec: Pb) -> Iterator[Problem]:
+    if not spec.tensorboard:
+        return
+    if not _TENSORBOARD.fullmatch(spec.tensorboard):
+        yield "tensorboard", f"{spec.tensorboard!r} is not of the form projects/P/locations/L/tensorboards/ID"
+    if not spec.service_account:
+        yield "service_account", "is required together with tensorboard"
+
+
+def _service_account(spec: Pb) -> Iterator[Problem]:
+    if spec.service_account and not _ACCOUNT.fullmatch(spec.service_account):
+        yield "service_account", f"{spec.service_account!r} is not an account's e-mail address"
+
+
+def _output(spec: Pb) -> Iterator[Problem]:
+    prefix = spec.base_output_directory.output_uri_prefix
+    if spec.HasField("base_output_directory") and not re.match(r"gs://[^/]+", prefix):
+        yield "base_output_directory.output_uri_prefix", f"{prefix!r} is not of the form gs://BUCKET/PATH"
+
+
+def _experiment(spec: Pb) -> Iterator[Problem]:
+    for field in ("experiment", "experiment_run"):
+        name = getattr(spec, field)
+        if name and not _CONTEXT.fullmatch(name):
+            yield field, f"{name!r} is not of the form projects/P/locations/L/metadataStores/S/contexts/C"
+
+
+_JOB_RULES: tuple[Callable[[Pb, str], Iterator[Problem]], ...] = (_display_name, _labels, _encryption)
+_SPEC_RULES: tuple[Callable[[Pb], Iterator[Problem]], ...] = (
+    _pools,
+    _network,
+    _ip_ranges,
+    _psc,
+    _tensorboard,
+    _service_account,
+    _output,
+    _experiment,
+)

@@ -1,0 +1,209 @@
+"""Checks of one worker pool: machine, accelerators, disk, task, mounts (vertex facts 1.3 to 1.9 and 8)."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterator
+
+from google.cloud.aiplatform_v1.types import accelerator_type as accelerator_types
+
+from tui.domain.vertex.catalog import Machine, machines
+from tui.emulator.database import Pb
+
+Problem = tuple[str, str]
+"""(field path, what is wrong with it and what would be right)."""
+
+DISK_TYPES = ("pd-ssd", "pd-standard", "hyperdisk-balanced")
+DISK_GB = range(100, 64_001)
+MAX_ENV = 100
+MAX_PACKAGES = 100
+MAX_ARGS = 100_000
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SPECIFIC, _RESERVATION_KEY = 3, "compute.googleapis.com/reservation-name"
+_RESERVATION = re.compile(r"projects/[^/]+/zones/[^/]+/reservations/[^/]+")
+
+
+def pool_problems(pool: Pb) -> Iterator[Problem]:
+    """Every problem of a pool that is not skipped; paths are relative to it."""
+    for rule in _RULES:
+        yield from rule(pool)
+
+
+def accelerator_name(machine_spec: Pb) -> str:
+    """The accelerator type by name; empty for none, and for a number that the API does not know."""
+    number = machine_spec.accelerator_type
+    known = accelerator_types.AcceleratorType.__members__.items()
+    return next((name for name, kind in known if int(kind) == number and number), "")
+
+
+def _machine(pool: Pb) -> Iterator[Problem]:
+    path, name = "machine_spec.machine_type", pool.machine_spec.machine_type
+    if not name:
+        yield path, "is required"
+    elif name not in machines():
+        near = difflib.get_close_matches(name, machines(), 3, 0.6)
+        hint = f"; did you mean {' or '.join(near)}?" if near else "; see the list of training machine types"
+        yield path, f"machine type {name!r} is not supported for training{hint}"
+
+
+def _accelerator(pool: Pb) -> Iterator[Problem]:
+    spec = pool.machine_spec
+    machine = machines().get(spec.machine_type)
+    kind, count = accelerator_name(spec), spec.accelerator_count
+    type_path, count_path = "machine_spec.accelerator_type", "machine_spec.accelerator_count"
+    if spec.accelerator_type and not kind:
+        yield type_path, f"{spec.accelerator_type} is not a known accelerator type"
+    elif kind and count < 1:
+        yield count_path, f"is {count}; with {kind} give how many"
+    elif count and not kind:
+        yield type_path, f"is required with accelerator_count {count}"
+    elif machine is not None:
+        yield from _fit(machine, kind, count)
+
+
+def _fit(machine: Machine, kind: str, count: int) -> Iterator[Problem]:
+    offered = dict(machine.accelerators)
+    type_path, count_path = "machine_spec.accelerator_type", "machine_spec.accelerator_count"
+    if not kind:
+        # GPUs are optional on N1 only; every other GPU machine must repeat what it has (vertex facts 8.1).
+        if offered and not machine.name.startswith("n1-"):
+            pairs = ", ".join(f"{k} × {_counts(c)}" for k, c in offered.items())
+            yield type_path, f"is required on {machine.name}, which has {pairs}"
+    elif machine.name == "cloud-tpu":
+        yield from _cloud_tpu(kind, count)
+    elif machine.tpu_topologies:
+        yield type_path, f"must be left out on {machine.name}; give machine_spec.tpu_topology"
+    elif kind not in offered:
+        have = f"it takes {', '.join(offered)}" if offered else "it takes none"
+        yield type_path, f"accelerator {kind} is not supported on {machine.name}; {have}"
+    elif count not in offered[kind]:
+        yield count_path, f"{count} × {kind} is not supported on {machine.name}; use {_counts(offered[kind])}"
+
+
+def _cloud_tpu(kind: str, count: int) -> Iterator[Problem]:
+    if kind not in {"TPU_V2", "TPU_V3"}:
+        yield "machine_spec.accelerator_type", f"{kind} is not supported on cloud-tpu; use TPU_V2 or TPU_V3"
+    elif count != 8 and (count < 32 or count % 32):
+        yield "machine_spec.accelerator_count", f"is {count}; use 8, or 32 and its multiples for a pod"
+
+
+def _counts(counts: tuple[int, ...]) -> str:
+    return " or ".join(str(count) for count in counts)
+
+
+def _tpu_topology(pool: Pb) -> Iterator[Problem]:
+    path, spec = "machine_spec.tpu_topology", pool.machine_spec
+    machine = machines().get(spec.machine_type)
+    if machine is None:
+        return
+    if machine.tpu_topologies and spec.tpu_topology not in machine.tpu_topologies:
+        given = f"{spec.tpu_topology!r} is not offered" if spec.tpu_topology else "is required"
+        yield path, f"{given} on {machine.name}; use one of {', '.join(machine.tpu_topologies)}"
+    elif spec.tpu_topology and not machine.tpu_topologies:
+        yield path, f"{machine.name} has no TPU; leave it out"
+    if (machine.tpu_topologies or machine.name == "cloud-tpu") and pool.replica_count > 1:
+        yield "replica_count", f"is {pool.replica_count}; a TPU job has one pool with one replica"
+
+
+def _reservation(pool: Pb) -> Iterator[Problem]:
+    affinity = pool.machine_spec.reservation_affinity
+    if affinity.reservation_affinity_type != _SPECIFIC:
+        return
+    path = "machine_spec.reservation_affinity"
+    if affinity.key != _RESERVATION_KEY:
+        yield f"{path}.key", f"must be {_RESERVATION_KEY} for a specific reservation"
+    if not affinity.values:
+        yield f"{path}.values", "must name the reservation"
+    for index, name in enumerate(affinity.values):
+        if not _RESERVATION.fullmatch(name):
+            yield f"{path}.values[{index}]", f"{name!r} is not of the form projects/P/zones/Z/reservations/R"
+
+
+def _disk(pool: Pb) -> Iterator[Problem]:
+    disk = pool.disk_spec
+    if disk.boot_disk_type and disk.boot_disk_type not in DISK_TYPES:
+        kinds = ", ".join(DISK_TYPES)
+        yield "disk_spec.boot_disk_type", f"{disk.boot_disk_type!r} is not accepted; use one of {kinds}"
+    if disk.boot_disk_size_gb and disk.boot_disk_size_gb not in DISK_GB:
+        yield "disk_spec.boot_disk_size_gb", f"is {disk.boot_disk_size_gb}; 100 to 64000 GB"
+
+
+def _task(pool: Pb) -> Iterator[Problem]:
+    kind = pool.WhichOneof("task")
+    if kind is None:
+        yield "container_spec", "is required, or python_package_spec: one of them says what to run"
+    elif kind == "container_spec":
+        yield from _uri("container_spec.image_uri", pool.container_spec.image_uri)
+    else:
+        yield from _python_package(pool.python_package_spec)
+
+
+def _python_package(spec: Pb) -> Iterator[Problem]:
+    path = "python_package_spec"
+    yield from _uri(f"{path}.executor_image_uri", spec.executor_image_uri)
+    if not spec.python_module:
+        yield f"{path}.python_module", "is required"
+    if not 1 <= len(spec.package_uris) <= MAX_PACKAGES:
+        yield f"{path}.package_uris", f"has {len(spec.package_uris)} elements; 1 to {MAX_PACKAGES}"
+    for index, uri in enumerate(spec.package_uris):
+        if not re.match(r"gs://[^/]+/.", uri):
+            yield f"{path}.package_uris[{index}]", f"{uri!r} is not of the form gs://BUCKET/OBJECT"
+
+
+def _uri(path: str, uri: str) -> Iterator[Problem]:
+    if not uri:
+        yield path, "is required"
+    elif re.search(r"\s", uri):
+        yield path, f"{uri!r} has white space in it"
+
+
+def _environment(pool: Pb) -> Iterator[Problem]:
+    kind = pool.WhichOneof("task")
+    variables = getattr(pool, kind).env if kind else ()
+    if len(variables) > MAX_ENV:
+        yield f"{kind}.env", f"has {len(variables)} variables; {MAX_ENV} at most"
+    for index, variable in enumerate(variables):
+        if not _IDENTIFIER.fullmatch(variable.name):
+            yield (
+                f"{kind}.env[{index}].name",
+                f"{variable.name!r} is not a C identifier (letters, digits and _, no digit first)",
+            )
+
+
+def _arguments(pool: Pb) -> Iterator[Problem]:
+    kind = pool.WhichOneof("task")
+    total = sum(map(len, getattr(pool, kind).args)) if kind else 0
+    if total > MAX_ARGS:
+        yield f"{kind}.args", f"has {total} characters in all; {MAX_ARGS} at most"
+
+
+def _mounts(pool: Pb) -> Iterator[Problem]:
+    for index, mount in enumerate(pool.nfs_mounts):
+        path = f"nfs_mounts[{index}]"
+        if not mount.path.startswith("/"):
+            yield f"{path}.path", f"{mount.path!r} is not an absolute path"
+        yield from _required(mount, path, ("server", "mount_point"))
+    for index, mount in enumerate(pool.lustre_mounts):
+        fields = ("instance_ip", "volume_handle", "filesystem", "mount_point")
+        yield from _required(mount, f"lustre_mounts[{index}]", fields)
+
+
+def _required(message: Pb, path: str, fields: tuple[str, ...]) -> Iterator[Problem]:
+    for field in fields:
+        if not getattr(message, field):
+            yield f"{path}.{field}", "is required"
+
+
+_RULES: tuple[Callable[[Pb], Iterator[Problem]], ...] = (
+    _machine,
+    _accelerator,
+    _tpu_topology,
+    _reservation,
+    _disk,
+    _task,
+    _environment,
+    _arguments,
+    _mounts,
+)

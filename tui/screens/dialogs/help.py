@@ -1,0 +1,73 @@
+"""The keys that work here, from the registry; what can't be done now says why."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalGroup, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from tui.actions.registry import actions, key_text
+from tui.domain.text import plain
+from tui.screens.frame import FrameScreen
+from tui.widgets.labelled_lines import EMPTY, Hanging, Labelled
+
+WIDE = 108
+"""Cells from which on there is room for the names that `keys` in the settings takes."""
+HELP = 58
+_TITLES = {"app": "everywhere", "table": "in the list"}
+
+
+class HelpScreen(ModalScreen[None]):
+    """A list by scope, the most specific first."""
+
+    CSS_PATH = "help.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,question_mark,q,enter", "app.pop_screen", "Back"),
+        Binding("j", "scroll('down')", "Down"),
+        Binding("k", "scroll('up')", "Up"),
+    ]
+
+    def __init__(self, frame: FrameScreen) -> None:
+        super().__init__()
+        self._frame = frame
+
+    def compose(self) -> ComposeResult:
+        with VerticalGroup(id="help"):
+            hint = ("   esc back   ctrl+p finds anything by name", "$text-muted")
+            yield Static(Content.assemble(("Keys that work here", "bold"), hint), id="title")
+            with VerticalScroll(id="keys"):
+                yield Hanging("list")
+
+    def on_resize(self) -> None:
+        """Names of actions stand beside their words, or nowhere where there is no room."""
+        self.query_one(Hanging).say(self._keys(named=self.size.width >= WIDE))
+
+    def _keys(self, *, named: bool) -> list[Labelled]:
+        lines: list[Labelled] = []
+        scopes = dict.fromkeys((*self._frame.scopes(), "table"))
+        for scope in sorted(scopes, key=lambda s: s in _TITLES):
+            if scope == "table" and not self._frame.query("Table"):
+                continue
+            lines += [(EMPTY, EMPTY), (EMPTY, Content.styled(_TITLES.get(scope, scope), "bold $accent"))]
+            for found in actions(scope):
+                key = key_text(found, self._frame.keymap) or f":{found.word}"
+                reason = None if found.direct else self._frame.why_not(found)
+                style = "$text-muted" if reason else ""
+                keys = Content.styled(f"  {key:<12}", "bold $text-muted" if reason else "bold")
+                name = (f"{'':<{max(0, HELP - len(found.help))}}  {found.id}", "$text-muted")
+                words = Content.styled(found.help, style)
+                lines.append((keys, Content.assemble(words, name) if named else words))
+                if reason:
+                    said = Content.styled(plain(reason), "$text-muted italic")
+                    lines.append((Content(" " * keys.cell_length), said))
+        return lines[1:]
+
+    def action_scroll(self, way: str) -> None:
+        """Scroll the list."""
+        keys = self.query_one("#keys", VerticalScroll)
+        (keys.scroll_down if way == "down" else keys.scroll_up)(animate=False)

@@ -1,0 +1,85 @@
+"""The exact request that a launch would send, as YAML or JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import yaml
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from tui.actions.registry import bindings
+from tui.domain.text import plain
+from tui.screens.frame import FrameScreen
+from tui.widgets.header_lines import Line
+
+if TYPE_CHECKING:
+    from tui.app import VxtuiApp
+
+_KEY = re.compile(r"^(\s*(?:- )*)([\w./-]+:)(.*)$")
+
+
+class PreviewScreen(FrameScreen):
+    """Scrolls; `j` turns between YAML and JSON, `y` copies."""
+
+    SCOPE = "preview"
+    CSS_PATH = "preview.tcss"
+    BINDINGS = bindings("preview")
+
+    def __init__(self, title: str, path: str, request: Mapping[str, Any], *, as_json: bool = False) -> None:
+        super().__init__()
+        self._title = plain(title)
+        self._path = plain(path)
+        self._request = json.loads(json.dumps(request, default=str))
+        self._json = as_json
+
+    def compose_body(self) -> Iterable[Widget]:
+        with VerticalScroll(id="request"):
+            yield Static("", id="text", markup=False)
+
+    def on_mount(self) -> None:
+        self.query_one("#request").focus()
+        self._show()
+
+    @property
+    def text(self) -> str:
+        """What is shown, as text."""
+        if self._json:
+            return json.dumps(self._request, indent=2, ensure_ascii=False)
+        return yaml.safe_dump(self._request, sort_keys=False, allow_unicode=True, width=100)
+
+    def _show(self) -> None:
+        lines = []
+        for line in self.text.splitlines():
+            match = _KEY.match(line)
+            if match and not self._json:
+                lines.append(Content.assemble(match[1], (match[2], "$text-primary"), plain(match[3])))
+            else:
+                lines.append(Content(plain(line)))
+        self.query_one("#text", Static).update(Content("\n").join(lines))
+        self.refresh_frame()
+
+    def top_line(self) -> Line:
+        return Content.assemble(("vxtui", "bold $accent"), "   ", (self._title, "bold")), Content("")
+
+    def second_line(self) -> Line:
+        kind = "JSON" if self._json else "YAML"
+        return Content.assemble(("POST ", "bold"), self._path), Content.styled(kind, "$text-muted")
+
+    def action_format(self) -> None:
+        """YAML or JSON."""
+        self._json = not self._json
+        self._show()
+
+    def action_copy(self) -> None:
+        """Copy what is shown."""
+        cast("VxtuiApp", self.app).send_copy(self.text, "the request")
+
+    def action_back(self) -> None:
+        """Back to where it was opened."""
+        self.dismiss()

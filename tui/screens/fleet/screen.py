@@ -1,0 +1,297 @@
+"""Every replica and GPU of all running jobs, or of one job, as a heat map of one measure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, cast
+
+from textual import on
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from tui.actions.registry import Action, bindings
+from tui.domain.formatting import age, pieces
+from tui.domain.job import Job
+from tui.domain.text import clip, plain
+from tui.screens.dialogs.message import MessageScreen
+from tui.screens.frame import FrameScreen
+from tui.screens.job.screen import JobScreen
+from tui.screens.list_screen import SEP, link_text, summary
+from tui.screens.workers import background
+from tui.store.job.figures import Measure
+from tui.store.jobs.fleet import FleetFeed, at_work
+from tui.widgets.header_lines import Line
+from tui.widgets.heat_map.fleet_rows import FleetRows, Spot, fleet_rows, row_key, spot_text
+from tui.widgets.heat_map.heat_map import HeatMap
+from tui.widgets.heat_map.layout import HeatRow
+from tui.widgets.heat_map.scale import LEVELS, legend, palette
+from tui.widgets.notice import Notice
+from tui.widgets.state import glyphs
+
+if TYPE_CHECKING:
+    from tui.app import VxtuiApp
+
+LEGEND_FROM = 118
+"""Columns from which the legend has room in the second line."""
+MEASURES = tuple(Measure)
+
+
+class FleetScreen(FrameScreen):
+    """See the module. It reads while it is in sight; with `job_name` it shows that job alone."""
+
+    SCOPE = "fleet"
+    CSS_PATH = "screen.tcss"
+    BINDINGS = bindings("fleet")
+
+    def __init__(self, job_name: str = "", measure: Measure = Measure.UTILIZATION) -> None:
+        super().__init__()
+        self.job_name = job_name
+        self.measure = measure
+        self.feed: FleetFeed | None = None
+        self.paused = False
+        self._rows = FleetRows((), {}, 0, 0, False)
+
+    @property
+    def console(self) -> VxtuiApp:
+        """The app, typed."""
+        return cast("VxtuiApp", self.app)
+
+    @property
+    def heat_map(self) -> HeatMap:
+        """The screen's map."""
+        return self.query_one(HeatMap)
+
+    def compose_body(self) -> Iterable[Widget]:
+        yield HeatMap()
+        yield Notice()
+        yield Static("", id="legend", markup=False)
+        yield Static("", id="spot", markup=False)
+
+    def on_mount(self) -> None:
+        self.heat_map.focus()
+        self.set_interval(1.0, self._tick)
+        self.console.jobs_changed.subscribe(self, lambda _: self.reload())
+        self.console.link_changed.subscribe(self, lambda _: self._read())
+
+    def on_screen_resume(self) -> None:
+        self._read()
+        self.reload()
+
+    def on_screen_suspend(self) -> None:
+        self.workers.cancel_group(self, "fleet")
+        self._reading = False
+
+    _reading = False
+
+    def _read(self) -> None:
+        """Start to read, once there is a connection; after another context was opened, from it."""
+        session = self.session
+        if session is None or not self.is_current:
+            return
+        if self.feed is None or self.feed.session is not session:
+            self.feed, self._reading = FleetFeed(session, self.jobs, self.reload), False
+        if not self._reading:
+            self._reading = True
+            self.feed.show(self.measure)
+            background(self, self.feed.run, "fleet")
+
+    def jobs(self) -> list[Job]:
+        """Jobs to show: all at work, or the one."""
+        known = self.console.store.jobs
+        if self.job_name:
+            return [known[self.job_name]] if self.job_name in known else []
+        return at_work(list(known.values()))
+
+    # What is shown
+
+    def _tick(self) -> None:
+        if self.is_current:
+            self.reload()
+
+    def on_resize(self) -> None:
+        self.refresh_frame()
+
+    def reload(self) -> None:
+        """Show what is known now."""
+        if self.paused or not self.is_mounted or not self.is_current:
+            return
+        jobs, feed = self.jobs(), self.feed
+        if feed is not None:
+            self._rows = fleet_rows(jobs, feed.of, self.measure, self.console.clock())
+            self.heat_map.show(self._rows.groups)
+        self.heat_map.display = bool(jobs)
+        self._say(jobs)
+        self._say_spot()
+        self.refresh_frame()
+
+    def _say(self, jobs: list[Job]) -> None:
+        notice, feed = self.query_one(Notice), self.feed
+        trouble = self.console.trouble
+        if trouble is not None:
+            what = f"{self.console.context_name} can't be reached"
+            notice.tell(what, trouble.message, trouble.fix, bad=True, alone=not jobs)
+        elif not jobs and self.console.store.read_at is None:
+            notice.tell("Reading jobs…")
+        elif not jobs:
+            what = "This job is not known any more." if self.job_name else "No job is running."
+            notice.tell(what, "", "Machines show here while a job has them.   1 jobs   2 profiles")
+        elif feed is not None and feed.errors:
+            names = [plain(name) for name in feed.errors]
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            error = next(iter(feed.errors.values()))
+            notice.tell(
+                f"Figures of {names[0]}{more} can't be read", error.message, "W why", bad=True, alone=False
+            )
+        else:
+            notice.hide()
+
+    def spot(self) -> Spot | None:
+        """What the cell under the cursor is."""
+        cursor = self.heat_map.cursor
+        spots = self._rows.spots.get(cursor[0], ()) if cursor else ()
+        return spots[cursor[1]] if cursor and cursor[1] < len(spots) else None
+
+    def _say_spot(self) -> None:
+        spot, feed = self.spot(), self.feed
+        text = Content("")
+        if spot is not None and feed is not None:
+            known = feed.of(spot.job)
+            figure = known.figure(self.measure, spot.replica, spot.accelerator)
+            step = known.step(spot.replica)
+            text = spot_text(spot, figure, self.measure, self.console.clock(), step)
+        self._put("#spot", text)
+        narrow = self.size.width < LEGEND_FROM
+        self.query_one("#legend").display = narrow
+        if narrow:
+            self._put("#legend", self._legend())
+
+    def _put(self, selector: str, text: Content) -> None:
+        """Show a line, where it reads otherwise than before."""
+        line = self.query_one(selector, Static)
+        shown = glyphs(text.truncate(max(8, self.size.width - 2), ellipsis=True), self)
+        if line.content != shown:
+            line.update(shown, layout=False)
+
+    def _legend(self) -> Content:
+        low, high = ("1", "256+ steps") if self.measure is Measure.LAG else ("10%", "100%")
+        return legend(palette(self), low, high, ascii_only=self.ascii_only)
+
+    # Lines
+
+    def top_line(self) -> Line:
+        console = self.console
+        if self.job_name:
+            job = console.store.jobs.get(self.job_name)
+            name = plain(job.display_name) if job else self.job_name.rpartition("/")[2]
+            crumb = Content.assemble(
+                (f"{plain(console.context_name)} ▸ Jobs ▸ {clip(name, 40)} ▸ ", "$text-muted"),
+                ("Fleet", "bold"),
+            )
+            return crumb, link_text(console.connection)
+        left = Content.assemble(
+            ("vxtui", "bold $accent"), SEP, (plain(console.context_name), "bold"), SEP, summary(console)
+        )
+        return left, link_text(console.connection)
+
+    def second_line(self) -> Line:
+        rows = self._rows
+        parts: list[Content | str | tuple[str, str]] = [("Fleet", "bold"), SEP]
+        if not self.job_name:
+            parts += [pieces(len(self.jobs()), "job"), SEP]
+        parts.append(pieces(rows.replicas, "replica"))
+        if rows.gpus:
+            parts += [SEP, pieces(rows.gpus, "GPU")]
+        parts += [SEP, (self.measure.value, "bold $accent")]
+        if rows.simulated:
+            parts += [SEP, ("simulated", "bold $text-warning")]
+        if self.paused:
+            parts += [SEP, ("paused", "bold $text-warning")]
+        right = self._legend() if self.size.width >= LEGEND_FROM else self._read_text()
+        return Content.assemble(*parts), right
+
+    def _read_text(self) -> Content:
+        feed = self.feed
+        if feed is None or feed.read_at is None:
+            return Content.styled("reading…", "$text-muted")
+        return Content.styled(f"read {age(self.console.clock() - feed.read_at)} ago", "$text-muted")
+
+    # Actions
+
+    def why_not(self, found: Action) -> str | None:
+        reason = super().why_not(found)
+        if reason is None and found.id in {"fleet.open", "fleet.worst", "fleet.copy"} and self.spot() is None:
+            return "No replica is selected."
+        if reason is None and found.id == "fleet.why" and not (self.feed and self.feed.errors):
+            return "Everything could be read."
+        return reason
+
+    @on(HeatMap.Moved)
+    def _moved(self) -> None:
+        self._say_spot()
+        self.refresh_frame()
+
+    @on(HeatMap.Chosen)
+    def _chosen(self) -> None:
+        self.action_open()
+
+    def action_open(self) -> None:
+        """The job, at the replica under the cursor."""
+        spot = self.spot()
+        if spot is None:
+            return
+        below = self.app.screen_stack[-2] if len(self.app.screen_stack) > 1 else None
+        if self.job_name and isinstance(below, JobScreen):
+            self.dismiss()
+            below.show_replica(spot.replica)
+        else:
+            self.console.open_job(spot.job.name, spot.replica)
+
+    def action_measure(self) -> None:
+        """The next measure."""
+        self.measure = MEASURES[(MEASURES.index(self.measure) + 1) % len(MEASURES)]
+        if self.feed is not None:
+            self.feed.show(self.measure)
+        self.reload()
+
+    def action_worst(self) -> None:
+        """To the cell that does worst: the least busy, or the one furthest behind."""
+        sign = 1 if self.measure is Measure.LAG else -1
+
+        def worth(row: HeatRow, cell: int) -> float:
+            code = row.cells[cell]
+            return sign * code if 0 <= code <= LEVELS else float("-inf")
+
+        self.heat_map.seek(worth)
+
+    def action_pause(self) -> None:
+        """Hold the screen still, or let it go on."""
+        self.paused = not self.paused
+        self.reload()
+
+    def action_copy(self) -> None:
+        """Copy the replica's name."""
+        spot = self.spot()
+        if spot is not None:
+            self.console.send_copy(spot.replica, "the replica's name")
+
+    def action_why(self) -> None:
+        """Say in full what can't be read."""
+        errors = self.feed.errors if self.feed else {}
+        blocks = ["\n".join(x for x in (f"{name}: {e.message}", e.fix) if x) for name, e in errors.items()]
+        self.app.push_screen(MessageScreen("What could not be read", "\n\n".join(blocks)))
+
+    def action_back(self) -> None:
+        """Back to the job, or to the jobs."""
+        if self.job_name:
+            self.dismiss()
+        else:
+            self.console.action_jobs()
+
+    def refresh_here(self) -> None:
+        if self.feed is not None:
+            self.feed.kick()
+
+    def go_to(self, job: Job, replica: str) -> None:
+        """Put the cursor on a replica."""
+        self.heat_map.move_to(row_key(job, replica))

@@ -1,0 +1,475 @@
+"""The log of a job: all replicas merged, or some of them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+from textual import on
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from tui.actions.registry import Action
+from tui.domain.formatting import age, pieces
+from tui.domain.log_entry import SERVICE, LogEntry, Severity
+from tui.domain.text import plain
+from tui.domain.time_input import parse_moment
+from tui.screens.dialogs.message import MessageScreen
+from tui.screens.dialogs.pick import PickScreen
+from tui.screens.dialogs.prompt import PromptScreen
+from tui.screens.job.pane import JobPane
+from tui.screens.workers import background
+from tui.store.job.feed import Changed
+from tui.store.job.file_feed import LogFeed
+from tui.store.log import ripgrep
+from tui.store.log.histogram import histogram
+from tui.store.log.lines import Line
+from tui.store.log.store import LogStore
+from tui.store.log.text_file import TextFile
+from tui.widgets.filter_bar import FilterBar
+from tui.widgets.log.render import JsonForm, entry_details, short_replica
+from tui.widgets.log.severity_strip import SeverityStrip, bins_for
+from tui.widgets.log.view import LogView
+from tui.widgets.notice import Notice
+from tui.widgets.state import glyphs
+
+LEVELS = (Severity.DEFAULT, Severity.INFO, Severity.WARNING, Severity.ERROR)
+SEP = "   "
+LEAST_ROWS = 16
+"""Rows of the pane from which on one of them is given to the severities over time."""
+
+
+class LogsPane(JobPane):
+    """See the module."""
+
+    SCOPE = "logs"
+    EXTRA = ("logview",)
+    TITLE = "Logs"
+    NEEDS = Changed.LOGS | Changed.SOURCES | Changed.JOB
+    DEFAULT_CSS = """
+    LogsPane {
+        #log-status { height: 1; padding: 0 1; color: $text-muted; }
+    }
+    """
+
+    def __init__(self, feed: LogFeed) -> None:
+        super().__init__(feed)
+        self.source: LogFeed = feed
+        self.log_view = LogView(feed.buffer)
+        self._status = Content("")
+
+    def compose(self) -> Iterable[Widget]:
+        yield Static("", id="log-status", markup=False)
+        yield self.log_view
+        yield SeverityStrip()
+        yield Notice()
+        yield FilterBar("regular expression; capitals matter only when there are some")
+
+    def rest(self) -> Widget:
+        return self.log_view
+
+    # What is shown
+
+    def show(self, changed: Changed) -> None:
+        job = self.source.job
+        if job is not None:
+            self.log_view.replicas_seen = [SERVICE[:3], *(r.id for r in job.replicas)]
+            self.log_view.set_start(job.start_time or job.create_time)
+        self.log_view.tick()
+        self._say()
+        if not self.query_one(SeverityStrip).display:
+            self._show_times()
+
+    def tick(self) -> None:
+        self._say()
+        self._show_times()
+
+    def _show_times(self) -> None:
+        """Severities over the whole log's time, where there is room for them."""
+        log, strip = self.source.buffer, self.query_one(SeverityStrip)
+        room = isinstance(log, LogStore) and self.size.height >= LEAST_ROWS and len(self.log_view.view)
+        found = histogram(log, bins_for(self.size.width)) if isinstance(log, LogStore) and room else None
+        strip.show(found)
+
+    @on(LogView.Moved)
+    def _moved(self) -> None:
+        self._say()
+
+    def _say(self) -> None:
+        self._notice()
+        width = self.size.width - 2
+        right = self._place()
+        left = self._shown()
+        room = max(0, width - right.cell_length - 1)
+        line = Content.assemble(left.truncate(room, ellipsis=True, pad=True), " ", right)
+        if line != self._status:
+            self._status = line
+            self.query_one("#log-status", Static).update(glyphs(line, self), layout=False)
+
+    def _notice(self) -> None:
+        notice, view, source = self.query_one(Notice), self.log_view, self.source.sources["logs"]
+        # Lines that have come and wait to be looked at are no reason to hide it: that costs the keys' focus.
+        empty = not len(view.view) and not view.view.behind
+        view.display = not empty
+        if source.error is not None:
+            since = age(self.source.now() - (source.failing_since or self.source.now()))
+            words = f"The log can't be read for {since}; trying again"
+            notice.tell(words, source.error.message, source.error.fix, bad=True, alone=empty)
+        elif not empty:
+            notice.hide()
+        elif len(self.source.buffer):
+            notice.tell("No line passes.", self._shown().plain, "esc shows all lines")
+        elif source.done:
+            notice.tell("This job has written nothing.", "", "")
+        elif source.read_at is None:
+            notice.tell("Reading the log…", "", "")
+        else:
+            notice.tell("No lines yet.", "They appear here as the replicas write them.", "")
+
+    def _shown(self) -> Content:
+        """Whose lines, from which severity on, and what is searched."""
+        view = self.log_view
+        chosen = view.views.filter.replicas
+        names = ", ".join(short_replica(name) for name in sorted(chosen)) if chosen else "all replicas"
+        parts: list[Content | str | tuple[str, str]] = [(names, "bold" if chosen else "")]
+        if view.views.filter.severity:
+            parts += [SEP, (f"≥ {view.views.filter.severity.name.lower()}", "bold $text-warning")]
+        if view.views.filter.without is not None:
+            parts += [SEP, ("! ", "bold $accent"), (plain(view.views.filter.without.pattern), "$text-muted")]
+        if view.paint.json is not JsonForm.TEMPLATE:
+            parts += [SEP, (f"JSON {view.paint.json.value}", "")]
+        if view.views.pattern is not None:
+            parts += [SEP, ("/ ", "bold $accent"), (plain(view.views.pattern.pattern), "$accent")]
+            which, total = view.views.found(None if view.following else view.cursor) or (0, 0)
+            more = "…" if view.views.searching else ""
+            count = pieces(total, "match", "matches") if view.following else f"{which:,} of {total:,}"
+            parts.append((f"  {count}{more}", "$text-muted" if total else "bold $text-warning"))
+        if view.views.only_matches:
+            parts.append(("  only matches", "bold"))
+        if view.marked:
+            parts += [SEP, (pieces(len(view.picked()), "line") + " marked", "bold $accent")]
+        if note := self.source.sources["logs"].note:
+            parts += [SEP, (plain(note), "$text-warning")]
+        return Content.assemble(*parts)
+
+    def _place(self) -> Content:
+        """Following or held, and how many lines there are."""
+        view, feed = self.log_view, self.source
+        total = len(view.view)
+        parts: list[Content | str | tuple[str, str]] = []
+        if feed.buffer.dropped:
+            parts += [(f"{feed.buffer.dropped:,} oldest dropped", "$text-warning"), SEP]
+        elif feed.older_left:
+            parts += [("u reads older", "$text-muted"), SEP]
+        if view.paused:
+            parts.append(("paused", "bold $text-warning"))
+        elif view.following:
+            ended = feed.sources["logs"].done
+            parts.append(("ended", "$text-primary") if ended else ("following", "$text-success"))
+        else:
+            below = view.below
+            parts.append((f"held, {below:,} below" if below else "held", "bold $text-warning"))
+        parts += [SEP, pieces(total, "line")]
+        return Content.assemble(*parts)
+
+    # Actions
+
+    def why_not(self, found: Action) -> str | None:
+        if found.id in {"logs.next", "logs.previous", "logs.only"} and self.log_view.views.pattern is None:
+            return "Nothing is searched; / starts."
+        if found.id in {"logs.whole", "logs.mark", "logs.copy", "logs.save"} and not len(self.log_view.view):
+            return "No line is shown."
+        if found.id == "logs.time" and self.source.buffer.oldest is None:
+            return "These lines have no times of their own."
+        if found.id == "logs.older" and not self.source.older_left:
+            return "There are no older lines."
+        return None
+
+    def back(self) -> bool:
+        view = self.log_view
+        if view.marked:
+            view.toggle_mark()
+        elif view.views.only_matches:
+            view.show_only_matches(False)
+        elif view.views.pattern is not None:
+            self.query_one(FilterBar).clear()
+            view.set_pattern(None)
+        elif view.views.filter.without is not None:
+            view.leave_out(None)
+        elif view.views.filter.replicas or view.views.filter.severity:
+            view.set_filter(replicas=(), severity=Severity.DEFAULT)
+        else:
+            return False
+        self._say()
+        return True
+
+    def pause(self, on: bool) -> None:
+        self.log_view.pause(on)
+
+    def action_follow(self) -> None:
+        """Follow, or hold."""
+        view = self.log_view
+        if view.following:
+            view.hold()
+        else:
+            view.follow()
+        self._say()
+
+    def action_replica(self) -> None:
+        """Choose whose lines are shown."""
+        job = self.source.job
+        names = [r.id for r in job.replicas] if job else []
+        options = [("", Content("all replicas"))]
+        options += [
+            (name, Content.assemble((name, "bold"), f"  {_role(self.source, name)}")) for name in names
+        ]
+        options.append((SERVICE, Content.assemble((SERVICE, "bold"), "  the platform's own words")))
+        chosen = next(iter(self.log_view.views.filter.replicas), "")
+
+        def picked(name: str | None) -> None:
+            if name is not None:
+                self.select_replica(name)
+
+        self.app.push_screen(PickScreen("Show the lines of", options, chosen), picked)
+
+    def select_replica(self, name: str) -> None:
+        """Show one replica's lines; an empty name shows all."""
+        self.log_view.set_filter(replicas=[name] if name else [])
+        self._say()
+
+    def go_to(self, line: Line) -> None:
+        """Show the log around a line, or around its moment."""
+        view = self.log_view
+        view.tick()
+        view.move_to(view.view.position(self.source.buffer.find(line)))
+
+    def action_severity(self) -> None:
+        """The next threshold."""
+        now = self.log_view.views.filter.severity
+        at = LEVELS.index(now) if now in LEVELS else 0
+        self.log_view.set_filter(severity=LEVELS[(at + 1) % len(LEVELS)])
+        self._say()
+
+    def action_search(self) -> None:
+        """Type what to search."""
+        self.query_one(FilterBar).open()
+
+    @on(FilterBar.Changed)
+    def _typed(self, event: FilterBar.Changed) -> None:
+        event.stop()
+        bar, text = self.query_one(FilterBar), event.text
+        try:
+            pattern = compile_search(text)
+        except re.error as error:
+            bar.say(f"not a pattern: {error}")
+            return
+        bar.say("")
+        self.log_view.set_pattern(pattern)
+        self._say()
+        log = self.source.buffer
+        if pattern is not None and isinstance(log, TextFile) and ripgrep.suits(log.path, pattern):
+            background(self, partial(self._search_file, log, pattern), "search")
+
+    async def _search_file(self, log: TextFile, pattern: re.Pattern[str]) -> None:
+        """Let ripgrep find what the view would take long to find."""
+        scanned, revision = log.end, log.revision
+        found = await ripgrep.search(log.path, pattern)
+        if found is not None and revision == log.revision:
+            before = (number for number in found if number < scanned)
+            self.log_view.views.take_matches(pattern, before, scanned)
+            self.log_view.tick()
+
+    @on(FilterBar.Closed)
+    def _search_left(self, event: FilterBar.Closed) -> None:
+        event.stop()
+        self.log_view.focus()
+        if event.text and self.log_view.views.pattern is not None:
+            self.log_view.next_match(-1)
+        self._say()
+
+    def action_next(self) -> None:
+        """Next match."""
+        self._went(self.log_view.next_match(1), "No match below.")
+
+    def action_previous(self) -> None:
+        """Previous match."""
+        self._went(self.log_view.next_match(-1), "No match above.")
+
+    def action_next_error(self) -> None:
+        """Next error; while following, the last one."""
+        way = -1 if self.log_view.following else 1
+        self._went(self.log_view.next_error(way), "No error here." if way < 0 else "No error below.")
+
+    def action_previous_error(self) -> None:
+        """Previous error."""
+        self._went(self.log_view.next_error(-1), "No error above.")
+
+    def action_without(self) -> None:
+        """Leave out what matches."""
+
+        def named(typed: str | None) -> None:
+            if typed is not None:
+                self.log_view.leave_out(compile_search(typed))
+                self._say()
+
+        now = self.log_view.views.filter.without
+        question = "Leave out lines that match (nothing shows them again)"
+        self.app.push_screen(PromptScreen(question, now.pattern if now else "", check=_no_pattern), named)
+
+    def action_time(self) -> None:
+        """Go to a time."""
+        view, job = self.log_view, self.source.job
+        cursor = view.cursor
+        near = cursor.timestamp if cursor is not None else None
+        start = (job.start_time or job.create_time) if job else None
+
+        def moment(text: str) -> datetime:
+            return parse_moment(text, now=self.source.now(), start=start, near=near)
+
+        def check(text: str) -> str:
+            try:
+                moment(text)
+            except ValueError as error:
+                return str(error)
+            return ""
+
+        def named(typed: str | None) -> None:
+            if typed is not None:
+                view.go_to(moment(typed))
+                self._say()
+
+        self.app.push_screen(PromptScreen("Go to (14:02, +5m from the start, -10m)", check=check), named)
+
+    def _went(self, went: bool, otherwise: str) -> None:
+        if not went:
+            self.notify(otherwise, timeout=2, markup=False)
+        self._say()
+
+    def action_only(self) -> None:
+        """Only what matches, or all."""
+        self.log_view.show_only_matches(not self.log_view.views.only_matches)
+        self._say()
+
+    def action_wrap(self) -> None:
+        """Break long lines, or cut them."""
+        self.log_view.toggle_wrap()
+
+    def action_json(self) -> None:
+        """JSON lines in the next form."""
+        self.log_view.next_json()
+        self._say()
+
+    def action_times(self) -> None:
+        """Another time column."""
+        self.log_view.next_times()
+
+    def action_fold(self) -> None:
+        """Fold the replica column."""
+        self.log_view.toggle_replica()
+
+    def action_mark(self) -> None:
+        """Start a range."""
+        self.log_view.toggle_mark()
+
+    def action_whole(self) -> None:
+        """The whole line."""
+        line = self.log_view.cursor
+        if isinstance(line, LogEntry):
+            self.app.push_screen(MessageScreen(f"{line.replica}  {line.severity.name}", entry_details(line)))
+
+    def action_copy(self) -> None:
+        """Copy the line or the range."""
+        lines = self.log_view.picked()
+        self.console.send_copy(self.log_view.text_of(lines), pieces(len(lines), "line"))
+        if self.log_view.marked:
+            self.log_view.toggle_mark()
+
+    def action_older(self) -> None:
+        """Read older lines."""
+
+        async def read() -> None:
+            older = await self.source.read_older()
+            if older.problem:
+                words = plain(f"Older lines can't be read: {older.problem}")
+                self.notify(words, severity="error", markup=False)
+            else:
+                words = (
+                    f"{pieces(older.count, 'older line')} read" if older.count else "There is nothing older."
+                )
+                self.notify(words, markup=False)
+
+        background(self, read, "older lines")
+
+    def action_save(self) -> None:
+        """Save what is shown to a file."""
+        view = self.log_view
+        lines = list(view.view)
+        job = self.source.job
+        stem = re.sub(r"[^\w.-]+", "-", job.display_name if job else "job").strip("-") or "job"
+        chosen = "-".join(sorted(view.views.filter.replicas))
+        name = f"{stem}{'-' + chosen if chosen else ''}.log"
+
+        text = view.text_of(lines)
+
+        def named(typed: str | None) -> None:
+            if not typed:
+                return
+            path = Path(typed).expanduser()
+
+            async def save() -> None:
+                await self._save(path, text, len(lines))
+
+            background(self, save, "save")
+
+        question = f"Save {pieces(len(lines), 'line')} to"
+        self.app.push_screen(PromptScreen(question, str(Path.cwd() / name), check=_unwritable), named)
+
+    async def _save(self, path: Path, text: str, count: int) -> None:
+        try:
+            await asyncio.to_thread(_write_new, path, text + "\n")
+        except OSError as error:
+            self.notify(plain(f"{path} was not written: {error.strerror}"), severity="error", markup=False)
+        else:
+            self.notify(plain(f"{pieces(count, 'line')} saved to {path}"), markup=False)
+
+
+def compile_search(text: str) -> re.Pattern[str] | None:
+    """The pattern of a search; capitals matter when there are some. Raises re.error."""
+    if not text:
+        return None
+    return re.compile(text, 0 if text != text.lower() else re.IGNORECASE)
+
+
+def _no_pattern(text: str) -> str:
+    try:
+        compile_search(text)
+    except re.error as error:
+        return f"not a regular expression: {error}"
+    return ""
+
+
+def _role(feed: LogFeed, name: str) -> str:
+    job = feed.job
+    return next((r.role for r in job.replicas if r.id == name), "") if job else ""
+
+
+def _unwritable(text: str) -> str:
+    path = Path(text).expanduser()
+    if not text:
+        return "a path is needed"
+    if path.exists():
+        return f"{path} exists already; choose another name"
+    if not path.parent.is_dir():
+        return f"there is no folder {path.parent}"
+    return ""
+
+
+def _write_new(path: Path, text: str) -> None:
+    # "x": a file that came into being meanwhile is not overwritten.
+    with path.open("x", encoding="utf-8") as file:
+        file.write(text)

@@ -1,0 +1,414 @@
+"""Plots of a job: what the trainer says and what its machines do, over steps or over time."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from statistics import fmean
+
+from textual.containers import Grid
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from tui.actions.registry import Action
+from tui.domain.formatting import age, figure
+from tui.domain.metric import CPU, GPU, GPU_MEMORY, MEMORY, NET_IN, NET_OUT, TRAINING_METRICS
+from tui.domain.progress import StepSample
+from tui.domain.text import plain
+from tui.domain.training_steps import History
+from tui.screens.dialogs.pick import PickScreen
+from tui.screens.job.pane import JobPane, Scroll
+from tui.store.job.feed import Changed, JobFeed
+from tui.store.job.series import replica_order
+from tui.widgets.log.render import short_replica
+from tui.widgets.notice import Notice
+from tui.widgets.plot.chart import Chart, Course, Look, Sight
+from tui.widgets.plot.view_range import PlotView, Range, part
+
+TITLES = {
+    CPU: "CPU",
+    MEMORY: "Memory",
+    GPU: "GPU",
+    GPU_MEMORY: "GPU memory",
+    NET_IN: "Network in",
+    NET_OUT: "Network out",
+}
+SHARES = frozenset({CPU, MEMORY, GPU, GPU_MEMORY})
+MOST_LINES = 6
+"""With more replicas, the least, the mean and the greatest are drawn instead."""
+SPANS = (None, 3600.0, 600.0)
+"""Seconds back from the newest, `None` for all."""
+STEP = 0.02
+"""Share of what is shown that the crosshair moves."""
+TWO_COLUMNS, THREE_COLUMNS = 100, 180
+LOWEST, HIGHEST = 10, 18
+"""Lines of one chart."""
+Value = Callable[[StepSample], float | None]
+"""What of a reported step is drawn."""
+_DARK = ("#79c0ff", "#d2a8ff", "#7fdbca", "#f0a6ca", "#a8b5ff", "#c9b38c")
+_LIGHT = ("#0a5fb0", "#7a3fb0", "#0b7a75", "#b03a7a", "#4a55c0", "#7d6430")
+_ANSI = ("cyan", "magenta", "bright_cyan", "bright_magenta", "cyan", "magenta")
+
+
+def percent(value: float) -> str:
+    """`61 %` of a share."""
+    return f"{value * 100:.0f}%"
+
+
+def loss_text(value: float) -> str:
+    """A loss with as many digits as tell its course."""
+    return f"{value:.4g}"
+
+
+def clock_text(seconds: float) -> str:
+    """`40s`, `9m`, `9m30`, `5h02`, `2d`, `2d06h`: as short as tells neighbouring ticks apart."""
+    whole = round(abs(seconds))
+    sign = "-" if seconds < 0 and whole else ""
+    minutes, rest = divmod(whole, 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    if days:
+        return f"{sign}{days}d" + (f"{hour:02}h" if hour else "")
+    if hours:
+        return f"{sign}{hours}h{minute:02}"
+    if minutes:
+        return f"{sign}{minutes}m" + (f"{rest:02}" if rest else "")
+    return f"{sign}{whole}s" if whole else "0"
+
+
+class MetricsPane(JobPane):
+    """See the module."""
+
+    SCOPE = "metrics"
+    EXTRA = ("pane",)
+    TITLE = "Metrics"
+    NEEDS = Changed.METRICS | Changed.STEPS | Changed.SOURCES
+    DEFAULT_CSS = """
+    MetricsPane {
+        #charts {
+            height: auto;
+            grid-size: 1;
+            grid-gutter: 0 1;
+        }
+        #not-measured { height: auto; padding: 0 1; color: $text-muted; }
+    }
+    """
+
+    def __init__(self, feed: JobFeed) -> None:
+        super().__init__(feed)
+        self.by_step = True
+        self.view = PlotView()
+        self.replica = ""
+        self._charts: dict[str, Chart] = {}
+        self._paused = False
+
+    def compose(self) -> Iterable[Widget]:
+        yield Notice()
+        with Scroll():
+            yield Grid(id="charts")
+            yield Static("", id="not-measured", markup=False)
+
+    def rest(self) -> Widget:
+        return self.query_one(Scroll)
+
+    def on_resize(self) -> None:
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """As many columns as the width has room for, and rows that fill the height where they can."""
+        grid, width = self.query_one("#charts", Grid), self.size.width
+        columns = 1 + (width >= TWO_COLUMNS) + (width >= THREE_COLUMNS)
+        rows = max(1, -(-len(self._charts) // columns))
+        height = max(LOWEST, min(HIGHEST, (self.size.height - 2) // rows))
+        grid.styles.grid_size_columns = columns
+        grid.styles.grid_rows = f"{height}"
+        grid.styles.height = rows * height
+
+    def pause(self, on: bool) -> None:
+        self._paused = on
+
+    def note(self) -> Content:
+        parts = ["by step" if self.by_step else "over time"]
+        parts.append(self._span_text())
+        parts.append(short_replica(self.replica) if self.replica else "all replicas")
+        note = Content.styled("   ".join(parts), "$text-muted")
+        if self.feed.figures.simulated:
+            note = Content.assemble(("simulated", "bold $text-warning"), "   ", note)
+        return note
+
+    def _span_text(self) -> str:
+        view = self.view
+        if view.span is None:
+            return "all of it"
+        if view.end is None:
+            return f"last {age(timedelta(seconds=view.span))}"
+        first, last = view.window(self._full())
+        return f"{clock_text(first)} to {clock_text(last)}"
+
+    # What is drawn
+
+    def show(self, changed: Changed) -> None:
+        if self._paused:
+            return
+        wanted = self._wanted()
+        grid = self.query_one("#charts", Grid)
+        for key in [key for key in self._charts if key not in wanted]:
+            self._charts.pop(key).remove()
+        for key, (look, courses) in wanted.items():
+            if key not in self._charts:
+                self._charts[key] = Chart(look)
+                later = [
+                    other for other in list(wanted)[list(wanted).index(key) + 1 :] if other in self._charts
+                ]
+                grid.mount(self._charts[key], before=self._charts[later[0]] if later else None)
+            self._charts[key].draw(courses, look)
+        self._arrange()
+        grid.display = bool(wanted)
+        self._say(bool(wanted))
+
+    def _wanted(self) -> dict[str, tuple[Look, list[Course]]]:
+        found = {}
+        samples = self.feed.samples()
+        window = None if self.view.span is None else self.view.window(self._full())
+        by_time = Sight(window, self.view.cross, self._cross_colour())
+        past = self.feed.history()
+        by_step = self._in_steps(by_time, past.kept) if self.by_step else by_time
+        for key, title, unit, text, value in (
+            ("loss", "Loss", "", loss_text, _loss),
+            ("speed", "Throughput", "tok/s", figure, _speed),
+        ):
+            courses = self._by_step(past, value) if self.by_step else self._over_time(samples, value)
+            if courses:
+                low = None if key == "loss" else 0.0
+                look = Look(
+                    title, unit, self._step_text, text, x_time=not self.by_step, low=low, sight=by_step
+                )
+                found[key] = (look, courses)
+        for metric in TRAINING_METRICS:
+            courses = self._metric_courses(metric)
+            if courses:
+                share = metric in SHARES
+                text = percent if share else figure
+                high = 1.0 if share else None
+                unit = "" if share else "B/s"
+                look = Look(
+                    TITLES[metric],
+                    unit,
+                    clock_text,
+                    text,
+                    x_time=True,
+                    low=0.0,
+                    high=high,
+                    sight=by_time,
+                )
+                found[metric] = (look, courses)
+        return found
+
+    def _full(self) -> Range:
+        """All that there is to see, in seconds since the start."""
+        start = self._start()
+        series = self.feed.series
+        known = [one.points for metric in TRAINING_METRICS for one in series.of(metric) if one.points]
+        moments = [moment for points in known for moment, _ in (points[0], points[-1])]
+        if self.feed.steps:
+            moments += [min(self.feed.steps)[0], max(self.feed.steps)[0]]
+        seconds = [(moment - start).total_seconds() for moment in moments] or [0.0]
+        return min(seconds), max(*seconds, min(seconds) + 1)
+
+    def _in_steps(self, sight: Sight, samples: Sequence[StepSample]) -> Sight:
+        """The same view where x is the step: a moment is the last step that was reported by then."""
+        start = self._start()
+        times = [(sample.timestamp - start).total_seconds() for sample in samples]
+
+        def step(moment: float) -> float:
+            return float(samples[max(0, bisect_right(times, moment) - 1)].step) if samples else 0.0
+
+        window, cross = sight.window, sight.cross
+        return Sight(
+            None if window is None else (step(window[0]), step(window[1])),
+            None if cross is None else step(cross),
+            sight.colour,
+        )
+
+    def _cross_colour(self) -> str:
+        return "bright_white" if self.app.native_ansi_color else self.app.current_theme.accent or "white"
+
+    def _end(self) -> datetime:
+        job, now = self.feed.job, self.feed.session.clock()
+        return (job.end_time if job else None) or now
+
+    def _start(self) -> datetime:
+        job = self.feed.job
+        start = (job.start_time or job.create_time) if job else None
+        return start or self._end()
+
+    def _step_text(self, x: float) -> str:
+        return f"{x:,.0f}" if self.by_step else clock_text(x)
+
+    def _by_step(self, past: History, value: Value) -> list[Course]:
+        """What led to where the run is now; what it went back over stands behind it, and fixes no scale."""
+        known = [(s, y) for s in past.kept if (y := value(s)) is not None]
+        if not known:
+            return []
+        undone = [[(s, y) for s in stretch if (y := value(s)) is not None] for stretch in past.undone]
+        lines = [_line(stretch, self._faint(), faint=True) for stretch in undone[-MOST_LINES:] if stretch]
+        return [_line(known, self._colour(0)), *lines]
+
+    def _over_time(self, samples: Sequence[StepSample], value: Value) -> list[Course]:
+        start = self._start()
+        known = [(s, y) for s in samples if (y := value(s)) is not None]
+        xs = tuple((s.timestamp - start).total_seconds() for s, _ in known)
+        return [Course("", xs, tuple(y for _, y in known), self._colour(0))] if known else []
+
+    def _metric_courses(self, metric: str) -> list[Course]:
+        start = self._start()
+        courses = []
+        for series in self.feed.series.of(metric, self.replica):
+            points = series.points
+            name = short_replica(series.replica) + (
+                f":{plain(series.accelerator)}" if series.accelerator else ""
+            )
+            xs = tuple((t - start).total_seconds() for t, _ in points)
+            courses.append(Course(name, xs, tuple(v for _, v in points), ""))
+        courses = [c for c in courses if c.x]
+        if len(courses) > MOST_LINES:
+            return self._summary([_part(course, self.view.window(self._full())) for course in courses])
+        return [Course(c.name, c.x, c.y, self._colour(at)) for at, c in enumerate(courses)]
+
+    def _summary(self, courses: list[Course]) -> list[Course]:
+        """Least, mean and greatest over all, in stretches of time."""
+        first, last = min(c.x[0] for c in courses if c.x), max(c.x[-1] for c in courses if c.x)
+        width = max(1e-9, (last - first) / 120)
+        stretches: dict[int, list[float]] = {}
+        for course in courses:
+            for x, y in zip(course.x, course.y, strict=True):
+                stretches.setdefault(int((x - first) / width), []).append(y)
+        xs = tuple(first + (at + 0.5) * width for at in sorted(stretches))
+        groups = [stretches[at] for at in sorted(stretches)]
+        return [
+            Course(f"mean of {len(courses)}", xs, tuple(map(fmean, groups)), self._colour(0)),
+            Course("least", xs, tuple(map(min, groups)), self._colour(1)),
+            Course("greatest", xs, tuple(map(max, groups)), self._colour(2)),
+        ]
+
+    def _colour(self, at: int) -> str:
+        palette = _DARK if self.app.current_theme.dark else _LIGHT
+        if self.app.native_ansi_color:
+            palette = _ANSI
+        return palette[at % len(palette)]
+
+    def _faint(self) -> str:
+        if self.app.native_ansi_color:
+            return "bright_black"
+        return "#6b7280" if self.app.current_theme.dark else "#9aa1ab"
+
+    # Words
+
+    def _say(self, any_chart: bool) -> None:
+        feed, notice = self.feed, self.query_one(Notice)
+        source = feed.sources["metrics"]
+        if source.error is not None:
+            since = age(feed.session.clock() - (source.failing_since or feed.session.clock()))
+            what = f"The figures can't be read for {since}; trying again"
+            notice.tell(what, source.error.message, source.error.fix, bad=True, alone=not any_chart)
+        elif not any_chart and source.read_at is None:
+            notice.tell("Reading the figures…", "", "")
+        else:
+            notice.hide()
+        lines = [
+            f"{TITLES.get(m.metric, m.metric)}: not measured — {m.reason}" for m in feed.series.not_measured()
+        ]
+        if not feed.steps and source.read_at is not None:
+            lines.append("Loss and throughput: not reported — the log has no step lines (yet)")
+        text = "\n".join(plain(line) for line in lines)
+        self.query_one("#not-measured", Static).update(Content(text))
+
+    # Actions
+
+    def why_not(self, found: Action) -> str | None:
+        if found.id == "metrics.axis" and not self.feed.steps:
+            return "No training step has been reported."
+        return None
+
+    def action_axis(self) -> None:
+        """Over steps, or over time."""
+        self.by_step = not self.by_step
+        self.show(Changed.STEPS)
+
+    def action_span(self) -> None:
+        """How far back."""
+        at = SPANS.index(self.view.span) if self.view.span in SPANS and self.view.end is None else -1
+        self._look(PlotView(SPANS[(at + 1) % len(SPANS)], None, self.view.cross))
+
+    def _look(self, view: PlotView) -> None:
+        if view != self.view:
+            self.view = view
+            self.show(Changed.METRICS)
+
+    def action_zoom_in(self) -> None:
+        """Half as much, around the crosshair."""
+        self._look(self.view.zoom(self._full(), 0.5))
+
+    def action_zoom_out(self) -> None:
+        """Twice as much."""
+        self._look(self.view.zoom(self._full(), 2.0))
+
+    def action_whole(self) -> None:
+        """All of it."""
+        self._look(PlotView(cross=self.view.cross))
+
+    def action_later(self) -> None:
+        """On by half of what is shown."""
+        self._look(self.view.pan(self._full(), 0.5))
+
+    def action_earlier(self) -> None:
+        """Back by half of what is shown."""
+        self._look(self.view.pan(self._full(), -0.5))
+
+    def action_cross_right(self) -> None:
+        """The crosshair to the right."""
+        self._look(self.view.move(self._full(), STEP))
+
+    def action_cross_left(self) -> None:
+        """The crosshair to the left."""
+        self._look(self.view.move(self._full(), -STEP))
+
+    def back(self) -> bool:
+        """Take the crosshair away, then the zoom."""
+        before = self.view
+        self._look(replace(before, cross=None) if before.cross is not None else PlotView())
+        return before != self.view
+
+    def action_replica(self) -> None:
+        """Whose figures."""
+        names = sorted(
+            {s.replica for m in TRAINING_METRICS for s in self.feed.series.of(m)}, key=replica_order
+        )
+        options = [("", Content("all replicas")), *((name, Content(plain(name))) for name in names)]
+
+        def picked(name: str | None) -> None:
+            if name is not None:
+                self.replica = name
+                self.show(Changed.METRICS)
+
+        self.app.push_screen(PickScreen("Show the figures of", options, self.replica), picked)
+
+
+def _part(course: Course, window: Range) -> Course:
+    x, y = part(course.x, course.y, window)
+    return Course(course.name, tuple(x), tuple(y), course.colour)
+
+
+def _line(known: Sequence[tuple[StepSample, float]], colour: str, *, faint: bool = False) -> Course:
+    return Course("", tuple(float(s.step) for s, _ in known), tuple(y for _, y in known), colour, faint)
+
+
+def _loss(sample: StepSample) -> float | None:
+    return sample.loss
+
+
+def _speed(sample: StepSample) -> float | None:
+    return sample.tokens_per_second

@@ -1,0 +1,254 @@
+"""The facts of a job at a glance: where it stands, what it runs on, why it failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from textual.content import Content
+from textual.widget import Widget
+
+from tui.domain.diagnosis import diagnose, explain_exit
+from tui.domain.formatting import age, figure, pieces
+from tui.domain.job import Job, Replica
+from tui.domain.log_entry import LogEntry, Severity
+from tui.domain.progress import StepSample
+from tui.domain.states import JobState
+from tui.domain.text import plain
+from tui.domain.training_steps import remaining
+from tui.domain.vertex.catalog import ACCELERATOR_SHORT
+from tui.screens.job.pane import JobPane, Scroll
+from tui.store.job.feed import Changed
+from tui.store.jobs.costs import Costs
+from tui.store.log.filters import LineFilter
+from tui.widgets.labelled_lines import EMPTY, Hanging, Labelled
+from tui.widgets.log.render import line_text, short_replica
+from tui.widgets.notice import Notice
+from tui.widgets.state import bar, state_content, wants_ascii
+
+LABEL = 14
+LAST_LINES = 12
+BESIDE_BAR = 46
+"""Cells of a row that a bar of the progress does not have."""
+Row = tuple[str, Content]
+
+
+class OverviewPane(JobPane):
+    """See the module."""
+
+    EXTRA = ("pane",)
+    TITLE = "Overview"
+    NEEDS = Changed.JOB | Changed.STEPS | Changed.LOGS | Changed.SOURCES
+    DEFAULT_CSS = """
+    OverviewPane Scroll { scrollbar-gutter: stable; }
+    OverviewPane #facts { height: auto; padding: 1 2 0 2; }
+    """
+
+    def __init__(self, feed: object) -> None:
+        super().__init__(feed)  # type: ignore[arg-type]
+        self._paused = False
+
+    def compose(self) -> Iterable[Widget]:
+        with Scroll():
+            yield Hanging("facts")
+        yield Notice()
+
+    def rest(self) -> Widget:
+        return self.query_one(Scroll)
+
+    def pause(self, on: bool) -> None:
+        self._paused = on
+
+    def tick(self) -> None:
+        self.show(Changed.JOB)
+
+    def on_resize(self) -> None:
+        self.show(Changed.JOB)
+
+    def show(self, changed: Changed) -> None:
+        job, notice = self.feed.job, self.query_one(Notice)
+        if self._paused:
+            return
+        self.query_one(Scroll).display = job is not None
+        if job is None:
+            self._say_missing(notice)
+            return
+        notice.hide()
+        blocks = [
+            self._state(job),
+            self._error(job),
+            self._training(job),
+            self._machines(job),
+            self._facts(job),
+        ]
+        lines = [line for block in blocks if block for line in (*block, (EMPTY, EMPTY))]
+        self.query_one("#facts", Hanging).say(lines[:-1])
+
+    def _say_missing(self, notice: Notice) -> None:
+        source = self.feed.sources["job"]
+        if self.feed.gone:
+            notice.tell("This job does not exist any more.", self.feed.job_name, "esc goes back", bad=True)
+        elif source.error is not None:
+            notice.tell("The job can't be read", source.error.message, source.error.fix, bad=True)
+        else:
+            notice.tell("Reading the job…")
+
+    # Blocks
+
+    def _state(self, job: Job) -> list[Labelled]:
+        now = self.feed.session.clock()
+        words = state_content(job.state)
+        native = Content.styled(f"   {plain(job.native_state)}", "$text-muted")
+        rows: list[Row] = [("state", Content.assemble(words, native))]
+        if job.create_time is not None:
+            rows.append(("created", _moment(job.create_time, now)))
+        if job.start_time is not None:
+            waited = f"   waited {age(job.start_time - job.create_time)}" if job.create_time else ""
+            rows.append(("started", _moment(job.start_time, now) + Content.styled(waited, "$text-muted")))
+        if job.end_time is not None:
+            took = f"   ran {age(job.duration(now))}" if job.start_time else "   never ran"
+            rows.append(("ended", _moment(job.end_time, now) + Content.styled(took, "$text-muted")))
+        elif job.start_time is None:
+            rows.append(("waiting", Content(f"{age(job.age(now))} {_waits_for(job)}")))
+        else:
+            rows.append(("running", Content(age(job.duration(now)))))
+        cost = self._cost(job, now)
+        if cost is not None:
+            rows.append(("cost", cost))
+        if job.timeout is not None and not job.state.terminal:
+            rows.append(("time limit", Content(age(job.timeout))))
+        return table(rows)
+
+    def _cost(self, job: Job, now: datetime) -> Content | None:
+        """What it has cost, and what an hour does; None as long as no prices are loaded."""
+        costs: Costs | None = getattr(self.app, "costs", None)
+        if costs is None or costs.prices is None:
+            return None
+        if costs.rate(job) is None:
+            return Content.styled("not known: a price of these machines is missing", "$text-muted")
+        local = " in the cloud, nothing here" if self.feed.session.backend.info.local else ""
+        tail = f"   {costs.rate_text(job)}{local}   estimate, prices of {costs.date(job)}"
+        return Content.assemble(costs.spent_text(job, now), (tail, "$text-muted"))
+
+    def _error(self, job: Job) -> list[Labelled]:
+        if job.error is None:
+            return []
+        failed = next((r for r in job.replicas if r.state is JobState.FAILED), None)
+        last = self._last_lines(failed)
+        found = diagnose(job.error.message, [line_text(entry) for entry in last])
+        rows: list[Row] = [("error", Content.styled(plain(job.error.message), "$text-error"))]
+        if found.meaning:
+            rows.append(("likely" if found.guess else "that means", Content(plain(found.meaning))))
+        rows.append(("what helps", Content.styled(plain(found.fix), "$text-success")))
+        if failed is not None and failed.exit_code is not None:
+            words = f"{failed.exit_code}: {explain_exit(failed.exit_code)}"
+            rows.append(("exit code", Content(words)))
+        lines = table(rows)
+        if failed is not None and last:
+            head = Content.styled(f"last lines of {plain(failed.id)}", "$text-muted")
+            lines += [(EMPTY, line) for line in (EMPTY, head, *self._lines(last))]
+        return lines
+
+    def _last_lines(self, replica: Replica | None) -> list[LogEntry]:
+        if replica is None:
+            return []
+        view = self.feed.buffer.view(LineFilter(replicas=frozenset({replica.id}), gaps=False))
+        view.look_back(LAST_LINES)
+        return [line for line in view if isinstance(line, LogEntry)]
+
+    def _lines(self, entries: Sequence[LogEntry]) -> list[Content]:
+        width = max(20, self.size.width - 8)
+        lines = []
+        for entry in entries:
+            style = "$text-error" if entry.severity >= Severity.ERROR else ""
+            lines.append(Content.styled("  " + line_text(entry), style).truncate(width, ellipsis=True))
+        return lines
+
+    def _training(self, job: Job) -> list[Labelled]:
+        progress, now = self.feed.progress, self.feed.session.clock()
+        rows: list[Row] = []
+        fraction, samples = progress.fraction, self.feed.samples()
+        if progress.step is not None:
+            total = f"/{progress.total_steps:,}" if progress.total_steps else ""
+            rows.append(("step", Content(f"{progress.step:,}{total}")))
+        if fraction is not None:
+            width = max(10, min(50, self.size.width - BESIDE_BAR))
+            drawn = bar(fraction, width, ascii_only=wants_ascii(self))
+            colour = "$text-success" if job.state is JobState.RUNNING else "$text-muted"
+            left = remaining(samples, progress.total_steps) if job.state.active else None
+            words = f"  {fraction:.0%}" + (f"   about {age(left)} left" if left is not None else "")
+            rows.append(("progress", Content.assemble((drawn, colour), words)))
+        if progress.last_loss is not None:
+            first = f"   from {progress.first_loss:.4g}" if progress.first_loss is not None else ""
+            rows.append(("loss", Content.assemble(f"{progress.last_loss:.4g}", (first, "$text-muted"))))
+        if progress.tokens_per_second is not None:
+            rows.append(("throughput", Content(f"{figure(progress.tokens_per_second)} tok/s")))
+        if progress.last_checkpoint_at is not None:
+            ago = age(now - progress.last_checkpoint_at)
+            step = (
+                f"step {progress.last_checkpoint_step:,}, "
+                if progress.last_checkpoint_step is not None
+                else ""
+            )
+            rows.append(("checkpoint", Content(f"{step}{ago} ago")))
+        elif progress.step:
+            rows.append(("checkpoint", Content.styled("none yet", "$text-muted")))
+        if progress.resumed_from is not None:
+            rows.append(("resumed", Content(f"from step {progress.resumed_from:,}")))
+        undone = self.feed.history().undone
+        if undone:
+            rows.append(("went back", _went_back(undone, now)))
+        if progress.phase and job.state.active:
+            rows.append(("phase", Content(plain(progress.phase))))
+        return table(rows)
+
+    def _machines(self, job: Job) -> list[Labelled]:
+        rows: list[Row] = []
+        for pool in job.pools:
+            if not pool.replicas:
+                continue
+            short = ACCELERATOR_SHORT.get(pool.accelerator_type, pool.accelerator_type)
+            gpus = f" + {pool.accelerator_count} {short}" if pool.accelerator_count else ""
+            what = f"{pool.replicas} × {pool.machine_type or '?'}{gpus}   {pool.role}"
+            rows.append((f"pool {pool.position}", Content(plain(what))))
+            if pool.image:
+                rows.append(("", Content.styled(plain(pool.image), "$text-muted")))
+        rows.append(("strategy", Content(plain(job.strategy.lower()))))
+        return table(rows)
+
+    def _facts(self, job: Job) -> list[Labelled]:
+        rows: list[Row] = [
+            ("region", Content(plain(job.region))),
+            ("id", Content(plain(job.id))),
+            ("name", Content.styled(plain(job.name), "$text-muted")),
+        ]
+        if job.labels:
+            labels = "  ".join(f"{key}={value}" for key, value in sorted(job.labels.items()))
+            rows.append(("labels", Content(plain(labels))))
+        for replica, uri in sorted(job.web_access_uris.items()):
+            rows.append((f"shell {short_replica(replica)}", Content(plain(uri))))
+        return table(rows)
+
+
+def table(rows: Sequence[Row]) -> list[Labelled]:
+    """Words at the left, facts at the right; an empty word continues the row above."""
+    return [(Content.styled(f"{plain(word):<{LABEL}}", "$text-muted"), fact) for word, fact in rows]
+
+
+def _went_back(undone: Sequence[Sequence[StepSample]], now: datetime) -> Content:
+    """How often, and from where to where the last time."""
+    last = undone[-1]
+    often = f"{len(undone)} times, last " if len(undone) > 1 else ""
+    words = f"{often}from step {last[-1].step:,} to {last[0].step:,}"
+    return Content.assemble(words, (f"   {age(now - last[-1].timestamp)} ago", "$text-muted"))
+
+
+def _moment(moment: datetime, now: datetime) -> Content:
+    local = moment.astimezone()
+    return Content.assemble(f"{local:%Y-%m-%d %H:%M:%S}", (f"   {age(now - moment)} ago", "$text-muted"))
+
+
+def _waits_for(job: Job) -> str:
+    if job.state is JobState.QUEUED:
+        return "in the queue; where the training quota is used up, it stays there"
+    return f"for {pieces(job.replica_count, 'machine')}"

@@ -1,0 +1,83 @@
+"""What the tabs of a job's screen have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from textual.containers import VerticalGroup, VerticalScroll
+from textual.content import Content
+from textual.widget import Widget
+
+from tui.actions.registry import Action, bindings
+from tui.store.job.feed import Changed, JobFeed
+
+if TYPE_CHECKING:
+    from tui.app import VxtuiApp
+
+
+class Scroll(VerticalScroll):
+    """A scrolling block with the console's keys."""
+
+    BINDINGS = bindings("pane")
+    DEFAULT_CSS = """
+    Scroll { scrollbar-size-vertical: 1; height: 1fr; }
+    """
+
+
+class JobPane(VerticalGroup):
+    """One tab. The screen calls `show` while it is in sight, and asks for the line above and the actions.
+
+    `NEEDS` says of which changes it has to know; `SCOPE` holds its actions, `EXTRA` the moves in it.
+    """
+
+    SCOPE: ClassVar[str] = ""
+    EXTRA: ClassVar[tuple[str, ...]] = ()
+    TITLE: ClassVar[str] = ""
+    NEEDS: ClassVar[Changed] = Changed.JOB
+    DEFAULT_CSS = """
+    JobPane { height: 1fr; }
+    """
+
+    def __init__(self, feed: Any) -> None:
+        """`feed` is the job's, or for a log alone any `LogFeed`."""
+        super().__init__(id=f"pane-{type(self).TITLE.lower()}")
+        self.feed: JobFeed = feed
+
+    @property
+    def console(self) -> VxtuiApp:
+        """The app, typed."""
+        return cast("VxtuiApp", self.app)
+
+    def show(self, changed: Changed) -> None:
+        """Bring what is shown up to date."""
+
+    def tick(self) -> None:
+        """Once a second: ages grow."""
+
+    def rest(self) -> Widget | None:
+        """What has the keys when the tab is opened."""
+        return None
+
+    def note(self) -> Content:
+        """The right end of the second line."""
+        return Content("")
+
+    def title(self) -> str:
+        """The tab's name."""
+        return self.TITLE
+
+    def back(self) -> bool:
+        """Give up what has been begun here; False where there is nothing."""
+        return False
+
+    def pause(self, on: bool) -> None:
+        """Stand still, or go on."""
+
+    def why_not(self, found: Action) -> str | None:
+        """Why one of its actions can't run now."""
+        return None
+
+    def scopes(self) -> Iterable[str]:
+        """Scopes of its actions."""
+        return tuple(scope for scope in (self.SCOPE, *self.EXTRA) if scope)

@@ -1,0 +1,163 @@
+"""Pools and replicas of a job, with what their machines do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from textual import on
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+
+from tui.actions.registry import Action
+from tui.domain.formatting import NOT_MEASURED, pieces
+from tui.domain.metric import GPU
+from tui.domain.text import plain
+from tui.screens.job.pane import JobPane
+from tui.store.job.feed import Changed, JobFeed
+from tui.widgets.heat_map.scale import palette
+from tui.widgets.notice import Notice
+from tui.widgets.replica_tree import Figures, ReplicaTree
+from tui.widgets.state import wants_ascii
+from tui.widgets.table.table import Table
+
+WIDE = 170
+
+
+class ReplicasPane(JobPane):
+    """See the module."""
+
+    SCOPE = "replicas"
+    EXTRA = ("table",)
+    TITLE = "Replicas"
+    NEEDS = Changed.JOB | Changed.METRICS | Changed.STEPS | Changed.SOURCES
+
+    class LogAsked(Message):
+        """The log of a replica is wanted."""
+
+        def __init__(self, replica: str) -> None:
+            super().__init__()
+            self.replica = replica
+
+    def __init__(self, feed: JobFeed) -> None:
+        super().__init__(feed)
+        self.tree_view = ReplicaTree()
+        self._paused = False
+        self._wanted = ""
+
+    def compose(self) -> Iterable[Widget]:
+        yield self.tree_view
+        yield Notice()
+
+    def rest(self) -> Widget:
+        return self.tree_view
+
+    def title(self) -> str:
+        job = self.feed.job
+        return f"{self.TITLE} {job.replica_count}" if job else self.TITLE
+
+    def note(self) -> Content:
+        missing = next((m for m in self.feed.series.not_measured() if m.metric == GPU), None)
+        words = f"{NOT_MEASURED} not measured" + (f"; GPU: {plain(missing.reason)}" if missing else "")
+        note = Content.styled(words, "$text-muted")
+        if self.feed.figures.simulated:
+            note = Content.assemble(("simulated", "bold $text-warning"), "   ", note)
+        return note
+
+    def pause(self, on: bool) -> None:
+        self._paused = on
+
+    def on_resize(self) -> None:
+        self.show(Changed.METRICS)
+
+    def tick(self) -> None:
+        self.show(Changed.METRICS)
+
+    def show(self, changed: Changed) -> None:
+        job, notice = self.feed.job, self.query_one(Notice)
+        if self._paused:
+            return
+        if job is None or not job.replicas:
+            notice.tell("No replicas are known.", "The service has not said what this job consists of.")
+            return
+        source = self.feed.sources["metrics"]
+        if source.error is not None:
+            notice.tell("Figures are old", source.error.message, source.error.fix, bad=True, alone=False)
+        else:
+            notice.hide()
+        wide = self.size.width >= WIDE
+        bars = 16 if wide else 8
+        now = job.end_time or self.feed.session.clock()
+        # A little more than the time between two samples for each bar.
+        span = bars * (timedelta(seconds=10) if self.feed.local else timedelta(seconds=90))
+        figures = Figures(
+            self.feed.series, self.feed.figures, now, span, bars, palette(self), wants_ascii(self), not wide
+        )
+        self.tree_view.display_job(job, figures)
+
+        self._go_to_wanted()
+
+    def select(self, replica: str) -> None:
+        """Put the cursor on a replica, as soon as it is shown."""
+        self._wanted = replica
+
+    def _go_to_wanted(self) -> None:
+        if not self._wanted:
+            return
+        pool = self._wanted.removeprefix("workerpool").partition("-")[0]
+        if self._wanted not in self.tree_view and pool.isdigit() and self.tree_view.folded(int(pool)):
+            self.tree_view.fold(int(pool))
+            self.show(Changed.JOB)
+        elif self._wanted in self.tree_view:
+            self.tree_view.move_to(self._wanted)
+            self._wanted = ""
+
+    # Actions
+
+    @property
+    def replica(self) -> str:
+        """The replica under the cursor, or nothing on a pool."""
+        key = self.tree_view.cursor or ""
+        return "" if key.startswith("pool ") else key
+
+    @property
+    def pool(self) -> int | None:
+        """The pool that the cursor is on or in."""
+        key = self.tree_view.cursor or ""
+        if key.startswith("pool "):
+            return int(key.removeprefix("pool "))
+        job = self.feed.job
+        return next((r.pool for r in job.replicas if r.id == key), None) if job else None
+
+    def why_not(self, found: Action) -> str | None:
+        if self.tree_view.cursor is None:
+            return "No replica is selected."
+        if found.id == "replicas.copy" and not self.replica:
+            return "This is a pool, not a replica."
+        return None
+
+    def action_open(self) -> None:
+        """The replica's log; a pool is folded or unfolded."""
+        if self.replica:
+            self.post_message(self.LogAsked(self.replica))
+        else:
+            self.action_fold()
+
+    @on(Table.Chosen)
+    def _opened(self, event: Table.Chosen) -> None:
+        event.stop()
+        self.action_open()
+
+    def action_fold(self) -> None:
+        """Fold the pool, or unfold it."""
+        pool = self.pool
+        if pool is None:
+            return
+        self.tree_view.fold(pool)
+        self.tree_view.move_to(f"pool {pool}")
+        self.show(Changed.JOB)
+
+    def action_copy(self) -> None:
+        """Copy the replica's name."""
+        self.console.send_copy(self.replica, pieces(1, "name"))

@@ -1,0 +1,370 @@
+"""One job: its facts, replicas, log, figures, specification and events, each in a tab."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from textual import on
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import ContentSwitcher
+
+from tui.actions.registry import Action, bindings
+from tui.domain.formatting import age, figure
+from tui.domain.job import Job
+from tui.domain.text import clip, plain
+from tui.screens.dialogs.message import MessageScreen, show_link
+from tui.screens.frame import FrameScreen
+from tui.screens.job.events import TimelinePane
+from tui.screens.job.logs import LogsPane
+from tui.screens.job.metrics import MetricsPane
+from tui.screens.job.overview import OverviewPane
+from tui.screens.job.pane import JobPane
+from tui.screens.job.replicas import ReplicasPane
+from tui.screens.job.spec import SpecPane
+from tui.screens.workers import background
+from tui.session import Session
+from tui.store.job.feed import Changed, JobFeed
+from tui.store.jobs.costs import Costs
+from tui.widgets.header_lines import Line
+from tui.widgets.log.view import LogView
+from tui.widgets.state import state_content
+from tui.widgets.table.table import Table
+
+if TYPE_CHECKING:
+    from tui.app import VxtuiApp
+
+SHORTEST_NAME = 16
+SHORTEST_NOTE = 8
+WIDE = 100
+"""Cells from which on the first line has room for what the job costs."""
+PANES = (OverviewPane, ReplicasPane, LogsPane, MetricsPane, SpecPane, TimelinePane)
+
+
+class JobScreen(FrameScreen):
+    """See the module. It reads while it exists; leaving it ends that at once."""
+
+    SCOPE = "job"
+    CSS_PATH = "screen.tcss"
+    BINDINGS = bindings("logs", "replicas", "metrics", "spec", "timeline", "job")
+
+    def __init__(
+        self, session: Session, job_name: str, log_folder: Path | None = None, replica: str = ""
+    ) -> None:
+        """With a `replica` it opens there."""
+        super().__init__(session)
+        self._first_replica = replica
+        self.job_name = job_name
+        self.feed = JobFeed(session, job_name, self._changed, log_folder)
+        self.panes: list[JobPane] = [kind(self.feed) for kind in PANES]
+        self.paused = False
+        self._stale = dict.fromkeys((pane.id for pane in self.panes), ~Changed(0))
+
+    @property
+    def console(self) -> VxtuiApp:
+        """The app, typed."""
+        return cast("VxtuiApp", self.app)
+
+    @property
+    def job(self) -> Job | None:
+        """The job as last read."""
+        return self.feed.job
+
+    @property
+    def pane(self) -> JobPane:
+        """The tab in sight."""
+        shown = self.query_one(ContentSwitcher).current
+        return next(pane for pane in self.panes if pane.id == shown)
+
+    def compose_body(self) -> Iterable[Widget]:
+        with ContentSwitcher(initial=self.panes[0].id):
+            yield from self.panes
+
+    def on_mount(self) -> None:
+        self.feed.know(self.console.store.jobs.get(self.job_name))
+        background(self, self.feed.run, "job feed")
+        self.set_interval(1.0, self._tick)
+        if self._first_replica:
+            self.show_replica(self._first_replica)
+        else:
+            self._open(self.panes[0])
+
+    def show_replica(self, name: str) -> None:
+        """Open the replicas' tab, the cursor on one of them."""
+        replicas = self._tab(ReplicasPane)
+        if isinstance(replicas, ReplicasPane):
+            replicas.select(name)
+
+    def on_unmount(self) -> None:
+        self.feed.close()
+
+    # Up to date
+
+    def _changed(self, changed: Changed) -> None:
+        for pane in self.panes:
+            self._stale[pane.id] |= changed & pane.NEEDS
+        if self.is_mounted and self.is_attached:
+            self._refresh_pane()
+            if changed & (Changed.JOB | Changed.STEPS | Changed.SOURCES):
+                self.refresh_frame()
+
+    def _refresh_pane(self) -> None:
+        pane = self.pane
+        changed = self._stale[pane.id]
+        if changed and pane.is_mounted:
+            self._stale[pane.id] = Changed(0)
+            pane.show(changed)
+            self.refresh_frame()
+            self.call_after_refresh(self._keep_focus)
+
+    def _keep_focus(self) -> None:
+        """A pane that has nothing yet hides what would take the keys, and loses them by that."""
+        rest = self.pane.rest()
+        if rest is not None:
+            self.keep_focus(rest)
+
+    def _tick(self) -> None:
+        if self.is_current and not self.paused:
+            self.pane.tick()
+            self.refresh_frame()
+            self._keep_focus()
+
+    def on_screen_resume(self) -> None:
+        super().on_screen_resume()
+        self._refresh_pane()
+
+    def on_resize(self) -> None:
+        self.refresh_frame()
+
+    def refresh_here(self) -> None:
+        self.feed.kick()
+
+    # Lines
+
+    def top_line(self) -> Line:
+        job, now = self.job, self.feed.session.clock()
+        info = self.feed.session.backend.info
+        name = plain((job.display_name or job.id) if job else self.job_name.rpartition("/")[2])
+        state: list[Content | str | tuple[str, str]] = []
+        figures = self._figures()
+        if job is not None:
+            ran = age(job.duration(now)) if job.start_time else f"waits {age(job.age(now))}"
+            state = ["   ", state_content(job.state), f" {ran}"]
+            cost = self._spent(job, now)
+            if cost:
+                state.append((f"  {cost}", "$text-muted"))
+        tail = Content.assemble(*state)
+        crumb = f"{plain(info.name)} ▸ Jobs ▸ "
+        room = self.size.width - 3 - tail.cell_length - figures.cell_length
+        if room < len(crumb) + min(len(name), SHORTEST_NAME):
+            crumb = "▸ "
+        if room < len(crumb) + SHORTEST_NAME:
+            figures = Content("")
+            room = self.size.width - 3 - tail.cell_length
+        name = clip(name, max(8, room - len(crumb)))
+        return Content.assemble((crumb, "$text-muted"), (name, "bold"), tail), figures
+
+    def _spent(self, job: Job, now: datetime) -> str:
+        """What it has cost so far; "" where not known, or where the line is narrow."""
+        costs: Costs | None = getattr(self.app, "costs", None)
+        if costs is None or costs.rate(job) is None or self.size.width < WIDE:
+            return ""
+        return costs.spent_text(job, now)
+
+    def _figures(self) -> Content:
+        """Where the training stands, or why nothing is known of it now."""
+        trouble, progress = self.feed.trouble, self.feed.progress
+        if self.feed.gone:
+            return Content.styled("deleted", "bold $text-error")
+        if trouble is not None:
+            since = trouble.failing_since or self.feed.session.clock()
+            ago = age(self.feed.session.clock() - since)
+            return Content.styled(f"{trouble.name} not reached for {ago}", "bold $text-error")
+        parts = []
+        if progress.step is not None:
+            total = f"/{progress.total_steps:,}" if progress.total_steps else ""
+            parts.append(f"step {progress.step:,}{total}")
+        if progress.last_loss is not None:
+            parts.append(f"loss {progress.last_loss:.4g}")
+        if progress.tokens_per_second is not None:
+            parts.append(f"{figure(progress.tokens_per_second)} tok/s")
+        return Content("   ".join(parts))
+
+    def second_line(self) -> Line:
+        parts: list[Content | str | tuple[str, str]] = []
+        for pane in self.panes:
+            here = pane is self.pane
+            parts += [(f" {pane.title()} ", "bold $accent reverse" if here else "$text-muted"), " "]
+        note = self.pane.note()
+        if self.paused:
+            note = Content.assemble(("paused", "bold $text-warning"), "   ", note)
+        tabs = Content.assemble(*parts)
+        room = self.size.width - 3 - tabs.cell_length
+        return tabs, note.truncate(room, ellipsis=True) if room >= SHORTEST_NOTE else Content("")
+
+    # Tabs
+
+    def _open(self, pane: JobPane) -> None:
+        self.query_one(ContentSwitcher).current = pane.id
+        rest = pane.rest()
+        if rest is not None:
+            rest.focus()
+        self._stale[pane.id] = ~Changed(0)
+        self.call_after_refresh(self._refresh_pane)
+        self.refresh_frame()
+
+    def _beside(self, way: int) -> None:
+        at = self.panes.index(self.pane) + way
+        self._open(self.panes[at % len(self.panes)])
+
+    def _tab(self, kind: type[JobPane]) -> JobPane:
+        pane = next(pane for pane in self.panes if isinstance(pane, kind))
+        self._open(pane)
+        return pane
+
+    @on(ReplicasPane.LogAsked)
+    def _log_asked(self, event: ReplicasPane.LogAsked) -> None:
+        logs = self._tab(LogsPane)
+        if isinstance(logs, LogsPane):
+            logs.select_replica(event.replica)
+
+    @on(TimelinePane.MomentAsked)
+    def _moment_asked(self, event: TimelinePane.MomentAsked) -> None:
+        logs = self._tab(LogsPane)
+        if isinstance(logs, LogsPane):
+            logs.call_after_refresh(logs.go_to, event.line)
+
+    @on(Table.Moved)
+    @on(LogView.Moved)
+    def _moved(self) -> None:
+        self.refresh_frame()
+
+    # The gate
+
+    def scopes(self) -> tuple[str, ...]:
+        if not self.is_mounted:
+            return ("job", "app")
+        return (*self.pane.scopes(), "job", "app")
+
+    def target(self, scope: str) -> object:
+        if scope in {"job", "app"}:
+            return super().target(scope)
+        return next((pane for pane in self.panes if scope in pane.scopes()), self)
+
+    def why_not(self, found: Action) -> str | None:
+        reason = super().why_not(found)
+        if reason is not None:
+            return reason
+        if found.scope == "job":
+            return self._why_not_job(found)
+        return self.pane.why_not(found) if found.scope == self.pane.SCOPE else None
+
+    def _why_not_job(self, found: Action) -> str | None:
+        job = self.job
+        if found.id in {"job.cancel", "job.delete", "job.link", "job.clone"} and job is None:
+            return "The job is not known yet."
+        if found.id == "job.cancel" and job is not None and job.state.terminal:
+            return f"{plain(job.display_name)} is {job.state.value.lower()} already."
+        if found.id == "job.delete" and job is not None and not job.state.terminal:
+            return "Only an ended job can be deleted; c cancels it first."
+        if found.id == "job.why" and self.feed.trouble is None:
+            return "Everything could be read."
+        return None
+
+    # Actions
+
+    def action_next_tab(self) -> None:
+        """Next tab."""
+        self._beside(1)
+
+    def action_previous_tab(self) -> None:
+        """Previous tab."""
+        self._beside(-1)
+
+    def action_tab_overview(self) -> None:
+        """The facts."""
+        self._tab(OverviewPane)
+
+    def action_tab_replicas(self) -> None:
+        """The replicas."""
+        self._tab(ReplicasPane)
+
+    def action_tab_logs(self) -> None:
+        """The log."""
+        self._tab(LogsPane)
+
+    def action_tab_metrics(self) -> None:
+        """The figures."""
+        self._tab(MetricsPane)
+
+    def action_spec(self) -> None:
+        """The specification."""
+        self._tab(SpecPane)
+
+    def action_tab_timeline(self) -> None:
+        """What happened."""
+        self._tab(TimelinePane)
+
+    def action_cancel(self) -> None:
+        """Cancel, after a question."""
+        if self.job is not None:
+            self.console.ask_cancel([self._with_progress(self.job)])
+
+    def action_delete(self) -> None:
+        """Delete, after a question."""
+        if self.job is not None:
+            self.console.ask_delete([self._with_progress(self.job)])
+
+    def _with_progress(self, job: Job) -> Job:
+        """The job with what the log told of it, which the question then names."""
+        return replace(job, progress=self.feed.progress)
+
+    def action_fleet(self) -> None:
+        """This job's machines as a heat map."""
+        from tui.screens.fleet.screen import FleetScreen  # noqa: PLC0415 - few look at it
+
+        self.app.push_screen(FleetScreen(self.job_name))
+
+    def action_pause(self) -> None:
+        """Hold the screen still, or let it go on."""
+        self.paused = not self.paused
+        for pane in self.panes:
+            pane.pause(self.paused)
+        if not self.paused:
+            self._stale = dict.fromkeys(self._stale, ~Changed(0))
+            self._refresh_pane()
+
+    def action_clone(self) -> None:
+        """Save the job as a profile."""
+        from tui.screens.profiles.clone import clone  # noqa: PLC0415 - few ask for it
+
+        if self.job is not None:
+            clone(self.console, self.job)
+
+    def action_copy_name(self) -> None:
+        """Copy the resource name."""
+        self.console.send_copy(self.job_name, "the resource name")
+
+    def action_link(self) -> None:
+        """Show and copy the job's page."""
+        if self.job is not None:
+            show_link(self.console, self.job)
+
+    def action_why(self) -> None:
+        """Say in full what can't be read."""
+        blocks = []
+        for source in self.feed.sources.values():
+            if source.error is not None:
+                blocks.append(
+                    "\n".join(x for x in (f"{source.name}: {source.error.message}", source.error.fix) if x)
+                )
+        self.app.push_screen(MessageScreen("What could not be read", "\n\n".join(blocks)))
+
+    def action_back(self) -> None:
+        """Give up what has been begun here, else leave."""
+        if not self.pane.back():
+            self.dismiss()

@@ -1,0 +1,141 @@
+"""The job's whole specification as the service has it, secrets masked until they are asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from textual import on
+from textual.content import Content
+from textual.widget import Widget
+
+from tui.actions.registry import Action
+from tui.domain.formatting import pieces
+from tui.domain.masking import masked
+from tui.screens.job.logs import compile_search
+from tui.screens.job.pane import JobPane
+from tui.screens.workers import background
+from tui.store.job.feed import Changed, JobFeed
+from tui.widgets.filter_bar import FilterBar
+from tui.widgets.notice import Notice
+from tui.widgets.spec_view import SpecView, to_yaml
+
+
+class SpecPane(JobPane):
+    """See the module."""
+
+    SCOPE = "spec"
+    EXTRA = ("pane",)
+    TITLE = "Spec"
+
+    def __init__(self, feed: JobFeed) -> None:
+        super().__init__(feed)
+        self.spec_view = SpecView()
+        self._spec: dict[str, Any] | None = None
+        self._open = False
+        self._hidden = 0
+
+    def compose(self) -> Iterable[Widget]:
+        yield self.spec_view
+        yield Notice()
+        yield FilterBar("find in the specification")
+
+    def rest(self) -> Widget:
+        return self.spec_view
+
+    def note(self) -> Content:
+        if self.spec_view.pattern is not None:
+            return Content(pieces(len(self.spec_view.hits), "line matches", "lines match"))
+        if self._hidden:
+            state = "shown" if self._open else "masked"
+            return Content.styled(f"{pieces(self._hidden, 'secret')} {state}", "$text-warning")
+        return Content("")
+
+    def show(self, changed: Changed) -> None:
+        if self._spec is None:
+            background(self, self._read, "spec")
+
+    async def _read(self) -> None:
+        notice = self.query_one(Notice)
+        if self._spec is None:
+            notice.tell("Reading the specification…")
+        answer = await self.feed.read_spec()
+        if answer.problem is not None:
+            problem = answer.problem
+            notice.tell("The specification can't be read", problem.message, problem.fix, bad=True)
+            return
+        self._spec = answer.spec
+        notice.hide()
+        self._paint()
+
+    def _paint(self) -> None:
+        if self._spec is None:
+            return
+        safe, self._hidden = masked(self._spec)
+        self.spec_view.display_spec(to_yaml(self._spec if self._open else safe))
+        self.refresh_note()
+
+    def refresh_note(self) -> None:
+        """Tell the screen that the second line may differ."""
+        frame = self.console.frame
+        if frame is not None:
+            frame.refresh_frame()
+
+    def back(self) -> bool:
+        if self.spec_view.pattern is None:
+            return False
+        self.query_one(FilterBar).clear()
+        self.spec_view.find(None)
+        self.spec_view.focus()
+        return True
+
+    # Actions
+
+    def why_not(self, found: Action) -> str | None:
+        if self._spec is None:
+            return "The specification has not been read."
+        if found.id == "spec.unmask" and not self._hidden:
+            return "There are no secrets in it."
+        if found.id in {"spec.next", "spec.previous"} and not self.spec_view.hits:
+            return "Nothing is found; / finds."
+        return None
+
+    def action_find(self) -> None:
+        """Type what to find."""
+        self.query_one(FilterBar).open()
+
+    @on(FilterBar.Changed)
+    def _typed(self, event: FilterBar.Changed) -> None:
+        event.stop()
+        bar = self.query_one(FilterBar)
+        try:
+            pattern = compile_search(event.text)
+        except re.error as error:
+            bar.say(f"not a pattern: {error}")
+            return
+        bar.say("")
+        self.spec_view.find(pattern)
+        self.refresh_note()
+
+    @on(FilterBar.Closed)
+    def _find_left(self, event: FilterBar.Closed) -> None:
+        event.stop()
+        self.spec_view.focus()
+
+    def action_next(self) -> None:
+        """Next match."""
+        self.spec_view.jump(1)
+
+    def action_previous(self) -> None:
+        """Previous match."""
+        self.spec_view.jump(-1)
+
+    def action_unmask(self) -> None:
+        """Show secrets, or mask them."""
+        self._open = not self._open
+        self._paint()
+
+    def action_copy(self) -> None:
+        """Copy it as it is shown."""
+        self.console.send_copy(self.spec_view.text, "the specification")

@@ -1,0 +1,162 @@
+"""Which jobs the jobs screen shows, in which order and groups; a change costs what changed, not the list."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+
+from textual.content import Content
+
+from tui.domain.formatting import age, pieces
+from tui.domain.job import Job
+from tui.domain.job_query import JobQuery
+from tui.domain.states import JobState
+from tui.domain.text import plain
+from tui.store.jobs.table import JobStore
+from tui.widgets.state import state_content
+from tui.widgets.table.job_table import newest_first, sort_key
+from tui.widgets.table.rows import Listing, SortKey, grouped
+from tui.widgets.table.table import Cells, Table
+
+GROUPS = ("", "region", "state")
+"""What jobs can be grouped by; the empty one is no groups."""
+HEAD = "group "
+"""What the key of a group's row begins with; no resource name does."""
+MANY = 1_000
+"""From so many jobs on, a filter that depends on the time is applied again only now and then."""
+EVERY = 10
+
+
+class JobRows:
+    """Between the store of jobs and the table. `cells` makes one job's row, `cost` says what it has cost."""
+
+    def __init__(
+        self,
+        store: JobStore,
+        clock: Callable[[], datetime],
+        cells: Callable[[Job, datetime], Cells],
+        cost: Callable[[Job, datetime], str],
+    ) -> None:
+        self.store = store
+        self.sort = "age"
+        self.reverse = False
+        self.group = GROUPS[0]
+        self.query = JobQuery()
+        self._clock = clock
+        self._now = clock()
+        self._job_cells = cells
+        self._cost = cost
+        self._listing: Listing[Job] = Listing(store.jobs)
+        self._changed: dict[str, None] = {}
+        """In the order of their coming, almost that of the list: a set would shuffle what is to be sorted."""
+        self._looks: dict[str, tuple[str, ...]] = {}
+        self._members: dict[str, list[str]] = {}
+        self._asked: tuple[object, ...] = ()
+        self._ticks = 0
+
+    @property
+    def count(self) -> int:
+        """Jobs that match, those of closed groups too."""
+        return len(self._listing.order)
+
+    def note(self, names: Iterable[str]) -> None:
+        """These jobs differ; the next `show` brings them up to date."""
+        self._changed.update(dict.fromkeys(names))
+
+    def show(self, table: Table) -> None:
+        """Bring the table up to date with what was noted and with the filter, the order and the groups."""
+        self._now = self._clock()
+        changed, self._changed = self._changed, {}
+        for name in [name for name in self._looks if name not in self.store.jobs]:
+            del self._looks[name]
+        asked = (self.query, self.sort, self.reverse, self.group)
+        if asked != self._asked:
+            regrouped = self._asked[3:] != asked[3:]
+            self._asked = asked
+            matches = self._matches if self.query.terms else None
+            self._listing.ask(matches, self._sort_key(), reverse=self.reverse)
+            moved = True
+        else:
+            regrouped = False
+            moved = self._listing.update(changed)
+        if moved or (self.group and self._regrouped(changed)):
+            order, parents = self._laid(table if regrouped else None)
+            table.lay(order, self._cells, parents)
+        table.change(changed.keys())
+        if changed and self.group:
+            table.change([key for key in table.in_view if key.startswith(HEAD)])
+
+    def tick(self, table: Table) -> None:
+        """A second has gone by: ages in view, and what is ordered or filtered by time."""
+        self._now = self._clock()
+        self._ticks += 1
+        timed = any(term.key in {"age", "duration"} for term in self.query.terms)
+        if timed and (len(self.store.jobs) < MANY or not self._ticks % EVERY):
+            self.note(self.store.jobs)
+        elif self.sort == "duration":
+            self.note(self.store.active)
+        if self._changed:
+            self.show(table)
+        old = [key for key in table.in_view if key in self._looks and self._looks[key] != self._look(key)]
+        table.change(old)
+
+    # What is asked of one job
+
+    def _matches(self, job: Job) -> bool:
+        return self.query.matches(job, self._now)
+
+    def _sort_key(self) -> Callable[[Job], SortKey]:
+        column = self.sort
+        if column == "age":
+            return newest_first
+        return lambda job: sort_key(job, column, self._now)
+
+    def _cells(self, key: str) -> Cells:
+        if key.startswith(HEAD):
+            return self._head(key)
+        self._looks[key] = self._look(key)
+        return self._job_cells(self.store.jobs[key], self._now)
+
+    def _look(self, key: str) -> tuple[str, ...]:
+        """What time alone alters in a row."""
+        job, now = self.store.jobs.get(key), self._now
+        return () if job is None else (age(job.age(now)), age(job.duration(now)), self._cost(job, now))
+
+    # Groups
+
+    def _group_of(self, name: str) -> str:
+        job = self.store.jobs[name]
+        if self.group == "state":
+            return HEAD + job.state.value.lower()
+        return f"{HEAD}{job.context}/{job.region}"
+
+    def _regrouped(self, changed: Iterable[str]) -> bool:
+        """Whether a job is in another group than it was shown in: its state may have changed."""
+        return self.group == "state" and any(name in self.store.jobs for name in changed)
+
+    def _laid(self, fresh: Table | None) -> tuple[list[str], Mapping[str, str]]:
+        self._members = {}
+        if not self.group:
+            return self._listing.order, {}
+        order, parents, self._members = grouped(self._listing.order, self._group_of)
+        if fresh is not None and len(self._members) > 1:
+            # Large groups begin closed: the heads say what is in them.
+            for head, names in self._members.items():
+                fresh.open_group(head, len(names) <= MANY)
+        return order, parents
+
+    def _head(self, key: str) -> Cells:
+        members = self._members.get(key, [])
+        title = plain(key.removeprefix(HEAD))
+        states = Counter(self.store.jobs[name].state for name in members if name in self.store.jobs)
+        words = [
+            Content.assemble(f"{count:,} ", state_content(state))
+            for state, count in sorted(states.items(), key=lambda item: list(JobState).index(item[0]))
+        ]
+        return {
+            "state": Content.styled("", ""),
+            "name": Content.styled(title, "bold"),
+            "replicas": Content.styled(f"{len(members):,}", "$text-muted"),
+            "progress": Content("  ").join(words) if words else Content(pieces(0, "job")),
+        }

@@ -1,0 +1,386 @@
+"""All jobs of the context, live."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import partial
+
+from textual import on
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from tui.actions.registry import Action, bindings
+from tui.domain.formatting import age, pieces
+from tui.domain.job import Job
+from tui.domain.job_query import QueryError, parse
+from tui.domain.text import plain
+from tui.screens.dialogs.message import show_link, show_trouble
+from tui.screens.jobs.rows import GROUPS, HEAD, JobRows
+from tui.screens.list_screen import ListScreen
+from tui.screens.workers import background
+from tui.session import Session
+from tui.store.jobs.table import JobChange
+from tui.store.jobs.usage import UsageFeed
+from tui.widgets.filter_bar import FilterBar
+from tui.widgets.notice import Notice
+from tui.widgets.table.job_table import SORTABLE, JobTable, job_cells
+from tui.widgets.table.table import Cells, Table
+
+FIRST_RUN = "No jobs here yet."
+READ_ONLY_FIX = "This console is read-only; start it without --read-only to launch one."
+FIRST_RUN_FIX = "l launches one; local-2node trains on this machine in two minutes."
+
+
+SHOWN_AT_ONCE = 500
+"""Up to so many jobs each page is shown when it comes."""
+FIRST_PAGE = 50
+FIRST_WAIT, TOGETHER = 0.5, 1.0
+"""Seconds until a longer list is shown while it is read, and between two pictures; its end comes at once."""
+
+
+class JobsScreen(ListScreen):
+    """See the module."""
+
+    SCOPE = "jobs"
+    TITLE_WORD = "Jobs"
+    PLACEHOLDER = "state:running,failed  gpu:a100  team:nlp  age<2d  or any text"
+    CSS_PATH = "screen.tcss"
+    BINDINGS = bindings("jobs")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._problem = ""
+        self._paused = False
+        self._rows: JobRows | None = None
+        self._waiting = False
+        self._shown_at = 0.0
+        self._usage: UsageFeed | None = None
+        self._usage_of: Session | None = None
+        self._following = False
+
+    def make_table(self) -> Table:
+        return JobTable()
+
+    def compose_body(self) -> Iterable[Widget]:
+        yield from super().compose_body()
+        yield Static("", id="regions", markup=False)
+
+    def on_mount(self) -> None:
+        self.console.jobs_changed.subscribe(self, self._on_change)
+        self.console.link_changed.subscribe(self, lambda _: self._link())
+        self.watch(self.app, "app_focus", self._watched, init=False)
+
+    def on_screen_resume(self) -> None:
+        self._watched()
+
+    def on_screen_suspend(self) -> None:
+        """Nobody sees the list now."""
+        self.console.connection.watch(False)
+        self._follow_usage()
+
+    def _watched(self) -> None:
+        """Read often only while somebody can see it: a terminal tells when it has lost the focus."""
+        self.console.connection.watch(self.is_current and self.app.app_focus)
+        self._follow_usage()
+
+    # What is shown
+
+    @property
+    def rows(self) -> JobRows:
+        """The rows of the open context."""
+        store = self.console.store
+        if self._rows is None or self._rows.store is not store:
+            before, self._rows = self._rows, self._new_rows()
+            if before is not None:
+                self._rows.sort, self._rows.reverse = before.sort, before.reverse
+                self._rows.group = before.group
+            self.console.connection.looked_at = self._in_view
+        return self._rows
+
+    def _new_rows(self) -> JobRows:
+        console = self.console
+        return JobRows(console.store, console.clock, self._cells, console.costs.spent_text)
+
+    def _in_view(self) -> Sequence[str]:
+        # A table that has just got its first rows has no height yet.
+        return self.table.in_view or self.table.keys[:FIRST_PAGE]
+
+    def _on_change(self, change: JobChange) -> None:
+        self.rows.note((*change.added, *change.changed, *change.removed))
+        if self._paused or not self.is_current or self._waiting:
+            return
+        # Pages of a long list come in quick succession: what they bring is shown together.
+        if len(self.console.store.jobs) <= SHOWN_AT_ONCE:
+            self._show()
+        else:
+            self._waiting = True
+            rest = self._shown_at + TOGETHER - time.monotonic()
+            self.set_timer(max(FIRST_WAIT, rest), self._show_waiting)
+
+    def _show_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, False
+        if waiting and not self._paused and self.is_current:
+            self._show()
+
+    def _link(self) -> None:
+        self._follow_usage()
+        if self._waiting:
+            # A reading has ended: what its last pages brought is due.
+            self._show_waiting()
+        elif self.is_current:
+            self._notice()
+            self.refresh_frame()
+
+    def tick(self) -> None:
+        """Ages and durations grow."""
+        if not self._paused and self.is_current:
+            self.rows.tick(self.table)
+            self._notice()
+            self.refresh_frame()
+
+    def reload(self) -> None:
+        self._show()
+
+    def _show(self) -> None:
+        rows, table = self.rows, self.table
+        self._read_filter()
+        table.set_sort(rows.sort, rows.reverse)
+        rows.show(table)
+        self._shown_at = time.monotonic()
+        self._notice()
+        self.refresh_frame()
+
+    def _cells(self, job: Job, now: datetime) -> Cells:
+        console = self.console
+        several = console.connection.context.kind == "group" or len(console.settings.contexts) > 1
+        feed = self._usage
+        return job_cells(
+            job,
+            now,
+            context=plain(job.context) if several else "",
+            usage=partial(feed.course, job.name) if feed is not None else None,
+            cost=console.costs.spent_text(job, now),
+            ascii_only=self.ascii_only,
+        )
+
+    def _follow_usage(self) -> None:
+        """Read how busy the jobs in view are, while they are in view."""
+        session = self.session
+        wanted = session is not None and self.is_current and self.app.app_focus
+        if wanted and session is not None and session is not self._usage_of:
+            self._usage_of = session
+            self._usage = UsageFeed(session, self._at_work, self.table.change)
+            self._following = False
+        if wanted and self._usage is not None and not self._following:
+            self._following = True
+            background(self, self._usage.run, "usage")
+        elif not wanted and self._following:
+            self._following = False
+            self.workers.cancel_group(self, "usage")
+
+    def _at_work(self) -> list[Job]:
+        active = self.console.store.active
+        return [active[n] for n in self.table.in_view if n in active and active[n].start_time is not None]
+
+    def _read_filter(self) -> None:
+        bar = self.query_one(FilterBar)
+        problem = ""
+        try:
+            self.rows.query = parse(bar.text)
+        except QueryError as error:
+            problem = error.message
+        # The list goes on with the last filter that could be read; the text is never touched.
+        if problem != self._problem:
+            self._problem = problem
+            bar.say(problem)
+
+    def _notice(self) -> None:
+        console, table, notice = self.console, self.table, self.query_one(Notice)
+        self._say_regions()
+        shown = bool(table.keys)
+        table.display = shown
+        if self.say_stale(table.keys):
+            return
+        if shown:
+            notice.hide()
+        elif console.store.jobs:
+            notice.tell("No job matches this filter.", plain(self.query_one(FilterBar).text), "esc clears it")
+        elif console.live:
+            notice.tell(FIRST_RUN, "", READ_ONLY_FIX if self.read_only else FIRST_RUN_FIX)
+        else:
+            notice.tell(f"Connecting to {plain(console.context_name)}…", "", "2 shows the profiles meanwhile")
+
+    def _say_regions(self) -> None:
+        """One line for each region that could not be read while others were."""
+        console = self.console
+        lines = []
+        if console.trouble is None:
+            for status in console.store.regions.values():
+                if status.error is not None:
+                    since = age(console.clock() - status.failing_since) if status.failing_since else ""
+                    seen = f", seen {age(console.clock() - status.read_at)} ago" if status.read_at else ""
+                    words = f"not reached for {since}{seen} ({status.error.message})"
+                    lines.append(f"! {status.region}: {words}")
+        text = Content("\n").join([Content.styled(plain(line), "$text-warning") for line in lines[:4]])
+        widget = self.query_one("#regions", Static)
+        if widget.display != bool(lines) or widget.content != text:
+            widget.update(text)
+            widget.display = bool(lines)
+
+    def count_text(self) -> str:
+        shown, total = self.rows.count, len(self.console.store.jobs)
+        text = f"{shown:,}" if shown == total else f"{shown:,} of {total:,}"
+        return text + ("   paused" if self._paused else "")
+
+    def order_text(self) -> Content:
+        rows = self.rows
+        words = {"duration": "time", "strategy": "type"}.get(rows.sort, rows.sort)
+        by = f"by {rows.group}   " if rows.group else ""
+        return Content.styled(f"{by}sorted by {words} {'▲' if rows.reverse else '▼'}", "$text-muted")
+
+    # What is selected
+
+    @property
+    def current(self) -> Job | None:
+        """The job under the cursor."""
+        return self.console.store.jobs.get(self.table.cursor or "")
+
+    def selected(self) -> list[Job]:
+        """The marked jobs in the order shown, or the one under the cursor."""
+        jobs, table = self.console.store.jobs, self.table
+        # This is asked with each picture, and hardly ever is anything marked.
+        marked = [key for key in table.keys if key in table.marks] if table.marks else []
+        names = marked or [table.cursor or ""]
+        return [jobs[name] for name in names if name in jobs]
+
+    def why_not(self, found: Action) -> str | None:
+        reason = super().why_not(found)
+        if reason is not None:
+            return reason
+        if found.id in {"jobs.open", "jobs.mark_all"} and self.table.cursor is not None:
+            # The cursor may be on a group.
+            return None
+        needs_job = {"open", "mark", "mark_all", "cancel", "delete", "clone", "copy", "link"}
+        if found.scope == "jobs" and found.method in needs_job and self.current is None:
+            return "No job is selected."
+        if found.id == "jobs.cancel" and not any(job.state.active for job in self.selected()):
+            return _already("Nothing to cancel", self.selected())
+        if found.id == "jobs.delete" and not any(job.state.terminal for job in self.selected()):
+            return "Only an ended job can be deleted; c cancels it first."
+        if found.id == "jobs.why" and not self.console.connection.failing():
+            return "Everything could be read."
+        return None
+
+    # Actions
+
+    def action_open(self) -> None:
+        """Open the job under the cursor; open a group, or close it."""
+        self._open(self.table.cursor or "")
+
+    @on(Table.Chosen)
+    def _chosen(self, event: Table.Chosen) -> None:
+        self._open(event.key)
+
+    def _open(self, key: str) -> None:
+        if key.startswith(HEAD):
+            self.table.open_group(key, not self.table.is_open(key))
+        elif key:
+            self.console.open_job(key)
+
+    def action_launch(self) -> None:
+        """Choose a profile to launch."""
+        self.console.action_profiles()
+
+    def action_mark(self) -> None:
+        """Mark or unmark, and go on to the next row."""
+        key = self.table.cursor
+        if key is not None and not key.startswith(HEAD):
+            self.table.mark([key], key not in self.table.marks)
+            self.table.action_cursor_down()
+
+    def action_mark_all(self) -> None:
+        """Mark all shown; where all are marked, unmark them."""
+        keys = [key for key in self.table.keys if not key.startswith(HEAD)]
+        self.table.mark(keys, not self.table.marks.issuperset(keys))
+
+    async def action_cancel(self) -> None:
+        """Cancel what is selected, after a question."""
+        self.console.ask_cancel([job for job in self.selected() if job.state.active], then=self._unmark)
+
+    def _unmark(self) -> None:
+        """What was marked has been dealt with: the next key is about the row under the cursor again."""
+        self.table.mark(list(self.table.marks), False)
+        self.refresh_frame()
+
+    async def action_delete(self) -> None:
+        """Delete what is selected, after a question."""
+        self.console.ask_delete([job for job in self.selected() if job.state.terminal], then=self._unmark)
+
+    def action_sort(self) -> None:
+        """Sort by the chosen column; by the next one, where none is chosen or it is sorted by that."""
+        chosen = self.table.chosen_column
+        if chosen in SORTABLE and chosen != self.rows.sort:
+            self.rows.sort = chosen
+        else:
+            self.rows.sort = SORTABLE[(SORTABLE.index(self.rows.sort) + 1) % len(SORTABLE)]
+        self._show()
+
+    def action_reverse(self) -> None:
+        """Turn the order round."""
+        self.rows.reverse = not self.rows.reverse
+        self._show()
+
+    @on(Table.SortAsked)
+    def _sort_asked(self, event: Table.SortAsked) -> None:
+        if event.column == self.rows.sort:
+            self.rows.reverse = not self.rows.reverse
+        elif event.column in SORTABLE:
+            self.rows.sort = event.column
+        self._show()
+
+    def action_group(self) -> None:
+        """Group by the next thing; then not at all."""
+        self.rows.group = GROUPS[(GROUPS.index(self.rows.group) + 1) % len(GROUPS)]
+        self._show()
+
+    def action_pause(self) -> None:
+        """Hold the screen still; reading goes on."""
+        self._paused = not self._paused
+        self._show()
+
+    def action_clone(self) -> None:
+        """Save the job under the cursor as a profile."""
+        from tui.screens.profiles.clone import clone  # noqa: PLC0415 - not before the first paint
+
+        if self.current is not None:
+            clone(self.console, self.current)
+
+    def action_copy(self) -> None:
+        """Copy the resource name."""
+        names = [job.name for job in self.selected()]
+        self.console.send_copy("\n".join(names), pieces(len(names), "resource name"))
+
+    def action_link(self) -> None:
+        """Show and copy the address of the job's page."""
+        if self.current is not None:
+            show_link(self.console, self.current)
+
+    def action_why(self) -> None:
+        """Say what could not be read, in full."""
+        show_trouble(self.console)
+
+    def action_back(self) -> None:
+        """Clear the filter, then the marks."""
+        if self.table.chosen_column:
+            self.table.choose_column("")
+        elif not self.clear_filter():
+            self.table.mark(list(self.table.marks), False)
+
+
+def _already(what: str, jobs: list[Job]) -> str:
+    if len(jobs) == 1:
+        return f"{what}: {plain(jobs[0].display_name)} is {jobs[0].state.value.lower()} already."
+    return f"{what}: all {len(jobs)} have ended."

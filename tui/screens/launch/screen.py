@@ -1,0 +1,433 @@
+"""A profile on its way: parameters, where it goes, what is wrong, and one key that launches it once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial, reduce
+from operator import getitem
+from typing import TYPE_CHECKING, Any, cast
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import HorizontalGroup, VerticalScroll
+from textual.content import Content
+from textual.suggester import SuggestFromList
+from textual.timer import Timer
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from tui.actions.registry import Action, bindings
+from tui.domain.preflight import Check, Verdict, carried
+from tui.domain.profile.document_edit import Edit, edited
+from tui.domain.profile.source import dotted
+from tui.domain.text import plain
+from tui.domain.vertex.cost import Estimate, estimate
+from tui.domain.vertex.dry_run import document, price_words
+from tui.domain.vertex.rules.base import Severity
+from tui.screens.dialogs.choice import AskScreen
+from tui.screens.dialogs.preview import PreviewScreen
+from tui.screens.frame import FrameScreen
+from tui.screens.workers import background
+from tui.session import Session
+from tui.store.jobs.checks import look
+from tui.store.profiles.entries import Parameter, Prepared, ProfileEntry, ProfileError, shape_lines
+from tui.widgets.checks import Checks
+from tui.widgets.header_lines import Line
+from tui.widgets.labelled_lines import Hanging, Labelled
+
+if TYPE_CHECKING:
+    from tui.actions.operations import Outcome
+    from tui.app import VxtuiApp
+
+REGION = "region"
+SHAPE_LABEL = 10
+LOOK_AFTER = 0.4
+"""Seconds without a change before the checks are asked for."""
+CONNECT_AFTER = 1.0
+"""Seconds between two looks whether the console is connected."""
+HELD_KEY_SECONDS = 1.0
+"""After a launch that failed, enter counts again only after this long: a held key is one press."""
+PATIENCE = 5.0
+"""Seconds that checks which are not known yet may hold up a launch."""
+
+
+class Field(HorizontalGroup):
+    """A name, a value and its explanation."""
+
+    def __init__(self, name: str, value: str, words: str, choices: Iterable[str] = ()) -> None:
+        super().__init__()
+        self.field = name
+        self._value = value
+        self._words = words
+        self._choices = list(choices)
+
+    def compose(self) -> ComposeResult:
+        yield Static(Content(plain(self.field)), classes="name")
+        suggester = SuggestFromList(self._choices) if self._choices else None
+        line = Input(self._value, compact=True, suggester=suggester)
+        line.cursor_blink = False
+        yield line
+        yield Static(Content.styled(plain(self._words), "$text-muted"), classes="words")
+
+    @property
+    def value(self) -> str:
+        """What is typed."""
+        return self.query_one(Input).value.strip()
+
+
+class LaunchScreen(FrameScreen):
+    """Nothing is focused at first, so that enter launches and letters are keys; tab goes to the values."""
+
+    SCOPE = "launch"
+    CSS_PATH = "screen.tcss"
+    BINDINGS = bindings("launch")
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012
+
+    def __init__(self, entry: ProfileEntry) -> None:
+        super().__init__()
+        self._entry = entry
+        self._prepared: Prepared | None = None
+        self._problems: list[str] = []
+        self._under_way = False
+        self._waiting = False
+        """A launch waits for the checks of its request."""
+        self._known = asyncio.Event()
+        """The checks of the request as it is now are all there."""
+        self._packing: asyncio.Task[tuple[Mapping[str, Any], Outcome]] | None = None
+        self._failed_at = float("-inf")
+        self._mends: list[Edit] = []
+        self._timer: Timer | None = None
+
+    @property
+    def console(self) -> VxtuiApp:
+        """The app, typed."""
+        return cast("VxtuiApp", self.app)
+
+    def compose_body(self) -> Iterable[Widget]:
+        with HorizontalGroup(id="above"):
+            with VerticalScroll(id="form", can_focus=False):
+                yield Field(
+                    REGION,
+                    self._region(),
+                    "where it runs",
+                    self.console.connection.regions,
+                )
+                for parameter in self._entry.parameters:
+                    yield Field(parameter.name, parameter.default, _words(parameter), parameter.choices)
+            yield Hanging("shape")
+        with VerticalScroll(id="ahead", can_focus=False):
+            yield Static("", id="answer", markup=False)
+            yield Hanging("problems")
+            yield Checks()
+
+    def _region(self) -> str:
+        """Where it goes unless the user says otherwise; empty where a parameter of the profile decides."""
+        own = self._entry.region
+        return "" if "${" in own else own or self.console.connection.regions[0]
+
+    def on_mount(self) -> None:
+        self._prepare()
+        self.console.prices_changed.subscribe(self, lambda _: self._say_shape())
+
+    def _say_shape(self) -> None:
+        self.query_one("#shape", Hanging).say(self._shape())
+
+    @on(Input.Changed)
+    def _prepare(self) -> None:
+        """Fill the profile with what is typed, and check it."""
+        self._wait_no_more()
+        fields = {field.field: field.value for field in self.query(Field)}
+        region = fields.pop(REGION)
+        try:
+            self._prepared = self._entry.prepare(
+                fields, context=self.console.connection.context, region=region
+            )
+            self._prepared = self._with_mends(self._prepared)
+            self._problems = list(self._prepared.problems)
+        except ProfileError as error:
+            self._prepared, self._problems = None, str(error).splitlines()
+        self.query_one("#problems", Hanging).say(self._said())
+        self._say_shape()
+        self._look_soon()
+        self.refresh_frame()
+
+    def _said(self) -> list[Labelled]:
+        """What the rules say, and what was changed for this launch."""
+        lines = [(Content.styled("✗ ", "$text-error"), Content(plain(text))) for text in self._problems]
+        for problem in self._prepared.found if self._prepared else ():
+            mark = ("! ", "$text-warning") if problem.severity is Severity.WARNING else ("· ", "$text-muted")
+            lines.append((Content.styled(*mark), Content(plain(f"{problem.field}: {problem.message}"))))
+        for edit in self._mends:
+            words = f"{dotted(edit.path).removeprefix('jobSpec.')} is {edit.value} for this launch"
+            lines.append((Content.styled("F ", "$text-accent"), Content.styled(plain(words), "$text-accent")))
+        return lines or [(Content.styled("✓ ", "$text-success"), Content("the profile is valid"))]
+
+    def _with_mends(self, prepared: Prepared) -> Prepared:
+        """With what F changed; a change whose place is gone is given up."""
+        if not self._mends:
+            return prepared
+        try:
+            return replace(prepared, custom_job=edited(prepared.custom_job, self._mends))
+        except LookupError:
+            self._mends.clear()
+            return prepared
+
+    # Checks
+
+    def _look_soon(self) -> None:
+        """Look up anew once the typing pauses; what is known meanwhile is of the past."""
+        checks = self.query_one(Checks)
+        self._known.clear()
+        self.workers.cancel_group(self, "preflight")
+        if self._timer is not None:
+            self._timer.stop()
+        if self._prepared is None:
+            checks.clear()
+            return
+        waiting = "" if self.session is not None else "… not connected yet"
+        checks.begin(waiting)
+        self._timer = self.set_timer(CONNECT_AFTER if waiting else LOOK_AFTER, self._look)
+
+    def _look(self) -> None:
+        if self.session is None or self._prepared is None:
+            self._look_soon()
+        else:
+            background(self, partial(self._look_up, self.session, self._prepared), "preflight")
+
+    async def _look_up(self, session: Session, prepared: Prepared) -> None:
+        checks = self.query_one(Checks)
+        async for check in look(session, prepared.region, prepared.custom_job):
+            checks.add(check)
+            self.refresh_frame()
+        checks.end()
+        self._known.set()
+        self.refresh_frame()
+
+    @property
+    def _wrong(self) -> list[Check]:
+        """Checks that found something, those that can be mended here first."""
+        found = [check for check in self.query_one(Checks).checks if check.verdict is Verdict.PROBLEM]
+        return sorted(found, key=lambda check: not check.mechanical)
+
+    def action_fix(self) -> None:
+        """Mend what a check found, for this launch, or say how."""
+        if not self._wrong or self._prepared is None:
+            return
+        check = self._wrong[0]
+        if not check.mechanical:
+            self.notify(plain(check.fix or check.sentence), severity="warning", markup=False)
+            return
+        if check.region:
+            self._set(REGION, check.region)
+        before = {field.field: field.value for field in self.query(Field)}
+        for edit in check.edits:
+            self._mend(edit, self._prepared, before)
+        self._prepare()
+
+    def _mend(self, edit: Edit, prepared: Prepared, before: Mapping[str, str]) -> None:
+        """By the value that it comes from, where there is one; else in the request alone."""
+        old = reduce(getitem, edit.path, cast("Any", prepared.custom_job))
+        for field in self.query(Field):
+            was = before.get(field.field)
+            new = carried(was, str(old), str(edit.value)) if was else None
+            if new is not None:
+                self._set(field.field, new)
+                return
+        self._mends.append(edit)
+
+    def _set(self, name: str, value: str) -> None:
+        for field in self.query(Field):
+            if field.field == name:
+                field.query_one(Input).value = value
+
+    def action_dry(self) -> None:
+        """All that is known of this launch, as a dry run prints it."""
+        if self._prepared is None:
+            return
+        region, job = self._prepared.region, self._prepared.custom_job
+        path = self.console.create_path(region)
+        parent = path.removeprefix("/v1/").removesuffix("/customJobs")
+        checks = self.query_one(Checks).checks
+        shown = document(parent, job, self._estimate(self._prepared), self._prepared.found, checks)
+        self.app.push_screen(PreviewScreen(f"Dry run of {self._entry.name}", path, shown, as_json=True))
+
+    def _shape(self) -> list[Labelled]:
+        if self._prepared is None:
+            return []
+        job = self._prepared.custom_job
+        facts = [*shape_lines(job), ("price", price_words(self._estimate(self._prepared)))]
+        if self._prepared.order is not None:
+            package = self._prepared.order.package
+            facts.append(("package", f"{package.path}  {package.script or package.module}"))
+        return [
+            (Content.styled(f"{name:<{SHAPE_LABEL}}", "$text-muted"), Content(plain(words)))
+            for name, words in facts
+        ]
+
+    def _estimate(self, prepared: Prepared) -> Estimate:
+        return estimate(prepared.custom_job, prepared.region, self.console.costs.prices)
+
+    def top_line(self) -> Line:
+        console = self.console
+        left = Content.assemble(
+            ("vxtui", "bold $accent"), "   ", (f"Launch {plain(self._entry.name)}", "bold")
+        )
+        region = self._prepared.region if self._prepared else ""
+        right = Content.assemble((plain(console.context_name), "bold"), f"  {plain(region)}")
+        if self.read_only:
+            right = Content.assemble(("read-only", "bold $text-warning"), "   ", right)
+        return left, right
+
+    def second_line(self) -> Line:
+        return Content.styled(plain(self._entry.description), "$text-muted"), Content("")
+
+    def why_not(self, found: Action) -> str | None:
+        if found.id == "launch.go":
+            if self._waiting:
+                return "It waits for the checks; esc gives it up."
+            if self._under_way:
+                return "It is being launched; one moment."
+            if self._problems or self._prepared is None:
+                return f"Can't be launched: {self._problems[0] if self._problems else 'not valid'}"
+        if found.id in {"launch.preview", "launch.dry"} and self._prepared is None:
+            return "There is no request as long as the profile is not valid."
+        if found.id == "launch.fix" and self._problems:
+            return "What the profile gets wrong is mended in its form: e on it, then n and F."
+        if found.id == "launch.fix" and not self._wrong:
+            return "The checks have found nothing to mend."
+        return super().why_not(found)
+
+    @on(Input.Submitted)
+    async def _entered(self) -> None:
+        await self.action_do("launch.go")
+
+    def action_go(self) -> None:
+        """Launch it: once, however long the key is held."""
+        deeds = self.console.deeds()
+        if self._under_way or self._prepared is None or deeds is None:
+            return
+        if time.monotonic() - self._failed_at < HELD_KEY_SECONDS:
+            # Held on: it counts from here, or a key that is held for long enough would launch again.
+            self._failed_at = time.monotonic()
+            return
+        self._under_way = self._waiting = True
+        if not self._known.is_set():
+            self._answer(Content.styled("Waiting for the checks…", "$text-warning"), "esc gives it up")
+            if self._timer is not None:
+                self._timer.stop()
+                self._look()
+        background(self, partial(self._go, self._prepared), "go")
+
+    async def _go(self, prepared: Prepared) -> None:
+        """Launch it; a check that says that it would fail asks first, one that can't tell stops nobody."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                await self._known.wait()
+        self._waiting = False
+        if not (fatal := [check for check in self._wrong if check.fatal]):
+            self._send(prepared)
+            return
+        self._under_way = False
+        self._answer(Content.styled("Not launched: a check says that it would fail.", "$text-warning"))
+        question = f"Launch {self._entry.name} all the same?"
+        answers = [("y", "launch it", "though it would fail"), ("n", "don't launch it", "")]
+        self.app.push_screen(
+            AskScreen(question, answers, [check.words for check in fatal]), partial(self._asked, prepared)
+        )
+
+    def _asked(self, prepared: Prepared, answer: str | None) -> None:
+        if answer == "y":
+            self._send(prepared)
+
+    def _send(self, prepared: Prepared) -> None:
+        self._under_way = True
+        self._answer(Content.styled("Launching…", "$text-warning"))
+        # The app's work, not the screen's: it goes on when the job's screen takes this one's place.
+        background(self.console, partial(self._launch, prepared), "launch", exclusive=False)
+
+    def _wait_no_more(self) -> None:
+        """Give up a launch that waits for its checks."""
+        if self._waiting:
+            self.workers.cancel_group(self, "go")
+            self._waiting = self._under_way = False
+            self._answer(Content.styled("Not launched.", "$text-warning"))
+
+    def _answer(self, *lines: Content | str) -> None:
+        answer = self.query_one("#answer", Static)
+        answer.display = True
+        answer.update(Content("\n").join(map(Content.assemble, lines)))
+
+    async def _launch(self, prepared: Prepared) -> None:
+        deeds = self.console.deeds()
+        if deeds is None:
+            self._under_way = False
+            return
+        job = prepared.custom_job
+        try:
+            if prepared.order is not None:
+                self._packing = asyncio.create_task(deeds.pack(prepared.order, self._packs))
+                job, outcome = await self._packing
+            if prepared.order is None or outcome.ok:
+                self._packing = None
+                outcome = await deeds.launch(prepared.region, job)
+        finally:
+            self._packing = None
+            self._failed_at = time.monotonic()
+            self._under_way = False
+        if outcome.ok and outcome.job is not None:
+            self._under_way = True
+            await self.console.launched(outcome.job)
+            return
+        if not self.is_attached:
+            self.console.tell(outcome)
+            return
+        lines = [Content.styled(outcome.text, "bold $text-error")]
+        lines += [Content(plain(f"{path}: {text}")) for path, text in outcome.fields.items()]
+        lines += [Content.styled(plain(outcome.fix), "$text-muted")] if outcome.fix else []
+        self._answer(*lines)
+        self.refresh_frame()
+
+    def _packs(self, line: str) -> None:
+        """A line of the package's progress."""
+        if self.is_attached:
+            self._answer(Content.styled(plain(line), "$text-warning"), "esc gives it up")
+
+    def action_next(self) -> None:
+        """Type into the next value."""
+        self.focus_next(Input)
+
+    def action_preview(self) -> None:
+        """The exact request with these values."""
+        if self._prepared is not None:
+            path = self.console.create_path(self._prepared.region)
+            self.app.push_screen(
+                PreviewScreen(f"Request of {self._entry.name}", path, self._prepared.custom_job)
+            )
+
+    def action_down(self) -> None:
+        """More of the checks."""
+        self.query_one("#ahead").scroll_page_down(animate=False)
+
+    def action_up(self) -> None:
+        """Back to the first ones."""
+        self.query_one("#ahead").scroll_page_up(animate=False)
+
+    def action_back(self) -> None:
+        """From a value to the keys, from the keys back to the list."""
+        if self.focused is not None:
+            self.set_focus(None)
+        elif self._packing is not None:
+            self._packing.cancel()
+        elif self._waiting:
+            self._wait_no_more()
+        elif not self._under_way:
+            self.dismiss()
+
+
+def _words(parameter: Parameter) -> str:
+    choices = " | ".join(parameter.choices)
+    return "  ".join(part for part in (parameter.description, choices or parameter.kind) if part)

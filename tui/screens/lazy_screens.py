@@ -1,0 +1,44 @@
+"""Screens that the first paint does not need: each is imported when it is gone to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from textual.command import Provider
+    from textual.screen import Screen
+
+
+def profiles() -> Screen[Any]:
+    """Saved profiles."""
+    from tui.screens.profiles.screen import ProfilesScreen
+
+    return ProfilesScreen()
+
+
+def fleet() -> Screen[Any]:
+    """Every GPU at work."""
+    from tui.screens.fleet.screen import FleetScreen
+
+    return FleetScreen()
+
+
+def quotas() -> Screen[Any]:
+    """Training quotas."""
+    from tui.screens.quotas.grid import QuotaGridScreen
+
+    return QuotaGridScreen()
+
+
+def events() -> Screen[Any]:
+    """What happened in this console."""
+    from tui.screens.events import EventsScreen
+
+    return EventsScreen()
+
+
+def palette() -> type[Provider]:
+    """The commands of the palette."""
+    from tui.screens.commands import RegistryProvider
+
+    return RegistryProvider

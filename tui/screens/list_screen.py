@@ -1,0 +1,201 @@
+"""What the list screens share: the line that says where I am, the filter, the table, the notice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, cast
+
+from textual import on
+from textual.content import Content
+from textual.widget import Widget
+
+from tui.domain.formatting import age, pieces
+from tui.domain.states import JobState
+from tui.domain.text import plain
+from tui.screens.frame import FrameScreen
+from tui.session import Stopped
+from tui.store.jobs.connection import Connection
+from tui.store.jobs.connection_state import LinkState
+from tui.widgets.filter_bar import FilterBar
+from tui.widgets.header_lines import Line
+from tui.widgets.notice import Notice
+from tui.widgets.table.table import Table
+
+if TYPE_CHECKING:
+    from tui.app import VxtuiApp
+
+FRESH = 5.0
+"""Seconds for which what was read is live: a machine at rest is read every four."""
+SEP = "   "
+WIDE = 100
+"""Cells from which on the first line has room for all."""
+
+
+class ListScreen(FrameScreen):
+    """A table with a filter. A subclass gives `make_table`, `reload` and `count_text`."""
+
+    PLACEHOLDER = ""
+    TITLE_WORD = ""
+
+    @property
+    def console(self) -> VxtuiApp:
+        """The app, typed."""
+        return cast("VxtuiApp", self.app)
+
+    @property
+    def table(self) -> Table:
+        """The screen's table."""
+        return self.query_one(Table)
+
+    def make_table(self) -> Table:
+        """The table, empty."""
+        raise TypeError(f"{type(self).__name__} must make its table")
+
+    def compose_body(self) -> Iterable[Widget]:
+        yield FilterBar(self.PLACEHOLDER)
+        yield self.make_table()
+        yield Notice()
+
+    def on_mount(self) -> None:
+        self.table.focus()
+        self.set_interval(1.0, self.tick)
+        self.reload()
+
+    def on_screen_resume(self) -> None:
+        self.reload()
+
+    def tick(self) -> None:
+        """Once a second: ages grow."""
+        if self.is_current:
+            self.refresh_frame()
+
+    def refresh_frame(self) -> None:
+        super().refresh_frame()
+        if self.focused is None and self.is_mounted:
+            self.keep_focus(self.table)
+
+    def reload(self) -> None:
+        """Show what the store has now."""
+        self.refresh_frame()
+
+    # Lines
+
+    def top_line(self) -> Line:
+        console = self.console
+        regions = console.connection.regions
+        where = plain(regions[0]) + (f" +{len(regions) - 1}" if len(regions) > 1 else "") if regions else ""
+        left = Content.assemble(
+            ("vxtui", "bold $accent"),
+            SEP,
+            (plain(console.context_name), "bold"),
+            "  ",
+            (where, "$text-muted"),
+            SEP,
+            summary(console),
+        )
+        right = link_text(console.connection)
+        if self.read_only:
+            right = Content.assemble(("read-only", "bold $text-warning"), SEP, right)
+        return left, right
+
+    def count_text(self) -> str:
+        """`42 of 318`."""
+        return ""
+
+    def order_text(self) -> Content:
+        """How the list is sorted."""
+        return Content("")
+
+    def second_line(self) -> Line:
+        bar = self.query_one(FilterBar)
+        # While it is typed it stands in its own line.
+        text = "" if bar.display else bar.text
+        parts: list[Content | str | tuple[str, str]] = [(self.TITLE_WORD, "bold"), SEP, self.count_text()]
+        if text:
+            parts += [SEP, ("/ ", "bold $accent"), (plain(text), "$accent")]
+        if self.table.marks:
+            parts += [SEP, (f"{len(self.table.marks)} marked", "bold $accent")]
+        return Content.assemble(*parts), self.order_text()
+
+    # Filter
+
+    def action_filter(self) -> None:
+        """Type a filter."""
+        self.query_one(FilterBar).open()
+
+    @on(FilterBar.Changed)
+    def _filter_changed(self) -> None:
+        self.reload()
+
+    @on(FilterBar.Closed)
+    def _filter_closed(self) -> None:
+        self.table.clear_widths()
+        self.reload()
+
+    def clear_filter(self) -> bool:
+        """Empty the filter; whether there was one."""
+        bar = self.query_one(FilterBar)
+        had = bool(bar.text)
+        bar.clear()
+        if had:
+            self.reload()
+        return had
+
+    def action_back(self) -> None:
+        """Clear the filter, or go back to the jobs."""
+        if not self.clear_filter():
+            self.console.action_jobs()
+
+    @on(Table.Moved)
+    def _moved(self) -> None:
+        self.refresh_frame()
+
+    def say_stale(self, shown: Sequence[str]) -> bool:
+        """Tell why this list may be old; whether there was something to tell."""
+        console, notice = self.console, self.query_one(Notice)
+        error = console.trouble
+        if error is None:
+            return False
+        since = console.connection.link.since
+        lasts = console.clock() - since if since else timedelta(0)
+        when = f" for {age(lasts)}" if lasts > timedelta(seconds=5) else ""
+        what = f"{console.context_name} can't be reached{when}"
+        again = "starts it" if isinstance(error, Stopped) else "tries again"
+        fix = (error.fix + "\n" if error.fix else "") + f"ctrl+r {again}   :context goes elsewhere"
+        notice.tell(what, error.message, fix, bad=True, alone=not shown)
+        return True
+
+
+def summary(console: VxtuiApp) -> Content:
+    """What runs and waits, the accelerators that takes, and what it costs an hour."""
+    jobs = console.store.active.values()
+    running = [j for j in jobs if j.state in {JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING}]
+    gpus = sum(n for job in running for n in job.accelerators.values())
+    parts = [Content.styled(f"{len(running)} running", "$text-success" if running else "$text-muted")]
+    if len(jobs) > len(running):
+        parts.append(Content.styled(f"{len(jobs) - len(running)} waiting", "$text-warning"))
+    if gpus:
+        parts.append(Content(pieces(gpus, "accelerator")))
+    rate = console.costs.total_text(running)
+    if rate:
+        # The emulator bills nothing: it is what the cloud would take.
+        local = console.connection.context.kind == "local"
+        said = Content(f"{rate} in the cloud" if local else rate)
+        # Where the line is cut, money is the last to go.
+        parts.insert(len(parts) if console.size.width >= WIDE else 1, said)
+    return Content(SEP).join(parts)
+
+
+def link_text(connection: Connection) -> Content:
+    """`live`, `connecting…` or `not reached`, and how old what is shown is."""
+    read_at = connection.read_at
+    old = (connection.clock() - read_at).total_seconds() if read_at else 0.0
+    seen = f"  seen {age(connection.clock() - read_at)} ago" if read_at else ""
+    match connection.link.state:
+        case LinkState.LIVE:
+            ago = "" if old < FRESH else f"  {old:.0f}s ago"
+            return Content.assemble(("live", "$text-success"), (ago, "$text-muted"))
+        case LinkState.FAILED:
+            return Content.assemble(("not reached", "bold $text-error"), (seen, "$text-muted"))
+    return Content.assemble(("connecting…", "$text-warning"), (seen, "$text-muted"))

@@ -1,0 +1,68 @@
+"""Save a job, running or ended, as a profile of one's own."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tui.domain.job import Job
+from tui.domain.profile import ProfileInvalid
+from tui.domain.vertex.interchange import Imported, from_resource
+from tui.screens.dialogs.prompt import PromptScreen
+from tui.screens.workers import background
+from tui.session import BackendError
+from tui.store.profiles.files import BadName, bad_name, write_profile
+
+if TYPE_CHECKING:
+    from tui.app import VxtuiApp
+
+PATIENCE = 30.0
+"""Seconds that reading a job's specification may take."""
+
+
+def clone(console: VxtuiApp, job: Job) -> None:
+    """Read the job's specification, ask for a name, write the profile."""
+    background(console, partial(_read, console, job), "clone")
+
+
+async def _read(console: VxtuiApp, job: Job) -> None:
+    session = console.session
+    if session is None:
+        console.notify("Not connected yet; ctrl+r tries again.", severity="warning", markup=False)
+        return
+    try:
+        async with asyncio.timeout(PATIENCE):
+            resource = await session.backend.job_spec(job.name)
+        found = from_resource(resource)
+    except (BackendError, ProfileInvalid, TimeoutError) as error:
+        why = str(error) or f"no answer within {PATIENCE:.0f} s"
+        console.notify(f"{job.display_name} can't be saved: {why}", severity="error", markup=False)
+        return
+    taken = await asyncio.to_thread(_names, console)
+
+    def check(name: str) -> str:
+        return bad_name(name) or (f"You have a profile {name} already." if name in taken else "")
+
+    def answered(name: str | None) -> None:
+        if name:
+            background(console, partial(_write, console, found, name), "clone")
+
+    free = next(n for n in (found.name, *(f"{found.name}-{i}" for i in range(2, 10_000))) if n not in taken)
+    console.push_screen(PromptScreen(f"Save {job.display_name} as the profile", free, check=check), answered)
+
+
+def _names(console: VxtuiApp) -> set[str]:
+    folder = console.profile_folder
+    return {path.stem for path in folder.glob("*.*")} if folder.is_dir() else set()
+
+
+async def _write(console: VxtuiApp, found: Imported, name: str) -> None:
+    try:
+        path = await asyncio.to_thread(write_profile, console.profile_folder, name, found.text)
+    except (BadName, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        console.notify(f"It was not saved: {reason}", severity="error", markup=False)
+        return
+    await console.load_profiles()
+    console.notify(f"Saved as {path}. 2 shows the profiles.", markup=False)

@@ -1,0 +1,147 @@
+"""A profile's request in the forms of other tools: shown, copied, saved."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from tui.actions.registry import bindings
+from tui.domain.profile import Profile, ProfileInvalid
+from tui.domain.text import plain
+from tui.domain.vertex.interchange import FORMS, SUFFIXES, Exported, export
+from tui.screens.dialogs.prompt import PromptScreen
+from tui.screens.frame import FrameScreen
+from tui.screens.workers import background
+from tui.store.profiles.entries import ProfileEntry
+from tui.store.profiles.library import read_profile
+from tui.widgets.header_lines import Line
+
+if TYPE_CHECKING:
+    from tui.app import VxtuiApp
+
+TITLES = {"gcloud": "gcloud config", "rest": "REST by curl", "python": "Python"}
+
+
+class ExportScreen(FrameScreen):
+    """Scrolls; `j` goes to the next form, `y` copies, `ctrl+s` saves."""
+
+    SCOPE = "export"
+    CSS_PATH = "../dialogs/preview.tcss"
+    BINDINGS = bindings("export")
+
+    def __init__(self, profile: Profile, forms: dict[str, Exported]) -> None:
+        super().__init__()
+        self._profile = profile
+        self._forms = forms
+        self._form = FORMS[0]
+
+    def compose_body(self) -> Iterable[Widget]:
+        with VerticalScroll(id="request"):
+            yield Static("", id="text", markup=False)
+
+    def on_mount(self) -> None:
+        self.query_one("#request").focus()
+        self._show()
+
+    @property
+    def text(self) -> str:
+        """What is shown."""
+        return self._forms[self._form].text
+
+    def _show(self) -> None:
+        lines = [
+            Content.styled(plain(line), "$text-muted") if line.startswith("#") else Content(plain(line))
+            for line in self.text.splitlines()
+        ]
+        self.query_one("#text", Static).update(Content("\n").join(lines))
+        self.query_one("#request", VerticalScroll).scroll_home(animate=False)
+        self.refresh_frame()
+
+    def top_line(self) -> Line:
+        title = f"Export of {plain(self._profile.name)}"
+        return Content.assemble(("vxtui", "bold $accent"), "   ", (title, "bold")), Content("")
+
+    def second_line(self) -> Line:
+        parts: list[Content | str | tuple[str, str]] = []
+        for form in FORMS:
+            parts += [
+                (f" {TITLES[form]} ", "bold $accent reverse" if form == self._form else "$text-muted"),
+                " ",
+            ]
+        lost = len(self._forms[self._form].notes)
+        note = f"{lost} not carried, see the comments" if lost else ""
+        return Content.assemble(*parts), Content.styled(note, "$text-warning")
+
+    # Actions
+
+    def action_next(self) -> None:
+        """The next form."""
+        self._form = FORMS[(FORMS.index(self._form) + 1) % len(FORMS)]
+        self._show()
+
+    def action_copy(self) -> None:
+        """Copy what is shown."""
+        cast("VxtuiApp", self.app).send_copy(self.text, f"the {TITLES[self._form]}")
+
+    def action_save(self) -> None:
+        """Save what is shown to a new file."""
+        text, name = self.text, f"{self._profile.name}{SUFFIXES[self._form]}"
+
+        def check(typed: str) -> str:
+            return "There is a file of that name." if Path(typed).expanduser().exists() else ""
+
+        def named(typed: str | None) -> None:
+            if typed:
+                background(self, partial(self._save, Path(typed).expanduser(), text), "save")
+
+        self.app.push_screen(PromptScreen("Save it to", str(Path.cwd() / name), check=check), named)
+
+    async def _save(self, path: Path, text: str) -> None:
+        try:
+            await asyncio.to_thread(_write_new, path, text)
+        except OSError as error:
+            self.notify(f"{path} was not written: {error.strerror}", severity="error", markup=False)
+        else:
+            self.notify(f"Saved to {path}", markup=False)
+
+    def action_back(self) -> None:
+        """Back to the profiles."""
+        self.dismiss()
+
+
+def show_export(console: VxtuiApp, entry: ProfileEntry) -> None:
+    """Open the forms of a profile with its parameters' defaults."""
+    background(console, partial(_open, console, entry), "export")
+
+
+async def _open(console: VxtuiApp, entry: ProfileEntry) -> None:
+    session, context = console.session, console.connection.context
+    project = session.backend.info.project if session else context.project
+    local = session.backend.info.local if session else context.kind == "local"
+    try:
+        profile = await asyncio.to_thread(read_profile, entry.path)
+        request = profile.render()
+    except (ProfileInvalid, OSError) as error:
+        console.notify(f"{entry.name} can't be exported: {error}", severity="error", markup=False)
+        return
+    region = request.region or context.regions[0]
+    forms = {
+        form: export(
+            profile, request, form, project="" if local else project, region=region, file=f"{entry.name}.yaml"
+        )
+        for form in FORMS
+    }
+    console.push_screen(ExportScreen(profile, forms))
+
+
+def _write_new(path: Path, text: str) -> None:
+    with path.open("x", encoding="utf-8") as file:
+        file.write(text)

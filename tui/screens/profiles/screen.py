@@ -1,0 +1,275 @@
+"""Saved profiles: look at one, launch it, copy it, edit it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from textual import on
+from textual.content import Content
+
+from tui.actions.registry import Action, bindings
+from tui.domain.formatting import NOT_MEASURED, pieces
+from tui.domain.text import plain
+from tui.screens.dialogs.preview import PreviewScreen
+from tui.screens.dialogs.prompt import PromptScreen
+from tui.screens.editor import edit_file
+from tui.screens.launch.screen import LaunchScreen
+from tui.screens.list_screen import ListScreen
+from tui.screens.profile_form.screen import FormScreen, open_draft
+from tui.screens.profiles.export import show_export
+from tui.screens.workers import background
+from tui.store.profiles.entries import ProfileEntry, ProfileError
+from tui.store.profiles.files import bad_name
+from tui.store.profiles.rules import Judgement, ProfileRules
+from tui.widgets.filter_bar import FilterBar
+from tui.widgets.notice import Notice
+from tui.widgets.table.table import Cells, Column, Table
+
+COLUMNS = (
+    Column("state", "", 2, most=2),
+    Column("name", "PROFILE", 18, most=40),
+    Column("shape", "SHAPE", 14, most=34, rank=2),
+    Column("from", "FROM", 6, most=6, rank=3),
+    Column("text", "", 28, flex=True, rank=1),
+)
+MOST_SAID = 2
+"""Problems of the profile under the cursor that are said in full."""
+
+
+class ProfilesScreen(ListScreen):
+    """Ready-made profiles and the user's own; an invalid one says what is wrong with it."""
+
+    SCOPE = "profiles"
+    TITLE_WORD = "Profiles"
+    PLACEHOLDER = "name or text"
+    BINDINGS = bindings("profiles")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._entries: dict[str, ProfileEntry] = {}
+        self._loaded = False
+        self._go_to = ""
+        """Key of a profile to go to when it is in the list."""
+        self._rules = ProfileRules()
+
+    def make_table(self) -> Table:
+        return Table(COLUMNS)
+
+    def on_screen_resume(self) -> None:
+        self.refresh_here()
+
+    def refresh_here(self) -> None:
+        background(self, self._load, "profiles")
+
+    async def _load(self) -> None:
+        await self.console.load_profiles()
+        self._loaded = True
+        self.reload()
+        if self.is_current and self._move():
+            self._go_to = ""
+        background(self, self._judge, "rules")
+
+    async def _judge(self) -> None:
+        await self._rules.look(self.console.profiles, self.console.connection.context)
+        self.reload()
+
+    def _move(self) -> bool:
+        """Go to the profile that is to be shown, once it is there."""
+        there = self._go_to in self.table.keys
+        if there:
+            self.table.move_to(self._go_to)
+        return there
+
+    def reload(self) -> None:
+        words = self.query_one(FilterBar).text.casefold().split()
+        self._entries = {entry.key: entry for entry in self.console.profiles}
+        found = [
+            e
+            for e in self.console.profiles
+            if all(w in f"{e.name} {e.description} {e.shape}".casefold() for w in words)
+        ]
+        table, notice = self.table, self.query_one(Notice)
+        table.show([e.key for e in found], {e.key: self._cells(e) for e in found})
+        table.display = bool(found)
+        if found:
+            self._say_problem()
+        elif self._entries:
+            notice.tell("No profile matches this filter.", "", "esc clears it")
+        elif self._loaded:
+            notice.tell("There are no profiles.", "", f"Put one into {self.console.profile_folder}")
+        else:
+            notice.tell("Reading profiles…")
+        self.refresh_frame()
+
+    @on(Table.Moved)
+    def _say_problem(self) -> None:
+        """The whole problem of the profile under the cursor, which a cell has no room for."""
+        entry, notice = self.current, self.query_one(Notice)
+        if entry is None or not self.table.keys:
+            return
+        found = self._rules.known(entry) or Judgement()
+        if entry.problem:
+            what = f"{entry.name} is not valid   e edits it"
+            notice.tell(what, _by_line(entry), bad=True, alone=False)
+        elif found.errors:
+            many = pieces(len(found.errors), "error")
+            what = f"{entry.name} would be refused: {many}   e edits it, n goes to them"
+            notice.tell(what, "\n".join(found.errors[:MOST_SAID]), bad=True, alone=False)
+        elif found.warnings:
+            many = pieces(len(found.warnings), "warning")
+            notice.tell(f"{entry.name}: {many}   e edits it", found.warnings[0], alone=False)
+        else:
+            notice.hide()
+
+    def _refused(self, entry: ProfileEntry) -> tuple[str, ...]:
+        """What the rules have against it, as far as that is known."""
+        return (self._rules.known(entry) or Judgement()).errors
+
+    def _cells(self, entry: ProfileEntry) -> Cells:
+        wrong = _by_line(entry) or next(iter(self._refused(entry)), "")
+        return {
+            "state": self._mark(entry),
+            "name": Content.styled(plain(entry.name), "bold"),
+            "shape": Content(plain(entry.shape)),
+            "from": Content.styled("mine" if entry.mine else "vxtui", "$text-muted"),
+            "text": Content.styled(plain(wrong), "$text-error")
+            if wrong
+            else Content.styled(plain(entry.description), "$text-muted"),
+        }
+
+    def _mark(self, entry: ProfileEntry) -> Content:
+        found = self._rules.known(entry)
+        if entry.problem or (found is not None and found.errors):
+            return Content.styled("✗", "$text-error")
+        if found is None:
+            return Content.styled(NOT_MEASURED, "$text-muted")
+        return (
+            Content.styled("!", "$text-warning") if found.warnings else Content.styled("✓", "$text-success")
+        )
+
+    def count_text(self) -> str:
+        shown, total = len(self.table.keys), len(self._entries)
+        text = pieces(total, "profile") if shown == total else f"{shown} of {total}"
+        wrong = sum(bool(entry.problem or self._refused(entry)) for entry in self._entries.values())
+        return text + (f"   {wrong} not valid" if wrong else "")
+
+    def order_text(self) -> Content:
+        return Content.styled(plain(f"yours are in {_short(self.console.profile_folder)}"), "$text-muted")
+
+    @property
+    def current(self) -> ProfileEntry | None:
+        """The profile under the cursor."""
+        return self._entries.get(self.table.cursor or "")
+
+    def why_not(self, found: Action) -> str | None:
+        reason = super().why_not(found)
+        if reason is not None or found.scope != "profiles" or found.method in {"filter", "back"}:
+            return reason
+        entry = self.current
+        if entry is None:
+            return "No profile is selected."
+        if entry.problem and found.method in {"launch", "preview", "export"}:
+            return f"{plain(entry.name)} is not valid: {plain(_by_line(entry))}"
+        return None
+
+    # Actions
+
+    def action_launch(self) -> None:
+        """Open the launch screen of the profile."""
+        if self.current is not None:
+            self.app.push_screen(LaunchScreen(self.current))
+
+    @on(Table.Chosen)
+    async def _chosen(self) -> None:
+        await self.action_do("profiles.preview")
+
+    def action_preview(self) -> None:
+        """Show the request as it would be sent with the parameters' defaults."""
+        entry = self.current
+        if entry is None:
+            return
+        try:
+            prepared = entry.prepare({}, context=self.console.connection.context, region="")
+        except ProfileError as error:
+            self.notify(str(error), severity="error", markup=False)
+            return
+        path = self.console.create_path(prepared.region)
+        self.app.push_screen(PreviewScreen(f"Request of {entry.name}", path, prepared.custom_job))
+
+    def action_export(self) -> None:
+        """Show the request as gcloud, curl and Python would send it."""
+        if self.current is not None:
+            show_export(self.console, self.current)
+
+    def action_copy(self) -> None:
+        """Copy the file's path."""
+        if self.current is not None:
+            self.console.send_copy(str(self.current.path), "the path")
+
+    def action_duplicate(self) -> None:
+        """Copy the file into the user's folder under a new name."""
+        entry = self.current
+        if entry is None:
+            return
+        taken: Sequence[str] = [e.name for e in self._entries.values() if e.mine]
+
+        def check(name: str) -> str:
+            return bad_name(name) or (f"You have a profile {name} already." if name in taken else "")
+
+        def answered(name: str | None) -> None:
+            if name:
+                background(self, partial(self._duplicate, entry, name), "duplicate")
+
+        name = f"{entry.name}-copy" if entry.name in taken else entry.name
+        self.app.push_screen(PromptScreen(f"Name of your copy of {entry.name}", name, check=check), answered)
+
+    async def _duplicate(self, entry: ProfileEntry, name: str) -> None:
+        try:
+            path = await asyncio.to_thread(entry.copy_to, self.console.profile_folder, name)
+        except OSError as error:
+            self.notify(f"Can't copy {entry.path}: {error.strerror}", severity="error", markup=False)
+            return
+        await self._load()
+        # A reading that began before there was a copy may end after this one, and take the cursor away.
+        self._go_to = str(path)
+        self._move()
+        await self._open_form(path, mine=True)
+
+    async def action_edit(self) -> None:
+        """Open the form; a ready-made profile is saved as a copy of one's own."""
+        if self.current is not None:
+            await self._open_form(self.current.path, mine=self.current.mine)
+
+    async def _open_form(self, path: Path, *, mine: bool) -> None:
+        try:
+            draft = await asyncio.to_thread(open_draft, path, self.console.state_dir)
+        except OSError as error:
+            self.notify(f"Can't read {path}: {error.strerror or error}", severity="error", markup=False)
+            return
+        self.app.push_screen(FormScreen(draft, mine=mine))
+
+    def action_editor(self) -> None:
+        """Edit the file's text; of a ready-made one a copy is what can be changed."""
+        entry = self.current
+        if entry is None:
+            return
+        if not entry.mine:
+            self.notify("A ready-made profile: d makes a copy of your own to edit.", markup=False)
+            return
+        problem = edit_file(self.app, entry.path)
+        if problem:
+            self.notify(problem, severity="error", markup=False)
+        self.refresh_here()
+
+
+def _by_line(entry: ProfileEntry) -> str:
+    """Its problems without the name of the file, which is that of the row."""
+    return entry.problem.replace(f"{entry.path}:", "line ")
+
+
+def _short(path: Path) -> str:
+    home = str(Path.home())
+    return str(path).replace(home, "~", 1) if str(path).startswith(home) else str(path)

@@ -1,0 +1,84 @@
+"""What the screens of quotas share: reading them, and telling why there are none to show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from tui.domain.quota import Quota
+from tui.screens.list_screen import ListScreen
+from tui.screens.workers import background
+from tui.session import BackendError, Session
+from tui.widgets.notice import Notice
+
+
+class QuotaListScreen(ListScreen):
+    """Quotas are read when the screen is come to and when `ctrl+r` asks. A subclass gives `reload`."""
+
+    TITLE_WORD = "Quotas"
+    HIDDEN = ("Nothing to show here.", "Quotas with no limit and no use are hidden.")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._quotas: Sequence[Quota] = ()
+        self._error: BackendError | None = None
+        self._read = False
+        self._all = False
+
+    def on_mount(self) -> None:
+        self.console.link_changed.subscribe(self, lambda _: self._connected())
+
+    def _connected(self) -> None:
+        if not self._read and self._error is None and self.is_current:
+            self.read()
+        self.refresh_frame()
+
+    def on_screen_resume(self) -> None:
+        self.read()
+
+    def read(self) -> None:
+        """Read the quotas again."""
+        session = self.session
+        if session is not None:
+            background(self, partial(self._read_quotas, session), "quotas")
+
+    def refresh_here(self) -> None:
+        self.read()
+
+    def _places(self) -> Sequence[str]:
+        """Regions to read; none for those of the context."""
+        return ()
+
+    async def _read_quotas(self, session: Session) -> None:
+        try:
+            self._quotas = await session.backend.read_quotas(self._places())
+        except BackendError as error:
+            self._error = error
+        else:
+            self._error, self._read = None, True
+        await self._was_read()
+        self.reload()
+
+    async def _was_read(self) -> None:
+        """Before the quotas are shown."""
+
+    def say_why_empty(self, *, shown: bool) -> None:
+        """The notice in the place of a table without rows, or above one that is old."""
+        notice = self.query_one(Notice)
+        if self._error is not None:
+            notice.tell(
+                "Quotas can't be read", self._error.message, self._error.fix, bad=True, alone=not shown
+            )
+        elif shown:
+            notice.hide()
+        elif self._quotas:
+            notice.tell(*self.HIDDEN, "a shows all")
+        elif self._read:
+            notice.tell("This context reports no training quotas.")
+        elif not self.say_stale(()):
+            notice.tell("Reading quotas…")
+
+    def action_all(self) -> None:
+        """Show those with nothing too, or hide them."""
+        self._all = not self._all
+        self.reload()

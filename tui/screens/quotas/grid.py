@@ -1,0 +1,325 @@
+"""Quotas by region and accelerator, what runs on them, and where a chosen profile would fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from textual.content import Content
+
+from tui.actions.registry import Action, bindings
+from tui.domain.formatting import NOT_MEASURED, age
+from tui.domain.quota import UNLIMITED, Quota
+from tui.domain.text import plain
+from tui.domain.vertex import catalog
+from tui.domain.vertex.quota_fit import Fit, fits_in, request_link, short_name
+from tui.domain.vertex.quota_grid import Cell, Grid, as_strategy, metric, users, words
+from tui.screens.dialogs.message import MessageScreen
+from tui.screens.dialogs.pick import PickScreen
+from tui.screens.list_screen import WIDE
+from tui.screens.quotas.base import QuotaListScreen
+from tui.screens.quotas.list import QuotasScreen
+from tui.store.profiles.entries import ProfileEntry, ProfileError
+from tui.widgets.filter_bar import FilterBar
+from tui.widgets.table.table import Cells, Column, Table
+
+NARROW = 15
+"""Cells of a region's name where there is no room for all of it."""
+REGION = Column("region", "REGION", NARROW, most=24, fold=False)
+FITS = Column("fits", "FITS", 34, most=60, flex=True, fold=False)
+HOME_RANK = 1
+
+
+class QuotaGridScreen(QuotaListScreen):
+    """See the module."""
+
+    SCOPE = "quota_grid"
+    PLACEHOLDER = "region"
+    BINDINGS = bindings("quota_grid")
+    HIDDEN = ("No region to show here.", "Regions with no limit and no use are hidden.")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._spot = False
+        self._first = 0
+        self._by_name = False
+        self._profile: ProfileEntry | None = None
+        self._profile_problem = ""
+        self._fits: dict[str, tuple[Fit, Fit]] = {}
+        self._grid = Grid((), preemptible=False)
+
+    def make_table(self) -> Table:
+        return Table((REGION, FITS))
+
+    def _places(self) -> Sequence[str]:
+        """The context's regions, then all others; a group's are those of its members."""
+        connection = self.console.connection
+        if connection.context.kind == "group":
+            return ()
+        return list(dict.fromkeys((*connection.regions, *catalog.regions())))
+
+    async def _was_read(self) -> None:
+        if not self.console.profiles:
+            await self.console.load_profiles()
+
+    # What is shown
+
+    def reload(self) -> None:
+        self._grid = grid = Grid(self._quotas, preemptible=self._spot)
+        self._reckon()
+        text = self.query_one(FilterBar).text.casefold().split()
+        shown = [r for r in grid.regions if all(word in r.casefold() for word in text) and self._has(r)]
+        table = self.table
+        columns = self._columns()
+        if columns != table.columns:
+            table.columns = columns
+            table.clear_widths()
+        table.lay(self._ordered(shown), self._row)
+        table.change(table.keys)
+        table.display = bool(shown)
+        self.say_why_empty(shown=bool(shown))
+        self.refresh_frame()
+
+    def _has(self, region: str) -> bool:
+        if self._all or region in self.console.connection.regions:
+            return True
+        cells = [self._grid.cell(region, word) for word in self._grid.words]
+        return any(cell.quota and (cell.quota.limit or cell.quota.used) for cell in cells)
+
+    def _ordered(self, regions: Sequence[str]) -> list[str]:
+        """What fits first, then the context's own regions, then by name."""
+        if self._by_name:
+            return sorted(regions)
+        own = {region: at for at, region in enumerate(self.console.connection.regions)}
+
+        def place(region: str) -> tuple[bool, int, str]:
+            fits = any(fit.verdict == "fits" for fit in self._fits.get(region, ()))
+            return (not fits, own.get(region, len(own)), region)
+
+        return sorted(regions, key=place)
+
+    def _columns(self) -> tuple[Column, ...]:
+        """Those left of the first one come last: a narrow screen shows the others."""
+        names = words()
+        found = self._grid.words if self._all else [word for word in self._grid.words if self._used(word)]
+        # What the profile needs stands where it is seen.
+        needed = self._needed()
+        found.sort(key=lambda word: word not in needed)
+        first = self._first % len(found) if found else 0
+        turned = [*found[first:], *found[:first]]
+        middle = [
+            Column(word, names[word], 6, most=14, rank=HOME_RANK + at, right=True)
+            for at, word in enumerate(turned)
+        ]
+        return (REGION, *middle, *([FITS] if self._profile else []))
+
+    def _needed(self) -> set[str]:
+        """Columns of what the chosen profile takes, in one way of scheduling or the other."""
+        lines = {line.metric for pair in self._fits.values() for fit in pair for line in fit.lines}
+        kinds = (True, False)
+        return {word for word in words() if any(metric(word, preemptible=kind) in lines for kind in kinds)}
+
+    def _used(self, word: str) -> bool:
+        """Some region has a limit or a use of it."""
+        cells = (self._grid.cell(region, word) for region in self._grid.regions)
+        return any(cell.quota and (cell.quota.limit or cell.quota.used) for cell in cells)
+
+    def _row(self, region: str) -> Cells:
+        own = region in self.console.connection.regions
+        row = {word: self._cell(self._grid.cell(region, word)) for word in self._grid.words}
+        row["region"] = Content.styled(plain(self._region_words(region)), "bold" if own else "")
+        if region in self._fits:
+            row["fits"] = _fit_text(*self._fits[region])
+        return row
+
+    def _region_words(self, region: str) -> str:
+        """Cut in its middle where it must be: regions of one name differ in their last letter."""
+        if self.size.width >= WIDE or len(region) <= NARROW:
+            return region
+        return f"{region[: NARROW // 2]}…{region[-(NARROW // 2) :]}"
+
+    def on_resize(self) -> None:
+        """Names have more room, or less."""
+        self.reload()
+
+    def _cell(self, cell: Cell) -> Content:
+        old = cell.stale(self.console.clock())
+        if old is not None:
+            return Content.styled(f"{cell.text} {age(old)}", "$text-muted")
+        if cell.text in {"–", NOT_MEASURED, "0/0"}:
+            return Content.styled(cell.text, "$text-muted")
+        share = cell.share
+        tone = "$text-error" if (share or 0) >= 1 else "$text-warning" if (share or 0) >= 0.8 else ""
+        return Content.styled(cell.text, tone)
+
+    def _reckon(self) -> None:
+        """Where the chosen profile would fit, by Spot and by standard machines."""
+        self._fits = {}
+        if self._profile is None:
+            return
+        regions = self._grid.regions
+        try:
+            job: Any = self._profile.prepare(
+                {}, context=self.console.connection.context, region=self._profile.region
+            ).custom_job
+        except ProfileError as error:
+            self._profile_problem = str(error).splitlines()[0]
+            return
+        self._profile_problem = ""
+        running = tuple(self.console.store.active.values())
+        spot, standard = (
+            fits_in(as_strategy(job, strategy), regions, self._quotas, running=running)
+            for strategy in ("SPOT", "STANDARD")
+        )
+        self._fits = {one.region: (one, other) for one, other in zip(spot, standard, strict=True)}
+
+    def count_text(self) -> str:
+        kind = "preemptible" if self._spot else "standard"
+        shown, total = len(self.table.keys), len(self._grid.regions)
+        if not total:
+            return kind
+        many = f"{shown}" if shown == total else f"{shown} of {total}"
+        # Beside the name of a profile a narrow line has room for one of the two.
+        legend = "" if self._profile is not None and self.size.width < WIDE else "   used/limit"
+        return f"{kind}   {many} regions{legend}   < > columns"
+
+    def order_text(self) -> Content:
+        if self._profile is None:
+            return Content.styled("p what fits", "$text-muted")
+        if self._profile_problem:
+            return Content.styled(
+                f"{plain(self._profile.name)}: {plain(self._profile_problem)}", "$text-error"
+            )
+        return Content.styled(f"what fits: {plain(self._profile.name)}", "$text-muted")
+
+    def why_not(self, found: Action) -> str | None:
+        if found.id in {"quota_grid.open", "quota_grid.request"} and self.table.cursor is None:
+            return "No region is selected."
+        if found.id == "quota_grid.profile" and not self.console.profiles:
+            return "There is no profile to look for."
+        return super().why_not(found)
+
+    # Actions
+
+    def action_kind(self) -> None:
+        """The other kind of quota."""
+        self._spot = not self._spot
+        self.reload()
+
+    def action_next(self) -> None:
+        """The columns further right."""
+        self._first += 1
+        self.reload()
+
+    def action_previous(self) -> None:
+        """The columns further left."""
+        self._first -= 1
+        self.reload()
+
+    def action_sort(self) -> None:
+        """By name, or what fits and the own regions first."""
+        self._by_name = not self._by_name
+        self.reload()
+
+    def action_list(self) -> None:
+        """The flat list of every metric."""
+        self.app.push_screen(QuotasScreen())
+
+    def action_profile(self) -> None:
+        """Choose the profile to find room for."""
+        options = [(e.name, Content(plain(e.name))) for e in self.console.profiles if not e.problem]
+        current = self._profile.name if self._profile else ""
+        self.app.push_screen(PickScreen("Where would it fit?", options, current), self._chosen_profile)
+
+    def _chosen_profile(self, name: str | None) -> None:
+        if name is not None:
+            self._profile = next((e for e in self.console.profiles if e.name == name), None)
+            self.reload()
+
+    def action_open(self) -> None:
+        """Say what uses the quotas of this region, and how old each figure is."""
+        region = self.table.cursor or ""
+        self.app.push_screen(MessageScreen(f"Quotas of {region}", self._details(region)))
+
+    def _details(self, region: str) -> str:
+        chosen = self._chosen_words()
+        cells = [cell for cell in (self._grid.cell(region, word) for word in chosen) if cell.offered]
+        said = [cell for cell in cells if cell.quota is not None]
+        lines = [f"{'':<19}{'limit':>7}{'used':>7}{'free':>7}  age of the figures"] if said else []
+        lines += [self._line(cell.quota) for cell in said if cell.quota is not None]
+        if len(cells) > len(said):
+            lines.append(f"{len(cells) - len(said)} more of this kind are not reported")
+        metrics = [metric(word, preemptible=self._spot) for word in chosen]
+        found = users(self.console.store.active.values(), region, metrics)
+        lines += [
+            "",
+            "What holds it or waits for it, by this console's list:" if found else "Nobody uses it.",
+        ]
+        for job, taken in found:
+            parts = ", ".join(f"{n:,} {short_name(name)}" for name, n in taken.items())
+            lines.append(f"  {job.state.value.lower():<10} {job.display_name}   {parts}")
+        for kind, fit in zip(("spot", "standard"), self._fits.get(region, ()), strict=False):
+            lines += ["", f"{kind}: {fit.brief}", f"  {fit.sentence}"]
+        return "\n".join(lines)
+
+    def _line(self, quota: Quota) -> str:
+        def word(value: int | None) -> str:
+            return NOT_MEASURED if value is None else "∞" if value == UNLIMITED else f"{value:,}"
+
+        ages = {
+            name: age(self.console.clock() - at)
+            for name, at in (("use", quota.used_at), ("limit", quota.limit_read_at))
+            if at is not None
+        }
+        old = ", ".join(f"{name} {old} ago" for name, old in ages.items())
+        if len(ages) == 2 and len(set(ages.values())) == 1:
+            old = f"{ages['use']} ago"
+        figures = "".join(f"{word(value):>7}" for value in (quota.limit, quota.used, quota.free))
+        return f"{short_name(quota.metric):<19}{figures}  {old}"
+
+    def _chosen_words(self) -> list[str]:
+        chosen = self.table.chosen_column
+        return [chosen] if chosen in self._grid.words else self._grid.words
+
+    def action_request(self) -> None:
+        """Show and copy the link to the page on which more can be asked for."""
+        region, session = self.table.cursor or "", self.session
+        if session is None or session.backend.info.local:
+            self.console.notify("The emulator's quotas are lines of its config.yaml.", markup=False)
+            return
+        name = self._wanted(region)
+        link = request_link(session.backend.info.project, name, region.rpartition("/")[2])
+        self.console.send_copy(link, "the link")
+        self.app.push_screen(MessageScreen(f"Ask for more: {short_name(name)} in {region}", link))
+
+    def _wanted(self, region: str) -> str:
+        """The metric to ask for: the chosen column's, else what the profile lacks, else the fullest one."""
+        if self.table.chosen_column in self._grid.words:
+            return metric(self.table.chosen_column, preemptible=self._spot)
+        pair: Mapping[bool, Fit] = dict(zip((True, False), self._fits.get(region, ()), strict=False))
+        if self._spot in pair and pair[self._spot].short:
+            return pair[self._spot].short[0].metric
+        fullest = max(self._grid.words, key=lambda word: self._grid.cell(region, word).share or 0)
+        return metric(fullest, preemptible=self._spot)
+
+    def action_back(self) -> None:
+        """Let go of a chosen column, the filter, the profile; then go to the jobs."""
+        if self.table.chosen_column:
+            self.table.choose_column("")
+        elif self._profile is not None and not self.query_one(FilterBar).text:
+            self._profile = None
+            self.reload()
+        else:
+            super().action_back()
+
+
+def _fit_text(spot: Fit, standard: Fit) -> Content:
+    if spot.hardware:
+        return Content.styled(plain(f"✗ no {spot.hardware} here"), "$text-muted")
+    parts: list[Content] = []
+    for kind, fit in (("spot", spot), ("standard", standard)):
+        mark, _, rest = fit.brief.partition(" ")
+        tone = {"fits": "$text-success", "short": "$text-error"}.get(fit.verdict, "$text-warning")
+        tail = f" ({rest})" if rest and fit.verdict == "short" else ""
+        parts.append(Content.assemble((f"{mark} {kind}", tone), (plain(tail), "$text-muted")))
+    return Content("  ").join(parts)

@@ -1,0 +1,118 @@
+"""Which prices hold, and fresh ones from the billing catalogue, which all screens take at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalGroup
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from tui.domain.text import plain
+from tui.screens.workers import background
+from tui.session import BackendError, Session
+from tui.widgets.labelled_lines import EMPTY, Hanging, Labelled
+
+if TYPE_CHECKING:
+    from tui.app import VxtuiApp
+
+PATIENCE = 120.0
+"""Seconds that reading the whole catalogue may take."""
+LABEL = 9
+
+
+class PricesScreen(ModalScreen[None]):
+    """Reads when it opens, unless that goes on already; esc leaves, the reading goes on."""
+
+    CSS_PATH = "prices.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,enter,q", "app.pop_screen", "Back"),
+        Binding("r,dollar_sign", "read", "Read again"),
+    ]
+
+    def compose(self) -> ComposeResult:
+        with VerticalGroup(id="dialog"):
+            yield Static(Content.styled("Prices", "bold"))
+            yield Hanging("text")
+            yield Static("", id="keys", markup=False)
+
+    @property
+    def console(self) -> VxtuiApp:
+        """The app, typed."""
+        return cast("VxtuiApp", self.app)
+
+    def on_mount(self) -> None:
+        self.set_interval(0.5, self.show)
+        self.action_read()
+
+    def action_read(self) -> None:
+        """Read fresh prices."""
+        refresh(self.console)
+        self.show()
+
+    def show(self) -> None:
+        """What holds, and how far the reading is."""
+        costs = self.console.costs
+        lines = [_line("in force", costs.words)]
+        if costs.reading_since is not None:
+            seconds = time.monotonic() - costs.reading_since
+            lines.append(_line("reading", f"the Cloud Billing catalogue… {seconds:.0f} s", "$text-warning"))
+        elif costs.answer is not None:
+            good, said = costs.answer
+            head, *more = said.splitlines()
+            lines.append(_line("read" if good else "not read", head, "" if good else "$text-error"))
+            lines += [_line("", words, "$text-muted") for words in more]
+        lines += [(EMPTY, EMPTY), (EMPTY, Content.styled(ALL_ESTIMATES, "$text-muted"))]
+        self.query_one("#text", Hanging).say(lines)
+        going = costs.reading_since is not None
+        keys = "esc back; the reading goes on" if going else "r reads again   esc back"
+        self.query_one("#keys", Static).update(Content.styled(keys, "$text-muted"))
+
+
+ALL_ESTIMATES = "Every figure is an estimate by list prices; discounts and credits are not in it."
+
+
+def _line(label: str, words: str, style: str = "") -> Labelled:
+    return Content.styled(f"{label:<{LABEL}} ", "$text-muted"), Content.styled(plain(words), style)
+
+
+def refresh(console: VxtuiApp) -> None:
+    """Read fresh prices in the background, unless that goes on already."""
+    costs, session = console.costs, console.session
+    if costs.reading_since is not None:
+        return
+    if session is None:
+        costs.answer = (False, "Not connected yet; ctrl+r tries again.")
+        return
+    costs.reading_since = time.monotonic()
+    background(console, partial(_read, console, session), "read prices", exclusive=False)
+
+
+async def _read(console: VxtuiApp, session: Session) -> None:
+    costs = console.costs
+    try:
+        async with asyncio.timeout(PATIENCE):
+            found = await session.backend.read_prices()
+        costs.answer = (True, await asyncio.to_thread(costs.take, found))
+        await console.load_prices()
+    except BackendError as error:
+        costs.answer = (False, "\n".join(filter(None, (error.message, error.fix))))
+    except TimeoutError:
+        costs.answer = (False, f"The catalogue was not there within {PATIENCE:.0f} s.\nr tries again.")
+    except OSError as error:
+        costs.answer = (False, f"The prices can't be kept: {error}")
+    finally:
+        costs.reading_since = None
+    if not isinstance(console.screen, PricesScreen) and costs.answer is not None:
+        good, words = costs.answer
+        console.notify(
+            f"Prices: {plain(words.splitlines()[0])}",
+            severity="information" if good else "error",
+            markup=False,
+        )

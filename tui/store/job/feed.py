@@ -1,0 +1,428 @@
+"""Everything about one job, kept up to date while `run` runs: the job, its log, its figures, its steps."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import Flag, auto
+from pathlib import Path
+from typing import Any
+
+from tui.backends.interface import BackendError, Capability, LogBatch, LogQuery, NotFound
+from tui.domain.job import Job, known_replicas
+from tui.domain.log_entry import SERVICE, LogEntry, LogGap
+from tui.domain.progress import Progress, StepSample, advance, step_sample
+from tui.domain.telemetry import live_line
+from tui.domain.training_steps import History, history
+from tui.session import Session
+from tui.store.job.events import JobEvents
+from tui.store.job.figures import JobFigures
+from tui.store.job.series import SeriesStore
+from tui.store.log.lines import Lines
+from tui.store.log.retention import tidy
+from tui.store.log.store import LogStore
+
+TICK = 0.1
+RECENT = 20_000
+"""Newest lines read before the tail starts; older ones are read when they are asked for."""
+OLDER = 5_000
+OVERLAP = timedelta(seconds=60)
+"""How far before the newest line the tail starts: entries may have arrived late."""
+METRICS_OVERLAP = timedelta(minutes=6)
+"""Samples of the cloud are up to five minutes late (vertex facts 6.3)."""
+LOCAL_OVERLAP = timedelta(seconds=10)
+MOST_BACK_OFF = 30.0
+MOST_WAITING = 50_000
+"""Lines that may wait for a tick before the tail is held back."""
+MOST_STEPS = 20_000
+RECALLED = 50_000
+"""Newest lines of an earlier console's log that events and progress are lifted from."""
+
+
+class Changed(Flag):
+    """What is new since the last call."""
+
+    JOB = auto()
+    LOGS = auto()
+    METRICS = auto()
+    STEPS = auto()
+    EVENTS = auto()
+    SOURCES = auto()
+
+
+@dataclass(slots=True)
+class Source:
+    """One stream of facts: when it was last read, and why it can't be read now."""
+
+    name: str
+    read_at: datetime | None = None
+    error: BackendError | None = None
+    failing_since: datetime | None = None
+    done: bool = False
+    """Nothing more can come, e.g. the log of an ended job."""
+    failures: int = 0
+    note: str = ""
+    """How it is read, where that is not the usual way, e.g. polled and not streamed; from outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Older:
+    """How many older lines were read, and why there were not more."""
+
+    count: int
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SpecAnswer:
+    """The job's whole resource in REST form, or why it could not be read."""
+
+    spec: dict[str, Any]
+    problem: BackendError | None = None
+
+
+class JobFeed:
+    """See the module. `on_change` runs on the event loop; `run` ends when it is cancelled."""
+
+    def __init__(
+        self,
+        session: Session,
+        job_name: str,
+        on_change: Callable[[Changed], None] = lambda _: None,
+        log_folder: Path | None = None,
+    ) -> None:
+        """The log is kept in `log_folder`, or without one for as long as the feed lives."""
+        self.session = session
+        self.job_name = job_name
+        self.job: Job | None = None
+        self.gone = False
+        """The job does not exist, or not any more."""
+        self._log_folder = log_folder
+        self.buffer = LogStore(log_folder, opened=False)
+        self.events = JobEvents()
+        self.series = SeriesStore()
+        self.figures = JobFigures()
+        self.steps: dict[tuple[datetime, int], StepSample] = {}
+        self._ordered: tuple[StepSample, ...] | None = None
+        self._history: History | None = None
+        """Both are looked at with every picture, and differ with a new step only."""
+        self.progress = Progress()
+        self.older_left = False
+        """The service may hold lines older than the first one here."""
+        self.sources = {name: Source(name) for name in ("job", "logs", "metrics", "steps")}
+        self._on_change = on_change
+        self._waiting: list[LogBatch] = []
+        self._waiting_lines = 0
+        self._arrived = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._drained = asyncio.Event()
+        self._drained.set()
+        self._known = asyncio.Event()
+        self._kick = {name: asyncio.Event() for name in self.sources}
+
+    def know(self, job: Job | None) -> None:
+        """Show this until the service has answered; where it can't, the rest is tried all the same."""
+        if self.job is None and job is not None:
+            self.job = replace(job, replicas=known_replicas(job))
+            self._known.set()
+
+    # What a screen asks
+
+    @property
+    def local(self) -> bool:
+        """The service runs on this machine: reading is cheap."""
+        return self.session.backend.info.local
+
+    @property
+    def trouble(self) -> Source | None:
+        """The most telling source that can't be read now."""
+        return next((s for s in self.sources.values() if s.error is not None), None)
+
+    def now(self) -> datetime:
+        """The session's time."""
+        return self.session.clock()
+
+    def samples(self) -> Sequence[StepSample]:
+        """Reported steps, the oldest first."""
+        if self._ordered is None:
+            self._ordered = tuple(self.steps[key] for key in sorted(self.steps))
+        return self._ordered
+
+    def history(self) -> History:
+        """What of them led to where the run is, and what it went back over."""
+        if self._history is None:
+            self._history = history(self.samples())
+        return self._history
+
+    def _steps_differ(self) -> None:
+        self._ordered = self._history = None
+
+    def kick(self) -> None:
+        """Read everything now."""
+        for source in self.sources.values():
+            source.failures = 0
+        for event in self._kick.values():
+            event.set()
+
+    # Running
+
+    async def run(self) -> None:
+        """Read until cancelled; failures of the service are kept and tried again, never raised."""
+        await asyncio.to_thread(self._open_log)
+        if len(self.buffer):
+            self.older_left = True
+            await self._recall()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._drain())
+            group.create_task(self._repeat("job", self._read_job, 1.0 if self.local else 10.0))
+            # What comes next depends on the job.
+            await self._known.wait()
+            if self.gone:
+                return
+            can = self.session.backend.capabilities
+            if can & Capability.LOGS:
+                group.create_task(self._repeat("logs", self._read_logs, 1.0))
+                group.create_task(self._repeat("steps", self._read_steps, 1.0))
+            if can & Capability.METRICS:
+                every = 2.0 if self.local else 60.0
+                group.create_task(self._repeat("metrics", self._read_metrics, every))
+
+    def close(self) -> None:
+        """Let go of the log's files; nothing may be asked after it."""
+        self.buffer.close()
+
+    def _open_log(self) -> None:
+        self.buffer.open()
+        if self._log_folder is not None:
+            tidy(self._log_folder.parent)
+
+    async def _recall(self) -> None:
+        """Lift events and progress from the newest lines an earlier console kept."""
+        for _, lines in [*self.buffer.columns(self.buffer.end - RECALLED, self.buffer.end)]:
+            found = [lines.line(at) for at in range(len(lines)) if _tells(lines, at)]
+            self._lift([line for line in found if isinstance(line, LogEntry)], [])
+            await asyncio.sleep(0)
+        self._on_change(Changed.LOGS)
+
+    async def _repeat(self, name: str, read: Callable[[], Awaitable[None]], every: float) -> None:
+        """Call `read` until its source is done, later and later while it fails."""
+        source, kick = self.sources[name], self._kick[name]
+        while not source.done:
+            kick.clear()
+            try:
+                await read()
+            except NotFound as error:
+                self._failed(source, error)
+                self._lost(source)
+                return
+            except BackendError as error:
+                self._failed(source, error)
+            else:
+                self._fine(source)
+            if source.done:
+                return
+            pause = every
+            if source.failures:
+                later = max(1.0, every) * 2 ** min(source.failures - 1, 6)
+                pause = max(every, min(MOST_BACK_OFF, later)) * random.uniform(0.8, 1.2)
+            try:
+                await asyncio.wait_for(kick.wait(), pause)
+            except TimeoutError:
+                continue
+
+    def _failed(self, source: Source, error: BackendError) -> None:
+        source.failures += 1
+        source.failing_since = source.failing_since or self.session.clock()
+        source.error = error
+        self._on_change(Changed.SOURCES)
+
+    def _fine(self, source: Source) -> None:
+        source.read_at = self.session.clock()
+        if source.error is not None or source.done:
+            source.error, source.failing_since, source.failures = None, None, 0
+            self._on_change(Changed.SOURCES)
+
+    def _lost(self, source: Source) -> None:
+        source.done = True
+        if source.name == "job":
+            self.gone = True
+            self._known.set()
+            self._on_change(Changed.JOB)
+
+    # The job
+
+    async def _read_job(self) -> None:
+        job = await self.session.backend.get_job(self.job_name)
+        changed = Changed(0)
+        if self.events.see(job, self.session.clock()):
+            changed |= Changed.EVENTS
+        if job != self.job:
+            changed |= Changed.JOB | Changed.EVENTS
+        self.job = job
+        self._known.set()
+        if changed:
+            self._on_change(changed)
+        # Nothing but its deletion can change an ended job.
+        self.sources["job"].done = job.state.terminal and job.end_time is not None and _settled(job)
+
+    async def read_spec(self) -> SpecAnswer:
+        """The specification as the service has it."""
+        try:
+            return SpecAnswer(await self.session.backend.job_spec(self.job_name))
+        except BackendError as error:
+            return SpecAnswer({}, error)
+
+    # The log
+
+    async def _read_logs(self) -> None:
+        backend, source = self.session.backend, self.sources["logs"]
+        if self.buffer.newest is None:
+            await self._read_recent()
+        await self._drained.wait()
+        newest = self.buffer.newest
+        since = newest - (LOCAL_OVERLAP if self.local else OVERLAP) if newest else None
+        async for batch in backend.tail_logs(LogQuery(self.job_name, since=since)):
+            source.read_at = self.session.clock()
+            if source.error is not None:
+                self._fine(source)
+            if batch.note is not None:
+                source.note = batch.note
+                self._on_change(Changed.SOURCES)
+            await self._take(batch)
+        await self._drained.wait()
+        # The tail ends by itself only when the job has ended and all was delivered.
+        source.done = bool(self.job and self.job.state.terminal)
+        if source.done:
+            self._on_change(Changed.LOGS)
+
+    async def _read_recent(self) -> None:
+        count = 0
+        query = LogQuery(self.job_name)
+        async for batch in self.session.backend.read_logs(query, newest_first=True, limit=RECENT):
+            count += len(batch.entries)
+            await self._take(batch)
+        self.older_left = count >= RECENT
+
+    async def read_older(self) -> Older:
+        """Read lines before the first one."""
+        oldest = self.buffer.oldest
+        if oldest is None or not self.older_left or self.buffer.full:
+            return Older(0)
+        query = LogQuery(self.job_name, until=oldest)
+        before = len(self.buffer)
+        pages = self.session.backend.read_logs(query, newest_first=True, limit=OLDER)
+        try:
+            async for batch in pages:
+                self._apply(batch.entries, batch.gaps)
+        except BackendError as error:
+            return Older(len(self.buffer) - before, error.message)
+        added = len(self.buffer) - before
+        self.older_left = added > 0
+        self._on_change(Changed.LOGS)
+        return Older(added)
+
+    async def _take(self, batch: LogBatch) -> None:
+        await self._room.wait()
+        self._waiting.append(batch)
+        self._waiting_lines += len(batch.entries)
+        if self._waiting_lines > MOST_WAITING:
+            self._room.clear()
+        self._drained.clear()
+        self._arrived.set()
+
+    async def _drain(self) -> None:
+        """Put what has arrived into the buffer, once a tick, and only when something has."""
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            waiting, self._waiting = self._waiting, []
+            self._waiting_lines = 0
+            self._room.set()
+            entries = [entry for batch in waiting for entry in batch.entries]
+            self._apply(entries, [gap for batch in waiting for gap in batch.gaps])
+            if not self._waiting:
+                self._drained.set()
+            await asyncio.sleep(TICK)
+
+    def _apply(self, entries: Sequence[LogEntry], gaps: Sequence[LogGap]) -> None:
+        if self.buffer.append(entries, gaps):
+            self._on_change(Changed.LOGS | self._lift(entries, gaps))
+
+    def _lift(self, entries: Sequence[LogEntry], gaps: Sequence[LogGap]) -> Changed:
+        """Events and progress out of lines."""
+        changed = Changed(0)
+        if self.events.add(entries, gaps):
+            changed |= Changed.EVENTS
+        structured = [e for e in entries if e.json is not None and "vxtui" in e.json]
+        if structured and self._learn(structured):
+            changed |= Changed.STEPS
+        return changed
+
+    # Training progress
+
+    def _learn(self, entries: list[LogEntry]) -> bool:
+        before = (self.progress, len(self.steps))
+        structured = sorted(entries, key=lambda e: e.timestamp)
+        seen = self.progress.updated_at
+        for entry in structured:
+            if seen is None or entry.timestamp > seen:
+                self.progress = advance(self.progress, entry.timestamp, entry.json)
+            sample = step_sample(entry.timestamp, entry.json)
+            if sample is not None:
+                self.steps[sample.timestamp, sample.step] = sample
+                self._steps_differ()
+        self._thin()
+        said = [line for entry in structured if (line := live_line(entry)) is not None]
+        return self.figures.add_lines(said) or before != (self.progress, len(self.steps))
+
+    def _thin(self) -> None:
+        if len(self.steps) > MOST_STEPS:
+            keys = sorted(self.steps)
+            # The recent half stays whole; of the rest every second one does.
+            for key in keys[1 : len(keys) // 2 : 2]:
+                del self.steps[key]
+            self._steps_differ()
+
+    async def _read_steps(self) -> None:
+        """History that is older than the lines here; once."""
+        backend = self.session.backend
+        for sample in await backend.read_steps(self.job_name):
+            self.steps.setdefault((sample.timestamp, sample.step), sample)
+        self._steps_differ()
+        if self.job is not None:
+            found = (await backend.read_progress([self.job])).get(self.job_name)
+            mine = self.progress.updated_at
+            if found is not None and (mine is None or (found.updated_at and found.updated_at >= mine)):
+                self.progress = found
+            elif found is not None and found.first_loss is not None:
+                self.progress = replace(self.progress, first_loss=found.first_loss)
+        self.sources["steps"].done = True
+        self._on_change(Changed.STEPS)
+
+    # Figures
+
+    async def _read_metrics(self) -> None:
+        newest = self.series.newest
+        overlap = LOCAL_OVERLAP if self.local else METRICS_OVERLAP
+        since = newest - overlap if newest else None
+        reading = await self.session.backend.read_metrics(self.job_name, since=since)
+        self.series.add(reading)
+        self.figures.add_reading(reading, local=self.local)
+        self._on_change(Changed.METRICS)
+        job, now = self.job, self.session.clock()
+        if job is not None and job.state.terminal:
+            ended = job.end_time or now
+            self.sources["metrics"].done = now - ended > overlap
+
+
+def _tells(lines: Lines, at: int) -> bool:
+    return at in lines.payloads or lines.replicas[at] == SERVICE
+
+
+def _settled(job: Job) -> bool:
+    # The error of a failed job is filled in about a minute after its end (vertex facts 1.2).
+    return job.error is not None or job.state.value != "FAILED"

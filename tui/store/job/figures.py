@@ -1,0 +1,178 @@
+"""The newest figure of each replica and GPU of one job, from its trainer's lines and from Cloud Monitoring.
+
+Of two figures of one thing the newer counts, whoever said it. What nobody said is not there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+
+from tui.domain.metric import CPU, GPU, GPU_MEMORY, MEMORY, MetricsReading
+from tui.domain.telemetry import LiveLine
+
+
+class Measure(Enum):
+    """What a map of the fleet can show. The value is its name on the screen."""
+
+    UTILIZATION = "utilization"
+    MEMORY = "memory"
+    LAG = "step lag"
+    CPU = "CPU"
+
+
+class Origin(Enum):
+    """Who said a figure."""
+
+    TRAINER = "the trainer's line"
+    MONITORING = "Cloud Monitoring"
+
+
+TRAINER_LATE = timedelta(seconds=60)
+LOCAL_LATE = timedelta(seconds=30)
+CLOUD_LATE = timedelta(minutes=6)
+"""A sample a minute, shown up to 240 s after it was taken (vertex facts 6.1), and one that may be missing."""
+GRACE = timedelta(seconds=5)
+"""Replicas that report the same step within this time are level: their lines don't come at once."""
+REMEMBERED = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One value: a share of 0 to 1, or steps; when it was taken, by whom, and how long it stays fresh."""
+
+    value: float
+    at: datetime
+    origin: Origin
+    fresh_for: timedelta
+    simulated: bool = False
+
+    def late(self, now: datetime) -> bool:
+        """It is older than the time between two such figures."""
+        return now - self.at > self.fresh_for
+
+
+@dataclass(frozen=True, slots=True)
+class StepAt:
+    """The last step a replica reported, when, and how long after the one before."""
+
+    step: int
+    at: datetime
+    gap: timedelta = timedelta(0)
+
+
+class JobFigures:
+    """See the module. Figures are kept by (measure, replica, accelerator), steps by replica."""
+
+    def __init__(self) -> None:
+        self._figures: dict[tuple[Measure, str, str], Figure] = {}
+        self._steps: dict[str, StepAt] = {}
+        self._front: deque[tuple[datetime, int]] = deque(maxlen=REMEMBERED)
+        """When the furthest replica reached which step, the oldest first."""
+        self._attempt_since: datetime | None = None
+        self._newest: datetime | None = None
+
+    def figure(self, measure: Measure, replica: str, accelerator: str = "") -> Figure | None:
+        """The newest figure, or `None` where it was never measured; of the step lag too."""
+        if measure is Measure.LAG:
+            return self._lag(replica)
+        return self._figures.get((measure, replica, accelerator))
+
+    def accelerators(self, replica: str) -> list[str]:
+        """Accelerators of a replica that have been heard of, by index."""
+        found = {key[2] for key in self._figures if key[1] == replica and key[2]}
+        return sorted(found, key=lambda name: (len(name), name))
+
+    @property
+    def simulated(self) -> bool:
+        """Some figure does not come from a real device."""
+        return any(figure.simulated for figure in self._figures.values())
+
+    # What is heard
+
+    def add_reading(self, reading: MetricsReading, *, local: bool) -> None:
+        """Take the newest point of each series."""
+        fresh_for = LOCAL_LATE if local else CLOUD_LATE
+        for series in reading.series:
+            measure = _MEASURES.get(series.metric)
+            if measure is not None and series.latest is not None and series.replica:
+                at, value = series.latest
+                simulated = ("simulated", "true") in series.labels
+                found = Figure(value, at, Origin.MONITORING, fresh_for, simulated)
+                for each in _also(measure, bool(series.accelerator)):
+                    self._put((each, series.replica, series.accelerator), found)
+
+    def add_lines(self, lines: Iterable[LiveLine]) -> bool:
+        """Take lines in any order; whether anything is new."""
+        changed = False
+        for line in sorted(lines, key=lambda line: line.timestamp):
+            for gpu in line.gpus:
+                for measure, value in (
+                    (Measure.UTILIZATION, gpu.utilization),
+                    (Measure.MEMORY, gpu.memory),
+                ):
+                    if value is not None:
+                        found = Figure(value, line.timestamp, Origin.TRAINER, TRAINER_LATE, line.simulated)
+                        changed |= self._put((measure, line.replica, gpu.index), found)
+            if line.step is not None:
+                changed |= self._step(line.replica, line.step, line.timestamp)
+        return changed
+
+    def _put(self, key: tuple[Measure, str, str], figure: Figure) -> bool:
+        old = self._figures.get(key)
+        if old is not None and old.at >= figure.at:
+            return False
+        self._figures[key] = figure
+        return True
+
+    def _step(self, replica: str, step: int, at: datetime) -> bool:
+        if self._attempt_since is not None and at < self._attempt_since:
+            return False
+        old = self._steps.get(replica)
+        if old is not None and at <= old.at:
+            return False
+        if old is not None and step < old.step:
+            # The job has begun again from a checkpoint: what others reached before that counts no more.
+            self._attempt_since = at
+            self._steps = {name: s for name, s in self._steps.items() if s.at >= at}
+            self._front.clear()
+            old = None
+        gap = at - old.at if old is not None and step > old.step else old.gap if old else timedelta(0)
+        self._steps[replica] = StepAt(step, at, gap)
+        if not self._front or step > self._front[-1][1]:
+            self._front.append((at, step))
+        self._newest = max(self._newest or at, at)
+        return True
+
+    # Steps
+
+    def step(self, replica: str) -> StepAt | None:
+        """The last step that a replica reported."""
+        return self._steps.get(replica)
+
+    def _lag(self, replica: str) -> Figure | None:
+        """Steps behind the furthest replica, by what that one had reached `GRACE` before the last line."""
+        mine = self._steps.get(replica)
+        if mine is None or self._newest is None:
+            return None
+        until = self._newest - GRACE
+        furthest = next((step for at, step in reversed(self._front) if at <= until), mine.step)
+        # A replica that is silent while the others go on lags: only a job that is silent as a whole is late.
+        fresh_for = max(TRAINER_LATE, 3 * max(s.gap for s in self._steps.values()))
+        return Figure(float(max(0, furthest - mine.step)), self._newest, Origin.TRAINER, fresh_for)
+
+
+_MEASURES = {
+    GPU: Measure.UTILIZATION,
+    GPU_MEMORY: Measure.MEMORY,
+    CPU: Measure.CPU,
+    MEMORY: Measure.MEMORY,
+}
+
+
+def _also(measure: Measure, of_accelerator: bool) -> tuple[Measure, ...]:
+    """A machine without accelerators is as busy as its CPU."""
+    return (measure, Measure.UTILIZATION) if measure is Measure.CPU and not of_accelerator else (measure,)

@@ -1,0 +1,63 @@
+"""A file as the log of nothing: what a log pane asks of a job's feed, answered from a file."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Protocol
+
+from tui.domain.job import Job
+from tui.store.job.feed import Older, Source
+from tui.store.log.text_file import TextFile
+from tui.store.log.view import Source as Log
+
+TICK = 0.1
+AT_ONCE = 0.03
+"""Seconds of counting lines between two looks at the keys."""
+
+
+class LogFeed(Protocol):
+    """What a log pane asks."""
+
+    @property
+    def buffer(self) -> Log: ...
+    @property
+    def job(self) -> Job | None: ...
+    @property
+    def sources(self) -> Mapping[str, Source]: ...
+    @property
+    def older_left(self) -> bool: ...
+    def now(self) -> datetime: ...
+    async def read_older(self) -> Older: ...
+
+
+class FileFeed:
+    """Reads on while `run` runs; `on_change` is called after each piece."""
+
+    job: Job | None = None
+    older_left = False
+
+    def __init__(self, file: TextFile, on_change: Callable[[], None]) -> None:
+        self.buffer = file
+        self.sources: Mapping[str, Source] = {"logs": Source("logs")}
+        self._on_change = on_change
+
+    def now(self) -> datetime:
+        """The current time."""
+        return datetime.now(UTC)
+
+    async def read_older(self) -> Older:
+        """A file has been read from its first line on."""
+        return Older(0)
+
+    async def run(self) -> None:
+        """Count the lines, then those that are added, until cancelled."""
+        source = self.sources["logs"]
+        while True:
+            before = (self.buffer.end, self.buffer.revision)
+            whole = self.buffer.read_on(AT_ONCE)
+            source.read_at = self.now()
+            if (self.buffer.end, self.buffer.revision) != before:
+                self._on_change()
+            await asyncio.sleep(TICK if whole else 0)

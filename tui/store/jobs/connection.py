@@ -1,0 +1,207 @@
+"""One open context: its backend, its jobs, how far the connection has come, and its snapshot on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tui.backends.errors import BackendError
+from tui.config.settings import Context, Settings
+from tui.session import Session
+from tui.store.jobs.connection_state import Link, LinkState, broken
+from tui.store.jobs.snapshot import Snapshot, SnapshotFile
+from tui.store.jobs.table import JobChange, JobStore
+from tui.store.journal import Journal
+
+if TYPE_CHECKING:
+    from tui.actions.operations import Deeds
+    from tui.backends.interface import Backend
+    from tui.store.jobs.poller import Poller
+
+LOG = logging.getLogger("vxtui")
+SNAPSHOT_EVERY = 10
+"""Seconds between two writes of the snapshot."""
+
+Opener = Callable[[Context, Settings], "Backend"]
+
+
+class Connection:
+    """Run `run` in the background; `on_jobs` and `on_link` tell what differs. It never raises."""
+
+    def __init__(
+        self,
+        context: Context,
+        settings: Settings,
+        *,
+        opener: Opener,
+        state_dir: Path,
+        journal: Journal,
+        clock: Callable[[], datetime],
+        read_only: bool,
+        on_jobs: Callable[[JobChange], None],
+        on_link: Callable[[Link], None],
+    ) -> None:
+        self.context = context
+        self.settings = settings
+        self.read_only = read_only
+        self.clock = clock
+        self.journal = journal
+        self.store = JobStore()
+        self.link = Link()
+        self.session: Session | None = None
+        self.poller: Poller | None = None
+        self._opener = opener
+        self._file = SnapshotFile(state_dir, context.name)
+        self._on_jobs = on_jobs
+        self._on_link = on_link
+        self._snapshot_at: datetime | None = None
+        self._running = 0
+        self._rounds = 0
+        self._seen = True
+        self.looked_at: Callable[[], Sequence[str]] | None = None
+        """Names of the jobs on the screen now."""
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    # What is known
+
+    @property
+    def regions(self) -> Sequence[str]:
+        """Regions of this context; an open backend knows them best."""
+        return self.session.backend.info.regions if self.session else tuple(self.context.regions)
+
+    @property
+    def read_at(self) -> datetime | None:
+        """When what is shown was read, in this run or in the one of the snapshot."""
+        return self.store.read_at or self._snapshot_at
+
+    def failing(self) -> list[tuple[str, BackendError]]:
+        """All that can't be read now: (what, why)."""
+        found = [(self.context.name, self.link.error)] if self.link.error else []
+        found += [(s.region, s.error) for s in self.store.regions.values() if s.error]
+        if self.poller is not None and self.poller.progress_error is not None:
+            found.append(("training progress", self.poller.progress_error))
+        return found
+
+    def deeds(self) -> Deeds | None:
+        """What can change something; `None` while not connected."""
+        from tui.actions.operations import Deeds  # noqa: PLC0415 - not before there is a session
+
+        return Deeds(self.session, self.journal) if self.session else None
+
+    # The way there
+
+    def restore(self, snapshot: Snapshot | None) -> None:
+        """Show what was last known until the service answers."""
+        if snapshot is not None:
+            self._snapshot_at = snapshot.read_at
+            self._on_jobs(self.store.load(snapshot.jobs))
+
+    def load_snapshot(self) -> Snapshot | None:
+        """Read the snapshot from disk (blocking)."""
+        return self._file.load()
+
+    async def run(self) -> None:
+        """Connect and read until cancelled; ends after saying why where there is no connection."""
+        self._running += 1
+        self._idle.clear()
+        self._tell(Link(LinkState.CONNECTING, self.clock()))
+        backend: Backend | None = None
+        try:
+            backend = await asyncio.to_thread(self._made)
+            await backend.connect()
+            self.session = Session(backend, self.settings, self.read_only, self.clock)
+            from tui.store.jobs.poller import Poller  # noqa: PLC0415 - not needed for the first paint
+
+            self.poller = Poller(
+                backend, self.store, self.clock, on_change=self._on_change, on_round=self._on_round
+            )
+            self.poller.visible = self._seen
+            self.poller.looked_at = lambda: self.looked_at() if self.looked_at is not None else ()
+            await self.poller.run()
+        except Exception as error:  # Whatever a connection does, the console stays up.
+            if not isinstance(error, BackendError):
+                LOG.error("the connection to %s failed", self.context.name, exc_info=error)
+            self._tell(Link(LinkState.FAILED, self.clock(), broken(error)))
+        finally:
+            # A later run may be under way already, with a session of its own.
+            if self.session is not None and self.session.backend is backend:
+                self.session, self.poller = None, None
+            if backend is not None:
+                await backend.aclose()
+            self._running -= 1
+            if not self._running:
+                self._idle.set()
+
+    def _made(self) -> Backend:
+        """The backend, not connected yet. In a thread: what it imports would hold up the screen."""
+        from tui.store.jobs import poller  # noqa: F401, PLC0415
+
+        return self._opener(self.context, self.settings)
+
+    async def closed(self, seconds: float = 3.0) -> None:
+        """Wait until what was opened is closed, at most so long; `run` has been cancelled before."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), seconds)
+
+    def again(self, *, hurry: bool = False, connect: bool = False) -> bool:
+        """Read now; False where there is no connection and `run` has to start anew.
+
+        `hurry`: something was done here, so look often for a while. `connect`: see `Poller.kick`.
+        """
+        if self.poller is None:
+            return self.link.state is LinkState.CONNECTING
+        self.poller.kick(hurry=hurry, connect=connect)
+        return True
+
+    def watch(self, seen: bool) -> None:
+        """Read as often as is worth while for a list that is seen, or is not."""
+        self._seen = seen
+        poller = self.poller
+        if poller is not None and poller.visible != seen:
+            poller.visible = seen
+            if seen:
+                poller.kick()
+
+    def _tell(self, link: Link) -> None:
+        before, self.link = self.link.error, link
+        if link.error is not None and before is None:
+            self.journal.add("error", f"{self.context.name}: {link.error.message}")
+        self._on_link(link)
+
+    def _on_change(self, change: JobChange) -> None:
+        for job in (*change.started, *change.ended):
+            self.journal.add("state", f"{job.display_name} is {job.state.value.lower()}", job.name)
+        self._on_jobs(change)
+
+    async def _on_round(self) -> None:
+        poller = self.poller
+        if poller is None:
+            return
+        if poller.error is not None:
+            self._tell(Link(LinkState.FAILED, poller.failing_since or self.clock(), poller.error))
+            return
+        self._tell(Link(LinkState.LIVE, self.clock()))
+        # The first reading is shown before anything else is done with it.
+        self._rounds += 1
+        old = (
+            self._snapshot_at is None or (self.clock() - self._snapshot_at).total_seconds() >= SNAPSHOT_EVERY
+        )
+        if old and self._rounds > 1:
+            await self.save()
+
+    async def save(self) -> None:
+        """Write the snapshot, where there is something newer than what it holds."""
+        if self.store.read_at is None:
+            return
+        self._snapshot_at = self.store.read_at
+        jobs = list(self.store.jobs.values())
+        try:
+            await asyncio.to_thread(self._file.save, jobs, self.store.read_at)
+        except OSError as error:
+            self.journal.add("error", f"can't write {self._file.path}: {error.strerror}")

@@ -1,0 +1,142 @@
+"""What jobs cost, by the newest prices there are: the built-in table, or a newer one that was fetched.
+
+Nothing here is imported before the first paint: `load` does that, in a thread.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tui.config.paths import write_whole
+from tui.domain.formatting import NOT_MEASURED, pieces
+from tui.domain.job import Job
+
+if TYPE_CHECKING:
+    from tui.domain.vertex.prices import Prices, Range
+
+FILE = "prices.json"
+
+
+class Costs:
+    """Prices of the state directory, and the rates of jobs that were asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._cost: Any = None
+        self._rates: dict[str, tuple[object, str, Range | None]] = {}
+        self._shapes: dict[object, Range | None] = {}
+        self.prices: Prices | None = None
+        """None until they are loaded."""
+        self.problem = ""
+        """Why fetched prices can't be read; the built-in ones hold then."""
+        self.reading_since: float | None = None
+        """Monotonic seconds at which a reading of fresh prices began; None where none goes on."""
+        self.answer: tuple[bool, str] | None = None
+        """Whether the last reading of fresh prices succeeded, and what came of it."""
+        self._seen: tuple[int, ...] = ()
+
+    def load(self) -> None:
+        """Read the prices; blocking."""
+        from tui.domain.vertex import cost  # noqa: PLC0415 - not before the first paint
+
+        self._seen = self._mark()
+        table, self.problem = read_prices(self._folder)
+        self._rates, self._shapes = {}, {}
+        self._cost, self.prices = cost, table
+
+    @property
+    def moved(self) -> bool:
+        """Somebody else, `vxtui prices refresh` for one, has fetched prices since; blocking."""
+        return self._mark() != self._seen
+
+    def _mark(self) -> tuple[int, ...]:
+        """Tells one file of prices from the next."""
+        try:
+            found = (self._folder / FILE).stat()
+        except OSError:
+            return ()
+        return found.st_mtime_ns, found.st_ino, found.st_size
+
+    def take(self, found: Prices) -> str:
+        """Keep fetched prices for the next `load`; what was read, in words; blocking. Raises OSError."""
+        count = sum(len(prices) for prices in found.regions.values())
+        words = f"{count:,} prices of {pieces(len(found.regions), 'region')}, {found.date}"
+        if found.simulated:
+            # Made-up prices would stand in the place of better ones, in every context.
+            return f"{words}, but not kept\nThey are the emulator's, which repeats the built-in table."
+        keep_prices(self._folder, found)
+        return words
+
+    @property
+    def words(self) -> str:
+        """The table that holds, with its date."""
+        if self.prices is None:
+            return "not loaded yet"
+        fetched = f"fetched {self.prices.date}, {self.prices.source}"
+        built_in = f"the built-in table of {self.prices.date}"
+        return (fetched if self.prices.older is not None else built_in) + (
+            f" ({self.problem})" if self.problem else ""
+        )
+
+    def rate(self, job: Job) -> Range | None:
+        """USD an hour while it runs; None where not known, or not loaded yet."""
+        if self.prices is None:
+            return None
+        kept = self._rates.get(job.name)
+        if kept is None or kept[1] != job.strategy or (kept[0] is not job.pools and kept[0] != job.pools):
+            # Thousands of jobs have a few shapes.
+            shape = (job.pools, job.strategy, job.region)
+            if shape not in self._shapes:
+                self._shapes[shape] = self._cost.hourly(job, self.prices)
+            kept = self._rates[job.name] = (job.pools, job.strategy, self._shapes[shape])
+        return kept[2]
+
+    def spent_text(self, job: Job, now: datetime) -> str:
+        """`~$218` so far; · where not known."""
+        if self.prices is None:
+            return NOT_MEASURED
+        text: str = self._cost.money(self._cost.spent(job, now, self.prices, rate=self.rate(job)))
+        return text
+
+    def rate_text(self, job: Job) -> str:
+        """`~$46–71/h`; · where not known."""
+        if self.prices is None:
+            return NOT_MEASURED
+        text: str = self._cost.money(self.rate(job), "/h")
+        return text
+
+    def date(self, job: Job) -> str:
+        """ISO date of the oldest price that goes into it; "" where no prices are loaded."""
+        return "" if self.prices is None else str(self._cost.dated(job, self.prices))
+
+    def total_text(self, jobs: Iterable[Job]) -> str:
+        """`~$412/h` of these together, and how many have no known price; "" where nothing is known."""
+        if self.prices is None:
+            return ""
+        known, unknown = self._cost.total(self.rate(job) for job in jobs)
+        if known.high == 0:
+            return ""
+        return f"{self._cost.money(known, '/h')}" + (f" + {unknown} unpriced" if unknown else "")
+
+
+def read_prices(folder: Path) -> tuple[Prices, str]:
+    """The newest prices, and why fetched ones can't be read ("" where they can, or are not there)."""
+    from tui.domain.vertex.prices import built_in, from_json, newest  # noqa: PLC0415 - not before the first paint
+
+    try:
+        return newest(from_json(json.loads((folder / FILE).read_bytes()))), ""
+    except FileNotFoundError:
+        return built_in(), ""
+    except (OSError, ValueError) as error:
+        return built_in(), f"{folder / FILE} can't be read: {error}"
+
+
+def keep_prices(folder: Path, prices: Prices) -> None:
+    """Keep fetched prices. Raises OSError."""
+    from tui.domain.vertex.prices import to_json  # noqa: PLC0415 - not before the first paint
+
+    write_whole(folder / FILE, json.dumps(to_json(prices), indent=1).encode())

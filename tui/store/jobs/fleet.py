@@ -1,0 +1,154 @@
+"""The figures of all running jobs: read again and again while somebody looks, a few jobs at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from tui.backends.interface import BackendError, Capability
+from tui.domain.job import Job
+from tui.domain.metric import CPU, GPU, GPU_MEMORY, MEMORY
+from tui.domain.states import JobState
+from tui.session import Session
+from tui.store.job.figures import JobFigures, Measure
+
+AT_WORK = frozenset({JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING})
+FAN_OUT = 6
+"""Jobs whose series are read at once."""
+FIRST_LOOK = timedelta(minutes=10)
+"""How far back the first look at a job goes; only the newest figures count."""
+OVERLAP_LOCAL = timedelta(seconds=20)
+OVERLAP_CLOUD = timedelta(minutes=6)
+"""Samples of the cloud are up to five minutes late (vertex facts 6.3)."""
+LINES_LOCAL, LINES_CLOUD = 2.0, 15.0
+SERIES_LOCAL, SERIES_CLOUD = 2.0, 60.0
+"""Seconds between two reads. The cloud takes 60 log reads a minute of a project, and a sample a minute."""
+LOG = "live figures"
+
+
+def at_work(jobs: Sequence[Job]) -> list[Job]:
+    """Jobs that have machines now, the oldest first."""
+    found = [job for job in jobs if job.state in AT_WORK]
+    return sorted(found, key=lambda job: (job.create_time is None, job.create_time, job.name))
+
+
+class FleetFeed:
+    """Run `run` while the fleet is in sight; it ends when it is cancelled, and what was read stays.
+
+    `jobs` says which ones now; `on_change` is called after each round. What can't be read stands in
+    `errors`, by a job's display name or `LOG`, and is tried again.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        jobs: Callable[[], Sequence[Job]],
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.session = session
+        self.measure = Measure.UTILIZATION
+        self.figures: dict[str, JobFigures] = {}
+        self.errors: dict[str, BackendError] = {}
+        self.read_at: datetime | None = None
+        self._jobs = jobs
+        self._on_change = on_change
+        self._lines_at: datetime | None = None
+        self._series_at: dict[tuple[str, str], datetime] = {}
+        self._slots = asyncio.Semaphore(FAN_OUT)
+        self._kick = asyncio.Event()
+
+    def of(self, job: Job) -> JobFigures:
+        """Figures of one job; empty where none have been read."""
+        return self.figures.get(job.name) or JobFigures()
+
+    def show(self, measure: Measure) -> None:
+        """Read what this measure needs from now on."""
+        self.measure = measure
+        self._kick.set()
+
+    def kick(self) -> None:
+        """Read everything now."""
+        self._lines_at = None
+        self._series_at.clear()
+        self._kick.set()
+
+    async def run(self) -> None:
+        """Read until cancelled; failures of the service are kept and tried again, never raised."""
+        every = LINES_LOCAL if self.session.backend.info.local else LINES_CLOUD
+        while True:
+            self._kick.clear()
+            await self.read_once()
+            try:
+                await asyncio.wait_for(self._kick.wait(), every)
+            except TimeoutError:
+                continue
+
+    async def read_once(self) -> None:
+        """One round: the lines of all jobs in one read, and the series that are due."""
+        jobs = list(self._jobs())
+        known = {job.name for job in jobs}
+        self.figures = {job.name: self.figures.get(job.name) or JobFigures() for job in jobs}
+        self._series_at = {key: at for key, at in self._series_at.items() if key[0] in known}
+        names = {job.display_name for job in jobs} | {LOG}
+        self.errors = {name: error for name, error in self.errors.items() if name in names}
+        if jobs:
+            await asyncio.gather(self._read_lines(jobs), *(self._read_series(job) for job in jobs))
+        self.read_at = self.session.clock()
+        self._on_change()
+
+    async def _read_lines(self, jobs: Sequence[Job]) -> None:
+        backend, now = self.session.backend, self.session.clock()
+        every = LINES_LOCAL if backend.info.local else LINES_CLOUD
+        last = self._lines_at
+        if not backend.capabilities & Capability.LOGS or (last and (now - last).total_seconds() < every / 2):
+            return
+        overlap = OVERLAP_LOCAL if backend.info.local else 4 * timedelta(seconds=LINES_CLOUD)
+        try:
+            lines = await backend.read_live(jobs, last - overlap if last else now - FIRST_LOOK)
+        except BackendError as error:
+            self.errors[LOG] = error
+            return
+        self.errors.pop(LOG, None)
+        self._lines_at = now
+        names = {job.id: job.name for job in jobs}
+        by_job: dict[str, list[int]] = {}
+        for at, line in enumerate(lines):
+            by_job.setdefault(names.get(line.job_id, ""), []).append(at)
+        for name, these in by_job.items():
+            if name in self.figures:
+                self.figures[name].add_lines([lines[at] for at in these])
+
+    async def _read_series(self, job: Job) -> None:
+        backend, now = self.session.backend, self.session.clock()
+        local = backend.info.local
+        every = SERIES_LOCAL if local else SERIES_CLOUD
+        last = {metric: self._series_at.get((job.name, metric)) for metric in wanted(job, self.measure)}
+        due = [m for m, at in last.items() if at is None or (now - at).total_seconds() >= every * 0.9]
+        if not due or not backend.capabilities & Capability.METRICS:
+            return
+        overlap = OVERLAP_LOCAL if local else OVERLAP_CLOUD
+        seen = [at for m in due if (at := last[m]) is not None]
+        since = min(seen) - overlap if len(seen) == len(due) else now - FIRST_LOOK
+        async with self._slots:
+            try:
+                reading = await backend.read_metrics(job.name, since=since, metrics=due)
+            except BackendError as error:
+                self.errors[job.display_name] = error
+                return
+        self.errors.pop(job.display_name, None)
+        self._series_at.update({(job.name, metric): now for metric in due})
+        if job.name in self.figures:
+            self.figures[job.name].add_reading(reading, local=local)
+
+
+def wanted(job: Job, measure: Measure) -> list[str]:
+    """Metrics that a measure needs of a job; machines without accelerators are as busy as their CPU."""
+    if measure is Measure.LAG:
+        return []
+    if measure is Measure.CPU:
+        return [CPU]
+    some = any(pool.accelerator_count for pool in job.pools if pool.replicas)
+    rest = any(not pool.accelerator_count for pool in job.pools if pool.replicas)
+    of_gpu, of_machine = (GPU, CPU) if measure is Measure.UTILIZATION else (GPU_MEMORY, MEMORY)
+    return [of_gpu] * some + [of_machine] * rest

@@ -1,0 +1,187 @@
+"""Reads a context again and again: all jobs, and the progress of those that run."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from tui.backends.errors import BackendError
+from tui.domain.job import Job
+from tui.domain.states import JobState
+from tui.store.jobs.table import NOT_SAID, JobChange, JobStore
+
+if TYPE_CHECKING:
+    from tui.backends.interface import Backend
+
+HIDDEN_FACTOR = 6
+"""So many times longer are the waits while nobody looks."""
+HURRIED, HURRY = 2.0, timedelta(seconds=20)
+"""Longest wait for so long after something was done here: its effect comes soon."""
+REST = 4.0
+"""At least so many times longer than a reading took is the wait after it."""
+QUIET = 4.0
+"""Seconds between readings of this machine while no job is at work or waits: only a launch can change it."""
+MOST_BACK_OFF = 30.0
+_AT_WORK = frozenset({JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING})
+A_FRAME = 0.03
+"""Seconds within which a screen that was told of a change has painted it."""
+FIRST_LOOK = 100
+ENDED_AT_ONCE = 12
+"""Ended jobs whose last progress is looked up in one round."""
+
+
+class Poller:
+    """One context's reading loop. `on_change` runs after each page, `on_round` once all jobs have been read.
+
+    A round that fails as a whole sets `error` and is tried again, later and later. Every wait ends at once
+    on `kick`.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        store: JobStore,
+        clock: Callable[[], datetime],
+        *,
+        on_change: Callable[[JobChange], None],
+        on_round: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._backend = backend
+        self._store = store
+        self._clock = clock
+        self._on_change = on_change
+        self._on_round = on_round
+        self._kick = asyncio.Event()
+        self._progress_at: datetime | None = None
+        self._asked: set[str] = set()
+        self._failures = 0
+        self._connect_first = False
+        self._hurry_until: datetime | None = None
+        self._took = 0.0
+        self.visible = True
+        self.looked_at: Callable[[], Sequence[str]] | None = None
+        """Names of the jobs on the screen; ended ones elsewhere are not asked for their progress."""
+        self.error: BackendError | None = None
+        self.failing_since: datetime | None = None
+        self.progress_error: BackendError | None = None
+
+    @property
+    def interval(self) -> float:
+        """Seconds to wait before the next reading."""
+        usual = 1.0 if self._backend.info.local else 10.0
+        if self._failures:
+            return min(MOST_BACK_OFF, usual * 2 ** min(self._failures, 6))
+        if self._backend.info.local and self._at_rest():
+            usual = QUIET
+        usual = max(usual, REST * self._took)
+        if self._hurry_until is not None and self._clock() < self._hurry_until:
+            return min(usual, HURRIED)
+        return usual if self.visible else usual * HIDDEN_FACTOR
+
+    def _at_rest(self) -> bool:
+        return self._store.read_at is not None and not self._store.active
+
+    def kick(self, *, hurry: bool = False, connect: bool = False) -> None:
+        """Read now rather than when the wait is over; after an action (`hurry`), often for a while.
+
+        `connect`: where it fails, connect anew first. That starts a service of this machine which was
+        stopped, so it is for a person to ask for.
+        """
+        if hurry:
+            self._hurry_until = self._clock() + HURRY
+        self._progress_at = None
+        self._connect_first = self._connect_first or (connect and self.error is not None)
+        self._kick.set()
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        while True:
+            self._kick.clear()
+            await self.read_once()
+            try:
+                await asyncio.wait_for(self._kick.wait(), self.interval)
+            except TimeoutError:
+                continue
+
+    async def read_once(self) -> None:
+        """One reading of all regions, then the progress of what runs, where it is due."""
+        whole = await self._read_jobs()
+        await self._on_round()
+        if whole:
+            # What was listed is on the screen before anything else is asked.
+            await asyncio.sleep(A_FRAME)
+            await self._read_progress()
+
+    async def _read_jobs(self) -> bool:
+        """Whether any region could be read."""
+        self._store.begin()
+        began = time.perf_counter()
+        try:
+            if self._connect_first:
+                self._connect_first = False
+                # Brings a service of this machine up again, and renews expired credentials.
+                await self._backend.connect()
+            async for page in self._backend.list_jobs():
+                self._tell(self._store.apply(page, self._clock()))
+        except BackendError as error:
+            self._failed(error)
+            return False
+        self._took = time.perf_counter() - began
+        self._tell(self._store.finish(self._clock()))
+        if not self._store.reached:
+            self._failed(next(s.error for s in self._store.regions.values() if s.error))
+            return False
+        self.error, self.failing_since, self._failures = None, None, 0
+        return True
+
+    def _failed(self, error: BackendError) -> None:
+        self._failures += 1
+        self.error = error
+        self.failing_since = self.failing_since or self._clock()
+
+    def _tell(self, change: JobChange) -> None:
+        if change:
+            self._on_change(change)
+        for job in change.ended:
+            self._asked.discard(job.name)
+
+    def _due(self, now: datetime) -> list[Job]:
+        """Jobs to ask: all that run, and each ended one of which nothing is known, once."""
+        local = self._backend.info.local
+        every = timedelta(seconds=2 if local else 15)
+        if self._progress_at is not None and now - self._progress_at < every:
+            return []
+        asked = [job for job in self._store.active.values() if job.state in _AT_WORK]
+        jobs = self._looked_at()
+        ended = [job for job in jobs if job.state.terminal and job.start_time and job.name not in self._asked]
+        # A cloud log read is dear (60 a minute for a project): ended jobs are asked about only where the
+        # console saw them run, and on this machine.
+        if not local:
+            ended = [job for job in ended if job.progress != NOT_SAID]
+        ended.sort(key=lambda job: job.end_time or now, reverse=True)
+        self._asked.update(job.name for job in ended[:ENDED_AT_ONCE])
+        return asked + ended[:ENDED_AT_ONCE]
+
+    def _looked_at(self) -> Iterable[Job]:
+        jobs = self._store.jobs
+        names = self.looked_at() if self.looked_at is not None else ()
+        # Before the first picture nothing is in view; those read first, the newest, will be.
+        return [jobs[name] for name in names if name in jobs] or list(islice(jobs.values(), FIRST_LOOK))
+
+    async def _read_progress(self) -> None:
+        now = self._clock()
+        due = self._due(now)
+        if not due:
+            return
+        self._progress_at = now
+        try:
+            found = await self._backend.read_progress(due)
+        except BackendError as error:
+            self.progress_error = error
+            return
+        self.progress_error = None
+        self._tell(self._store.set_progress(found))

@@ -1,0 +1,127 @@
+"""The last known jobs of a context on disk: what paints at once at the next start, with its age.
+
+It is read before the first paint, so it is plain JSON that is read without a library of models. A job's
+replicas are left out: what a listing tells of them follows from its pools (`known_replicas`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from tui.config.paths import write_whole
+from tui.domain.job import Job, JobError, WorkerPool
+from tui.domain.progress import Progress
+from tui.domain.states import JobState
+
+SCHEMA = 2
+MOST_JOBS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Jobs of one context as they were at `read_at`."""
+
+    schema: int
+    context: str
+    read_at: datetime
+    jobs: tuple[Job, ...] = ()
+
+
+class SnapshotFile:
+    """The snapshot of one context below a state directory."""
+
+    def __init__(self, state_dir: Path, context: str) -> None:
+        # The sum keeps two contexts apart whose names differ only in characters no file name may have.
+        stem = re.sub(r"[^A-Za-z0-9._-]", "_", context)[:60]
+        self.path = state_dir / "snapshots" / f"{stem}-{zlib.crc32(context.encode()):08x}.json"
+        self._context = context
+
+    def load(self) -> Snapshot | None:
+        """The snapshot, or `None` where there is none that this version can read."""
+        try:
+            found = json.loads(self.path.read_bytes())
+            if found["schema"] != SCHEMA or found["context"] != self._context:
+                return None
+            jobs = tuple(_job(one) for one in found["jobs"])
+            return Snapshot(SCHEMA, self._context, datetime.fromisoformat(found["read_at"]), jobs)
+        except (OSError, ValueError, TypeError, LookupError, AttributeError):
+            return None
+
+    def save(self, jobs: Iterable[Job], read_at: datetime) -> None:
+        """Write the newest `MOST_JOBS` jobs, whole or not at all, for this user alone.
+
+        Raises:
+            OSError: when it can't be written, e.g. on a full disk; the old one stays.
+        """
+        newest = sorted(jobs, key=lambda job: job.created or 0, reverse=True)[:MOST_JOBS]
+        text = json.dumps(
+            {
+                "schema": SCHEMA,
+                "context": self._context,
+                "read_at": read_at.isoformat(),
+                "jobs": [_plain(job) for job in newest],
+            },
+            ensure_ascii=False,
+        )
+        write_whole(self.path, text.encode("utf-8", "surrogatepass"))
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    """A dataclass as what JSON has, without the fields that say nothing."""
+    found = {}
+    for name in _names(type(value)):
+        field = getattr(value, name)
+        if field is not None and field not in ((), {}):
+            found[name] = _PLAIN.get(type(field), _same)(field)
+    return found
+
+
+def _names(kind: type) -> tuple[str, ...]:
+    """Fields that are kept, found out once for each class."""
+    if kind not in _NAMES:
+        _NAMES[kind] = tuple(f.name for f in fields(kind) if (kind, f.name) != (Job, "replicas"))
+    return _NAMES[kind]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+_NAMES: dict[type, tuple[str, ...]] = {}
+_PLAIN: Mapping[type, Callable[[Any], Any]] = {
+    datetime: datetime.isoformat,
+    timedelta: timedelta.total_seconds,
+    Progress: _plain,
+    JobError: _plain,
+    tuple: lambda pools: [_plain(pool) for pool in pools],
+}
+_TIMES = ("create_time", "start_time", "end_time", "update_time")
+_PROGRESS_TIMES = ("last_checkpoint_at", "updated_at")
+
+
+def _job(found: dict[str, Any]) -> Job:
+    _read_times(found, _TIMES)
+    found["state"] = JobState(found["state"])
+    found["pools"] = tuple(WorkerPool(**pool) for pool in found.get("pools", ()))
+    if "error" in found:
+        found["error"] = JobError(**({"message": "", "code": 0} | found["error"]))
+    if "timeout" in found:
+        found["timeout"] = timedelta(seconds=found["timeout"])
+    progress = found.pop("progress", None)
+    if progress:
+        _read_times(progress, _PROGRESS_TIMES)
+        found["progress"] = Progress(**progress)
+    return Job(**found)
+
+
+def _read_times(found: dict[str, Any], names: Iterable[str]) -> None:
+    for name in names:
+        if name in found:
+            found[name] = datetime.fromisoformat(found[name])

@@ -1,0 +1,117 @@
+"""How busy the jobs in view are: the course of their GPUs and CPUs, a few jobs at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tui.backends.capability import Capability
+from tui.backends.errors import BackendError
+from tui.domain.job import Job
+from tui.domain.metric import CPU, GPU
+from tui.session import Session
+from tui.store.job.series import SeriesStore, buckets
+
+FAN_OUT = 4
+"""Jobs whose series are read at once."""
+BARS = 6
+LATE = timedelta(minutes=6)
+"""Samples of the cloud are up to five minutes late (vertex facts 6.3)."""
+KEPT = 500
+"""Jobs whose figures are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Shares from 0 to 1, the oldest first, `None` where nothing was measured.
+
+    `latest` is the newest of them; `simulated` where an emulator made any of it up.
+    """
+
+    shares: tuple[float | None, ...] = ()
+    latest: float | None = None
+    simulated: bool = False
+
+
+class UsageFeed:
+    """Run `run` while the list is in sight; it never raises `BackendError`.
+
+    `jobs` gives the jobs in view that are at work; `on_change` gets the names of those with new figures. A
+    job that can't be read has no figures: nothing measured, not zero.
+    """
+
+    def __init__(
+        self, session: Session, jobs: Callable[[], Sequence[Job]], on_change: Callable[[Sequence[str]], None]
+    ) -> None:
+        self._session = session
+        self._jobs = jobs
+        self._on_change = on_change
+        self._series: dict[str, SeriesStore] = {}
+        self._asked: dict[str, datetime] = {}
+        self._slots = asyncio.Semaphore(FAN_OUT)
+        local = session.backend.info.local
+        self._look = 2.0 if local else 5.0
+        self._every = timedelta(seconds=5 if local else 60)
+        self.span = BARS * (timedelta(seconds=10) if local else timedelta(seconds=90))
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        if Capability.METRICS not in self._session.backend.capabilities:
+            return
+        while True:
+            await self.read_due()
+            await asyncio.sleep(self._look)
+
+    async def read_due(self) -> None:
+        """Read what has not been read for a while."""
+        now = self._session.clock()
+        due = [job for job in self._jobs() if self._is_due(job.name, now)]
+        if not due:
+            return
+        self._forget({job.name for job in due})
+        found = await asyncio.gather(*(self._read(job, now) for job in due))
+        names = [job.name for job, new in zip(due, found, strict=True) if new]
+        if names:
+            self._on_change(names)
+
+    def _is_due(self, name: str, now: datetime) -> bool:
+        asked = self._asked.get(name)
+        return asked is None or now - asked >= self._every
+
+    def course(self, name: str, metric: str) -> Course:
+        """The mean over the job's replicas, or over their accelerators."""
+        series = self._series.get(name)
+        if series is None:
+            return Course()
+        end = self._session.clock()
+        found = series.of(metric)
+        rows = [buckets(s.points, end, self.span, BARS) for s in found]
+        shares = tuple(_mean([row[at] for row in rows]) for at in range(BARS)) if rows else ()
+        latest = next((share for share in reversed(shares) if share is not None), None)
+        return Course(shares, latest, any(s.simulated for s in found))
+
+    async def _read(self, job: Job, now: datetime) -> bool:
+        async with self._slots:
+            since = now - self.span - LATE
+            try:
+                reading = await self._session.backend.read_metrics(job.name, since=since, metrics=(GPU, CPU))
+            except BackendError:
+                # Asked again when it is due; the job's own screen says what is wrong.
+                self._asked[job.name] = now
+                return False
+        self._asked[job.name] = now
+        self._series.setdefault(job.name, SeriesStore()).add(reading)
+        return True
+
+    def _forget(self, needed: set[str]) -> None:
+        if len(self._series) > KEPT:
+            for name in [name for name in self._series if name not in needed]:
+                del self._series[name]
+                self._asked.pop(name, None)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

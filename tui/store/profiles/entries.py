@@ -1,0 +1,145 @@
+"""Profiles as the screens show them: each with its problem, its parameters and the request it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tui.config.settings import Context
+from tui.domain.vertex.catalog import ACCELERATOR_SHORT
+from tui.domain.vertex.custom_job_spec import duration, machine_of, whole, within
+from tui.domain.vertex.packaging import Order
+from tui.domain.vertex.reducers import is_reducer
+
+if TYPE_CHECKING:
+    from tui.domain.profile.source import Problem
+
+
+class ProfileError(Exception):
+    """The profile can't be filled in; one line for each problem."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One value that a launch may set."""
+
+    name: str
+    default: str
+    kind: str = "text"
+    description: str = ""
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request that could be sent, and what the rules say against it."""
+
+    region: str
+    custom_job: Mapping[str, Any]
+    pools: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    found: tuple[Problem, ...] = ()
+    """What the rules found that does not stop it."""
+    order: Order | None = None
+    """A package to be made first; `custom_job` then has a stand-in for its address."""
+
+
+Prepare = Callable[[Mapping[str, str], Context, str], Prepared]
+Judge = Callable[[Context], tuple[tuple[str, ...], tuple[str, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileEntry:
+    """One profile file. `problem` is why it can't be used; an empty one can."""
+
+    name: str
+    path: Path
+    mine: bool
+    description: str = ""
+    problem: str = ""
+    region: str = ""
+    shape: str = ""
+    parameters: tuple[Parameter, ...] = ()
+    fill: Prepare | None = field(default=None, repr=False, compare=False)
+    rules: Judge | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def key(self) -> str:
+        """What makes it the same profile."""
+        return str(self.path)
+
+    def prepare(self, values: Mapping[str, str], *, context: Context, region: str) -> Prepared:
+        """The request with these values (by parameter; the others have their defaults).
+
+        Raises:
+            ProfileError: where a value does not fit, or the profile is not valid.
+        """
+        if self.problem or self.fill is None:
+            raise ProfileError(self.problem or f"{self.path} can't be read")
+        return self.fill(values, context, region)
+
+    def judge(self, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Sentences of what stops a launch there, and of what is doubtful; it takes milliseconds."""
+        return ((self.problem,) if self.problem else (), ()) if self.rules is None else self.rules(context)
+
+    def copy_to(self, folder: Path, name: str) -> Path:
+        """A copy of the file in `folder`; never over a file that is there.
+
+        Raises:
+            OSError: when it can't be written or exists.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        target = folder / f"{name}.yaml"
+        with target.open("xb") as file:
+            file.write(self.path.read_bytes())
+        return target
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    kind = str(machine.get("acceleratorType", ""))
+    count = int(machine.get("acceleratorCount", 0) or 0)
+    return f"{count} {ACCELERATOR_SHORT.get(kind, kind)}" if count else str(machine.get("machineType", ""))
+
+
+def pool_lines(custom_job: Mapping[str, Any]) -> tuple[str, ...]:
+    """A request's worker pools and scheduling in words, one line each."""
+    lines = []
+    for position, pool in enumerate(custom_job.get("jobSpec", {}).get("workerPoolSpecs", [])):
+        if not pool or not pool.get("replicaCount"):
+            continue
+        machine = pool.get("machineSpec", {})
+        what = pool.get("containerSpec", {}).get("imageUri") or "Python package"
+        gpus = f"  {_machine(machine)}" if machine.get("acceleratorCount") else ""
+        lines.append(
+            f"pool {position}  {pool['replicaCount']} × {machine.get('machineType', '')}{gpus}  {what}"
+        )
+    scheduling = custom_job.get("jobSpec", {}).get("scheduling", {})
+    if scheduling:
+        lines.append("scheduling  " + "  ".join(f"{key} {value}" for key, value in scheduling.items()))
+    return tuple(lines)
+
+
+def shape_lines(custom_job: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The same as pairs of a word and a figure, short enough for a column."""
+    pools = [pool for pool in within(custom_job, "jobSpec", "workerPoolSpecs") or [] if pool]
+    nodes: dict[tuple[str, str, int], list[int]] = {}
+    lines = []
+    for pool in pools:
+        count = whole(pool.get("replicaCount")) or 1
+        if is_reducer(pool):
+            lines.append(("reducers", f"{count} × {machine_of(pool)[0]}"))
+        else:
+            nodes.setdefault(machine_of(pool), []).append(count)
+    found = []
+    for (machine, kind, each), counts in nodes.items():
+        found.append(("nodes", f"{' + '.join(map(str, counts))} × {machine}"))
+        if each:
+            name = ACCELERATOR_SHORT.get(kind, kind)
+            found.append(("GPUs", f"{sum(counts) * each} {name}, {each} a node"))
+    scheduling = within(custom_job, "jobSpec", "scheduling") or {}
+    limit = duration(scheduling.get("timeout"))
+    most = f", {limit / 3600:.3g} h at most" if limit else ""
+    strategy = str(scheduling.get("strategy") or "STANDARD").lower().replace("_", "-")
+    return (*found, *lines, ("strategy", f"{strategy}{most}"))

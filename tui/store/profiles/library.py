@@ -1,0 +1,142 @@
+"""Profile files: the user's own and the ready-made ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from tui.config.paths import shipped
+from tui.config.settings import Context
+from tui.domain.profile import Problem, Profile, ProfileInvalid, judged, load
+from tui.domain.profile.source import decode
+from tui.domain.vertex.packaging import Order, PackagingError, Target
+from tui.domain.vertex.rules.base import Severity
+from tui.store.profiles.entries import Parameter, Prepared, ProfileEntry, ProfileError
+
+SUFFIXES = (".yaml", ".yml", ".json")
+LARGEST = 1_000_000
+
+
+class NoProfile(Exception):
+    """No profile has that name; the message says where was looked."""
+
+
+def folders(own: Path) -> tuple[Path, ...]:
+    """Folders in the order of precedence."""
+    return own, shipped("profiles")
+
+
+def read_profile(path: Path) -> Profile:
+    """Read one file.
+
+    Raises:
+        ProfileInvalid: when its content can't be used.
+        OSError: when it can't be read.
+    """
+    if path.stat().st_size > LARGEST:
+        raise OSError(f"{path} has more than {LARGEST:,} bytes; it is no profile")
+    return load(decode(path.read_bytes(), str(path)), str(path), path.stem)
+
+
+def find(reference: str, own: Path) -> Path:
+    """The file of a profile: a name (the user's folder first) or a path.
+
+    Raises:
+        NoProfile: naming every place that was looked at.
+    """
+    if "/" not in reference:
+        for folder in folders(own):
+            for suffix in SUFFIXES:
+                if (folder / f"{reference}{suffix}").is_file():
+                    return folder / f"{reference}{suffix}"
+    path = Path(reference).expanduser()
+    if path.is_file():
+        return path
+    looked = ", ".join(str(f) for f in folders(own))
+    raise NoProfile(
+        f"There is no profile {reference}: looked for the file {path} and for that name in {looked}."
+    )
+
+
+def entries(own: Path) -> list[ProfileEntry]:
+    """Every profile, the user's first; one of the user's hides a ready-made one of the same name."""
+    found: dict[str, ProfileEntry] = {}
+    for folder in folders(own):
+        files = [p for p in folder.glob("*") if p.suffix in SUFFIXES] if folder.is_dir() else []
+        # By name: with the suffix `local-2node-zero2` would come before `local-2node`.
+        for path in sorted(files, key=lambda p: (p.stem, p.suffix)):
+            found.setdefault(path.stem, entry(path, mine=folder == own))
+    return list(found.values())
+
+
+def entry(path: Path, *, mine: bool) -> ProfileEntry:
+    """One file as the screens show it; what is wrong with it is in `problem`."""
+    try:
+        profile = read_profile(path)
+    except (ProfileInvalid, OSError) as error:
+        return ProfileEntry(path.stem, path, mine, problem=str(error))
+    parameters = tuple(
+        Parameter(
+            p.name,
+            ""
+            if p.default is None
+            else str(p.default).lower()
+            if isinstance(p.default, bool)
+            else str(p.default),
+            p.type,
+            p.help,
+            tuple(map(str, p.choices)),
+        )
+        for p in profile.parameters
+    )
+    return ProfileEntry(
+        path.stem, path, mine, profile.description, "", profile.region, shape(profile), parameters,
+        partial(_prepare, profile), partial(_judge, profile),
+    )  # fmt: skip
+
+
+def shape(profile: Profile) -> str:
+    """Machines in short: `1 + 3 × a2-highgpu-8g, 13 × n1-highcpu-16`."""
+    counts: dict[str, list[str]] = {}
+    for pool in filter(None, profile.job_spec.get("workerPoolSpecs", [])):
+        machine = str((pool.get("machineSpec") or {}).get("machineType", "?"))
+        counts.setdefault(machine, []).append(str(pool.get("replicaCount", 1)))
+    return ", ".join(f"{' + '.join(found)} × {machine}" for machine, found in counts.items())
+
+
+def _judge(profile: Profile, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    place = "" if profile.region else context.regions[0]
+    found = judged(profile, region=place, local=context.kind == "local")
+    errors = tuple(_in_short(p) for p in found if p.severity is Severity.ERROR)
+    return errors, tuple(_in_short(p) for p in found if p.severity is Severity.WARNING)
+
+
+def _in_short(problem: Problem) -> str:
+    """`line 8: the primary pool has 2 replicas. Write 1.`"""
+    # A sentence of the rules tells what it is about; one about a field's form does not.
+    leaf = problem.field.rpartition(".")[2] if problem.id.startswith("profile.") else ""
+    where = [f"line {problem.line}"] if problem.line else []
+    return ": ".join([*where, *filter(None, [leaf]), f"{problem.message} {problem.fix}".strip()])
+
+
+def _prepare(profile: Profile, values: Mapping[str, str], context: Context, region: str) -> Prepared:
+    local = context.kind == "local"
+    try:
+        checked = profile.check(values, region=region, local=local)
+        if not checked.request.region:
+            checked = profile.check(values, region=context.regions[0], local=local)
+    except ProfileInvalid as error:
+        raise ProfileError(str(error)) from error
+    if checked.errors:
+        raise ProfileError("\n".join(map(str, checked.errors)))
+    request, place = checked.request, checked.request.region
+    found = checked.problems
+    if request.package is None:
+        return Prepared(place, request.custom_job, pools=(shape(profile),), found=found)
+    target = Target(context.project, place, local)
+    order = Order(request.custom_job, request.package, str(Path(profile.document.file).parent), target)
+    try:
+        return Prepared(place, order.preview(), pools=(shape(profile),), found=found, order=order)
+    except PackagingError as error:
+        raise ProfileError(f"{error.message} {error.fix}") from error

@@ -1,0 +1,109 @@
+"""The verbs and options of `vxtui`; a verb is imported when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from tui import __version__
+
+# Verb → where it is and what `--help` says of it, so that help needs none of the modules.
+VERBS = {
+    "jobs": ("tui.verbs.jobs", "List jobs over all regions of the context."),
+    "describe": ("tui.verbs.jobs", "Show one job: state, pools, replicas, progress."),
+    "launch": ("tui.verbs.launch", "Launch a profile."),
+    "logs": ("tui.verbs.logs", "Print or follow the log of every replica, merged in time order."),
+    "metrics": ("tui.verbs.metrics", "Show CPU, memory, network and GPU of each replica."),
+    "cancel": ("tui.verbs.job_changes", "Cancel a job."),
+    "delete": ("tui.verbs.job_changes", "Delete an ended job."),
+    "profiles": ("tui.verbs.profiles.group", "List, show, check, import and export profiles."),
+    "quotas": ("tui.verbs.quotas", "Show training quotas: limit, used, free."),
+    "prices": ("tui.verbs.prices", "Show what machines cost an hour; `refresh` reads fresh prices."),
+    "emulator": ("tui.verbs.emulator", "Start, stop and look at the local emulator; inject faults."),
+    "contexts": ("tui.verbs.contexts", "List contexts."),
+    "doctor": ("tui.verbs.doctor", "Say what works, what doesn't, why, and how to fix it."),
+}
+
+
+class Verbs(click.Group):
+    """A group whose verbs are imported when one is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        module, _ = VERBS[cmd_name]
+        found: click.Command = getattr(importlib.import_module(module), cmd_name)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, text) for name, (_, text) in VERBS.items()])
+
+
+@click.group(
+    cls=Verbs,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="vxtui")
+@click.option("--context", "context_name", metavar="NAME", help="Context to open; see `vxtui contexts`.")
+@click.option("--read-only", is_flag=True, help="Refuse every action that changes something.")
+@click.option("--slow", is_flag=True, help="For a slow line: few frames a second, no animations.")
+@click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII characters only.")
+@click.option("--output", type=click.Choice(["diff", "stock"]), help="Send what differs, or as Textual does.")
+@click.pass_context
+def cli(
+    ctx: click.Context,
+    *,
+    context_name: str | None,
+    read_only: bool,
+    slow: bool,
+    ascii_only: bool,
+    output: str | None,
+) -> None:
+    """A terminal console for training clusters. Without a verb it opens the screen."""
+    ctx.obj = {"context": context_name, "read_only": read_only}
+    if ctx.invoked_subcommand is None:
+        from tui.verbs.screen import screen
+
+        code = screen(
+            context_name or "", read_only=read_only, slow=slow, ascii_only=ascii_only, output=output or ""
+        )
+        ctx.exit(code)
+
+
+def run() -> int:
+    """Do what the command line asks; the exit code."""
+    code: Any
+    try:
+        code = cli.main(standalone_mode=False)
+    except click.exceptions.Exit as end:
+        code = end.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        code = 130
+    except BrokenPipeError:
+        # Whoever read us has gone; let nothing more be written while the interpreter ends.
+        sys.stdout = None  # type: ignore[assignment]
+        code = 0
+    except click.ClickException as error:
+        code = _usage(error)
+    except Exception as error:  # noqa: BLE001 - nobody is shown a traceback
+        from tui.verbs.output import crash
+
+        code = crash(error)
+    return code if isinstance(code, int) else 0
+
+
+def _usage(error: click.ClickException) -> int:
+    if "--json" in sys.argv:
+        from tui.verbs.output import print_error
+
+        return print_error("USAGE", error.format_message(), "See `vxtui --help`.", 2, as_json=True)
+    error.show()
+    return 2

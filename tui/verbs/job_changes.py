@@ -1,0 +1,77 @@
+"""`vxtui cancel` and `vxtui delete`."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import click
+
+from tui.backends.interface import NotFound
+from tui.domain import formatting
+from tui.verbs.output import job_json, note, out, print_json
+from tui.verbs.run import Failure, Run, confirmed, find_job, verb
+
+PATIENCE = 30.0
+
+
+@click.command()
+@click.argument("job")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--no-wait", is_flag=True, help="Do not wait for the job to end.")
+@verb
+async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
+    """Cancel JOB and wait up to half a minute for its end."""
+    run.must_be_writable("job.cancel")
+    async with run.backend() as backend:
+        found = await find_job(backend, job)
+        if found.state.terminal:
+            raise Failure(
+                f"{found.display_name} has ended already: {found.state.value.lower()}.",
+                code="FAILED_PRECONDITION",
+                exit_code=1,
+            )
+        await confirmed(f"Cancel {formatting.stakes(found, datetime.now(UTC))}?", yes=yes)
+        await backend.cancel_job(found.name)
+        pause = 0.2 if backend.info.local else 2.0
+        waited = 0.0
+        while not no_wait and not found.state.terminal and waited < PATIENCE:
+            await asyncio.sleep(pause)
+            waited += pause
+            found = await backend.get_job(found.name)
+    if run.json:
+        print_json(job_json(found))
+    else:
+        out(f"{found.display_name}: {found.state.value.lower()}")
+    if not found.state.terminal and not no_wait:
+        note(
+            f"The service has not ended it within {PATIENCE:.0f} s; it will. "
+            f"`vxtui describe {found.id}` tells."
+        )
+
+
+@click.command()
+@click.argument("job")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@verb
+async def delete(run: Run, job: str, yes: bool) -> None:
+    """Delete JOB, which must have ended."""
+    run.must_be_writable("job.delete")
+    async with run.backend() as backend:
+        found = await find_job(backend, job)
+        if not found.state.terminal:
+            raise Failure(
+                f"{found.display_name} is {found.state.value.lower()}; only an ended job can be deleted.",
+                fix=f"vxtui cancel {found.id}",
+                code="FAILED_PRECONDITION",
+                exit_code=1,
+            )
+        await confirmed(f"Delete {found.display_name} ({found.id}, {found.state.value.lower()})?", yes=yes)
+        try:
+            await backend.delete_job(found.name)
+        except NotFound:
+            note("it was gone already")
+    if run.json:
+        print_json({"deleted": found.name})
+    else:
+        out(f"deleted {found.name}")

@@ -1,0 +1,68 @@
+"""`vxtui profiles`: list, show, validate, import, export."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from tui.config.settings import profile_folder
+from tui.store.profiles.library import entries
+from tui.verbs.launch import prepare
+from tui.verbs.output import note, out, print_json, table
+from tui.verbs.profiles.interchange import export_profile, import_profile
+from tui.verbs.profiles.validate import validate
+from tui.verbs.run import Run, verb
+
+
+@click.group()
+def profiles() -> None:
+    """Profiles: saved jobs. Yours come before the ready-made ones."""
+
+
+@profiles.command("list")
+@verb
+async def list_profiles(run: Run) -> None:
+    """List every profile; one that can't be used is marked with its problem."""
+    found = entries(profile_folder(run.settings))
+    if run.json:
+        print_json(
+            {
+                "profiles": [
+                    {
+                        "name": e.name,
+                        "path": str(e.path),
+                        "description": e.description,
+                        "problem": e.problem or None,
+                    }
+                    for e in found
+                ]
+            }
+        )
+        return
+    rows = [[e.name, e.shape, "yours" if e.mine else "ready-made", e.description] for e in found]
+    table(("NAME", "SHAPE", "FROM", "DESCRIPTION"), rows)
+    for e in found:
+        if e.problem:
+            note(f"{e.name} can't be used: {e.problem}")
+
+
+@profiles.command("show")
+@click.argument("profile")
+@click.option(
+    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable."
+)
+@verb
+async def show(run: Run, profile: str, assignments: tuple[str, ...]) -> None:
+    """Show the request that PROFILE would send."""
+    request = prepare(run, profile, assignments, "")
+    if run.json:
+        print_json({"region": request.region, "body": dict(request.custom_job)})
+        return
+    out(f"region {request.region}")
+    out(json.dumps(dict(request.custom_job), indent=2))
+
+
+profiles.add_command(import_profile)
+profiles.add_command(export_profile)
+profiles.add_command(validate)

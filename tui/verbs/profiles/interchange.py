@@ -1,0 +1,193 @@
+"""`vxtui profiles import` and `vxtui profiles export`."""
+
+from __future__ import annotations
+
+import posixpath
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tui.config.settings import choose_context, profile_folder
+from tui.domain.profile import Problem, ProfileInvalid, inspect, load
+from tui.domain.profile.source import decode
+from tui.domain.vertex.interchange import FORMS, Imported, export, from_resource, from_text
+from tui.domain.vertex.interchange.gcloud import is_command
+from tui.domain.vertex.rules import Severity
+from tui.store.profiles.files import BadName, write_profile
+from tui.store.profiles.library import LARGEST, NoProfile, find, read_profile
+from tui.verbs.output import note, out, print_json
+from tui.verbs.run import Failure, Run, find_job, verb
+
+
+@click.command("import")
+@click.argument("source", nargs=-1, required=True)
+@click.option("--name", metavar="NAME", help="Name of the profile; without it the job's own.")
+@click.option("--force", is_flag=True, help="Write over a profile of that name.")
+@verb
+async def import_profile(run: Run, source: tuple[str, ...], name: str | None, force: bool) -> None:
+    """Make a profile of SOURCE.
+
+    SOURCE is a file (a gcloud config, a REST body, a script with a gcloud command), `-` for stdin, a job's
+    id or name, or a command line: vxtui profiles import -- gcloud ai custom-jobs create …
+    """
+    found = await _imported(run, source)
+    chosen = name or found.name
+    try:
+        path = write_profile(profile_folder(run.settings), chosen, found.text, force=force)
+    except BadName as error:
+        raise Failure(str(error), fix="Give another with --name.") from error
+    except FileExistsError as error:
+        there = profile_folder(run.settings) / f"{chosen}.yaml"
+        raise Failure(
+            f"{there} is there already.",
+            fix="Give another --name, or --force to write over it.",
+            code="EXISTS",
+        ) from error
+    except OSError as error:
+        raise Failure(f"The profile can't be written: {error}", code="UNWRITABLE") from error
+    for line in found.notes:
+        note(f"note: {line}")
+    problems = inspect(found.text, str(path), chosen)
+    for problem in problems:
+        if problem.severity is not Severity.NOTE:
+            note(f"{problem.severity}: {problem}")
+    if run.json:
+        shown = [_problem_json(p) for p in problems]
+        print_json({"name": chosen, "path": str(path), "notes": list(found.notes), "problems": shown})
+    else:
+        out(str(path))
+
+
+@click.command("export")
+@click.argument("profile")
+@click.option("--as", "form", type=click.Choice(FORMS), required=True, help="What the result is for.")
+@click.option(
+    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable."
+)
+@click.option("--region", metavar="REGION", help="For this region instead of the profile's.")
+@click.option("--output", "target", metavar="FILE", help="Write it there instead of to stdout.")
+@verb
+async def export_profile(  # noqa: PLR0917 - one for each option
+    run: Run,
+    profile: str,
+    form: str,
+    assignments: tuple[str, ...],
+    region: str | None,
+    target: str | None,
+) -> None:
+    """Print PROFILE's request as a gcloud config, a REST call by curl or a Python program."""
+    try:
+        read = read_profile(find(profile, profile_folder(run.settings)))
+        checked = read.check(_values(assignments), region=region or "")
+    except NoProfile as error:
+        fix = "`vxtui profiles list` shows what there is."
+        raise Failure(str(error), fix=fix, code="NOT_FOUND", exit_code=3) from error
+    except ProfileInvalid as error:
+        raise Failure(str(error), code="INVALID_PROFILE") from error
+    except OSError as error:
+        raise Failure(f"The profile can't be read: {error}", code="INVALID_PROFILE") from error
+    if checked.errors:
+        raise Failure(
+            "\n".join(map(str, checked.errors)), fix="Nothing was exported.", code="INVALID_PROFILE"
+        )
+    context = choose_context(run.settings, run.context_name)
+    place = checked.request.region or context.regions[0]
+    file = target or f"{read.name}.yaml"
+    project = "" if context.kind == "local" else context.project
+    done = export(read, checked.request, form, project=project, region=place, file=file)
+    for line in done.notes:
+        note(f"note: {line}")
+    if target:
+        _write(Path(target), done.text)
+    if run.json:
+        print_json(
+            {"as": form, "text": done.text, "command": done.command or None, "notes": list(done.notes)}
+        )
+    elif target:
+        out(done.command or target)
+    else:
+        sys.stdout.write(done.text)
+
+
+async def _imported(run: Run, source: tuple[str, ...]) -> Imported:
+    """The profile that `source` describes. Raises Failure."""
+    text = source[0] if len(source) == 1 else shlex.join(source)
+    try:
+        found = _read(text)
+        if found is None:
+            async with run.backend() as backend:
+                job = await find_job(backend, text)
+                found = from_resource(await backend.job_spec(job.name))
+        return found
+    except ProfileInvalid as error:
+        fix = "Nothing was written. `vxtui profiles validate FILE --fix` mends what needs no decision."
+        raise Failure(str(error), fix=fix, code="INVALID_PROFILE") from error
+    except OSError as error:
+        raise Failure(f"It can't be read: {error}", code="UNREADABLE") from error
+
+
+def _read(source: str) -> Imported | None:
+    """What stands in stdin, a command line or a file; None where only a job can be meant."""
+    if source == "-":
+        return _of_text(_decoded(sys.stdin.buffer.read(LARGEST + 1), "stdin"), "stdin", Path.cwd())
+    if is_command(source):
+        return _of_text(source, "the command line", Path.cwd())
+    path = Path(source).expanduser()
+    if path.is_file():
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+        return _of_text(_decoded(data, str(path)), str(path), path.absolute().parent)
+    if path.suffix in {".yaml", ".yml", ".json", ".sh"}:
+        raise Failure(f"There is no file {path}.", code="NOT_FOUND", exit_code=3)
+    return None
+
+
+def _decoded(data: bytes, file: str) -> str:
+    if len(data) > LARGEST:
+        raise OSError(f"{file} has more than {LARGEST:,} bytes; it is no profile")
+    return decode(data, file)
+
+
+def _of_text(text: str, file: str, folder: Path) -> Imported:
+    """With files that the text names relative to `folder`."""
+
+    def config(name: str) -> Mapping[str, Any]:
+        path = folder / Path(name).expanduser()
+        return load(_decoded(path.read_bytes(), str(path)), str(path), path.stem).job_spec
+
+    return from_text(text, file, config, base=posixpath.join(folder, ""))
+
+
+def _values(assignments: tuple[str, ...]) -> dict[str, str]:
+    values: dict[str, str] = {}
+    for text in assignments:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise Failure(f"--set {text}: write NAME=VALUE.")
+        values[name] = value
+    return values
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise Failure(f"{path} is there already.", fix="Name another file.", code="EXISTS") from error
+    except OSError as error:
+        raise Failure(f"It can't be written: {error}", code="UNWRITABLE") from error
+
+
+def _problem_json(problem: Problem) -> dict[str, Any]:
+    return {
+        "id": problem.id,
+        "severity": problem.severity.value,
+        "path": problem.field,
+        "sentence": problem.message,
+        "fix": problem.fix or None,
+        "source": problem.source or None,
+    }

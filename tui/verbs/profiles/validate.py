@@ -1,0 +1,260 @@
+"""`vxtui profiles validate`: what is wrong with profiles, and the mends that need no decision."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tui.config.paths import shipped
+from tui.config.settings import choose_context, profile_folder
+from tui.domain.profile import Problem, ProfileInvalid, inspect
+from tui.domain.profile.autofix import fixable, mend
+from tui.domain.profile.source import decode, dotted, is_json, read
+from tui.domain.text import plain
+from tui.domain.vertex.interchange.gcloud import is_command, parse
+from tui.domain.vertex.interchange.imports import of_command
+from tui.domain.vertex.rules.base import Severity
+from tui.domain.vertex.rules.misnomers import document_notes
+from tui.store.profiles.files import replace_text
+from tui.store.profiles.library import LARGEST, NoProfile, find, read_profile
+from tui.verbs.output import note, out, print_json
+from tui.verbs.run import USAGE, Failure, Run, verb
+
+DOCUMENT = "docs/PROFILES.md"
+"""Source of what concerns the file's form rather than the service."""
+_COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.NOTE: "36"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Where:
+    """What a job is judged for: the parameters, the region ("" for the file's own), this machine or not."""
+
+    given: Mapping[str, str]
+    region: str
+    local: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """One file as it was given, and what it holds."""
+
+    shown: str
+    path: Path
+    text: str
+    command: bool
+    broken: tuple[Problem, ...] = ()
+
+
+@click.command("validate")
+@click.argument("profiles", nargs=-1, required=True, metavar="FILE|NAME…")
+@click.option(
+    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable."
+)
+@click.option("--region", default="", metavar="REGION", help="Judge for this region, not the profile's.")
+@click.option("--fix", is_flag=True, help="Write the changes that need no decision; print them as a diff.")
+@verb
+async def validate(
+    run: Run, profiles: tuple[str, ...], assignments: tuple[str, ...], region: str, fix: bool
+) -> int:
+    """Check profiles against every rule; exit 2 when there is an error.
+
+    A file may be a profile, a gcloud config, a REST body or a gcloud command line. It is judged for the
+    cloud, unless --context names a local one.
+    """
+    where = _where(run, assignments, region)
+    files = [_read(run, reference) for reference in profiles]
+    problems: list[Problem] = []
+    diffs: list[dict[str, Any]] = []
+    for file in files:
+        left, diff = _fixed(run, file, where) if fix else (_look(file, where), "")
+        problems += left
+        if diff:
+            diffs.append({"file": file.shown, "diff": diff})
+    if run.json:
+        print_json({"problems": [_json(p) for p in problems], **({"fixed": diffs} if fix else {})})
+    else:
+        _say(problems, len(files), diffs, fix)
+    return USAGE if any(p.severity is Severity.ERROR for p in problems) else 0
+
+
+def _where(run: Run, assignments: tuple[str, ...], region: str) -> _Where:
+    given: dict[str, str] = {}
+    for text in assignments:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise Failure(f"--set {text}: write NAME=VALUE.")
+        given[name] = value
+    if not run.context_name:
+        return _Where(given, region, False)
+    context = choose_context(run.settings, run.context_name)
+    return _Where(given, region, context.kind == "local")
+
+
+def _read(run: Run, reference: str) -> _File:
+    """The file of a name or path. Raises Failure when there is none or it can't be read."""
+    try:
+        path = find(reference, profile_folder(run.settings))
+        if path.stat().st_size > LARGEST:
+            raise Failure(
+                f"{path} has more than {LARGEST:,} bytes; it is no profile.", code="INVALID_PROFILE"
+            )
+        data = path.read_bytes()
+    except NoProfile as error:
+        fix = "`vxtui profiles list` shows what there is."
+        raise Failure(str(error), fix=fix, code="NOT_FOUND", exit_code=3) from error
+    except OSError as error:
+        raise Failure(f"{reference} can't be read: {error}", code="INVALID_PROFILE") from error
+    shown = reference if Path(reference).expanduser() == path else str(path)
+    try:
+        text = decode(data, shown)
+    except ProfileInvalid as error:
+        return _File(shown, path, "", False, tuple(error.problems))
+    return _File(shown, path, text, is_command(text) and not _is_document(text))
+
+
+def _is_document(text: str) -> bool:
+    try:
+        return isinstance(read(text, "").value, Mapping)
+    except ProfileInvalid:
+        return False
+
+
+def _look(file: _File, where: _Where) -> list[Problem]:
+    """Everything that is wrong with one file."""
+    if file.broken:
+        return list(file.broken)
+    text = file.text if not file.command else _profile_of(file)
+    if isinstance(text, list):
+        return text
+    found = inspect(text, file.shown, file.path.stem, where.given, region=where.region, local=where.local)
+    if file.command:
+        # Lines of the profile that was made of it are not lines of the file, and it is not written.
+        return [replace(p, line=0, column=0, edits=()) for p in found]
+    return [*found, *_notes(file)]
+
+
+def _profile_of(file: _File) -> str | list[Problem]:
+    """The profile that a command line asks for, right or wrong; the problems where it can't be read.
+
+    Files that it names are read relative to the folder of its own.
+    """
+    folder = file.path.absolute().parent
+
+    def config(name: str) -> Mapping[str, Any]:
+        return read_profile(folder / Path(name).expanduser()).job_spec
+
+    try:
+        return json.dumps(of_command(parse(file.text, file.shown, config), file.shown, f"{folder}/"))
+    except ProfileInvalid as error:
+        return [replace(p, edits=()) for p in error.problems]
+    except OSError as error:
+        message = f"the file that the command names can't be read: {error}."
+        return [Problem(file.shown, 0, "", message, "Put it beside this file.", "profile.syntax")]
+
+
+def _notes(file: _File) -> list[Problem]:
+    """What is to be said of a file's form, where others would read it in another way."""
+    if is_json(file.text):
+        return []
+    try:
+        document = read(file.text, file.shown)
+    except ProfileInvalid:
+        return []
+    found = []
+    for said in document_notes(document.value):
+        line, column = document.place(said.path)
+        found.append(
+            Problem(file.shown, line, dotted(said.path), said.sentence, said.fix, said.rule, said.severity,
+                    said.source, said.path, column)
+        )  # fmt: skip
+    return found
+
+
+def _fixed(run: Run, file: _File, where: _Where) -> tuple[list[Problem], str]:
+    """What is left after mending one file, and the change as a unified diff; "" for none."""
+    before = _look(file, where)
+    if file.command and before:
+        note(f"{file.shown} is a command line and stays; `vxtui profiles import` makes a profile of it.")
+    if file.command or file.broken or not any(map(fixable, before)):
+        return before, ""
+    if file.path.resolve().is_relative_to(shipped("profiles").resolve()):
+        raise Failure(
+            f"{file.path.stem} is a ready-made profile; it is not written.",
+            fix=f"Copy {file.path} to {profile_folder(run.settings)} and mend the copy.",
+        )
+    text, name = file.text, file.path.stem
+    found = mend(text, file.shown, name, where.given, region=where.region, local=where.local)
+    if found.text == text:
+        return before, ""
+    try:
+        replace_text(file.path, found.text)
+    except OSError as error:
+        raise Failure(f"{file.shown} can't be written: {error}", code="UNWRITABLE") from error
+    diff = difflib.unified_diff(
+        text.splitlines(keepends=True), found.text.splitlines(keepends=True), file.shown, file.shown
+    )
+    return [*found.left, *_notes(_File(file.shown, file.path, found.text, False))], "".join(_ended(diff))
+
+
+def _ended(lines: Iterator[str]) -> Iterator[str]:
+    for line in lines:
+        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+
+
+# What is printed
+
+
+def _json(problem: Problem) -> dict[str, Any]:
+    return {
+        "id": problem.id,
+        "severity": problem.severity.value,
+        "path": problem.field,
+        "sentence": problem.message,
+        "fix": problem.fix,
+        "source": problem.source or DOCUMENT,
+        "file": problem.file,
+        "line": problem.line or None,
+        "column": problem.column or None,
+        "fixable": fixable(problem),
+    }
+
+
+def _say(problems: list[Problem], files: int, diffs: list[dict[str, Any]], fix: bool) -> None:
+    colours = sys.stdout.isatty()
+    for diff in diffs:
+        for line in diff["diff"].splitlines():
+            out(_painted(plain(line), {"+": "32", "-": "31", "@": "36"}.get(line[:1], ""), colours))
+    for problem in problems:
+        out(_line(problem, colours))
+    note(_summary(problems, files, fix))
+
+
+def _line(problem: Problem, colours: bool) -> str:
+    """`file:line:column: severity id: sentence fix`."""
+    place = [problem.file, *(str(n) for n in (problem.line, problem.column) if n)]
+    # A word about the form of a field does not name it again; without a line nothing else tells the place.
+    leaf = problem.field.rpartition(".")[2] if problem.id.startswith("profile.") else ""
+    leaf = leaf if problem.line else problem.field
+    said = " ".join(filter(None, (f"{leaf}:" if leaf else "", problem.message, problem.fix)))
+    severity = _painted(problem.severity.value, _COLOURS[problem.severity], colours)
+    return f"{plain(':'.join(place))}: {severity} {problem.id}: {plain(said)}"
+
+
+def _painted(text: str, code: str, colours: bool) -> str:
+    return f"\x1b[{code}m{text}\x1b[0m" if colours and code else text
+
+
+def _summary(problems: list[Problem], files: int, fix: bool) -> str:
+    """`2 errors, 1 warning in 3 files; --fix mends 2 of them.`"""
+    counts = [(s, sum(p.severity is s for p in problems)) for s in Severity]
+    said = ", ".join(f"{n} {s.value}{'s' if n > 1 else ''}" for s, n in counts if n) or "no problems"
+    able = sum(map(fixable, problems))
+    offer = f"; --fix mends {able} of them" if able and not fix else ""
+    return f"{said} in {files} file{'s' if files > 1 else ''}{offer}."

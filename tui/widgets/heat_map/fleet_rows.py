@@ -1,0 +1,199 @@
+"""Jobs and their figures as groups of a heat map, and the words about one cell. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from textual.content import Content
+
+from tui.domain.formatting import NOT_MEASURED, accelerators, age, pieces, replicas
+from tui.domain.job import Job, WorkerPool
+from tui.domain.text import clip, plain
+from tui.store.job.figures import Figure, JobFigures, Measure, StepAt
+from tui.widgets.heat_map.layout import HeatGroup, HeatRow
+from tui.widgets.heat_map.scale import LATE, LEVELS, count_level, share_level
+from tui.widgets.heat_map.scale import NOT_MEASURED as NO_CODE
+from tui.widgets.log.render import short_replica
+from tui.widgets.state import state_content
+
+SEP = "   "
+NAME = 40
+"""Most characters of a job's name in its title."""
+OF_MACHINE = frozenset({Measure.LAG, Measure.CPU})
+"""Measures with one figure for a replica."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """One cell: whose it is. `accelerator` is empty for a figure of the whole machine."""
+
+    job: Job
+    replica: str
+    accelerator: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRows:
+    """Groups to show, and what each cell is, by row key."""
+
+    groups: tuple[HeatGroup, ...]
+    spots: dict[str, tuple[Spot, ...]]
+    replicas: int
+    gpus: int
+    simulated: bool
+
+
+def row_key(job: Job, replica: str) -> str:
+    """Key of a replica's row."""
+    return f"{job.name} {replica}"
+
+
+def code_of(figure: Figure | None, measure: Measure, now: datetime) -> int:
+    """The cell's code."""
+    if figure is None:
+        return NO_CODE
+    level = count_level(figure.value) if measure is Measure.LAG else share_level(figure.value)
+    return level + LATE if figure.late(now) else level
+
+
+def fleet_rows(
+    jobs: Sequence[Job], figures: Callable[[Job], JobFigures], measure: Measure, now: datetime
+) -> FleetRows:
+    """Every replica of these jobs: one group of a job's machines with accelerators, one of the others."""
+    groups: list[HeatGroup] = []
+    spots: dict[str, tuple[Spot, ...]] = {}
+    simulated = False
+    for job in jobs:
+        known = figures(job)
+        simulated |= known.simulated
+        pools = [pool for pool in job.pools if pool.replicas]
+        whole = measure in OF_MACHINE
+        first = [pool for pool in pools if pool.accelerator_count or whole]
+        rest = [pool for pool in pools if pool not in first]
+        rows, mine = _rows(job, first, known, measure, now)
+        others, theirs = _rows(job, rest, known, measure, now)
+        spots |= mine | theirs
+        title = _title(job, rows or others, mine or theirs, known, measure)
+        if rows or not others:
+            groups.append(HeatGroup(job.name, title, rows))
+        if others:
+            head = _rest_title(rest, measure) if rows else title
+            groups.append(HeatGroup(f"{job.name} machines", head, others, part=bool(rows)))
+    return FleetRows(
+        tuple(groups),
+        spots,
+        len(spots),
+        sum(bool(spot.accelerator) for each in spots.values() for spot in each),
+        simulated,
+    )
+
+
+def _rows(
+    job: Job, pools: Iterable[WorkerPool], known: JobFigures, measure: Measure, now: datetime
+) -> tuple[tuple[HeatRow, ...], dict[str, tuple[Spot, ...]]]:
+    rows, spots = [], {}
+    for pool in pools:
+        for index in range(pool.replicas):
+            replica = f"workerpool{pool.position}-{index}"
+            names = [""]
+            if pool.accelerator_count and measure not in OF_MACHINE:
+                names = accelerator_names(pool.accelerator_count, known.accelerators(replica))
+            found = [known.figure(measure, replica, name) for name in names]
+            codes = tuple(code_of(figure, measure, now) for figure in found)
+            note = _note(found[0], measure) if names == [""] else ""
+            key = row_key(job, replica)
+            rows.append(HeatRow(key, f"{pool.position}-{index}", codes, note))
+            spots[key] = tuple(Spot(job, replica, name) for name in names)
+    return tuple(rows), spots
+
+
+def accelerator_names(count: int, heard: Sequence[str]) -> list[str]:
+    """Names of a machine's accelerators: those heard of, and the others by number."""
+    missing = (str(n) for n in range(count) if str(n) not in heard)
+    names = [*heard, *(name for name, _ in zip(missing, range(count - len(heard)), strict=False))]
+    return sorted(names, key=lambda name: (len(name), name))
+
+
+def _note(figure: Figure | None, measure: Measure) -> str:
+    """`61` of a share in percent, `6` steps, blank where the cell says all; always as wide."""
+    if figure is None or not figure.value:
+        return "   "
+    return f"{figure.value if measure is Measure.LAG else figure.value * 100:>3.0f}"
+
+
+def _title(
+    job: Job, rows: Sequence[HeatRow], spots: dict[str, tuple[Spot, ...]], known: JobFigures, measure: Measure
+) -> Content:
+    parts: list[Content | str | tuple[str, str]] = [
+        state_content(job.state, word=False),
+        (f" {clip(plain(job.display_name or job.id), NAME)}", "bold"),
+        (f"{SEP}{replicas(job)}", "$text-muted"),
+    ]
+    if job.accelerators:
+        parts.append((f"{SEP}{accelerators(job)}", "$text-muted"))
+    found = [
+        (figure.value, spot)
+        for row in rows
+        for spot, code in zip(spots[row.key], row.cells, strict=True)
+        if 0 <= code <= LEVELS and (figure := known.figure(measure, spot.replica, spot.accelerator))
+    ]
+    if found:
+        parts += [SEP, _summary(found, measure)]
+    return Content.assemble(*parts)
+
+
+def _summary(found: Sequence[tuple[float, Spot]], measure: Measure) -> Content:
+    """The mean, and the cell that does worst where one does."""
+    values = [value for value, _ in found]
+    if measure is Measure.LAG:
+        value, spot = max(found, key=lambda each: each[0])
+        if not value:
+            return Content.styled("all level", "$text-muted")
+        return Content.assemble(
+            f"furthest behind {value:,.0f} ", (f"at {short_replica(spot.replica)}", "$text-muted")
+        )
+    value, spot = min(found, key=lambda each: each[0])
+    where = short_replica(spot.replica) + (f":{plain(spot.accelerator)}" if spot.accelerator else "")
+    mean = sum(values) / len(values)
+    if max(values) - value < 0.005:
+        return Content(f"{mean:.0%}")
+    return Content.assemble(f"mean {mean:.0%}   least {value:.0%} ", (f"at {where}", "$text-muted"))
+
+
+def _rest_title(pools: Sequence[WorkerPool], measure: Measure) -> Content:
+    """Above the machines of a job that have no accelerators."""
+    words = ", ".join(pieces(pool.replicas, pool.role) for pool in pools)
+    what = "memory of the machine" if measure is Measure.MEMORY else "CPU"
+    return Content.styled(f"  {words}, no accelerator{SEP}{what}", "$text-muted")
+
+
+def spot_text(
+    spot: Spot, figure: Figure | None, measure: Measure, now: datetime, step: StepAt | None = None
+) -> Content:
+    """All about one cell: whose, which, how much, how old, who said so; `step` is the replica's last."""
+    name = [(plain(spot.replica), "bold")]
+    if spot.accelerator:
+        name.append((f"  GPU {plain(spot.accelerator)}", "bold"))
+    job = (SEP + clip(plain(spot.job.display_name or spot.job.id), NAME), "$text-muted")
+    if figure is None:
+        return Content.assemble(*name, f"{SEP}{NOT_MEASURED} {measure.value}: not measured", job)
+    of_machine = not spot.accelerator and measure is Measure.UTILIZATION
+    what = "CPU" if of_machine else measure.value
+    if measure is Measure.LAG:
+        value = f"{pieces(int(figure.value), 'step')} behind"
+        if step is not None:
+            value += f" at step {step.step:,}"
+    else:
+        value = f"{what} {figure.value * 100:.1f}%"
+    parts: list[Content | str | tuple[str, str]] = [*name, SEP, value]
+    old = f"{age(now - figure.at)} ago"
+    if figure.late(now):
+        parts += [SEP, (f"? late: {old}", "$text-warning")]
+    else:
+        parts += [(f"{SEP}{old}", "$text-muted")]
+    parts.append((f", {figure.origin.value}", "$text-muted"))
+    if figure.simulated:
+        parts += [SEP, ("simulated", "bold $text-warning")]
+    return Content.assemble(*parts, job)

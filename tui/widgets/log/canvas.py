@@ -1,0 +1,185 @@
+"""Draws the lines of a log that are in sight; which ones those are is `tui.widgets.log.view`'s to say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
+from textual.filter import LineFilter
+from textual.geometry import Region, Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from tui.store.job.log_views import LogViews
+from tui.store.log.lines import Line
+from tui.store.log.view import Source, View
+from tui.widgets.log.paint import LinePainter
+from tui.widgets.log.render import line_text
+from tui.widgets.log.rows import top_for, visible_rows
+from tui.widgets.state import wants_ascii
+
+REMEMBERED = 1_000
+"""Drawn rows that are kept."""
+
+
+class LogCanvas(ScrollView):
+    """Rows are drawn once and then remembered, until another look, width or order of lines is wanted."""
+
+    def __init__(self, buffer: Source, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.buffer = buffer
+        self.following = True
+        self.paused = False
+        self.paint = LinePainter(self._look)
+        self.views = LogViews(buffer, line_text)
+        self._cursor: Line | None = None
+        self._mark: Line | None = None
+        self._rows: list[tuple[int, int]] | None = None
+        self._shown: Sequence[int] = ()
+        self._thumb: tuple[int, int, int] = (0, 0, 0)
+        self._background = Color(0, 0, 0)
+        self._filters: tuple[LineFilter, ...] = ()
+        self._strips: dict[tuple[int, int, str], Strip] = {}
+        self._strips_of: object = None
+        self._looks: dict[str, Style] = {}
+
+    def on_mount(self) -> None:
+        self.paint.ascii_only = wants_ascii(self)
+
+    @property
+    def view(self) -> View:
+        """The lines shown."""
+        return self.views.shown
+
+    # Where things are
+
+    def _top(self) -> int:
+        return max(0, int(self.scroll_offset.y))
+
+    def _bottom_top(self) -> int:
+        """Position of the first line of the last page."""
+        return top_for(self.view, self.paint, max(1, self.size.height), len(self.view) - 1)
+
+    def _height(self) -> int:
+        return self._bottom_top() + self.size.height if self.paint.tall else len(self.view)
+
+    def _visible(self) -> list[tuple[int, int]]:
+        """(position, row of that line) for each row of the screen that has one."""
+        if self._rows is None:
+            size, top = self.size, self._top()
+            self._rows = visible_rows(self.view, self.paint, size.height, top, following=self.following)
+        return self._rows
+
+    def _numbers(self) -> list[int]:
+        """Numbers of the lines in sight."""
+        return [self.view.number(at) for at, _ in self._visible()]
+
+    # Drawing
+
+    def _show_thumb(self) -> None:
+        """Move the scroll bar's thumb, if it would be drawn elsewhere: drawing it is dear.
+
+        While following there is none: it would scroll away with the lines, and be sent anew for each.
+        """
+        height, lines, top = self.size.height, self.virtual_size.height, self.scroll_offset.y
+        if self.following:
+            lines, top = height, 0
+        size = max(1.0, height * height / lines) if lines > height else float(height)
+        start = (height - size) * top / (lines - height) if lines > height else 0.0
+        thumb = (int(start * 8), int(size * 8), height)
+        if thumb != self._thumb:
+            self._thumb = thumb
+            bar = self.vertical_scrollbar
+            bar.window_virtual_size, bar.window_size, bar.position = lines, height, top
+
+    def _scroll_update(self, virtual_size: Size) -> None:
+        """Textual's layout tells the scroll bar its own numbers here; they are ours to tell."""
+        super()._scroll_update(virtual_size)
+        self._thumb = (0, 0, 0)
+        self._show_thumb()
+
+    def _repaint(self) -> None:
+        self._forget_paint()
+        self._rows = None
+        self.refresh()
+
+    def _forget_paint(self) -> None:
+        self.paint.forget()
+        self._strips.clear()
+
+    def notify_style_update(self) -> None:
+        """A new theme."""
+        super().notify_style_update()
+        self._looks.clear()
+        self._forget_paint()
+
+    def _look(self, name: str) -> Style:
+        if name not in self._looks:
+            if name == "selected":
+                self._looks[name] = self.screen.get_component_rich_style("screen--selection")
+            elif name == "base":
+                self._looks[name] = self.rich_style
+            else:
+                self._looks[name] = self.get_component_rich_style(f"log--{name}", partial=True)
+        return self._looks[name]
+
+    def render_line(self, y: int) -> Strip:
+        """Row `y` of what is in sight, without the padding; its segments know their characters."""
+        return self._paint_rows(range(y, y + 1), offsets=True)[0]
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The rows of a region; those that were drawn before are taken as they are."""
+        self._filters = tuple(self.get_line_filters())
+        known = (self.buffer.revision, self.text_selection, self._filters)
+        if known != self._strips_of or len(self._strips) > REMEMBERED:
+            self._forget_paint()
+            self._strips_of, self._background = known, self.background_colors[1]
+        strips = self._paint_rows(crop.line_range)
+        left, right = crop.column_span
+        if (left, right) != (0, self.styles.padding.left + self.paint.width):
+            strips = [strip.crop(left, right) for strip in strips]
+        return strips
+
+    def _paint_rows(self, wanted: Iterable[int], *, offsets: bool = False) -> list[Strip]:
+        rows, view, selection = self._visible(), self.view, self.text_selection
+        looked, strips = self._lit(), []
+        blank: Strip | None = None
+        for y in wanted:
+            if y >= len(rows) or rows[y][0] >= len(view):
+                if blank is None:
+                    blank = Strip.blank(self.size.width, self._look("base"))
+                    blank = blank if offsets else self._finished(blank)
+                strips.append(blank)
+                continue
+            at, row = rows[y]
+            number = view.number(at)
+            look = looked(number)
+            strip = None if offsets else self._strips.get((number, row, look))
+            if strip is None:
+                base = self._look("base") + self._look(look) if look else self._look("base")
+                line = self.buffer[number]
+                strip = self.paint.row(line, number, row, base, selection=selection, offsets=offsets)
+                if not offsets:
+                    strip = self._strips[number, row, look] = self._finished(strip)
+            strips.append(strip)
+        return strips
+
+    def _finished(self, strip: Strip) -> Strip:
+        """With the padding and in the colours that the terminal has."""
+        pad = self.styles.padding.left
+        segments = [Segment(" " * pad, self._look("base")), *strip] if pad else list(strip)
+        # Not by the strip's own way: each filter would make one more, and they are dear.
+        for line_filter in self._filters:
+            segments = line_filter.apply(segments, self._background)
+        return Strip(segments, strip.cell_length + pad)
+
+    def _lit(self) -> Callable[[int], str]:
+        """Which look the row of a line has beside its own: the cursor's, the marked range's, or none."""
+        if self.following or self._cursor is None:
+            return lambda _: ""
+        cursor = self.buffer.find(self._cursor)
+        mark = cursor if self._mark is None else self.buffer.find(self._mark)
+        low, high = min(cursor, mark), max(cursor, mark)
+        return lambda number: "cursor" if number == cursor else "marked" if low <= number <= high else ""

@@ -1,0 +1,226 @@
+"""Draws the lines of a log as strips, and remembers what it has drawn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from rich.cells import cell_len, chop_cells, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.selection import Selection
+from textual.strip import Strip
+
+from tui.domain.log_entry import LogEntry, LogGap, Severity
+from tui.store.log.lines import Line
+from tui.widgets.log.render import (
+    HUES,
+    LOOKS,
+    JsonForm,
+    Part,
+    TimeColumn,
+    cut,
+    gap_text,
+    message_parts,
+    pretty_lines,
+    replica_look,
+    severity_mark,
+    short_replica,
+    spans_of,
+    time_text,
+)
+
+_ASCII = str.maketrans({"▲": "!", "✗": "x", "‼": "X", "┄": "-"})
+COMPONENTS = {
+    f"log--{look}" for look in (*LOOKS, *(f"hue{n}" for n in range(HUES)), "match", "cursor", "marked")
+}
+CSS = """
+LogView {
+    height: 1fr;
+    padding: 0 0 0 1;
+    overflow-x: hidden;
+    overflow-y: scroll;
+    scrollbar-size-vertical: 1;
+    scrollbar-background: $background;
+    scrollbar-background-hover: $background;
+    scrollbar-background-active: $background;
+    .log--time, .log--dim, .log--service { color: $text-muted; }
+    .log--strong { text-style: bold; }
+    .log--warning { color: $text-warning; }
+    .log--error { color: $text-error; }
+    .log--gap { color: $text-warning; }
+    .log--match { background: $accent; color: $background; }
+    .log--cursor { background: $block-cursor-background; }
+    .log--marked { background: $panel; }
+    .log--hue0 { color: #79c0ff; } .log--hue1 { color: #d2a8ff; }
+    .log--hue2 { color: #7fdbca; } .log--hue3 { color: #f0a6ca; }
+    .log--hue4 { color: #a8b5ff; } .log--hue5 { color: #c9b38c; }
+    .log--hue6 { color: #9ecbd8; } .log--hue7 { color: #c8a2c8; }
+    &:light .log--hue0 { color: #0a5fb0; } &:light .log--hue1 { color: #7a3fb0; }
+    &:light .log--hue2 { color: #0b7a75; } &:light .log--hue3 { color: #b03a7a; }
+    &:light .log--hue4 { color: #4a55c0; } &:light .log--hue5 { color: #7d6430; }
+    &:light .log--hue6 { color: #2f6f8a; } &:light .log--hue7 { color: #7f4f7f; }
+    &:ansi .log--hue0, &:ansi .log--hue4 { color: ansi_cyan; }
+    &:ansi .log--hue1, &:ansi .log--hue5 { color: ansi_magenta; }
+    &:ansi .log--hue2, &:ansi .log--hue6 { color: ansi_bright_cyan; }
+    &:ansi .log--hue3, &:ansi .log--hue7 { color: ansi_bright_magenta; }
+    &:ansi .log--cursor, &:ansi .log--match { background: ansi_default; text-style: reverse; }
+    &:ansi .log--marked { background: ansi_default; text-style: underline; }
+}
+"""
+
+
+class LinePainter:
+    """How lines look: which columns, wrapped or not. Change an attribute, then call `forget`."""
+
+    def __init__(self, look: Callable[[str], Style]) -> None:
+        self.look = look
+        self.width = 80
+        self.times = TimeColumn.CLOCK
+        self.show_replica = True
+        self.replica_width = 3
+        self.wrapped = False
+        self.json = JsonForm.TEMPLATE
+        self.ascii_only = False
+        self.left = 0
+        """Cells of the message that are scrolled out at the left."""
+        self.start: datetime | None = None
+        """What the time column counts from when it shows offsets."""
+        self.pattern: re.Pattern[str] | None = None
+        self._painted: dict[int, tuple[list[Part], list[Part]]] = {}
+        self._styles: dict[tuple[Style, str], Style] = {}
+
+    def forget(self) -> None:
+        """Draw everything anew."""
+        self._painted.clear()
+        self._styles.clear()
+
+    @property
+    def prefix(self) -> int:
+        """Cells before the message: time, replica, severity mark."""
+        return self.times.width + (self.replica_width + 1 if self.show_replica else 0) + 1
+
+    @property
+    def room(self) -> int:
+        """Cells for the message."""
+        return max(8, self.width - self.prefix)
+
+    def parts(self, line: LogEntry) -> list[Part]:
+        """The message in parts; a bare error line is an error in colour too."""
+        parts = message_parts(line, self.json)
+        if line.json is None and line.severity >= Severity.ERROR:
+            return [(text, look or "error") for text, look in parts]
+        return parts
+
+    def text(self, line: Line) -> str:
+        """The message as it is drawn."""
+        if isinstance(line, LogGap):
+            return gap_text(line, self.room)
+        return "".join(text for text, _ in self.parts(line))
+
+    @property
+    def tall(self) -> bool:
+        """A line may take several rows."""
+        return self.wrapped or self.json is JsonForm.PRETTY
+
+    def _spread(self, line: Line) -> bool:
+        """This line is shown over several rows."""
+        return self.wrapped or (
+            self.json is JsonForm.PRETTY and isinstance(line, LogEntry) and line.json is not None
+        )
+
+    def chunks(self, line: Line) -> list[str]:
+        """The message cut into the rows it takes."""
+        if not self._spread(line):
+            return [self.text(line)]
+        pretty = self.json is JsonForm.PRETTY and isinstance(line, LogEntry) and line.json is not None
+        texts = pretty_lines(line) if pretty and isinstance(line, LogEntry) else [self.text(line)]
+        return [chunk for text in texts for chunk in chop_cells(text, self.room)] or [""]
+
+    def row(
+        self,
+        line: Line,
+        number: int,
+        row: int,
+        base: Style,
+        *,
+        selection: Selection | None = None,
+        offsets: bool = False,
+    ) -> Strip:
+        """Row `row` of the line of this number on the colours of `base`.
+
+        With `offsets` each segment knows which character of the line it begins with: the mouse asks.
+        """
+        held = self._painted.get(number)
+        if held is None:
+            span = selection.get_span(number) if selection is not None else None
+            held = self._painted[number] = (self._prefix(line), self._message(line, span))
+        prefix, message = held
+        first = [Segment(" " * self.prefix, base)] if row else self._segments(prefix, base)
+        styled = self._segments(message, base)
+        wide = sum(cell_len(text) for text, _ in message)
+        if not offsets and not self._spread(line) and not self.left and wide <= self.room:
+            last = [Segment(" " * (self.room - wide), base)] if wide < self.room else []
+            return Strip([*first, *styled, *last], self.prefix + self.room)
+        strip, start = self._part(line, row, Strip(styled, wide))
+        if offsets:
+            strip = strip.apply_offsets(start, number)
+        left = self.width - self.prefix - strip.cell_length
+        last = [Segment(" " * left, base)] if left > 0 else []
+        return Strip([*first, *strip, *last], max(self.width, self.width - left))
+
+    def _segments(self, parts: Iterable[Part], base: Style) -> list[Segment]:
+        styles = self._styles
+        found = []
+        for text, look in parts:
+            style = styles.get((base, look))
+            found.append(Segment(text, self._style(base, look) if style is None else style))
+        return found
+
+    def _part(self, line: Line, row: int, message: Strip) -> tuple[Strip, int]:
+        """What of the message stands in this row, and the number of its first character."""
+        if self._spread(line):
+            chunks = self.chunks(line)
+            left = sum(cell_len(chunk) for chunk in chunks[:row])
+            start = sum(len(chunk) for chunk in chunks[:row])
+            return message.crop(left, left + cell_len(chunks[row])), start
+        if not self.left and message.cell_length <= self.room:
+            return message, 0
+        start = len(chop_cells(self.text(line), self.left)[0]) if self.left and message.cell_length else 0
+        return message.crop(self.left, self.left + self.room), start
+
+    def _style(self, base: Style, look: str) -> Style:
+        key = (base, look)
+        if key not in self._styles:
+            # A row turned round stays of one colour: not every two of sixteen can be read together.
+            self._styles[key] = base + self.look(look) if look and not base.reverse else base
+        return self._styles[key]
+
+    def _prefix(self, line: Line) -> list[Part]:
+        parts = []
+        if self.times is not TimeColumn.NONE:
+            parts.append((time_text(line.timestamp, self.times, self.start), "time"))
+        name, look, mark = "", "", (" ", "")
+        if isinstance(line, LogEntry):
+            name, look = short_replica(line.replica), replica_look(line.replica)
+            mark = severity_mark(line.severity)
+        if self.show_replica:
+            parts.append((set_cell_size(name, self.replica_width) + " ", look))
+        parts.append((self._drawn(mark[0]), mark[1]))
+        return parts
+
+    def _message(self, line: Line, span: tuple[int, int] | None) -> list[Part]:
+        if isinstance(line, LogGap):
+            return [(self._drawn(gap_text(line, self.room)), "gap")]
+        parts = self.parts(line)
+        if self.pattern is not None:
+            text = "".join(part for part, _ in parts)
+            parts = [(piece, look) for piece, look, _ in cut(parts, spans_of(text, self.pattern), "match")]
+        if span is not None:
+            end = sum(len(part) for part, _ in parts) if span[1] == -1 else span[1]
+            parts = [(piece, look) for piece, look, _ in cut(parts, [(span[0], end)], "selected")]
+        return parts
+
+    def _drawn(self, text: str) -> str:
+        return text.translate(_ASCII) if self.ascii_only else text

@@ -1,0 +1,242 @@
+"""One log line as parts of text with the name of their look; nothing here knows of a terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from enum import Enum
+from functools import lru_cache
+from typing import Any
+
+from tui.domain.formatting import figure, pieces
+from tui.domain.log_entry import SERVICE, LogEntry, LogGap, Severity
+from tui.domain.text import plain
+from tui.store.job.series import replica_order
+from tui.store.log.lines import Line
+
+Part = tuple[str, str]
+"""Text and its look: "" for plain text, else a name of `LOOKS`."""
+
+LOOKS = ("time", "dim", "strong", "warning", "error", "gap", "service")
+HUES = 8
+"""Colours of replicas; beyond, they come round again, and the name beside them tells them apart."""
+
+_ENVELOPE = frozenset({"severity", "message", "msg", "vxtui", "time", "timestamp", "level"}) | {
+    "timestampSeconds",
+    "timestampNanos",
+}
+
+
+class TimeColumn(Enum):
+    """What stands in the first column."""
+
+    CLOCK = ("clock", 13)
+    OFFSET = ("since the start", 12)
+    NONE = ("no time", 0)
+
+    def __init__(self, words: str, width: int) -> None:
+        self.words = words
+        self.width = width
+        """Characters, the space behind included."""
+
+
+class JsonForm(Enum):
+    """How a JSON line reads."""
+
+    TEMPLATE = "what it says"
+    RAW = "as it was written"
+    PRETTY = "field by field"
+
+
+def time_text(moment: datetime, column: TimeColumn, start: datetime | None) -> str:
+    """`14:02:11.204`, or `+1:02:11.2` since `start`."""
+    if column is TimeColumn.NONE:
+        return ""
+    if column is TimeColumn.CLOCK or start is None:
+        return f"{_clock(moment.replace(microsecond=0))}.{moment.microsecond // 1000:03} "
+    return f"{offset_text(moment - start):>11} "
+
+
+@lru_cache(maxsize=256)
+def _clock(moment: datetime) -> str:
+    """The local time of a second, in which there may be thousands of lines."""
+    return f"{moment.astimezone():%H:%M:%S}"
+
+
+def offset_text(span: timedelta) -> str:
+    """`+0:04.2`, `+1:02:11.2`; what came before is `-0:04.2`."""
+    sign = "-" if span < timedelta(0) else "+"
+    seconds = abs(span.total_seconds())
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    return f"{sign}{hours}:{minutes:02}:{rest:04.1f}" if hours else f"{sign}{minutes}:{rest:04.1f}"
+
+
+def short_replica(replica: str) -> str:
+    """`1-3` for `workerpool1-3`; other names stay, cut to 12 characters."""
+    return plain(replica.removeprefix("workerpool"))[:12]
+
+
+def replica_look(replica: str) -> str:
+    """The look of a replica's name: the same one in the log, the tree and the plots."""
+    if replica == SERVICE:
+        return "service"
+    pool, index, _ = replica_order(replica)
+    return f"hue{(pool * 3 + index) % HUES}"
+
+
+def severity_mark(severity: Severity) -> Part:
+    """One character that says how bad it is, without a colour too."""
+    if severity >= Severity.CRITICAL:
+        return ("‼", "error")
+    if severity >= Severity.ERROR:
+        return ("✗", "error")
+    if severity >= Severity.WARNING:
+        return ("▲", "warning")
+    return (" ", "")
+
+
+def gap_text(gap: LogGap, width: int) -> str:
+    """`┄┄┄ 38 lines were not delivered: rate limit ┄┄┄` over the whole width."""
+    until = ""
+    if gap.until is not None:
+        until = f", {gap.timestamp.astimezone():%H:%M:%S} to {gap.until.astimezone():%H:%M:%S}"
+    if gap.filled:
+        words = f" {plain(gap.words)}{until} "
+    else:
+        words = f" {pieces(gap.count, 'line')} not delivered{until}: {plain(gap.reason)} "
+    return words.center(max(0, width), "┄")
+
+
+def collapsed(text: str) -> str:
+    """Of a line that was written over itself, as progress bars are, what stood there at the end."""
+    if "\r" not in text:
+        return text
+    return "\n".join(_last_written(line) for line in text.split("\n"))
+
+
+def _last_written(line: str) -> str:
+    return next((part for part in reversed(line.split("\r")) if part.strip()), "")
+
+
+def pretty_lines(entry: LogEntry) -> list[str]:
+    """A JSON line field by field."""
+    said = json.dumps(entry.json, indent=2, ensure_ascii=False, default=str)
+    return [plain(line) for line in said.splitlines()]
+
+
+def message_parts(entry: LogEntry, form: JsonForm = JsonForm.TEMPLATE) -> list[Part]:
+    """The message: what a person wants to read of it, or JSON in another form."""
+    if entry.json is None:
+        return [(plain(entry.message if form is JsonForm.RAW else collapsed(entry.message)), "")]
+    if form is JsonForm.RAW:
+        return [(plain(json.dumps(entry.json, ensure_ascii=False, default=str)), "")]
+    if form is JsonForm.PRETTY:
+        return [(line, "") for line in pretty_lines(entry)]
+    fields = entry.json.get("vxtui")
+    if isinstance(fields, Mapping) and fields.get("kind") == "step":
+        parts = _step_parts(fields)
+        if parts:
+            return parts
+    words = plain(str(entry.json.get("message") or entry.json.get("msg") or ""))
+    milestone = isinstance(fields, Mapping) and fields.get("kind") != "rank"
+    parts = [(words, "strong" if milestone else "")] if words else []
+    if not isinstance(fields, Mapping):
+        parts += _rest(entry.json, bool(words))
+    return parts or [(plain(entry.message), "")]
+
+
+def line_text(line: Line) -> str:
+    """What a line's message says, as it is shown and searched."""
+    if isinstance(line, LogGap):
+        return gap_text(line, 0)
+    if line.json is None:
+        return plain(collapsed(line.message))
+    return "".join(text for text, _ in message_parts(line))
+
+
+def whole_line(line: Line, form: JsonForm = JsonForm.TEMPLATE) -> str:
+    """A line with its time, replica and severity, for the clipboard and for files."""
+    moment = line.timestamp.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(line, LogGap):
+        return f"{moment} {gap_text(line, 0).strip()}"
+    between = "\n" if form is JsonForm.PRETTY else ""
+    text = between.join(text for text, _ in message_parts(line, form))
+    return f"{moment} {plain(line.replica)} {line.severity.name} {text}"
+
+
+def _number(fields: Mapping[str, Any], key: str) -> float | None:
+    value = fields.get(key)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _step_parts(fields: Mapping[str, Any]) -> list[Part]:
+    step, total, loss = _number(fields, "step"), _number(fields, "total_steps"), _number(fields, "loss")
+    if step is None:
+        return []
+    parts: list[Part] = [("step ", "dim"), (f"{step:,.0f}", "strong")]
+    parts.append((f"/{total:,.0f}" if total else "", "dim"))
+    if loss is not None:
+        parts += [("  loss ", "dim"), (f"{loss:.4f}", "strong")]
+    speed = _number(fields, "tokens_per_second")
+    if speed is not None:
+        parts += [(f"  {figure(speed):>5}", "strong"), (" tok/s", "dim")]
+    for key, word in (("grad_norm", "grad"), ("learning_rate", "lr")):
+        value = _number(fields, key)
+        if value is not None:
+            parts += [(f"  {word} ", "dim"), (f"{value:.3g}", "")]
+    return parts
+
+
+def _rest(payload: Mapping[str, Any], spaced: bool) -> Iterator[Part]:
+    """What the message does not say, as key=value."""
+    for key, value in payload.items():
+        if key in _ENVELOPE:
+            continue
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        yield (("  " if spaced else "") + plain(f"{key}="), "dim")
+        yield (plain(text), "")
+        spaced = True
+
+
+def spans_of(text: str, pattern: Any) -> list[tuple[int, int]]:
+    """Where a compiled pattern matches; empty matches don't count."""
+    return [m.span() for m in pattern.finditer(text) if m.end() > m.start()] if pattern else []
+
+
+def cut(
+    parts: Sequence[Part], spans: Sequence[tuple[int, int]], look: str
+) -> Iterator[tuple[str, str, bool]]:
+    """(text, look, inside) pieces of the parts, cut at the spans, which are in order and don't overlap.
+
+    The look of what is inside a span is `look`.
+    """
+    at, waiting = 0, list(spans)[::-1]
+    for text, own in parts:
+        end = at + len(text)
+        while at < end:
+            while waiting and waiting[-1][1] <= at:
+                waiting.pop()
+            inside = bool(waiting) and waiting[-1][0] <= at
+            stop = end
+            if waiting:
+                stop = min(end, waiting[-1][1] if inside else max(waiting[-1][0], at + 1))
+            piece = text[len(text) - (end - at) : len(text) - (end - stop)]
+            yield (piece, look if inside else own, inside)
+            at = stop
+
+
+def entry_details(entry: LogEntry) -> str:
+    """Everything an entry holds, line by line: when, who, how bad, its id, its text, its JSON."""
+    rows = [
+        f"time      {entry.timestamp.isoformat()}",
+        f"replica   {entry.replica}",
+        f"severity  {entry.severity.name}",
+        f"id        {entry.insert_id}",
+        "",
+        entry.message,
+    ]
+    if entry.json is not None:
+        rows += ["", json.dumps(entry.json, indent=2, ensure_ascii=False, default=str)]
+    return "\n".join(rows)

@@ -1,0 +1,156 @@
+"""The table of jobs: its columns, and one job as cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from textual.content import Content
+
+from tui.domain.formatting import NOT_MEASURED, accelerators, age, replicas, short_error
+from tui.domain.job import Job
+from tui.domain.metric import CPU, GPU
+from tui.domain.states import JobState
+from tui.domain.text import plain
+from tui.store.jobs.usage import Course
+from tui.widgets.plot.sparkline import sparkline
+from tui.widgets.state import bar, state_content
+from tui.widgets.table.rows import SortKey
+from tui.widgets.table.table import Cells, Column, Table
+
+COLUMNS = (
+    Column("state", "STATE", 12, most=13),
+    Column("name", "NAME", 17, most=44),
+    Column("region", "REGION", 12, most=28, rank=6),
+    Column("replicas", "REPL", 7, most=12, rank=3, right=True),
+    Column("accelerators", "ACCEL", 7, most=18, rank=4, right=True),
+    Column("strategy", "TYPE", 4, most=6, rank=7),
+    Column("progress", "PROGRESS", 17, most=60, rank=1, flex=True),
+    Column("step", "STEP", 9, most=20, rank=9, right=True),
+    Column("gpu", "GPU %", 10, most=10, rank=8, right=True),
+    Column("cpu", "CPU %", 10, most=10, rank=10, right=True),
+    Column("loss", "LOSS", 6, most=8, rank=5, right=True),
+    Column("age", "AGE", 5, most=6, rank=2, right=True),
+    Column("duration", "TIME", 5, most=6, rank=8, right=True),
+    Column("cost", "COST", 9, most=11, rank=5, right=True, whole=True),
+)
+SORTABLE = (
+    "age", "state", "name", "region", "replicas", "accelerators", "progress", "loss", "duration",
+    "strategy", "step",
+)  # fmt: skip
+BAR = 10
+Usage = Callable[[str], Course]
+
+_STRATEGY = {"STANDARD": "std", "SPOT": "spot", "FLEX_START": "flex", "ON_DEMAND": "std"}
+_STATE_ORDER = {state: at for at, state in enumerate(JobState)}
+
+
+class JobTable(Table):
+    """A table of `job_cells`."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(COLUMNS, id=id)
+
+
+def job_cells(
+    job: Job,
+    now: datetime,
+    *,
+    context: str = "",
+    usage: Usage | None = None,
+    cost: str = NOT_MEASURED,
+    ascii_only: bool = False,
+) -> Cells:
+    """One job's row; a region stands behind its context where several contexts are shown.
+
+    `usage` gives the course of a metric of this job, `cost` is what it has cost so far.
+    """
+    none = Content.styled(NOT_MEASURED, "$text-muted")
+    loss = job.progress.last_loss
+    region = plain(job.region)
+    return {
+        "state": state_content(job.state),
+        "name": Content.styled(plain(job.display_name) or plain(job.id), "bold" if job.state.active else ""),
+        "region": Content.styled(f"{plain(context)}/{region}" if context else region, "$text-muted"),
+        "replicas": Content(replicas(job)),
+        "accelerators": Content(accelerators(job)),
+        "strategy": Content.styled(_STRATEGY.get(job.strategy, plain(job.strategy).lower()), "$text-muted"),
+        "progress": progress_content(job, now),
+        "step": none if job.progress.step is None else Content.styled(_step(job), "$text-muted"),
+        "gpu": none if usage is None else course_content(usage(GPU), ascii_only=ascii_only),
+        "cpu": none if usage is None else course_content(usage(CPU), ascii_only=ascii_only),
+        "loss": none if loss is None else Content(f"{loss:.4g}"),
+        "age": Content.styled(age(job.age(now)), "$text-muted"),
+        "duration": Content.styled(age(job.duration(now)), "$text-muted"),
+        "cost": none if cost == NOT_MEASURED else Content(cost),
+    }
+
+
+def course_content(course: Course, *, ascii_only: bool = False) -> Content:
+    """Bars and the newest value in per cent: `▂▃▅▇▇▆ 91`; `sim▇▇▆ 91` where an emulator made it up."""
+    if course.latest is None:
+        return Content.styled(NOT_MEASURED, "$text-muted")
+    drawn = sparkline(course.shares, ascii_only=ascii_only)
+    value = f" {course.latest * 100:>3.0f}"
+    if course.simulated:
+        return Content.styled(f"sim{drawn[-3:]}{value}", "$text-warning")
+    return Content.assemble((drawn, "$text-muted"), value)
+
+
+def progress_content(job: Job, now: datetime) -> Content:
+    """A bar with per cent and step, or the words that matter more: what it waits for, why it failed."""
+    progress = job.progress
+    if job.state is JobState.FAILED and job.error is not None:
+        return Content.styled(plain(short_error(job)), "$text-error")
+    if job.state in {JobState.QUEUED, JobState.PENDING} and job.create_time is not None:
+        words = "no quota yet" if job.state is JobState.QUEUED else "gets machines"
+        return Content.styled(f"{words}, {age(job.age(now))}", "$text-muted")
+    fraction = progress.fraction
+    if fraction is not None:
+        colour = "$text-success" if job.state is JobState.RUNNING else "$text-muted"
+        drawn = bar(fraction, BAR)
+        return Content.assemble((drawn, colour), f" {fraction:>4.0%}")
+    if progress.phase:
+        return Content.styled(plain(progress.phase), "$text-muted")
+    return Content.styled(NOT_MEASURED, "$text-muted")
+
+
+def _step(job: Job) -> str:
+    total = f"/{job.progress.total_steps:,}" if job.progress.total_steps else ""
+    return f"{job.progress.step:,}{total}"
+
+
+def newest_first(job: Job) -> SortKey:
+    """What orders jobs by their age; the order that a list has unless it is told another."""
+    created = job.created
+    return (True, 0, job.name) if created is None else (False, -created, job.name)
+
+
+def sort_key(job: Job, column: str, now: datetime) -> SortKey:
+    """What orders jobs by a column: unknown last, then the value, then the name of the resource."""
+    value: float | str | None
+    match column:
+        case "state":
+            value = _STATE_ORDER[job.state]
+        case "name":
+            value = job.display_name.casefold()
+        case "region":
+            value = job.region
+        case "replicas":
+            value = job.replica_count
+        case "accelerators":
+            value = -sum(job.accelerators.values())
+        case "strategy":
+            value = job.strategy
+        case "step":
+            value = None if job.progress.step is None else -job.progress.step
+        case "progress":
+            value = None if job.progress.fraction is None else -job.progress.fraction
+        case "loss":
+            value = job.progress.last_loss
+        case "duration":
+            span = job.duration(now)
+            value = None if span is None else -span.total_seconds()
+        case _:
+            return newest_first(job)
+    return (value is None, 0 if value is None else value, job.name)

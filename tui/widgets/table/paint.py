@@ -1,0 +1,149 @@
+"""One row of a table as a strip: cell after cell, as laying out text costs five times as much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from textual.content import Content
+from textual.strip import Strip
+from textual.style import Style
+
+from tui.widgets.state import glyphs
+from tui.widgets.table.columns import GAP, Placed
+
+if TYPE_CHECKING:
+    from tui.widgets.table.table import Table
+
+Cell = Content | str
+"""A cell: text with styles, or text alone. Neither is ever read as markup."""
+MARK = Content.styled("▌", "$accent bold")
+
+
+class RowPainter:
+    """Draws the lines of one table."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._styles: dict[str, Style] = {}
+        self._blank: Strip | None = None
+
+    def forget(self) -> None:
+        """Colours differ."""
+        self._styles.clear()
+        self._blank = None
+
+    def blank(self) -> Strip:
+        """A line without a row."""
+        width = self._table.size.width
+        if self._blank is None or self._blank.cell_length != width:
+            self._blank = self._finished([(" " * width, self._table.visual_style)], width)
+        return self._blank
+
+    def header(self, placed: Sequence[Placed], folded: int) -> Strip:
+        """The titles; the sorted column has an arrow, a + before them says that some are folded away."""
+        table = self._table
+        base = table.get_visual_style("table--header")
+        # In the cells of the marks, of which the header has none.
+        note = "+" if folded else ""
+        parts: list[tuple[str, Style]] = [(note.ljust(GAP), base)]
+        for column, width, _ in placed:
+            title = column.title
+            if column.key == table.sorted_by:
+                title += "▲" if table.reverse else "▼"
+                title = title if len(title) <= width else title[: width - 1] + title[-1]
+            title = title.rjust(width) if column.right else title.ljust(width)
+            style = base
+            if column.key == table.chosen_column:
+                style = table.get_visual_style("table--column") + Style(underline=True)
+            parts += [(self._drawn(title), style), (" " * GAP, base)]
+        return self._finished(parts, table.size.width)
+
+    def row(
+        self, cells: Mapping[str, Cell], placed: Sequence[Placed], *, cursor: bool, marked: bool
+    ) -> Strip:
+        """A row's cells in their columns."""
+        table = self._table
+        base = table.get_visual_style("table--cursor") if cursor else table.visual_style
+        # No colour of sixteen is legible on every other: the cursor is the row turned round.
+        turned = cursor and table.app.native_ansi_color
+        if turned:
+            base = base + Style(reverse=table.has_focus, bold=True)
+        parts: list[tuple[str, Style]] = []
+        if marked:
+            parts += self._text(MARK, base, plain=turned)
+            parts.append((" " * (GAP - 1), base))
+        else:
+            parts.append((" " * GAP, base))
+        for column, width, _ in placed:
+            cell = cells.get(column.key, "")
+            if isinstance(cell, str):
+                wide = len(cell) if cell.isascii() else cell_len(cell)
+                if wide > width:
+                    cell, wide = set_cell_size(cell, width - 1) + "…", width
+                shown: Iterator[tuple[str, Style]] = iter(((self._drawn(cell), base),))
+            else:
+                if cell.cell_length > width:
+                    cell = cell.truncate(width, ellipsis=True)
+                wide = cell.cell_length
+                shown = self._text(cell, base, plain=turned)
+            space = " " * (width - wide)
+            if column.right:
+                parts.append((space, base))
+                parts += shown
+                parts.append((" " * GAP, base))
+            else:
+                parts += shown
+                parts.append((space + " " * GAP, base))
+        end = placed[-1].x + placed[-1].width + GAP if placed else GAP
+        parts.append((" " * (table.size.width - end), base))
+        return self._finished(parts, table.size.width)
+
+    def _drawn(self, text: str) -> str:
+        return text if text.isascii() else glyphs(Content(text), self._table).plain
+
+    def _text(self, content: Content, base: Style, *, plain: bool) -> Iterator[tuple[str, Style]]:
+        content = glyphs(content, self._table)
+        spans = content.spans
+        if plain or not spans:
+            return iter(((content.plain, base),))
+        if len(spans) == 1 and spans[0].start <= 0 and spans[0].end >= len(content):
+            # One look all through, as most cells have.
+            return iter(((content.plain, base + self._style(spans[0].style)),))
+        return iter(content.render(base, "", self._style))
+
+    def _style(self, style: str | Style) -> Style:
+        if isinstance(style, Style):
+            return style
+        found = self._styles.get(style)
+        if found is None:
+            found = self._styles[style] = Style.parse(style)
+        return found
+
+    def _finished(self, parts: Sequence[tuple[str, Style]], width: int) -> Strip:
+        """The line, neighbours of one look joined, as wide as the table, in the colours the terminal has."""
+        segments: list[Segment] = []
+        text, look = "", parts[0][1]
+        for more, style in parts:
+            if style is look or style == look:
+                text += more
+            else:
+                if text:
+                    segments.append(Segment(text, look.rich_style))
+                text, look = more, style
+        segments.append(Segment(text, look.rich_style))
+        strip = Strip(segments).adjust_cell_length(width, self._table.visual_style.rich_style)
+        for line_filter in self._table.get_line_filters():
+            strip = strip.apply_filter(line_filter, self._table.background_colors[1])
+        return strip
+
+
+def same_cell(old: Cell | None, new: Cell | None) -> bool:
+    """Whether both are painted alike."""
+    if old is new:
+        return True
+    if isinstance(old, Content) and isinstance(new, Content):
+        return old.is_same(new)
+    return type(old) is type(new) and old == new

@@ -1,0 +1,494 @@
+"""A table that holds any number of rows and paints only those in view; the cursor is a row's key.
+
+Rows are shown in an order of keys. Their cells are given (`show`) or made when a row comes into view
+(`lay`); of a row that changed only the cells that differ are painted. The cursor and the marks follow the
+key through refresh, sort and removal, so that a key press never hits another row than the one it was on.
+Columns give way by themselves: at a width where not all fit, the least important ones are left out, and the
+user can fold more of them away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import islice
+from typing import ClassVar
+
+from textual import events
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from tui.actions.registry import bindings
+from tui.widgets.table.columns import GAP, Column, Placed, folded_in, place
+from tui.widgets.table.paint import Cell, RowPainter, same_cell
+from tui.widgets.table.rows import Rows
+
+__all__ = ["GAP", "Cells", "Column", "Table"]
+
+Cells = Mapping[str, Cell]
+SAMPLE = 200
+"""Rows that the columns' widths are measured by, besides those that come into view."""
+KEPT = 1_000
+"""Rows made when they came into view that are remembered."""
+
+
+class Table(ScrollView, can_focus=True):
+    """See the module. Post `Moved` when the cursor is on another row, `Chosen` for a double click."""
+
+    BINDINGS = bindings("table")
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "table--header", "table--column", "table--cursor", "table--mark"
+    }  # fmt: skip
+    DEFAULT_CSS = """
+    Table {
+        height: 1fr;
+        scrollbar-size-vertical: 1;
+        overflow-x: hidden;
+        .table--header { color: $text-muted; text-style: none; }
+        .table--column { color: $text-accent; text-style: bold; }
+        .table--cursor { background: $block-cursor-blurred-background; }
+        .table--mark { color: $accent; text-style: bold; }
+        &:focus .table--cursor { background: $block-cursor-background; }
+        &:ansi .table--cursor, &:ansi:focus .table--cursor { background: ansi_default; }
+    }
+    """
+
+    @dataclass
+    class Moved(Message):
+        """The cursor is on another row, or on none."""
+
+        table: Table
+        key: str | None
+
+    @dataclass
+    class Chosen(Message):
+        """A row was clicked twice."""
+
+        table: Table
+        key: str
+
+    @dataclass
+    class SortAsked(Message):
+        """A click on a column's title: sort by it, or the other way round where it is sorted by it."""
+
+        table: Table
+        column: str
+
+    def __init__(self, columns: Sequence[Column], *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.columns = tuple(columns)
+        self.marks: set[str] = set()
+        self.sorted_by = ""
+        self.reverse = False
+        self.chosen_column = ""
+        """Key of the column that the next `s` sorts by and `z` folds away; empty where none was chosen."""
+        self._make: Callable[[str], Cells] | None = None
+        self._rows: dict[str, Cells] = {}
+        self._shown = Rows()
+        self._cursor: str | None = None
+        self._natural: dict[str, int] = {}
+        self._placed: tuple[Placed, ...] = ()
+        self._strips: dict[tuple[str, bool, bool], Strip] = {}
+        self._painter = RowPainter(self)
+
+    # Rows
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """Keys of the rows shown, from the top."""
+        return self._shown.order
+
+    @property
+    def cursor(self) -> str | None:
+        """Key of the row the cursor is on."""
+        return self._cursor
+
+    @property
+    def in_view(self) -> Sequence[str]:
+        """Keys of the rows on the screen now."""
+        top = int(self.scroll_offset.y)
+        return self._shown.order[top : top + max(0, self.size.height - 1)]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._shown.index
+
+    def cells_of(self, key: str) -> Cells:
+        """The row's cells as they are shown; made now where they were not."""
+        found = self._rows.get(key)
+        if found is None:
+            found = self._rows[key] = self._make(key) if self._make is not None else {}
+        return found
+
+    def show(
+        self,
+        order: Sequence[str],
+        cells: Mapping[str, Cells],
+        parents: Mapping[str, str] | None = None,
+    ) -> None:
+        """Show these rows in this order; `cells` holds the rows that are new or have changed.
+
+        Only what differs is painted. The cursor stays on its row; where that is gone, it goes to the row
+        that took its place. `parents` puts rows below others that can be closed.
+        """
+        self._make = None
+        known, changed = self._rows, []
+        for key, row in cells.items():
+            old = known.get(key)
+            if old is None:
+                known[key] = row
+            else:
+                changed.append((key, row))
+        order, parents = list(order), parents or {}
+        grown = self._measure(cells[key] for key in islice(order, SAMPLE) if key in cells)
+        if grown:
+            self._choose_columns()
+        for key, row in changed:
+            self._take(key, row)
+        if order != self._shown.everything or parents != self._shown.parents:
+            self._reorder(order, parents)
+            there = self._shown.index if not parents else set(order)
+            for key in [key for key in known if key not in there]:
+                del known[key]
+                self._forget(key)
+        self._prepare()
+
+    def lay(
+        self,
+        order: Sequence[str],
+        make: Callable[[str], Cells],
+        parents: Mapping[str, str] | None = None,
+    ) -> None:
+        """Show these rows in this order, each made by `make` when it comes into view.
+
+        The table keeps `order`, which must not be altered afterwards. Rows that are remembered stay as they
+        are until `change` names them.
+        """
+        self._make = make
+        self._reorder(order, parents or {})
+        if len(self._rows) > KEPT:
+            self._rows.clear()
+            self._strips.clear()
+        else:
+            for key in [key for key in self._rows if key not in self._shown.index]:
+                del self._rows[key]
+                self._forget(key)
+        self._prepare()
+
+    def change(self, keys: Iterable[str]) -> None:
+        """These rows of `lay` read otherwise now; those in view are made anew, the others when they come."""
+        if self._make is None:
+            return
+        sight = set(self.in_view)
+        keys = keys if isinstance(keys, Set) else set(keys)
+        # Fewer rows are made than may have changed.
+        for key in [key for key in self._rows if key in keys]:
+            if key in sight:
+                self._take(key, self._make(key))
+            else:
+                del self._rows[key]
+                self._forget(key)
+        self._prepare()
+
+    def _take(self, key: str, row: Cells) -> None:
+        """Take a row's new cells and paint those that differ."""
+        old, self._rows[key] = self._rows[key], row
+        differing = [p for p in self._placed if not same_cell(old.get(p.column.key), row.get(p.column.key))]
+        if not differing:
+            return
+        self._forget(key)
+        y = self._row_at(key)
+        if y is not None:
+            for placed in differing:
+                self.refresh(Region(placed.x, y, placed.width, 1))
+
+    def clear_widths(self) -> None:
+        """Let columns shrink again, e.g. for a new filter."""
+        self._natural.clear()
+        self._measure(self._rows[key] for key in islice(self.keys, SAMPLE) if key in self._rows)
+        self._measure(self.cells_of(key) for key in self.in_view)
+        self._choose_columns()
+
+    def set_sort(self, column: str, reverse: bool) -> None:
+        """Say in the header what the rows are sorted by."""
+        if (self.sorted_by, self.reverse) != (column, reverse):
+            self.sorted_by, self.reverse = column, reverse
+            self._repaint_header()
+
+    def mark(self, keys: Iterable[str], on: bool) -> None:
+        """Mark rows, or take their marks away."""
+        for key in keys:
+            (self.marks.add if on else self.marks.discard)(key)
+            self._repaint(key)
+
+    def move_to(self, key: str) -> None:
+        """Put the cursor on a row and bring it into view; nothing happens for a key not shown."""
+        if key in self._shown.index and key != self._cursor:
+            old, self._cursor = self._cursor, key
+            if old is not None:
+                self._repaint(old)
+            self._repaint(key)
+            self.post_message(self.Moved(self, key))
+        self._follow_cursor()
+
+    # Groups
+
+    def group(self, key: str | None) -> str | None:
+        """The group that the row heads or is in; `None` for a row of no group."""
+        return self._shown.group(key) if key is not None else None
+
+    def is_open(self, group: str) -> bool:
+        """The rows of this group are shown."""
+        return group not in self._shown.closed
+
+    def open_group(self, group: str, on: bool) -> None:
+        """Open a group or close it; a cursor on one of its rows goes to its head."""
+        at, seen = self._cursor_at(), tuple(self.in_view)
+        if not self._shown.close(group, not on):
+            return
+        if self._cursor not in self._shown.index and group in self._shown.index:
+            self._cursor = group
+            self.post_message(self.Moved(self, group))
+        self._laid(at, seen)
+        self.change([group])
+        self._prepare()
+
+    # The user's moves
+
+    def _step(self, rows: int) -> None:
+        order = self._shown.order
+        if order:
+            at = (self._cursor_at() or 0) + rows
+            self.move_to(order[max(0, min(len(order) - 1, at))])
+
+    def action_cursor_down(self) -> None:
+        """Next row."""
+        self._step(1)
+
+    def action_cursor_up(self) -> None:
+        """Previous row."""
+        self._step(-1)
+
+    def action_scroll_top(self) -> None:
+        """First row."""
+        self._step(-len(self.keys))
+
+    def action_scroll_bottom(self) -> None:
+        """Last row."""
+        self._step(len(self.keys))
+
+    def action_page_down(self) -> None:
+        """A page further."""
+        self._step(max(1, self.size.height - 2))
+
+    def action_page_up(self) -> None:
+        """A page back."""
+        self._step(-max(1, self.size.height - 2))
+
+    def action_column_right(self) -> None:
+        """Choose the next column."""
+        self._choose_column(1)
+
+    def action_column_left(self) -> None:
+        """Choose the column before."""
+        self._choose_column(-1)
+
+    def _choose_column(self, by: int) -> None:
+        shown = [placed.column.key for placed in self._placed]
+        if shown:
+            at = shown.index(self.chosen_column) + by if self.chosen_column in shown else 0
+            self.choose_column(shown[max(0, min(len(shown) - 1, at))])
+
+    def choose_column(self, key: str) -> None:
+        """Choose a column for the next sort or fold; an empty key chooses none."""
+        if key != self.chosen_column:
+            self.chosen_column = key
+            self._repaint_header()
+
+    def action_fold_column(self) -> None:
+        """Fold the chosen column away; without one, the column that the rows are sorted by."""
+        key = self.chosen_column or self.sorted_by
+        column = next((c for c in self.columns if c.key == key), None)
+        if column is not None and column.fold and any(p.column is column for p in self._placed[1:]):
+            at = next(i for i, p in enumerate(self._placed) if p.column is column)
+            self._columns_away.add(column.key)
+            self._choose_columns()
+            if self.chosen_column:
+                self.choose_column(self._placed[min(at, len(self._placed) - 1)].column.key)
+
+    def action_unfold_columns(self) -> None:
+        """Bring the columns back that were folded away."""
+        if self._columns_away:
+            self._columns_away.clear()
+            self._choose_columns()
+
+    def on_click(self, event: events.Click) -> None:
+        """One click moves the cursor, two open the row; a click on a title sorts."""
+        at = int(self.scroll_offset.y) + event.y - 1
+        if event.y == 0:
+            title = next((p for p in self._placed if p.x <= event.x < p.x + p.width + GAP), None)
+            if title is not None:
+                self.post_message(self.SortAsked(self, title.column.key))
+        elif 0 <= at < len(self.keys):
+            self.move_to(self.keys[at])
+            if event.chain == 2:
+                self.post_message(self.Chosen(self, self.keys[at]))
+
+    # Layout
+
+    @property
+    def _columns_away(self) -> set[str]:
+        return folded_in(self.app, f"{type(self).__name__} {' '.join(c.key for c in self.columns)}")
+
+    def _measure(self, rows: Iterable[Cells]) -> bool:
+        """Whether a column has to be wider than before."""
+        grown = False
+        natural = self._natural
+        for row in rows:
+            for key, cell in row.items():
+                wide = len(cell) if isinstance(cell, str) else cell.cell_length
+                if wide > natural.get(key, 0):
+                    natural[key] = wide
+                    grown = True
+        return grown
+
+    def _prepare(self) -> None:
+        """Make and measure the rows in view before they are painted."""
+        if self._make is not None and self._measure(self.cells_of(key) for key in self.in_view):
+            self._choose_columns()
+
+    def _choose_columns(self) -> None:
+        """Choose the columns and their widths for the width there is."""
+        if self._place_columns():
+            self.refresh()
+
+    def _place_columns(self) -> bool:
+        """Whether the columns are others than they were."""
+        if not self.is_attached:
+            return False
+        # The last column of cells is the scroll bar's, whether it is there now or not.
+        placed = place(self.columns, self._natural, self.size.width - 1, self._columns_away)
+        if placed == self._placed:
+            return False
+        self._placed = placed
+        self._strips.clear()
+        return True
+
+    def _reorder(self, order: Sequence[str], parents: Mapping[str, str]) -> None:
+        old_at, seen = self._cursor_at(), tuple(self.in_view)
+        self._shown.lay(order, parents)
+        if self.marks:
+            self.marks &= self._shown.index.keys()
+        if self._cursor not in self._shown.index:
+            at = min(old_at or 0, len(self.keys) - 1)
+            self._cursor = self.keys[at] if self.keys else None
+            self.post_message(self.Moved(self, self._cursor))
+        self._laid(old_at, seen)
+
+    def _laid(self, old_at: int | None, seen: Sequence[str]) -> None:
+        """The rows have another order: keep the cursor's line where it was on the screen.
+
+        `old_at` is where the cursor was, `seen` what was in view; nothing is painted where that is so still.
+        """
+        # Its width is of no matter: nothing scrolls sideways.
+        self.virtual_size = Size(1, len(self.keys) + 1)
+        if not self.size and len(self.keys) > self.app.size.height:
+            # Known before the first layout, which is spared a second one.
+            self.show_vertical_scrollbar = True
+        new_at = self._cursor_at()
+        if old_at is not None and new_at is not None and self.scroll_offset.y > 0:
+            self.scroll_to(y=self.scroll_offset.y + new_at - old_at, animate=False)
+        self._follow_cursor()
+        if tuple(self.in_view) != seen:
+            self.refresh()
+
+    def _cursor_at(self) -> int | None:
+        return None if self._cursor is None else self._shown.index.get(self._cursor)
+
+    def _follow_cursor(self) -> None:
+        at = self._cursor_at()
+        page = self.size.height - 1
+        if at is None or page <= 0:
+            return
+        top = int(self.scroll_target_y)
+        # By force: before the first layout with these rows there is no scroll bar, and no scrolling else.
+        if at < top:
+            self.scroll_to(y=at, animate=False, force=True)
+        elif at >= top + page:
+            self.scroll_to(y=at - page + 1, animate=False, force=True)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Other rows are in view."""
+        super().watch_scroll_y(old_value, new_value)
+        self._prepare()
+
+    def on_mount(self) -> None:
+        """Columns folded away earlier stay away."""
+        self._choose_columns()
+
+    def _size_updated(
+        self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True
+    ) -> bool:
+        """Choose the columns anew, before the first paint in this size: an event would come after it."""
+        old = self._size
+        changed = super()._size_updated(size, virtual_size, container_size, layout)
+        if size != old:
+            if size.width != old.width:
+                self._strips.clear()
+            if self._make is not None:
+                self._measure(self.cells_of(key) for key in self.in_view)
+            self._place_columns()
+        return changed
+
+    def on_resize(self) -> None:
+        """Keep the cursor in view."""
+        self._follow_cursor()
+
+    def notify_style_update(self) -> None:
+        """A new theme, or the focus: paint everything anew."""
+        super().notify_style_update()
+        self._strips.clear()
+        self._painter.forget()
+
+    # Paint
+
+    def _forget(self, key: str) -> None:
+        for state in ((a, b) for a in (False, True) for b in (False, True)):
+            self._strips.pop((key, *state), None)
+
+    def _row_at(self, key: str) -> int | None:
+        """Line of the view that the row is on; `None` where it is out of sight."""
+        at = self._shown.index.get(key)
+        y = -1 if at is None else at + 1 - int(self.scroll_offset.y)
+        return y if 1 <= y < self.size.height else None
+
+    def _repaint(self, key: str) -> None:
+        y = self._row_at(key)
+        if y is not None:
+            self.refresh(Region(0, y, self.size.width, 1))
+
+    def _repaint_header(self) -> None:
+        self.refresh(Region(0, 0, self.size.width, 1))
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Rows are drawn once and kept: Textual's own cache would draw each as text and styles again."""
+        left, right = crop.column_span
+        whole = (left, right) == (0, self.size.width)
+        lines = [self.render_line(y) for y in crop.line_range]
+        return lines if whole else [line.crop(left, right) for line in lines]
+
+    def render_line(self, y: int) -> Strip:
+        """Line `y` of the view; line 0 is the header, which does not scroll."""
+        if y == 0:
+            return self._painter.header(self._placed, len(self._columns_away))
+        at = int(self.scroll_offset.y) + y - 1
+        if at >= len(self.keys):
+            return self._painter.blank()
+        key = self.keys[at]
+        look = (key, key == self._cursor, key in self.marks)
+        strip = self._strips.get(look)
+        if strip is None:
+            strip = self._painter.row(self.cells_of(key), self._placed, cursor=look[1], marked=look[2])
+            self._strips[look] = strip
+        return strip
