@@ -28,6 +28,8 @@ from trainer.models.arr_coc.questions import QuestionFile, Shapes, to_tokens
 from trainer.models.arr_coc.qwen import Backbone, build, patches
 from trainer.models.arr_coc.texture import CHANNELS, texture_array
 
+pytestmark = pytest.mark.arithmetic
+
 
 def encode(text: str) -> list[int]:
     return list(text.encode())
@@ -44,13 +46,19 @@ def drawn(count: int = 16, side: int = 128) -> list[torch.Tensor]:
     return list(default_collate([shapes[n] for n in range(count)]))
 
 
+EPS = torch.finfo(torch.float32).eps
+
+
 def test_the_texture_of_an_image_does_not_depend_on_what_stands_beside_it() -> None:
     images = torch.rand(3, 3, 96, 128, generator=torch.Generator().manual_seed(1))
     together = texture_array(images)
     assert together.shape == (3, len(CHANNELS), 32, 32)
     assert together.min() >= 0 and together.max() <= 1 + 1e-6
     alone = torch.cat([texture_array(image[None]) for image in images])
-    assert torch.equal(together, alone)
+    # A convolution of another batch size may add its terms in another order. A Sobel sum has 9 terms and is
+    # at most 4, `edge` is a root of two of them, and min-max divides the difference of two such values by
+    # the range of the map, above 0.5 for these images. A neighbour's range would change a map by 1e-2.
+    assert torch.allclose(together, alone, rtol=0, atol=9 * EPS * 4 * 2**0.5 * 2 / 0.5)
 
 
 def test_colours_are_those_of_the_cie() -> None:
@@ -173,15 +181,19 @@ def test_each_stage_starts_with_what_the_one_before_has_learned(tmp_path: Path) 
         with torch.no_grad():
             return float(model(*batch))
 
+    # Each stage is another program: a mean loss of about 6 over 4 answers may round in its last bits.
+    def same(expected: float) -> object:
+        return pytest.approx(expected, abs=1e-5)
+
     adapter = loss(stage("adapter", first=True))
     model = stage("lora")
-    assert loss(model) == adapter, "an update is nothing at first"
+    assert loss(model) == same(adapter), "an update is nothing at first"
     for part in model.modules():
         if isinstance(part, LowRank):
             torch.nn.init.normal_(part.up, std=0.1)
     lora = loss(model)
-    assert lora != adapter
-    assert loss(stage("both")) == lora
+    assert lora != same(adapter)
+    assert loss(stage("both")) == same(lora)
     with pytest.raises(UsageError, match="they lack backbone"):
         stage("adapter")
 
@@ -194,9 +206,12 @@ def test_an_image_scores_the_same_alone_and_in_a_batch(backbone: Backbone) -> No
         alone = [model(images[n : n + 1], tokens[n : n + 1], targets[n : n + 1]) for n in range(4)]
     counts = [(targets[n] != NOT_SCORED).sum() for n in range(4)]
     mean = sum(a * c for a, c in zip(alone, counts, strict=True)) / sum(counts)
+    # Losses of about 6 through two layers of 64 to 128 terms a sum: 128 * EPS is 1.5e-5 at worst, and roughly
+    # its root for errors of either sign.
     assert float(together) == pytest.approx(float(mean), abs=1e-5)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=60), st.text(max_size=20), st.integers(2, 50))
 def test_only_the_answer_is_scored(question: str, answer: str, length: int) -> None:
     tokens, targets = to_tokens(encode, question, answer, length)

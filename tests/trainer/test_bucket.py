@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.shell import wait_for
 from tests.trainer.test_checkpoint import PROGRESS, config, strategy
 from tests.wire.storage import Buckets, buckets
 from trainer import paths
@@ -45,7 +46,7 @@ def test_a_checkpoint_goes_to_the_bucket_and_comes_back(
 ) -> None:
     found = opened(tmp_path, group)
     for step in (1, 2, 3, 4):
-        found.leave(step, PROGRESS, 30)
+        found.leave(step, PROGRESS, 120)
     found.close()
     names = {blob.name.split("/")[2] for blob in cloud.client.list_blobs("training-run")}
     assert names == {"step-3", "step-4"}, "only the newest are kept there too"
@@ -65,11 +66,11 @@ def test_a_bucket_that_fails_and_comes_back_costs_nothing(
 ) -> None:
     found = opened(tmp_path, group)
     cloud.server.faults.set(BucketFaults("unavailable"))
-    found.leave(5, PROGRESS, 3)
-    assert "is not uploaded yet" in capfd.readouterr().out
+    found.leave(5, PROGRESS, 1)
+    wait_for(lambda: "is not uploaded yet" in capfd.readouterr().out, "the failed attempt", every=0.05)
     assert found.saved_step == 5, "it is on the disk all the same"
     cloud.server.faults.set(BucketFaults())
-    found.leave(5, PROGRESS, 60)
+    found.leave(5, PROGRESS, 120)
     assert cloud.client.bucket("training-run").blob("checkpoints/7/step-5/manifest.json").exists()
     found.close()
 
@@ -123,7 +124,7 @@ def test_what_is_damaged_in_the_bucket_is_passed_over(
 ) -> None:
     found = opened(tmp_path, group)
     for step in (1, 2):
-        found.leave(step, PROGRESS, 30)
+        found.leave(step, PROGRESS, 120)
     found.close()
     shutil.rmtree(tmp_path / "ck")
     bucket = cloud.client.bucket("training-run")

@@ -13,6 +13,8 @@ from trainer.config import UsageError, parse
 from trainer.models.causal_lm import load
 from trainer.prepare import main as prepare
 
+pytestmark = pytest.mark.arithmetic
+
 LLAMA = LlamaConfig(
     vocab_size=300, hidden_size=32, intermediate_size=64, num_hidden_layers=3, num_attention_heads=4,
     num_key_value_heads=2, max_position_embeddings=64,

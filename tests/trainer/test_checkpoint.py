@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.shell import wait_for
 from trainer.checkpoint.manager import Checkpoints
 from trainer.checkpoint.manifest import MANIFEST, SIDE, damage, numbered, read
 from trainer.config import BatchPlan, Config, parse
@@ -19,6 +20,8 @@ from trainer.data.text import Windows
 from trainer.group import ProcessGroup
 from trainer.strategy.ddp import DDP
 from trainer.workload import Workload
+
+pytestmark = pytest.mark.arithmetic
 
 TEXT = torch.arange(2000, dtype=torch.int64).remainder(251).to(torch.uint8)
 CPU = torch.device("cpu")
@@ -155,10 +158,16 @@ def test_uploads_go_on_after_a_place_came_back(
     found = Checkpoints(config(tmp_path / "ck", f"--upload-dir={place}"), group)
     found.attach(strategy(), None)
     found.leave(7, PROGRESS, 1.0)
-    out = capfd.readouterr().out
-    assert "is not uploaded yet" in out and "is not uploaded after" in out
+    out = ""
+
+    def said() -> bool:
+        nonlocal out
+        out += capfd.readouterr().out
+        return "is not uploaded yet" in out and "is not uploaded after" in out
+
+    wait_for(said, "both warnings", every=0.05)
     place.unlink()
-    found.leave(7, PROGRESS, 30.0)
+    found.leave(7, PROGRESS, 120.0)
     assert read(place / "step-7").step == 7 and damage(place / "step-7") is None
     found.close()
 
@@ -167,7 +176,7 @@ def test_the_newest_of_both_places_counts(tmp_path: Path, group: ProcessGroup) -
     flag = f"--upload-dir={tmp_path / 'bucket'}"
     found = Checkpoints(config(tmp_path / "ck", flag), group)
     found.attach(strategy(), None)
-    found.leave(7, PROGRESS, 30.0)
+    found.leave(7, PROGRESS, 120.0)
     found.close()
     # The disk is gone, as after a preemption; then the copy is damaged too.
     gone = Checkpoints(config(tmp_path / "new", flag), group)

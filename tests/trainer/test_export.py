@@ -13,6 +13,8 @@ from trainer.config import parse
 from trainer.export import main
 from trainer.workload import build
 
+pytestmark = pytest.mark.arithmetic
+
 
 def test_every_strategy_exports_the_same_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     readme = Path(__file__).parents[2] / "README.md"
@@ -25,6 +27,8 @@ def test_every_strategy_exports_the_same_weights(tmp_path: Path, capsys: pytest.
         assert "parameters of step 3" in capsys.readouterr().out
         found[strategy] = load_file(out)
     model = build(parse([f"--data={readme}"])).model
+    # Strategies add gradients in another order, which moved no weight by more than 4e-7. Where a gradient
+    # is almost zero Adam may turn it into a part of its step (3e-3); a swapped weight would differ by 2e-2.
     for strategy, weights in found.items():
         assert weights.keys() == model.state_dict().keys(), strategy
         for name, tensor in weights.items():

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.trainer.ranks import Ranks
 from tests.trainer.test_checkpoint import PROGRESS, strategy
 from tests.wire.storage import Buckets, buckets
+from trainer.checkpoint import manager
 from trainer.checkpoint.grace import Measured, judge
 from trainer.checkpoint.manager import Checkpoints
 from trainer.checkpoint.manifest import numbered
@@ -82,13 +85,16 @@ def test_a_run_that_goes_on_is_never_refused(
 
 
 @pytest.mark.parametrize("flags", [(), ("--checkpoint-every=20",)], ids=["never", "often"])
-def test_the_upload_to_a_slow_bucket_counts(
+def test_the_upload_to_a_slow_bucket_counts(  # noqa: PLR0917
     tmp_path: Path,
     group: ProcessGroup,
     cloud: Buckets,
     capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
     flags: tuple[str, ...],
 ) -> None:
+    # The disk of a loaded machine may be slow, too; here only the upload may exceed the grace period.
+    monkeypatch.setattr(manager, "probe_disk", lambda *_: (0.0, "the disk is not measured"))
     cloud.server.faults.set(BucketFaults(delay=0.6))
     found = opened(tmp_path, group, "--grace=0.5", f"--upload-dir={URI}", *flags)
     if flags:
@@ -101,7 +107,7 @@ def test_the_upload_to_a_slow_bucket_counts(
             found.attach(strategy(), None)
         said = str(error.value)
         assert "As --upload-every is 1000, there is none before the end" in said
-    assert "and its upload 0." in said and f"kB/s to {URI}" in said
+    assert re.search(r"and its upload \d+\.\d s", said) and f"kB/s to {URI}" in said
     assert f"after SIGTERM no checkpoint can be brought to {URI}" in said
     cloud.server.faults.set(BucketFaults())
     assert not list(cloud.client.list_blobs("training-run")), "no probe is left"
@@ -120,21 +126,26 @@ def test_a_place_that_cannot_be_measured_is_said_and_refuses_nothing(
 def test_what_a_save_and_an_upload_really_took_counts_from_then_on(
     tmp_path: Path, group: ProcessGroup, cloud: Buckets, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    flags = ("--checkpoint-every=10", "--upload-every=10", "--grace=0.5", f"--upload-dir={URI}")
+    flags = ("--checkpoint-every=10", "--upload-every=10", "--grace=600", f"--upload-dir={URI}")
     found = opened(tmp_path, group, *flags)
     found.attach(strategy(), None)
-    assert "loses up to" not in capfd.readouterr().out, "the probe was quick"
-    cloud.server.faults.set(BucketFaults(delay=0.3))
+    assert "loses up to" not in capfd.readouterr().out, "the probe fits into ten minutes"
+    # A grace period that the probe has fitted into, however loaded this machine is, and an upload that does
+    # not: each of its requests waits for longer.
+    probed = found._measured.save + (found._measured.upload or 0.0)
+    found._config = replace(found._config, grace=probed + 0.2)
+    cloud.server.faults.set(BucketFaults(delay=probed + 0.3))
     found.save(10, PROGRESS, wait=True)
-    assert found._uploader is not None and found._uploader.finish(20)
+    assert found._uploader is not None and found._uploader.finish(120)
     cloud.server.faults.set(BucketFaults())
     found.save(20, PROGRESS, wait=True)
     said = capfd.readouterr().out
     assert "at step 20" in said and "A preemption loses up to 10 steps" in said
-    assert found._uploader.finish(20)
+    assert found._uploader.finish(120)
     found.close()
 
 
+@settings(deadline=None)
 @given(
     save=st.floats(0, 1e4),
     upload=st.none() | st.floats(0, 1e4),

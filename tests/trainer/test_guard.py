@@ -19,6 +19,8 @@ from trainer.model import GPT
 from trainer.strategy.ddp import DDP
 from trainer.workload import Workload
 
+pytestmark = pytest.mark.arithmetic
+
 NAN, INF = float("nan"), float("inf")
 DATA = Path(argparse.__file__)
 Bad = dict[int, tuple[float, float]]
@@ -53,7 +55,8 @@ def test_nothing_is_learned_from_a_bad_batch_whatever_the_strategy(tmp_path: Pat
     assert reasons[0] == "the loss is nan" and "the gradient's norm is" in reasons[1]
     assert "usual is" in reasons[2]
     assert said[-1]["kind"] == "done" and said[-1]["skipped"] == 3
-    # Weights that had taken one of these steps would give other losses.
+    # Weights that had taken one of these steps would give losses that differ by 1e-2. Losses near 5.6 round
+    # to 2**-21, and 25 steps on sums in another order differed by 8 such units at most: 5e-5 is 100 of them.
     assert losses(said) == pytest.approx(losses(plain), abs=5e-5)
 
 
@@ -77,7 +80,7 @@ def test_too_many_in_a_row_go_back_to_the_last_checkpoint(tmp_path: Path, strate
     lost = said[-1]["goodput"]["lost"]
     assert said[-1]["kind"] == "done" and lost > 0
 
-    # What comes after it can be resumed bit for bit.
+    # What comes after it can be resumed bit for bit: the same program, the same shapes.
     shutil.rmtree(tmp_path / "checkpoints" / "step-13")
     again = run(tmp_path, bad, *flags)[len(said) :]
     assert next(line["step"] for line in again if line["kind"] == "resumed") == 10
@@ -100,6 +103,7 @@ def test_the_way_back_does_not_depend_on_how_many_had_saved(tmp_path: Path, stra
         assert said[-1]["kind"] == "done"
         ends[name] = losses(said)
     assert sorted(ends[strategy]) == list(range(1, 13))
+    # As above: another strategy adds in another order.
     assert ends[strategy] == pytest.approx(ends["ddp"], abs=5e-5)
 
 
@@ -168,6 +172,8 @@ def test_clipping_in_the_optimizer_s_kernel_is_clipping(clip: float) -> None:
         torch.nn.utils.clip_grad_norm_(theirs.parameters(), clip or INF)
         optimizer.step()
         optimizer.zero_grad()
+    # Gradients that are clipped before the kernel round once more (2**-24 of each), which Adam turns into as
+    # much of its step of 1e-3, five times.
     for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(mine, other, atol=2e-6, rtol=1e-5)
 

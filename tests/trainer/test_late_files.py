@@ -15,6 +15,8 @@ from trainer.checkpoint.native import Buffers, LateFiles
 from trainer.config import BatchPlan, UsageError, parse
 from trainer.strategy.deepspeed import engine_settings
 
+pytestmark = pytest.mark.arithmetic
+
 
 class Disk:
     """Stands for DeepSpeed's engine: keeps what it is told to write."""

@@ -132,7 +132,8 @@ def test_a_signal_to_one_node_costs_no_step_and_the_resume_is_exact(cluster: Clu
     assert [n.process.wait(120) for n in second] == [0, 0]
     assert second[0].lines("resumed")[0]["step"] == left["step"]
     assert min(losses(second[0])) == left["step"] + 1, "no step is lost, none is done twice"
-    assert losses(first[0], second[0]) == losses(whole), "bit for bit"
+    # The same program and shapes, and a sum of two has one order: the resume is exact, bit for bit.
+    assert losses(first[0], second[0]) == losses(whole)
 
 
 def test_a_killed_process_is_replaced_and_training_ends_well(cluster: Cluster) -> None:
@@ -186,15 +187,15 @@ def test_where_torch_was_not_loaded_ahead_a_process_starts_afresh(cluster: Clust
 def test_a_node_that_never_comes_is_named(cluster: Cluster) -> None:
     # None of them comes so far as to need torch.
     light = without_torch(cluster)
-    began = time.monotonic()
     node = cluster.start(1, 2, "--join-timeout=3", env=cluster.vertex(1, 2) | light)
-    assert node.process.wait(60) == 76
-    assert time.monotonic() - began < 55
+    assert node.process.wait(120) == 76
     last = node.out.read_text().splitlines()[-1]
-    assert "node 0 was not reached at 127.0.0.1" in last
+    assert "node 0 was not reached at 127.0.0.1" in last and "within 3 s" in last
+    # Node 2 is already asking for node 0 when that begins to wait.
+    other = cluster.start(2, 3, "--join-timeout=120", env=cluster.vertex(2, 3) | light)
+    wait_for(lambda: other.lines("phase"), "node 2 to wait", every=0.02)
     first = cluster.start(0, 3, "--join-timeout=6", env=cluster.vertex(0, 3) | light)
-    cluster.start(2, 3, "--join-timeout=60", env=cluster.vertex(2, 3) | light)
-    assert first.process.wait(60) == 76
+    assert first.process.wait(120) == 76
     assert "node 1 did not come" in first.out.read_text()
 
 
@@ -209,11 +210,15 @@ def test_a_signal_before_the_first_checkpoint_promises_none(cluster: Cluster) ->
 
 
 def test_a_signal_between_two_attempts_ends_the_node(cluster: Cluster) -> None:
-    node = cluster.start(0, 1, "--steps=100000", "--checkpoint-every=0")
+    # The pause is a random part of up to half a minute: here it is a minute, so that the signal comes within.
+    early = "import random; random.uniform = lambda low, high: 60.0"
+    (cluster.root / "sitecustomize.py").write_text(early)
+    env = {"PYTHONPATH": f"{cluster.root}:{ROOT}"}
+    node = cluster.start(0, 1, "--steps=100000", "--checkpoint-every=0", env=env)
     # One that has trained is replaced at once, so this one may not come so far.
     wait_for(node.worker, "the process that trains", every=0.01).kill()
     wait_for(lambda: any(x["phase"] == "restarting" for x in node.lines("phase")), "the pause", every=0.02)
     node.process.send_signal(signal.SIGTERM)
-    assert node.process.wait(20) == 143
+    assert node.process.wait(60) == 143
     assert sum(x["phase"] == "rendezvous" for x in node.lines("phase")) == 1
     assert "Traceback" not in node.out.with_name("err").read_text()

@@ -14,6 +14,8 @@ import pytest
 from tests.shell import wait_for
 from tests.trainer.ranks import Ranks, losses
 
+pytestmark = pytest.mark.arithmetic
+
 STRATEGIES = ("ddp", "fsdp", "zero2", "zero3")
 STEPS = 24
 
@@ -43,13 +45,15 @@ def test_after_a_kill_every_later_loss_is_the_same(tmp_path: Path, text: Path, s
 
     cut = Ranks(tmp_path / "cut", 2, *flags(strategy, text))
     wait_for(lambda: any(line["kind"] == "checkpoint" for line in cut.said()), "a checkpoint", every=0.01)
-    cut.wait_step(random.randint(7, 18))
+    # Far from the end, which a loaded machine may reach before the kill does.
+    cut.wait_step(random.randint(7, 12))
     cut.kill()
     again = Ranks(tmp_path / "cut", 2, *flags(strategy, text))
     assert again.wait() == [0, 0], again.errors()
     resumed = next(line["step"] for line in again.said() if line["kind"] == "resumed")
     assert resumed % 5 == 0 and resumed > 0
-    assert losses(again.said()) == losses(whole.said()), "bit for bit"
+    # The same program and shapes on the same layout, and a sum of two has one order: exact, bit for bit.
+    assert losses(again.said()) == losses(whole.said())
 
 
 @pytest.mark.parametrize(
@@ -73,6 +77,8 @@ def test_a_checkpoint_of_two_ranks_resumes_on_one_and_on_four(
         assert more.wait() == [0] * world, more.errors()
         assert next(line["step"] for line in more.said() if line["kind"] == "resumed") == 8
         ends.append([losses(more.said())[step] for step in range(9, 15)])
+    # Losses of about 3 that other sums lead to: 1e-5 is some 30 times their rounding (3 * 2**-23), for what
+    # six steps of Adam make of it.
     for others in ends[1:]:
         assert others == pytest.approx(ends[0], abs=1e-5)
 

@@ -15,8 +15,13 @@ from trainer.config import BatchPlan, UsageError, parse
 from trainer.strategy.base import make
 from trainer.strategy.deepspeed import engine_settings
 
+pytestmark = pytest.mark.arithmetic
+
 README = Path(__file__).parents[2] / "README.md"
 STEPS = 6
+CLOSE = 2e-5
+"""Losses near 5.6 round to 2**-21, and six steps on sums in another order differed by 2 such units at most.
+40 of them leave room for other kernels, and are far below what one wrong gradient changes."""
 
 
 def curve(home: Path, *flags: str, world: int = 2, env: dict[str, str] | None = None) -> list[float]:
@@ -46,7 +51,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
     ],
 )
 def test_every_way_learns_the_same(tmp_path: Path, plain: list[float], flags: str) -> None:
-    assert curve(tmp_path, *flags.split()) == pytest.approx(plain, abs=2e-5)
+    assert curve(tmp_path, *flags.split()) == pytest.approx(plain, abs=CLOSE)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +84,9 @@ def test_zero_trains_where_there_is_no_compiler(tmp_path: Path, plain: list[floa
     env = {"PATH": str(tools), "CC": str(tools / "gcc"), "CXX": str(tools / "g++"),
            "TORCH_EXTENSIONS_DIR": str(tmp_path / "extensions")}  # fmt: skip
     for strategy in ("zero2", "zero3"):
-        assert curve(tmp_path / strategy, f"--strategy={strategy}", env=env) == pytest.approx(plain, abs=2e-5)
+        assert curve(tmp_path / strategy, f"--strategy={strategy}", env=env) == pytest.approx(
+            plain, abs=CLOSE
+        )
     assert not (tmp_path / "called").exists()
     assert not (tmp_path / "extensions").exists()
 

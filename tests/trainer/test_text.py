@@ -21,6 +21,7 @@ from trainer.models import language
 from trainer.prepare import main
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_bytes_come_back(text: str) -> None:
     tokenizer = Bytes()

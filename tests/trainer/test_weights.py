@@ -24,6 +24,8 @@ from trainer.models.causal_lm import load
 from trainer.strategy.base import make
 from trainer.workload import build
 
+pytestmark = pytest.mark.arithmetic
+
 ROOT = Path(__file__).parents[2]
 DATA = f"--data={ROOT / 'README.md'}"
 LLAMA = LlamaConfig(
@@ -46,6 +48,7 @@ def test_what_cannot_go_on_starts_with_the_weights_alone(tmp_path: Path) -> None
     other = Ranks(tmp_path, 1, *flags, *start)
     assert other.wait() == [0], other.errors()
     known, again = (line["loss"] for line in other.said() if line["kind"] == "eval")
+    # Two strategies are two programs: losses of about 5 may round otherwise (2**-21).
     assert again == pytest.approx(known, abs=1e-5)
     assert "the weights are those of checkpoints/step-3" in {line["message"] for line in other.said()}
     # Once it has a checkpoint of its own it goes on from that, whatever became of the other.
