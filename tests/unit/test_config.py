@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tui.config.settings import Context, Settings, SettingsError, load_settings
+from tui.config.loader import load_settings
+from tui.config.settings import Context, Settings, SettingsError
 
 TEXT = """
 context: one

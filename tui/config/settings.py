@@ -6,7 +6,6 @@ for the parser nor for the checks (`tui.config.settings_file`).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,36 +82,6 @@ class Settings:
 
     profile_folder: str = ""
     """Folder of your own profiles; empty means `profiles` beside the settings."""
-
-
-def config_file() -> Path:
-    """`$VXTUI_CONFIG`, else config.yaml in the user's folder."""
-    own = os.environ.get("VXTUI_CONFIG")
-    return Path(own) if own else config_dir() / "config.yaml"
-
-
-def load_settings(path: Path | None = None) -> Settings:
-    """Read the settings; a missing default file means all defaults.
-
-    Raises:
-        SettingsError: for a file that can't be read, is not valid YAML or has a wrong field.
-    """
-    file = path or config_file()
-    given = from_environment()
-    if not file.exists():
-        if path is not None or "VXTUI_CONFIG" in os.environ:
-            raise SettingsError(f"{file}: there is no such file.")
-        if not given:
-            return Settings()
-    from tui.config.settings_cache import remembered  # noqa: PLC0415 - only where there is something to read
-
-    return remembered(file, given)
-
-
-def from_environment() -> dict[str, str]:
-    """Settings of the environment by field, as text."""
-    names = Settings.__dataclass_fields__
-    return {name: os.environ[key] for name in names if (key := f"VXTUI_{name.upper()}") in os.environ}
 
 
 def all_contexts(settings: Settings) -> Sequence[Context]:

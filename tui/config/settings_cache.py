@@ -11,7 +11,7 @@ from tui.config import file_cache
 from tui.config.settings import Context, Settings
 
 
-def remembered(file: Path, environment: Mapping[str, str]) -> Settings:
+def cached_settings(file: Path, environment: Mapping[str, str]) -> Settings:
     """The settings of `file` (which may be missing) and of the environment.
 
     Raises:

@@ -11,7 +11,8 @@ import sys
 import click
 
 from tui.backends.interface import Reach
-from tui.config.settings import choose_context, config_file, profile_folder
+from tui.config.loader import config_file
+from tui.config.settings import choose_context, profile_folder
 from tui.emulator import launcher
 from tui.emulator.paths import default_state_dir
 from tui.store.profiles.library import entries

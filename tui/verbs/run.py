@@ -16,7 +16,8 @@ import click
 from tui.actions.registry import action
 from tui.backends.factory import open_backend
 from tui.backends.interface import Backend, BackendError, NotFound
-from tui.config.settings import Settings, SettingsError, choose_context, load_settings
+from tui.config.loader import load_settings
+from tui.config.settings import Settings, SettingsError, choose_context
 from tui.domain.job import Job
 from tui.verbs.output import note, print_error
 

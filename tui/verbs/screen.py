@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tui import skeleton
-from tui.config.settings import SettingsError, choose_context, load_settings
+from tui.config.loader import load_settings
+from tui.config.settings import SettingsError, choose_context
 
 
 def screen(
