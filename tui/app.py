@@ -21,6 +21,7 @@ from textual.worker import Worker, WorkerState
 from tui.actions.registry import key_problems
 from tui.config.settings import Context, Settings
 from tui.display.ascii_filter import AsciiFilter
+from tui.display.clipboard_app import ClipboardApp
 from tui.display.stylesheet import SteadyStylesheet
 from tui.domain.formatting import age
 from tui.domain.job import Job
@@ -39,7 +40,6 @@ from tui.store.jobs.snapshot import Snapshot
 from tui.store.jobs.table import JobChange, JobStore
 from tui.store.journal import Journal
 from tui.store.ui_state import Taste
-from tui.widgets.clipboard_app import ClipboardApp
 
 if TYPE_CHECKING:
     from textual.command import Provider

@@ -15,6 +15,7 @@ from tui.actions.registry import Action, bindings
 from tui.config.paths import config_dir, shipped
 from tui.config.settings import Settings
 from tui.config.themes import load_themes
+from tui.display.clipboard_app import ClipboardApp
 from tui.domain.text import plain
 from tui.screens.dialogs.help import HelpScreen
 from tui.screens.frame import FrameScreen
@@ -24,7 +25,6 @@ from tui.store.job.feed import Changed
 from tui.store.job.file_feed import FileFeed
 from tui.store.log.text_file import TextFile
 from tui.terminal_output import NoTerminal, screen_only
-from tui.widgets.clipboard_app import ClipboardApp
 from tui.widgets.header_lines import Line
 from tui.widgets.log.render import TimeColumn
 from tui.widgets.log.view import LogView

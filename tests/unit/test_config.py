@@ -101,7 +101,7 @@ def test_a_remembered_file_loads_no_parser(place: Path) -> None:
     place.write_text(TEXT)
     load_settings()
     code = (
-        "import sys\nfrom tui.config.settings import load_settings\nassert load_settings().slow\n"
+        "import sys\nfrom tui.config.loader import load_settings\nassert load_settings().slow\n"
         "print([name for name in ('pydantic', 'yaml', 'textual') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
