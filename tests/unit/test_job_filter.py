@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from google.cloud.aiplatform_v1.types import custom_job, job_state
+from google.cloud.aiplatform_v1.types import PipelineState, TrainingPipeline, custom_job, job_state
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tui.emulator.vertex.job_filter import And, Comparison, FilterError, Node, Not, Or, parse, render
-from tui.emulator.vertex.job_match import compile_filter, compile_node
+from tui.emulator.vertex.job_match import TRAINING_PIPELINE, compile_filter, compile_node
 
 CustomJobPb = custom_job.CustomJob.pb()
 EXAMPLES = settings(max_examples=150, deadline=None)
@@ -169,3 +169,20 @@ def test_a_bad_filter_says_where_and_what(text: str, position: int, words: str) 
 def test_a_wildcard_of_many_stars_is_not_slow() -> None:
     job = CustomJobPb(display_name="a" * 128)
     assert not compile_filter(f'display_name:"{"a*" * 60}b"')(job)
+
+
+def test_training_pipelines_have_states_and_a_definition_of_their_own() -> None:
+    job = TrainingPipeline.pb()(
+        display_name="bert", state=PipelineState.PIPELINE_STATE_RUNNING,
+        training_task_definition="gs://google-cloud-aiplatform/schema/trainingjob/definition/custom_task_1.0.0.yaml",
+    )  # fmt: skip
+    for text, wanted in (
+        ('state="PIPELINE_STATE_RUNNING"', True),
+        ('training_task_definition:"*custom_task*"', True),
+        ('trainingTaskDefinition="custom_task" OR display_name!="bert"', False),
+    ):
+        assert compile_filter(text, TRAINING_PIPELINE)(job) is wanted, text
+    with pytest.raises(FilterError, match="did you mean PIPELINE_STATE_FAILED"):
+        compile_filter('state="JOB_STATE_FAILED"', TRAINING_PIPELINE)
+    with pytest.raises(FilterError, match="not a field"):
+        compile_filter('training_task_definition="x"')
