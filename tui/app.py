@@ -39,7 +39,7 @@ from tui.store.jobs.costs import Costs
 from tui.store.jobs.snapshot import Snapshot
 from tui.store.jobs.table import JobChange, JobStore
 from tui.store.journal import Journal
-from tui.store.ui_state import Taste
+from tui.store.ui_state import UiState
 
 if TYPE_CHECKING:
     from textual.command import Provider
@@ -115,9 +115,9 @@ class VxtuiApp(ClipboardApp):
         self.connection.restore(snapshot)
         for theme in themes:
             self.register_theme(theme)
-        self.taste = Taste(state_dir)
+        self.ui_state = UiState(state_dir)
         self._start_in(
-            self.taste.theme(settings.theme) or (NO_COLOUR_THEME if self.no_color else DEFAULT_THEME)
+            self.ui_state.theme(settings.theme) or (NO_COLOUR_THEME if self.no_color else DEFAULT_THEME)
         )
 
     def _start_in(self, theme: str) -> None:
@@ -288,10 +288,10 @@ class VxtuiApp(ClipboardApp):
             self._down_to_list(ask=True)
 
     def _down_to_list(self, *, ask: bool = False) -> None:
-        """Leave what lies above the list; with `ask`, a screen that has something to ask first stays."""
+        """Close the screens above the list; with `ask`, one that has unsaved changes stays and asks."""
         while len(self.screen_stack) > 1:
             top = self.screen_stack[-1]
-            if ask and isinstance(top, FrameScreen) and top.asks_first():
+            if ask and isinstance(top, FrameScreen) and top.confirm_leave():
                 return
             self.pop_screen()
 
@@ -374,7 +374,7 @@ class VxtuiApp(ClipboardApp):
         """Cancel a job by name or id."""
         job = self._find(reference)
         if job is not None and job.state.active:
-            self.ask_cancel([job])
+            self.confirm_cancel([job])
         elif job is not None:
             self.notify(f"{plain(job.display_name)} has ended already.", severity="warning", markup=False)
 
@@ -402,23 +402,23 @@ class VxtuiApp(ClipboardApp):
 
             self.push_screen(LaunchScreen(found))
 
-    def ask_cancel(self, jobs: Sequence[Job], *, then: Callable[[], None] | None = None) -> None:
+    def confirm_cancel(self, jobs: Sequence[Job], *, then: Callable[[], None] | None = None) -> None:
         """Cancel after a question; `then` runs after a yes."""
-        from tui.screens.jobs.job_actions import ask_cancel
+        from tui.screens.jobs.job_actions import confirm_cancel
 
-        ask_cancel(self, jobs, then)
+        confirm_cancel(self, jobs, then)
 
-    def ask_delete(self, jobs: Sequence[Job], *, then: Callable[[], None] | None = None) -> None:
+    def confirm_delete(self, jobs: Sequence[Job], *, then: Callable[[], None] | None = None) -> None:
         """Delete after a question; `then` runs after a yes."""
-        from tui.screens.jobs.job_actions import ask_delete
+        from tui.screens.jobs.job_actions import confirm_delete
 
-        ask_delete(self, jobs, then)
+        confirm_delete(self, jobs, then)
 
     def action_theme(self, name: str) -> None:
         """Change the colours."""
         if name in self.available_themes:
             self.theme = name
-            self.taste.choose(name, self.settings.theme)
+            self.ui_state.choose(name, self.settings.theme)
         else:
             known = ", ".join(sorted(self.available_themes))
             self.notify(f"No theme is called {name}. There are: {known}", severity="warning", markup=False)

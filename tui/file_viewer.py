@@ -68,10 +68,10 @@ class FileScreen(FrameScreen):
     def target(self, scope: str) -> object:
         return self.pane if scope in self.pane.scopes() else super().target(scope)
 
-    def why_not(self, found: Action) -> str | None:
-        reason = super().why_not(found)
+    def blocked_reason(self, found: Action) -> str | None:
+        reason = super().blocked_reason(found)
         if reason is None and found.scope == self.pane.SCOPE:
-            return self.pane.why_not(found)
+            return self.pane.blocked_reason(found)
         return reason
 
     def action_back(self) -> None:

@@ -15,7 +15,7 @@ from tests.ui.test_form_screen import (
     to,
 )
 from tests.ui.test_jobs_screen import lines, said, until
-from tui.screens.dialogs.choice import AskScreen
+from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.profile_form.diff import DiffScreen
 from tui.screens.profile_form.screen import FormScreen
 from tui.screens.profiles.screen import ProfilesScreen
@@ -27,18 +27,18 @@ async def test_leaving_asks_and_loses_nothing(tmp_path: Path) -> None:
         await pilot.press("enter", "ctrl+u", *"later", "enter")
         await settled(pilot, app, "displayName: later")
         await pilot.press("escape")
-        assert isinstance(app.screen, AskScreen)
+        assert isinstance(app.screen, ChoiceScreen)
         await pilot.press("enter", "x")
-        assert isinstance(app.screen, AskScreen)
+        assert isinstance(app.screen, ChoiceScreen)
         await pilot.press("k")
         await until(pilot, lambda: isinstance(app.screen, ProfilesScreen), "the list")
         assert path.read_text() == A100
         await pilot.press("e")
-        await until(pilot, lambda: isinstance(app.screen, AskScreen), "the offer")
+        await until(pilot, lambda: isinstance(app.screen, ChoiceScreen), "the offer")
         await pilot.press("g")
         await settled(pilot, app, "displayName: later")
         await pilot.press("escape")
-        await until(pilot, lambda: isinstance(app.screen, AskScreen), "the question")
+        await until(pilot, lambda: isinstance(app.screen, ChoiceScreen), "the question")
         await pilot.press("s")
         await until(pilot, lambda: isinstance(app.screen, ProfilesScreen), "the list")
         assert "displayName: later" in path.read_text()
@@ -57,11 +57,11 @@ async def test_the_key_of_the_list_asks_as_esc_does(tmp_path: Path) -> None:
         await pilot.press("d")
         assert isinstance(app.screen, DiffScreen)
         await pilot.press("2")
-        assert isinstance(app.screen, AskScreen), "what lies above is left, the form asks"
+        assert isinstance(app.screen, ChoiceScreen), "what lies above is left, the form asks"
         await pilot.press("escape")
         assert isinstance(app.screen, FormScreen)
         await pilot.press("colon", *"profiles", "enter")
-        await until(pilot, lambda: isinstance(app.screen, AskScreen), "the question after a command")
+        await until(pilot, lambda: isinstance(app.screen, ChoiceScreen), "the question after a command")
         await pilot.press("escape", "1")
         await until(pilot, lambda: app.current_mode == "jobs", "the jobs")
         assert "not saved; 2 goes back to it" in said(app)
@@ -119,7 +119,7 @@ async def test_a_second_console_is_told_and_nothing_of_either_is_lost(tmp_path: 
             other.stdin.write(b"\n")
             assert await other.stdout.readline() == b"saved\n"
             await pilot.press("ctrl+s")
-            await until(pilot, lambda: isinstance(app.screen, AskScreen), "the question")
+            await until(pilot, lambda: isinstance(app.screen, ChoiceScreen), "the question")
             assert "theirs" in path.read_text()
             await pilot.press("o")
             await until(pilot, lambda: "description: mine" in path.read_text(), "mine, as was asked for")

@@ -18,7 +18,7 @@ from tests.ui.test_jobs_screen import footer, lines, opened, said, table, until
 from tui.app import VxtuiApp
 from tui.config.paths import shipped
 from tui.domain.quota import Quota
-from tui.screens.dialogs.choice import AskScreen
+from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.dialogs.pick import PickScreen
 from tui.screens.dialogs.preview import PreviewScreen
@@ -275,7 +275,7 @@ async def test_a_file_changed_meanwhile_is_not_written_over(tmp_path: Path) -> N
         theirs = A100.replace("a100-4node-spot", "theirs")
         path.write_text(theirs)
         await pilot.press("ctrl+s")
-        await until(pilot, lambda: isinstance(app.screen, AskScreen), "the question")
+        await until(pilot, lambda: isinstance(app.screen, ChoiceScreen), "the question")
         assert path.read_text() == theirs
         await pilot.press("r")
         await until(pilot, lambda: screen(app).draft.text == theirs, "theirs")

@@ -20,7 +20,7 @@ from tui.config.settings import Settings
 from tui.domain.job import Job, JobError
 from tui.domain.states import JobState
 from tui.screens.dialogs.confirm import ConfirmScreen
-from tui.screens.job.events import TimelinePane
+from tui.screens.job.events import EventsPane
 from tui.screens.job.logs import LogsPane
 from tui.screens.job.metrics import MetricsPane
 from tui.screens.job.overview import OverviewPane
@@ -124,7 +124,7 @@ async def test_the_header_says_where_the_job_stands(tmp_path: Path) -> None:
         assert "step 119/400   loss 2.549" in top and "tok/s" in top
         assert "Overview" in second and "Replicas 2" in second
         await pilot.press("left_square_bracket")
-        assert isinstance(screen.pane, TimelinePane)
+        assert isinstance(screen.pane, EventsPane)
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(screen.app.screen, JobsScreen), "the jobs")
 
@@ -254,7 +254,7 @@ async def test_the_specification_hides_secrets_until_they_are_asked_for(tmp_path
 
 async def test_events_lead_to_the_log_of_their_moment(tmp_path: Path) -> None:
     async with opened(backend_of(), tmp_path) as (screen, pilot):
-        pane = await tab(screen, pilot, TimelinePane)
+        pane = await tab(screen, pilot, EventsPane)
         texts = [pane.events_view._rows[key]["text"].plain for key in pane.events_view.keys]
         assert texts[:2] == ["created", "running"] and "checkpoint at step 50 in 0.09 s" in texts
         while pane.current.kind != "checkpoint":
@@ -326,7 +326,7 @@ async def test_an_unreachable_service_shows_what_was_known_and_recovers(tmp_path
         screen.feed.kick()
         await until(pilot, lambda: "not reached for 0s" in header(screen), "the trouble")
         assert "● running" in header(screen)
-        for kind in (ReplicasPane, LogsPane, MetricsPane, SpecPane, TimelinePane, OverviewPane):
+        for kind in (ReplicasPane, LogsPane, MetricsPane, SpecPane, EventsPane, OverviewPane):
             await tab(screen, pilot, kind)
         await tab(screen, pilot, SpecPane)
         await until(pilot, lambda: "can't be read" in text_of(screen.pane, "Notice"), "why there is none")
@@ -400,7 +400,7 @@ async def test_the_events_open_at_the_newest(tmp_path: Path) -> None:
     backend = backend_of(log=False)
     backend.say(*(event(n, "checkpoint", f"checkpoint {n}") for n in range(60)))
     async with opened(backend, tmp_path, size=(80, 24)) as (screen, pilot):
-        pane = await tab(screen, pilot, TimelinePane)
+        pane = await tab(screen, pilot, EventsPane)
         table = pane.events_view
         await until(pilot, lambda: len(table.keys) > 60 and table.cursor == table.keys[-1], "the events")
         await until(pilot, lambda: table.keys[-1] in table.in_view, "the last one in view")

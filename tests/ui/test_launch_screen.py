@@ -16,7 +16,7 @@ from tests.ui.test_profiles_screen import choose, profiles, text
 from tui.backends.interface import LaunchRequest
 from tui.domain.preflight import Check, Verdict, buckets_of, ok
 from tui.domain.profile.document_edit import Edit
-from tui.screens.dialogs.choice import AskScreen
+from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.launch.screen import Field, LaunchScreen
 
@@ -126,7 +126,7 @@ async def test_a_mend_without_a_parameter_is_of_this_launch_alone(
         assert set(shown) == {"request", "price", "preflight", "problems"}
         assert "gs://arr-coc-us/run/4x8" in str(shown["request"])
         await pilot.press("escape", "enter")
-        await until(pilot, lambda: isinstance(app.screen, AskScreen), "the account's check")
+        await until(pilot, lambda: isinstance(app.screen, ChoiceScreen), "the account's check")
         await pilot.press("y")
         await until(pilot, lambda: went, "the job's screen")
         (request,) = backend.created
@@ -145,9 +145,9 @@ async def test_what_would_fail_is_asked_once_more_and_a_held_key_is_no_answer(
         assert isinstance(app.screen, LaunchScreen) and "Not launched" in text(app, "#answer")
         await pilot.press("enter")
         backend.go.set()
-        await until(pilot, lambda: isinstance(app.screen, AskScreen), "the question")
+        await until(pilot, lambda: isinstance(app.screen, ChoiceScreen), "the question")
         await pilot.press(*["enter"] * 12)
-        assert isinstance(app.screen, AskScreen) and not backend.created
+        assert isinstance(app.screen, ChoiceScreen) and not backend.created
         asked = "\n".join(str(line.content) for line in app.screen.query(Static))
         assert "Launch far all the same?" in asked and 'The check "quota" says: short by 16' in asked
         assert 'The check "account" says: may not act' in asked and "is far" not in asked
@@ -155,7 +155,7 @@ async def test_what_would_fail_is_asked_once_more_and_a_held_key_is_no_answer(
             await pilot.press(no)
             assert isinstance(app.screen, LaunchScreen) and "Not launched" in text(app, "#answer")
             await pilot.press("enter")
-            await until(pilot, lambda: isinstance(app.screen, AskScreen), "the question again")
+            await until(pilot, lambda: isinstance(app.screen, ChoiceScreen), "the question again")
         assert not backend.created
         await pilot.press("y")
         await until(pilot, lambda: went, "the job's screen")

@@ -39,7 +39,7 @@ _JOB = (
     _act("job.previous_tab", "shift+tab,left_square_bracket", "previous tab", "Previous tab"),
     *(
         Action(f"job.{name}", "", name, f"The job's {name}", "job", f"tab_{name}", footer=False)
-        for name in ("overview", "replicas", "logs", "metrics", "timeline")
+        for name in ("overview", "replicas", "logs", "metrics", "events")
     ),
 )  # fmt: skip
 
@@ -102,8 +102,8 @@ _PANES = (
     _act("spec.previous", "N", "previous", "Previous match"),
     _act("spec.unmask", "x", "unmask", "Show secrets, or mask them", footer=True),
     _act("spec.copy", "y", "copy", "Copy the specification as it is shown", footer=True),
-    _act("timeline.copy", "y", "copy", "Copy the event", footer=True),
-    _act("timeline.open", "enter", "log here", "The log at the moment of the event", footer=True),
+    _act("job_events.copy", "y", "copy", "Copy the event", footer=True),
+    _act("job_events.open", "enter", "log here", "The log at the moment of the event", footer=True),
     _move("pane.down", "j,down", "scroll down", "scroll_down"),
     _move("pane.up", "k,up", "scroll up", "scroll_up"),
     _move("pane.top", "g,home", "to the top", "scroll_home"),

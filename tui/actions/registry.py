@@ -1,9 +1,8 @@
 """The one registry of actions: footer, help, palette, key map, read-only mode and verbs follow from it.
 
-A scope's actions stand in the module of the part that has the screens (`action_list` for the frame and the
-lists, `action_list_form` for a profile's form, `action_list_job` for one job). A screen or widget takes its
-keys with `BINDINGS = bindings(SCOPE)`; a key then runs `FrameScreen.action_do`, which asks `why_not` before
-the scope's target does the thing.
+A scope's actions stand in the module of the part that has the screens: `lists`, `profile_form` and `job`. A
+screen or widget takes its keys with `BINDINGS = bindings(SCOPE)`; a key then runs `FrameScreen.action_do`,
+which asks `blocked_reason` before the scope's target runs the action.
 """
 
 from __future__ import annotations

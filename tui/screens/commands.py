@@ -42,7 +42,10 @@ class Command:
 def offered(frame: FrameScreen) -> list[Action]:
     """Actions of the scopes in force that can be run now."""
     return [
-        a for scope in frame.scopes() for a in actions(scope) if not a.direct and frame.why_not(a) is None
+        a
+        for scope in frame.scopes()
+        for a in actions(scope)
+        if not a.direct and frame.blocked_reason(a) is None
     ]
 
 
@@ -63,13 +66,13 @@ def arguments(console: VxtuiApp, found: Action) -> list[str]:
 
 def commands(console: VxtuiApp, frame: FrameScreen) -> list[Command]:
     """Every command that can be run now, each with each value of its argument."""
-    found = []
+    found: dict[str, Command] = {}
     for each in offered(frame):
-        if each.argument:
-            found += [Command(each, value) for value in dict.fromkeys(arguments(console, each))]
-        else:
-            found.append(Command(each))
-    return found
+        values = dict.fromkeys(arguments(console, each)) if each.argument else ("",)
+        for command in (Command(each, value) for value in values):
+            # A word of this screen hides the same word of the app, as it does when it is typed.
+            found.setdefault(command.text, command)
+    return list(found.values())
 
 
 def read_command(text: str, frame: FrameScreen) -> Command | str:
@@ -88,7 +91,7 @@ def read_command(text: str, frame: FrameScreen) -> Command | str:
             )
             return f"no command is called {word!r}{near}"
         found = starts[0]
-    reason = frame.why_not(found)
+    reason = frame.blocked_reason(found)
     if reason is not None:
         return reason
     if found.argument and not rest.strip():

@@ -89,10 +89,10 @@ class EventsScreen(ListScreen):
     def order_text(self) -> Content:
         return Content.styled(plain(f"actions are kept in {self.console.journal.path}"), "$text-muted")
 
-    def why_not(self, found: Action) -> str | None:
+    def blocked_reason(self, found: Action) -> str | None:
         if found.id == "events.open" and not self._job():
             return "This event is about no job that is here."
-        return super().why_not(found)
+        return super().blocked_reason(found)
 
     def _job(self) -> str:
         key = self.table.cursor

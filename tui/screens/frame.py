@@ -18,7 +18,7 @@ from tui.session import Session
 from tui.widgets.header_lines import HeaderLines, Line
 from tui.widgets.key_footer import KeyFooter
 
-SAID_NO = 3.0
+BLOCKED_SECONDS = 3.0
 """Seconds that the screen says why a key did nothing."""
 
 
@@ -26,7 +26,7 @@ class FrameScreen(Screen[None]):
     """A screen whose keys, footer and help come from the registry.
 
     A subclass sets `SCOPE` and `BINDINGS = bindings(SCOPE)`, yields its widgets in `compose_body`, and
-    answers `top_line` and `second_line`. `why_not` says in a sentence why an action can't run now, and
+    answers `top_line` and `second_line`. `blocked_reason` says why an action can't run now, and
     `None` where it can; a blocked key shows that sentence and does nothing else.
     """
 
@@ -38,7 +38,7 @@ class FrameScreen(Screen[None]):
     def __init__(self, session: Session | None = None) -> None:
         super().__init__()
         self._session = session
-        self._said_no = ("", 0.0)
+        self._blocked_shown = ("", 0.0)
         """Why the last key did nothing, and until when that is on the screen."""
 
     @property
@@ -87,7 +87,7 @@ class FrameScreen(Screen[None]):
             return
         self.query_one(HeaderLines).show(self.top_line(), self.second_line())
         keymap = self.keymap
-        shown = [a for s in self.scopes() for a in actions(s) if a.footer and self.why_not(a) is None]
+        shown = [a for s in self.scopes() for a in actions(s) if a.footer and self.blocked_reason(a) is None]
         self.query_one(KeyFooter).show([(a.id, key_text(a, keymap).split(" ")[0], a.label) for a in shown])
 
     def keep_focus(self, widget: Widget) -> None:
@@ -101,8 +101,8 @@ class FrameScreen(Screen[None]):
     def refresh_here(self) -> None:
         """Read again what only this screen reads; `ctrl+r` asks for it."""
 
-    def asks_first(self) -> bool:
-        """It asks something before it is left, and goes by itself then; `False` lets it go."""
+    def confirm_leave(self) -> bool:
+        """Open a dialog that asks before the screen closes; `False` where there is nothing to ask."""
         return False
 
     def left_behind(self) -> None:
@@ -122,7 +122,7 @@ class FrameScreen(Screen[None]):
         """Who has the methods of a scope's actions."""
         return self.app if scope == "app" else self
 
-    def why_not(self, found: Action) -> str | None:
+    def blocked_reason(self, found: Action) -> str | None:
         """Why the action can't run now, as a sentence; `None` where it can."""
         if not hasattr(self.target(found.scope), f"action_{found.method}"):
             return f"{found.label.capitalize()} is not possible here."
@@ -144,9 +144,9 @@ class FrameScreen(Screen[None]):
     async def action_do(self, action_id: str, argument: str | None = None) -> None:
         """Run an action of the registry, or say why it can't run."""
         found = action(action_id)
-        reason = self.why_not(found)
+        reason = self.blocked_reason(found)
         if reason is not None:
-            self._say_no(reason)
+            self._show_blocked(reason)
             return
         method = getattr(self.target(found.scope), f"action_{found.method}")
         result = method(argument) if argument is not None else method()
@@ -154,12 +154,12 @@ class FrameScreen(Screen[None]):
             await result
         self.refresh_frame()
 
-    def _say_no(self, reason: str) -> None:
+    def _show_blocked(self, reason: str) -> None:
         """Shortly, and once however often the key is pressed: it lies over other lines."""
         now = time.monotonic()
-        if reason != self._said_no[0] or now > self._said_no[1]:
-            self._said_no = reason, now + SAID_NO
-            self.notify(reason, severity="warning", timeout=SAID_NO, markup=False)
+        if reason != self._blocked_shown[0] or now > self._blocked_shown[1]:
+            self._blocked_shown = reason, now + BLOCKED_SECONDS
+            self.notify(reason, severity="warning", timeout=BLOCKED_SECONDS, markup=False)
 
     @on(KeyFooter.Pressed)
     async def _pressed(self, event: KeyFooter.Pressed) -> None:

@@ -1,4 +1,4 @@
-"""What a person chose on the screen and finds again at the next start; settings are not written for it."""
+"""What the user chose on the screen and keeps for the next start, apart from the settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from tui.config.paths import write_whole
 
 
-class Taste:
+class UiState:
     """The theme chosen by a command, in the state directory.
 
     It holds as long as the settings name the theme that they named when it was chosen: what is written into
@@ -17,7 +17,7 @@ class Taste:
     """
 
     def __init__(self, state_dir: Path) -> None:
-        self._path = state_dir / "taste.json"
+        self._path = state_dir / "ui_state.json"
 
     def theme(self, settings_theme: str) -> str:
         """The theme to start in: the one chosen last, else the settings' own (may be empty)."""

@@ -20,7 +20,7 @@ Answer = tuple[str, str, str]
 """Key, what it does, and what becomes of the rest."""
 
 
-class AskScreen(ModalScreen[str]):
+class ChoiceScreen(ModalScreen[str]):
     """Answers the key that was pressed. No answer is the default: enter does nothing, held or not.
 
     `reasons` are lines between the question and the answers.

@@ -19,7 +19,7 @@ from tui.widgets.labelled_lines import EMPTY, Hanging, Labelled
 WIDE = 108
 """Cells from which on there is room for the names that `keys` in the settings takes."""
 HELP = 58
-_TITLES = {"app": "everywhere", "table": "in the list"}
+_TITLES = {"app": "everywhere", "table": "in the list", "job_events": "events"}
 
 
 class HelpScreen(ModalScreen[None]):
@@ -50,13 +50,13 @@ class HelpScreen(ModalScreen[None]):
     def _keys(self, *, named: bool) -> list[Labelled]:
         lines: list[Labelled] = []
         scopes = dict.fromkeys((*self._frame.scopes(), "table"))
-        for scope in sorted(scopes, key=lambda s: s in _TITLES):
+        for scope in sorted(scopes, key=lambda s: s in {"app", "table"}):
             if scope == "table" and not self._frame.query("Table"):
                 continue
             lines += [(EMPTY, EMPTY), (EMPTY, Content.styled(_TITLES.get(scope, scope), "bold $accent"))]
             for found in actions(scope):
                 key = key_text(found, self._frame.keymap) or f":{found.word}"
-                reason = None if found.direct else self._frame.why_not(found)
+                reason = None if found.direct else self._frame.blocked_reason(found)
                 style = "$text-muted" if reason else ""
                 keys = Content.styled(f"  {key:<12}", "bold $text-muted" if reason else "bold")
                 name = (f"{'':<{max(0, HELP - len(found.help))}}  {found.id}", "$text-muted")

@@ -218,8 +218,8 @@ class FleetScreen(FrameScreen):
 
     # Actions
 
-    def why_not(self, found: Action) -> str | None:
-        reason = super().why_not(found)
+    def blocked_reason(self, found: Action) -> str | None:
+        reason = super().blocked_reason(found)
         if reason is None and found.id in {"fleet.open", "fleet.worst", "fleet.copy"} and self.spot() is None:
             return "No replica is selected."
         if reason is None and found.id == "fleet.why" and not (self.feed and self.feed.errors):

@@ -22,10 +22,10 @@ from tui.widgets.notice import Notice
 from tui.widgets.table.table import Table
 
 
-class TimelinePane(JobPane):
+class EventsPane(JobPane):
     """See the module."""
 
-    SCOPE = "timeline"
+    SCOPE = "job_events"
     EXTRA = ("table",)
     TITLE = "Events"
     NEEDS = Changed.EVENTS | Changed.JOB
@@ -75,7 +75,7 @@ class TimelinePane(JobPane):
         """The event under the cursor."""
         return self._events.get(self.events_view.cursor or "")
 
-    def why_not(self, found: Action) -> str | None:
+    def blocked_reason(self, found: Action) -> str | None:
         return None if self.current else "No event is selected."
 
     def action_open(self) -> None:

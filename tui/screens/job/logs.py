@@ -179,7 +179,7 @@ class LogsPane(JobPane):
 
     # Actions
 
-    def why_not(self, found: Action) -> str | None:
+    def blocked_reason(self, found: Action) -> str | None:
         if found.id in {"logs.next", "logs.previous", "logs.only"} and self.log_view.views.pattern is None:
             return "Nothing is searched; / starts."
         if found.id in {"logs.whole", "logs.mark", "logs.copy", "logs.save"} and not len(self.log_view.view):

@@ -328,7 +328,7 @@ class MetricsPane(JobPane):
 
     # Actions
 
-    def why_not(self, found: Action) -> str | None:
+    def blocked_reason(self, found: Action) -> str | None:
         if found.id == "metrics.axis" and not self.feed.steps:
             return "No training step has been reported."
         return None

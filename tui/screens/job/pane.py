@@ -74,7 +74,7 @@ class JobPane(VerticalGroup):
     def pause(self, on: bool) -> None:
         """Stand still, or go on."""
 
-    def why_not(self, found: Action) -> str | None:
+    def blocked_reason(self, found: Action) -> str | None:
         """Why one of its actions can't run now."""
         return None
 

@@ -130,7 +130,7 @@ class ReplicasPane(JobPane):
         job = self.feed.job
         return next((r.pool for r in job.replicas if r.id == key), None) if job else None
 
-    def why_not(self, found: Action) -> str | None:
+    def blocked_reason(self, found: Action) -> str | None:
         if self.tree_view.cursor is None:
             return "No replica is selected."
         if found.id == "replicas.copy" and not self.replica:

@@ -19,7 +19,7 @@ from tui.domain.job import Job
 from tui.domain.text import clip, plain
 from tui.screens.dialogs.message import MessageScreen, show_link
 from tui.screens.frame import FrameScreen
-from tui.screens.job.events import TimelinePane
+from tui.screens.job.events import EventsPane
 from tui.screens.job.logs import LogsPane
 from tui.screens.job.metrics import MetricsPane
 from tui.screens.job.overview import OverviewPane
@@ -42,7 +42,7 @@ SHORTEST_NAME = 16
 SHORTEST_NOTE = 8
 WIDE = 100
 """Cells from which on the first line has room for what the job costs."""
-PANES = (OverviewPane, ReplicasPane, LogsPane, MetricsPane, SpecPane, TimelinePane)
+PANES = (OverviewPane, ReplicasPane, LogsPane, MetricsPane, SpecPane, EventsPane)
 
 
 class JobScreen(FrameScreen):
@@ -50,7 +50,7 @@ class JobScreen(FrameScreen):
 
     SCOPE = "job"
     CSS_PATH = "screen.tcss"
-    BINDINGS = bindings("logs", "replicas", "metrics", "spec", "timeline", "job")
+    BINDINGS = bindings("logs", "replicas", "metrics", "spec", "job_events", "job")
 
     def __init__(
         self, session: Session, job_name: str, log_folder: Path | None = None, replica: str = ""
@@ -232,8 +232,8 @@ class JobScreen(FrameScreen):
         if isinstance(logs, LogsPane):
             logs.select_replica(event.replica)
 
-    @on(TimelinePane.MomentAsked)
-    def _moment_asked(self, event: TimelinePane.MomentAsked) -> None:
+    @on(EventsPane.MomentAsked)
+    def _moment_asked(self, event: EventsPane.MomentAsked) -> None:
         logs = self._tab(LogsPane)
         if isinstance(logs, LogsPane):
             logs.call_after_refresh(logs.go_to, event.line)
@@ -255,15 +255,15 @@ class JobScreen(FrameScreen):
             return super().target(scope)
         return next((pane for pane in self.panes if scope in pane.scopes()), self)
 
-    def why_not(self, found: Action) -> str | None:
-        reason = super().why_not(found)
+    def blocked_reason(self, found: Action) -> str | None:
+        reason = super().blocked_reason(found)
         if reason is not None:
             return reason
         if found.scope == "job":
-            return self._why_not_job(found)
-        return self.pane.why_not(found) if found.scope == self.pane.SCOPE else None
+            return self._job_blocked_reason(found)
+        return self.pane.blocked_reason(found) if found.scope == self.pane.SCOPE else None
 
-    def _why_not_job(self, found: Action) -> str | None:
+    def _job_blocked_reason(self, found: Action) -> str | None:
         job = self.job
         if found.id in {"job.cancel", "job.delete", "job.link", "job.clone"} and job is None:
             return "The job is not known yet."
@@ -305,19 +305,19 @@ class JobScreen(FrameScreen):
         """The specification."""
         self._tab(SpecPane)
 
-    def action_tab_timeline(self) -> None:
+    def action_tab_events(self) -> None:
         """What happened."""
-        self._tab(TimelinePane)
+        self._tab(EventsPane)
 
     def action_cancel(self) -> None:
         """Cancel, after a question."""
         if self.job is not None:
-            self.console.ask_cancel([self._with_progress(self.job)])
+            self.console.confirm_cancel([self._with_progress(self.job)])
 
     def action_delete(self) -> None:
         """Delete, after a question."""
         if self.job is not None:
-            self.console.ask_delete([self._with_progress(self.job)])
+            self.console.confirm_delete([self._with_progress(self.job)])
 
     def _with_progress(self, job: Job) -> Job:
         """The job with what the log told of it, which the question then names."""

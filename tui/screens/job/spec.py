@@ -92,7 +92,7 @@ class SpecPane(JobPane):
 
     # Actions
 
-    def why_not(self, found: Action) -> str | None:
+    def blocked_reason(self, found: Action) -> str | None:
         if self._spec is None:
             return "The specification has not been read."
         if found.id == "spec.unmask" and not self._hidden:

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 Then = Callable[[], None] | None
 
 
-def ask_cancel(console: VxtuiApp, jobs: Sequence[Job], then: Then = None) -> None:
+def confirm_cancel(console: VxtuiApp, jobs: Sequence[Job], then: Then = None) -> None:
     """Cancel these running or waiting jobs after a yes."""
     deeds = console.deeds()
     if deeds is not None and jobs:
         _ask(console, "Cancel", jobs, deeds.cancel, then)
 
 
-def ask_delete(console: VxtuiApp, jobs: Sequence[Job], then: Then = None) -> None:
+def confirm_delete(console: VxtuiApp, jobs: Sequence[Job], then: Then = None) -> None:
     """Delete these ended jobs after a yes."""
     deeds = console.deeds()
     if deeds is not None and jobs:

@@ -256,8 +256,8 @@ class JobsScreen(ListScreen):
         names = marked or [table.cursor or ""]
         return [jobs[name] for name in names if name in jobs]
 
-    def why_not(self, found: Action) -> str | None:
-        reason = super().why_not(found)
+    def blocked_reason(self, found: Action) -> str | None:
+        reason = super().blocked_reason(found)
         if reason is not None:
             return reason
         if found.id in {"jobs.open", "jobs.mark_all"} and self.table.cursor is not None:
@@ -308,7 +308,7 @@ class JobsScreen(ListScreen):
 
     async def action_cancel(self) -> None:
         """Cancel what is selected, after a question."""
-        self.console.ask_cancel([job for job in self.selected() if job.state.active], then=self._unmark)
+        self.console.confirm_cancel([job for job in self.selected() if job.state.active], then=self._unmark)
 
     def _unmark(self) -> None:
         """What was marked has been dealt with: the next key is about the row under the cursor again."""
@@ -317,7 +317,7 @@ class JobsScreen(ListScreen):
 
     async def action_delete(self) -> None:
         """Delete what is selected, after a question."""
-        self.console.ask_delete([job for job in self.selected() if job.state.terminal], then=self._unmark)
+        self.console.confirm_delete([job for job in self.selected() if job.state.terminal], then=self._unmark)
 
     def action_sort(self) -> None:
         """Sort by the chosen column; by the next one, where none is chosen or it is sorted by that."""

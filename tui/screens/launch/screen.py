@@ -28,7 +28,7 @@ from tui.domain.text import plain
 from tui.domain.vertex.cost import Estimate, estimate
 from tui.domain.vertex.dry_run import document, price_words
 from tui.domain.vertex.rules.base import Severity
-from tui.screens.dialogs.choice import AskScreen
+from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.frame import FrameScreen
 from tui.screens.workers import background
@@ -285,7 +285,7 @@ class LaunchScreen(FrameScreen):
     def second_line(self) -> Line:
         return Content.styled(plain(self._entry.description), "$text-muted"), Content("")
 
-    def why_not(self, found: Action) -> str | None:
+    def blocked_reason(self, found: Action) -> str | None:
         if found.id == "launch.go":
             if self._waiting:
                 return "It waits for the checks; esc gives it up."
@@ -299,7 +299,7 @@ class LaunchScreen(FrameScreen):
             return "What the profile gets wrong is mended in its form: e on it, then n and F."
         if found.id == "launch.fix" and not self._wrong:
             return "The checks have found nothing to mend."
-        return super().why_not(found)
+        return super().blocked_reason(found)
 
     @on(Input.Submitted)
     async def _entered(self) -> None:
@@ -336,7 +336,7 @@ class LaunchScreen(FrameScreen):
         question = f"Launch {self._entry.name} all the same?"
         answers = [("y", "launch it", "though it would fail"), ("n", "don't launch it", "")]
         self.app.push_screen(
-            AskScreen(question, answers, [check.words for check in fatal]), partial(self._asked, prepared)
+            ChoiceScreen(question, answers, [check.words for check in fatal]), partial(self._asked, prepared)
         )
 
     def _asked(self, prepared: Prepared, answer: str | None) -> None:

@@ -228,8 +228,8 @@ class FormBase(FrameScreen):
         """Where the job would run."""
         return self.analysis.region or self.console.connection.regions[0]
 
-    def why_not(self, found: Action) -> str | None:
-        reason = super().why_not(found)
+    def blocked_reason(self, found: Action) -> str | None:
+        reason = super().blocked_reason(found)
         if reason is None and not self.analysis.readable and found.id in _NEED_VALUES:
             return "The file can't be read; E opens the editor."
         return reason

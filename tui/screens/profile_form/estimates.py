@@ -112,7 +112,7 @@ class FormFigures(FormBase):
     def read_quotas(self) -> None:
         """Read the limits and what is used of them, in the background."""
         session = self.session
-        if session is not None and self.why_not(action("app.quotas")) is None:
+        if session is not None and self.blocked_reason(action("app.quotas")) is None:
             background(self, partial(self._read_quotas, session), "form-quotas")
 
     async def _read_quotas(self, session: Session) -> None:

@@ -46,8 +46,8 @@ class FormFields(FormMoves):
         self._editing: tuple[Row, bool] | None = None
         """The row whose value is typed, and whether it is added to it."""
 
-    def why_not(self, found: Action) -> str | None:
-        reason = super().why_not(found)
+    def blocked_reason(self, found: Action) -> str | None:
+        reason = super().blocked_reason(found)
         row = self.row if self.is_mounted and self.analysis.readable else None
         if reason is not None or found.scope != "form":
             return reason

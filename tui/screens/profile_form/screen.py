@@ -12,7 +12,7 @@ from textual.content import Content
 from tui.actions.registry import Action, action, bindings, key_text
 from tui.domain.formatting import age
 from tui.domain.text import plain
-from tui.screens.dialogs.choice import AskScreen
+from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.editor import edit_file
@@ -87,8 +87,8 @@ class FormScreen(FormFields):
             right = Content.assemble((f"also open: {plain(who)}", "bold $text-warning"), SEP, right)
         return left, right
 
-    def why_not(self, found: Action) -> str | None:
-        reason = super().why_not(found)
+    def blocked_reason(self, found: Action) -> str | None:
+        reason = super().blocked_reason(found)
         if reason is not None or found.scope != "form":
             return reason
         match found.method:
@@ -172,7 +172,7 @@ class FormScreen(FormFields):
             elif key == "r":
                 background(self, self._reload, "form-file", exclusive=False)
 
-        self.app.push_screen(AskScreen(f"{error}. Nothing was written.", answers), chosen)
+        self.app.push_screen(ChoiceScreen(f"{error}. Nothing was written.", answers), chosen)
 
     async def _save_over(self) -> None:
         await self._save(over=True)
@@ -246,7 +246,7 @@ class FormScreen(FormFields):
                 )
 
         question = f"Changes of {since} ago to {self.draft.path.name} were not saved{changed}"
-        self.app.push_screen(AskScreen(question, answers), chosen)
+        self.app.push_screen(ChoiceScreen(question, answers), chosen)
 
     async def _take_kept(self, kept: Kept) -> None:
         await self.take_text(kept.text, "go on with what was not saved")
@@ -293,7 +293,7 @@ class FormScreen(FormFields):
         """From the value to the keys, from the keys back to the list; what is not saved is asked about."""
         if self.leave_line():
             return
-        if not self.asks_first():
+        if not self.confirm_leave():
             self.dismiss()
 
     def left_behind(self) -> None:
@@ -304,8 +304,8 @@ class FormScreen(FormFields):
                 f"{self.draft.path.name} has changes that are not saved; {key} goes back to it.", markup=False
             )
 
-    def asks_first(self) -> bool:
-        """Ask what becomes of what is not saved, where there is any."""
+    def confirm_leave(self) -> bool:
+        """Ask what to do with unsaved changes; `False` where there are none."""
         if not self.draft.changed:
             return False
         lines = len([x for x in self.draft.diff() if x[:1] in "+-" and not x.startswith(("+++", "---"))])
@@ -320,7 +320,7 @@ class FormScreen(FormFields):
                 background(self, partial(self._leave, key), "form-file", exclusive=False)
 
         self.app.push_screen(
-            AskScreen(f"{self.draft.path.name} has changes that are not saved", answers), chosen
+            ChoiceScreen(f"{self.draft.path.name} has changes that are not saved", answers), chosen
         )
         return True
 

@@ -164,8 +164,8 @@ class ProfilesScreen(ListScreen):
         """The profile under the cursor."""
         return self._entries.get(self.table.cursor or "")
 
-    def why_not(self, found: Action) -> str | None:
-        reason = super().why_not(found)
+    def blocked_reason(self, found: Action) -> str | None:
+        reason = super().blocked_reason(found)
         if reason is not None or found.scope != "profiles" or found.method in {"filter", "back"}:
             return reason
         entry = self.current

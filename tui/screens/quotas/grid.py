@@ -192,12 +192,12 @@ class QuotaGridScreen(QuotaListScreen):
             )
         return Content.styled(f"what fits: {plain(self._profile.name)}", "$text-muted")
 
-    def why_not(self, found: Action) -> str | None:
+    def blocked_reason(self, found: Action) -> str | None:
         if found.id in {"quota_grid.open", "quota_grid.request"} and self.table.cursor is None:
             return "No region is selected."
         if found.id == "quota_grid.profile" and not self.console.profiles:
             return "There is no profile to look for."
-        return super().why_not(found)
+        return super().blocked_reason(found)
 
     # Actions
 

@@ -115,10 +115,10 @@ class QuotasScreen(QuotaListScreen):
         if group is not None:
             self.table.open_group(group, not self.table.is_open(group))
 
-    def why_not(self, found: Action) -> str | None:
+    def blocked_reason(self, found: Action) -> str | None:
         if found.id == "quotas.open" and self.table.group(self.table.cursor) is None:
             return "There is no group here; b groups by region."
-        return super().why_not(found)
+        return super().blocked_reason(found)
 
     def _cells(self, quota: Quota) -> Cells:
         none = Content.styled(NOT_MEASURED, "$text-muted")
