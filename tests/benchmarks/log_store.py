@@ -52,7 +52,7 @@ async def _followed(app: Followed) -> str:
 def _stored() -> float:
     """CPU seconds for a million lines, the newest batch read after each."""
     with tempfile.TemporaryDirectory() as folder:
-        source, store, took = batches(64), LogStore(Path(folder), most_bytes=1 << 40), 0.0
+        source, store, took = batches(64), LogStore(Path(folder), max_bytes=1 << 40), 0.0
         for _ in range(STORED // 1000):
             lines = next(source)
             began = process_time()
@@ -66,7 +66,7 @@ def _stored() -> float:
 def _large() -> float:
     """MB that 10 million lines take in memory."""
     with tempfile.TemporaryDirectory() as folder:
-        source, store = batches(64), LogStore(Path(folder), most_bytes=1 << 40)
+        source, store = batches(64), LogStore(Path(folder), max_bytes=1 << 40)
         store.add(next(source))
         gc.collect()
         before = memory_of(field="RssAnon")

@@ -122,7 +122,7 @@ def _compared(state: StateDir, job: str, folder: Path) -> tuple[int, int]:
     A line that is missing makes all that follow it differ, as does one too many.
     """
     home = state.attempts(job.rsplit("/", 1)[-1])[-1]
-    store, wrong, count = LogStore(folder, most_bytes=ROOM), 0, 0
+    store, wrong, count = LogStore(folder, max_bytes=ROOM), 0, 0
     with ExitStack() as stack:
         files = {
             path.stem: stack.enter_context(path.open(encoding="utf-8"))

@@ -32,7 +32,7 @@ class Follower:
     """What came and is not stored yet, and what was counted."""
 
     def __init__(self, folder: Path) -> None:
-        self.store = LogStore(folder, most_bytes=ROOM)
+        self.store = LogStore(folder, max_bytes=ROOM)
         self.began = time.monotonic()
         self.twice = self.gaps = self.filled = 0
         self._waiting: list[LogBatch] = []

@@ -111,7 +111,7 @@ async def _log_at_rest(screen: JobScreen, pilot: Pilot[Any]) -> None:
         lambda: (
             log.settled
             and len(log.view)
-            and not log.view.behind
+            and not log.view.unscanned
             and not log.views.searching
             and log.size.height
         ),

@@ -52,9 +52,9 @@ class Window(App[None]):
 
 @asynccontextmanager
 async def looking(
-    entries: Sequence[LogEntry] = (), *, most_bytes: int = 10_000_000, size: tuple[int, int] = SIZE
+    entries: Sequence[LogEntry] = (), *, max_bytes: int = 10_000_000, size: tuple[int, int] = SIZE
 ) -> AsyncIterator[tuple[LogView, Pilot[Any]]]:
-    buffer = LogStore(most_bytes=most_bytes, piece=10)
+    buffer = LogStore(max_bytes=max_bytes, block_lines=10)
     buffer.append(list(entries))
     app = Window(buffer)
     async with app.run_test(size=size) as pilot:
@@ -126,7 +126,7 @@ async def test_nothing_is_painted_when_nothing_in_view_differs() -> None:
 
 
 async def test_what_is_dropped_leaves_the_cursor_on_the_oldest_line() -> None:
-    async with looking(fat(100), most_bytes=320_000) as (view, pilot):
+    async with looking(fat(100), max_bytes=320_000) as (view, pilot):
         await pilot.press("g")
         await add(view, pilot, *fat(60, 100))
         first = view.buffer.first
@@ -292,7 +292,7 @@ async def test_the_mouse_selects_text_over_lines() -> None:
 
 
 async def test_pausing_takes_nothing_over_until_it_goes_on() -> None:
-    async with looking(fat(50), most_bytes=200_000) as (view, pilot):
+    async with looking(fat(50), max_bytes=200_000) as (view, pilot):
         view.pause(True)
         before = rows(view)
         await add(view, pilot, *fat(5, 50))

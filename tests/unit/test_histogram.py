@@ -25,9 +25,9 @@ lines = st.lists(
 @settings(deadline=None)
 @given(lines, st.integers(1, 20), st.sampled_from([3, 1000]))
 def test_every_line_is_in_one_bin_and_errors_are_where_they_were(
-    some: list[tuple[int, Severity]], count: int, piece: int
+    some: list[tuple[int, Severity]], count: int, block_lines: int
 ) -> None:
-    store = LogStore(piece=piece)
+    store = LogStore(block_lines=block_lines)
     store.append(
         [
             LogEntry(START + timedelta(milliseconds=at), f"{n}", "workerpool0-0", severity, "x")

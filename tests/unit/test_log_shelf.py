@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from tests.unit.test_log_store import many
-from tui.store.log.retention import log_folder, tidy
+from tui.store.log.retention import log_folder, prune_logs
 from tui.store.log.store import LogStore
 
 DAY = 86_400
@@ -36,13 +36,13 @@ def test_two_jobs_never_share_a_folder_and_a_name_leaves_no_other(tmp_path: Path
 def test_old_logs_go_and_the_oldest_of_too_many_but_none_that_is_open(tmp_path: Path) -> None:
     old, new = kept(tmp_path, "1", days=40), kept(tmp_path, "2", days=1)
     logs = old.parent
-    assert tidy(logs) == [old] and new.exists() and not old.exists()
+    assert prune_logs(logs) == [old] and new.exists() and not old.exists()
     newer = kept(tmp_path, "3")
     opened = kept(tmp_path, "4", days=99)
     store = LogStore(opened)
     size = sum(path.stat().st_size for path in newer.iterdir())
-    assert tidy(logs, most_bytes=size + 10) == [new]
+    assert prune_logs(logs, max_bytes=size + 10) == [new]
     assert newer.exists() and opened.exists()
     store.close()
-    assert tidy(logs) == [opened]
-    assert tidy(tmp_path / "none") == []
+    assert prune_logs(logs) == [opened]
+    assert prune_logs(tmp_path / "none") == []

@@ -73,7 +73,7 @@ def naive(arrived: Sequence[Line]) -> list[Line]:
 
 
 def check(store: LogStore, expected: Sequence[Line]) -> None:
-    assert store.slice(store.first, store.end) == list(expected)
+    assert [store[number] for number in range(store.first, store.end)] == list(expected)
     assert [store[n] for n in range(store.first, store.end)] == list(expected)
     assert [store.find(line) for line in expected] == list(range(store.first, store.end))
     assert len(store) == len(expected)
@@ -84,14 +84,14 @@ def check(store: LogStore, expected: Sequence[Line]) -> None:
 @settings(deadline=None, max_examples=150)
 @given(batches, st.sampled_from([2, 5, 1000]), st.booleans(), st.integers(0, 9))
 def test_any_arrival_gives_the_sorted_unique_lines_now_and_after_reopening(
-    arrivals: list[tuple[list[LogEntry], list[LogGap]]], piece: int, at_once: bool, reopened: int
+    arrivals: list[tuple[list[LogEntry], list[LogGap]]], block_lines: int, at_once: bool, reopened: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
-        # Small numbers, so that blocks are settled, merged and split all the time.
-        patched.setattr("tui.store.log.store.HELD", 9)
-        patched.setattr("tui.store.log.store.HELD_BLOCKS", 3)
-        patched.setattr("tui.store.log.store.REMEMBERED", 2)
-        store = LogStore(Path(folder), piece=piece)
+        # Small numbers, so that blocks are compacted, merged and split all the time.
+        patched.setattr("tui.store.log.store.MAX_PENDING_LINES", 9)
+        patched.setattr("tui.store.log.store.MAX_PENDING_BLOCKS", 3)
+        patched.setattr("tui.store.log.store.CACHED_BLOCKS", 2)
+        store = LogStore(Path(folder), block_lines=block_lines)
         views = [store.view(f) for f in FILTERS]
         arrived: list[Line] = []
         for at, (some, gaps) in enumerate(arrivals):
@@ -104,7 +104,7 @@ def test_any_arrival_gives_the_sorted_unique_lines_now_and_after_reopening(
             if at == reopened:
                 # As after SIGKILL: nothing is told to the old one.
                 store._disk.close()
-                store = LogStore(Path(folder), piece=piece)
+                store = LogStore(Path(folder), block_lines=block_lines)
                 views = [store.view(f) for f in FILTERS]
             if at_once:
                 for view in views:
@@ -118,7 +118,7 @@ def test_any_arrival_gives_the_sorted_unique_lines_now_and_after_reopening(
             assert list(view) == [line for line in expected if passes(line)], view.filter
             assert [view.position(view.number(at)) for at in range(len(view))] == list(range(len(view)))
         store.close()
-        again = LogStore(Path(folder), piece=piece)
+        again = LogStore(Path(folder), block_lines=block_lines)
         check(again, expected)
         again.close()
 
@@ -130,8 +130,10 @@ def test_lines_merge_as_lists_do_and_survive_the_disk(parts: list[list[LogEntry]
     expected = naive([line for part in parts for line in part])
     assert [merged.line(at) for at in range(len(merged))] == expected
     if expected:
-        note = block_file.Note(7, len(merged), merged.counts(), merged.key(0), merged.key(len(merged) - 1))
-        data = b"".join(block_file.encode(note, merged))
+        header = block_file.BlockHeader(
+            7, len(merged), merged.counts(), merged.key(0), merged.key(len(merged) - 1)
+        )
+        data = b"".join(block_file.encode(header, merged))
         back = block_file.decode(data)
         assert [back.line(at) for at in range(len(back))] == expected
         for damaged in (data[:-1], data[:50], data[:-1] + bytes([data[-1] ^ 1])):
@@ -152,7 +154,7 @@ def test_a_late_line_is_put_in_place_and_said() -> None:
 
 
 def test_a_bounded_log_drops_its_oldest_lines_and_says_how_many(tmp_path: Path) -> None:
-    store = LogStore(tmp_path, most_bytes=1_000_000, piece=100)
+    store = LogStore(tmp_path, max_bytes=1_000_000, block_lines=100)
     view = store.view(LineFilter(pattern=re.compile("7$")))
     for start in range(0, 40_000, 500):
         store.append(many(500, start))
@@ -170,7 +172,7 @@ def test_a_bounded_log_drops_its_oldest_lines_and_says_how_many(tmp_path: Path) 
     assert not store.append(many(3))
     first = store.first
     store.close()
-    again = LogStore(tmp_path, most_bytes=1_000_000, piece=100)
+    again = LogStore(tmp_path, max_bytes=1_000_000, block_lines=100)
     assert (again.first, again.end, again.dropped) == (first, 40_000, first)
     assert not again.append(many(3))
     again.close()
@@ -204,7 +206,7 @@ def test_a_second_process_keeps_its_log_elsewhere(tmp_path: Path) -> None:
 def test_a_full_disk_is_said_and_new_lines_are_still_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = LogStore(tmp_path, piece=50)
+    store = LogStore(tmp_path, block_lines=50)
     store.append(many(500))
     real, left = os.pwrite, [300]
 
@@ -219,14 +221,14 @@ def test_a_full_disk_is_said_and_new_lines_are_still_shown(
     store.append(many(100, 500))
     assert store.problem == "No space left on device"
     check(store, many(600))
-    monkeypatch.setattr("tui.store.log.store.HELD_WITHOUT_DISK", 200)
+    monkeypatch.setattr("tui.store.log.store.MAX_LINES_WITHOUT_DISK", 200)
     store.append(many(500, 600))
     assert store.end == 1100 and store.dropped > 0
     check(store, many(1100 - store.first, store.first))
     store.close()
     monkeypatch.undo()
     # What was half written is not there; what was whole is.
-    again = LogStore(tmp_path, piece=50)
+    again = LogStore(tmp_path, block_lines=50)
     check(again, many(again.end - again.first, again.first))
     again.close()
 
@@ -236,9 +238,9 @@ import sys
 from pathlib import Path
 from tests.unit.test_log_store import many
 from tui.store.log.store import LogStore
-store, n = LogStore(Path(sys.argv[1]), piece=50), 0
+store, n = LogStore(Path(sys.argv[1]), block_lines=50), 0
 while True:
-    # Out of order, so that blocks are settled all the time; what was taken is said.
+    # Out of order, so that blocks are compacted all the time; what was taken is said.
     batch = many(37, n)
     store.append(batch[20:]); store.append(batch[:25])
     n += 37
@@ -259,7 +261,7 @@ def test_sigkill_loses_nothing_that_was_taken(tmp_path: Path) -> None:
     process.send_signal(signal.SIGKILL)
     said = max([said, *(int(line) for line in process.stdout.read().split()[:-1])])
     process.wait()
-    store = LogStore(tmp_path, piece=50)
+    store = LogStore(tmp_path, block_lines=50)
     assert store.end >= said
     # It may have been killed between the two halves of a batch, the later one taken.
     whole, later = divmod(store.end, 37)
@@ -269,7 +271,7 @@ def test_sigkill_loses_nothing_that_was_taken(tmp_path: Path) -> None:
 
 
 def test_a_file_cut_anywhere_gives_the_lines_before(tmp_path: Path) -> None:
-    store = LogStore(tmp_path, piece=10)
+    store = LogStore(tmp_path, block_lines=10)
     for start in range(0, 60, 20):
         store.append(many(20, start))
     store.close()
@@ -277,7 +279,7 @@ def test_a_file_cut_anywhere_gives_the_lines_before(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for size in range(0, len(whole), 97):
         path.write_bytes(whole[:size])
-        cut = LogStore(tmp_path, piece=10)
+        cut = LogStore(tmp_path, block_lines=10)
         check(cut, many(cut.end))
         cut.append(many(60))
         check(cut, many(60))

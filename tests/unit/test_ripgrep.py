@@ -30,7 +30,7 @@ async def test_both_find_the_same_lines(
     path = tmp_path_factory.mktemp("rg") / "log"
     path.write_bytes(text.encode())
     log = TextFile(path)
-    log.read_on(1)
+    log.count_new_lines(1)
     compiled = re.compile(pattern, re.IGNORECASE if fold else 0)
     ours, theirs = log.view(LineFilter(pattern=compiled)), log.view(LineFilter(pattern=compiled))
     ours.catch_up()

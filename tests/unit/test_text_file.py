@@ -43,7 +43,7 @@ def test_a_growing_file_has_the_lines_it_has(parts: list[bytes], block: int, chu
             data += part
             with path.open("ab") as file:
                 file.write(part)
-            while not log.read_on(0):
+            while not log.count_new_lines(0):
                 pass
             expected = naive(data)
             read = [log[n] for n in range(log.end)]
@@ -63,9 +63,9 @@ def test_a_file_that_is_cut_begins_again(tmp_path: Path) -> None:
     path.write_text("one\ntwo\nthree\n")
     log = TextFile(path)
     view = log.view()
-    assert log.read_on(1) and view.catch_up() and len(view) == 3
+    assert log.count_new_lines(1) and view.catch_up() and len(view) == 3
     path.write_text("four\n")
-    assert log.read_on(1) and view.catch_up()
+    assert log.count_new_lines(1) and view.catch_up()
     assert [line.message for line in view if isinstance(line, LogEntry)] == ["four"]
     log.close()
 
@@ -87,7 +87,7 @@ def test_a_file_that_is_cut_begins_again(tmp_path: Path) -> None:
 def test_the_words_of_a_line_tell_its_severity(tmp_path: Path, text: str, severity: Severity) -> None:
     (tmp_path / "log").write_text(f"before\n{text}\nafter\n")
     log = TextFile(tmp_path / "log")
-    log.read_on(1)
+    log.count_new_lines(1)
     assert [line.severity for line in (log[0], log[1], log[2]) if isinstance(line, LogEntry)] == [
         0,
         severity,

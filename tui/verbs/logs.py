@@ -95,7 +95,7 @@ async def _show_file(run: Run, path: Path, wanted: LineFilter) -> int:
         file = TextFile(path)
     except OSError as error:
         raise Failure(f"--file {path}: {error.strerror or error}.") from error
-    file.read_on(math.inf)
+    file.count_new_lines(math.inf)
     view = file.view(wanted)
     view.catch_up()
     for at in range(len(view)):

@@ -114,7 +114,7 @@ class LogsPane(JobPane):
     def _notice(self) -> None:
         notice, view, source = self.query_one(Notice), self.log_view, self.source.sources["logs"]
         # Lines that have come and wait to be looked at are no reason to hide it: that costs the keys' focus.
-        empty = not len(view.view) and not view.view.behind
+        empty = not len(view.view) and not view.view.unscanned
         view.display = not empty
         if source.error is not None:
             since = age(self.source.now() - (source.failing_since or self.source.now()))

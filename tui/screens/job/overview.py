@@ -153,7 +153,7 @@ class OverviewPane(JobPane):
         if replica is None:
             return []
         view = self.feed.buffer.view(LineFilter(replicas=frozenset({replica.id}), gaps=False))
-        view.look_back(LAST_LINES)
+        view.scan_back(LAST_LINES)
         return [line for line in view if isinstance(line, LogEntry)]
 
     def _lines(self, entries: Sequence[LogEntry]) -> list[Content]:

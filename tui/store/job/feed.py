@@ -22,7 +22,7 @@ from tui.store.job.events import JobEvents
 from tui.store.job.figures import JobFigures
 from tui.store.job.series import SeriesStore
 from tui.store.log.lines import Lines
-from tui.store.log.retention import tidy
+from tui.store.log.retention import prune_logs
 from tui.store.log.store import LogStore
 
 TICK = 0.1
@@ -198,7 +198,7 @@ class JobFeed:
     def _open_log(self) -> None:
         self.buffer.open()
         if self._log_folder is not None:
-            tidy(self._log_folder.parent)
+            prune_logs(self._log_folder.parent)
 
     async def _recall(self) -> None:
         """Lift events and progress from the newest lines an earlier console kept."""

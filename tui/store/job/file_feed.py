@@ -10,7 +10,7 @@ from typing import Protocol
 from tui.domain.job import Job
 from tui.store.job.feed import Older, Source
 from tui.store.log.text_file import TextFile
-from tui.store.log.view import Source as Log
+from tui.store.log.view import LineSource
 
 TICK = 0.1
 AT_ONCE = 0.03
@@ -21,7 +21,7 @@ class LogFeed(Protocol):
     """What a log pane asks."""
 
     @property
-    def buffer(self) -> Log: ...
+    def buffer(self) -> LineSource: ...
     @property
     def job(self) -> Job | None: ...
     @property
@@ -56,7 +56,7 @@ class FileFeed:
         source = self.sources["logs"]
         while True:
             before = (self.buffer.end, self.buffer.revision)
-            whole = self.buffer.read_on(AT_ONCE)
+            whole = self.buffer.count_new_lines(AT_ONCE)
             source.read_at = self.now()
             if (self.buffer.end, self.buffer.revision) != before:
                 self._on_change()

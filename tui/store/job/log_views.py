@@ -11,7 +11,7 @@ from types import EllipsisType
 from tui.domain.log_entry import LogEntry, Severity
 from tui.store.log.filters import LineFilter
 from tui.store.log.lines import Line
-from tui.store.log.view import Source, View
+from tui.store.log.view import LineSource, View
 
 PIECE = 2_000
 """Lines looked at between two looks at the clock."""
@@ -20,7 +20,7 @@ PIECE = 2_000
 class LogViews:
     """Keep `shown` anew after each change: a new filter makes a new view. `text` is what is searched."""
 
-    def __init__(self, buffer: Source, text: Callable[[LogEntry], str]) -> None:
+    def __init__(self, buffer: LineSource, text: Callable[[LogEntry], str]) -> None:
         self.buffer = buffer
         self.filter = LineFilter(text=text)
         self.pattern: re.Pattern[str] | None = None
@@ -37,7 +37,7 @@ class LogViews:
     @property
     def searching(self) -> bool:
         """Not all lines have been searched yet."""
-        return self._hits is not None and bool(self._hits.behind)
+        return self._hits is not None and bool(self._hits.unscanned)
 
     def catch_up(self, seconds: float) -> bool:
         """Let each view look at lines that are new, for about this long; whether none is left."""

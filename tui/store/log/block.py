@@ -1,4 +1,4 @@
-"""What is held in memory of one block of a log, its lines read or not."""
+"""One block of a log in memory, with or without its lines."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import struct
 import sys
 from functools import lru_cache
 
-from tui.store.log.block_file import ENCODING, Note
-from tui.store.log.disk import Place
+from tui.store.log.block_file import ENCODING, BlockHeader
+from tui.store.log.disk import BlockLocation
 from tui.store.log.lines import Key, Lines
 
 Counts = tuple[int, int, int, int]
@@ -16,32 +16,32 @@ _ENDS = struct.Struct("<qqI")
 
 
 class Block:
-    """Some lines that follow each other: where they are, and their columns where they are held.
+    """A run of consecutive lines: where they are stored, and their columns while they are in memory.
 
-    There is one for each thousand lines ever kept, so its keys are held packed: as tuples they were half of
-    what a long log took in memory.
+    There is one for each thousand lines, so its keys are packed: as tuples they took half of the memory of a
+    long log.
     """
 
-    __slots__ = ("_from", "_held", "_keys", "_to", "count", "counts", "lines", "place")
+    __slots__ = ("_from", "_keys", "_sources", "_to", "count", "counts", "lines", "location")
 
-    def __init__(self, lines: Lines, sources: tuple[Place, ...], *, settled: bool) -> None:
+    def __init__(self, lines: Lines, sources: tuple[BlockLocation, ...], *, compacted: bool) -> None:
         self._keep(lines.key(0), lines.key(len(lines) - 1))
         self.count, self.counts = len(lines), _same(lines.counts())
-        self.lines: Lines | None = None if settled else lines
-        self.place = sources[0] if settled else None
-        self._held = () if settled else sources
+        self.lines: Lines | None = None if compacted else lines
+        self.location = sources[0] if compacted else None
+        self._sources = () if compacted else sources
 
     @classmethod
-    def stored(cls, note: Note, place: Place) -> Block:
-        """A block of which only the note has been read."""
+    def stored(cls, header: BlockHeader, location: BlockLocation) -> Block:
+        """A block of which only the header has been read."""
         made = cls.__new__(cls)
-        made._keep(note.first, note.last)
-        made.count, made.counts = note.count, _same(note.counts)
-        made.lines, made.place, made._held = None, place, ()
+        made._keep(header.first, header.last)
+        made.count, made.counts = header.count, _same(header.counts)
+        made.lines, made.location, made._sources = None, location, ()
         return made
 
     def _keep(self, first: Key, last: Key) -> None:
-        # Replicas are few, their names are held once.
+        # There are few replicas: intern their names.
         self._from, self._to = sys.intern(first[2]), sys.intern(last[2])
         texts = [text.encode(*ENCODING) for text in (first[1], last[1])]
         self._keys = _ENDS.pack(first[0], last[0], len(texts[0])) + b"".join(texts)
@@ -59,12 +59,12 @@ class Block:
         return end, self._keys[_ENDS.size + size :].decode(*ENCODING), self._to
 
     @property
-    def sources(self) -> tuple[Place, ...]:
-        """Where its lines have been written."""
-        return self._held if self.place is None else (self.place,)
+    def sources(self) -> tuple[BlockLocation, ...]:
+        """Where its lines are stored."""
+        return self._sources if self.location is None else (self.location,)
 
 
 @lru_cache(maxsize=4096)
 def _same(counts: Counts) -> Counts:
-    """One object for all that are equal: most blocks have the same."""
+    """One object for equal counts: most blocks have the same."""
     return counts

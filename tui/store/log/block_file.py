@@ -1,9 +1,9 @@
-"""Blocks of log lines on disk: files that only ever grow at their end, and how a block is written.
+"""Blocks of log lines on disk: append-only files, and the encoding of a block.
 
-A block holds the columns of some lines, and names the blocks whose lines it holds anew, so that what was
-written in small pieces or out of order can be put together later while nothing is ever overwritten.
-Blocks that replace others together are a group: only a whole group replaces anything, so a write that was
-torn, by SIGKILL or a full disk, leaves what was there before.
+A block holds the columns of some lines and names the blocks it replaces, so that lines that were written in
+small blocks or out of order can be rewritten together later without overwriting anything.
+Blocks that replace others together form a group. Only a complete group replaces anything, so a write that
+SIGKILL or a full disk interrupts leaves the earlier blocks valid.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from tui.store.log.lines import Key, Lines
 
 _MAGIC = b"vxl1"
 _HEAD = struct.Struct("<4sIIIQIHH4I")
-"""magic, size of the rest, CRC of the rest, size of the note, id, lines, part, parts, four counts."""
+"""magic, size of the rest, CRC of the rest, size of the header, id, lines, part, parts, four counts."""
 _PARTS = 1000
-"""Parts that are written in one call; the kernel takes 1,024."""
+"""Buffers per pwritev call; the kernel takes at most 1,024."""
 ENCODING = ("utf-8", "surrogatepass")
 _SIZES = struct.Struct("<5I")
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """What is known of a block without reading its lines."""
+class BlockHeader:
+    """A block's header: what is known without reading its lines."""
 
     id: int
     count: int
@@ -44,13 +44,13 @@ class Note:
     replaces: tuple[int, ...] = ()
     part: int = 0
     parts: int = 1
-    """This is part `part` of a group of `parts`, which count together or not at all."""
+    """Part `part` of a group of `parts` blocks, which are valid together or not at all."""
 
 
 def _pack(texts: Sequence[str]) -> bytes:
-    """Texts as bytes; the lengths go along only where a text has a line break of its own."""
+    """Texts as bytes, with their lengths only where a text contains a line break."""
     if "\n" not in "".join(texts):
-        # A NUL before the first is the format's own: no copy of it all only to put one in front.
+        # The leading NUL marks this format; joining it here saves a copy.
         return "\n".join(("\0", *texts)).encode(*ENCODING)
     ends = array("I", accumulate(map(len, texts)))
     return b"\1" + ends.tobytes() + "".join(texts).encode(*ENCODING)
@@ -67,22 +67,22 @@ def _unpack(data: bytes, count: int) -> list[str]:
 
 
 def _width(names: int) -> str:
-    """The type of array that holds numbers of so many names."""
+    """Array type code for an index into `names` names."""
     return "B" if names <= 256 else "I"
 
 
 def _numbered(replicas: Sequence[str], names: Sequence[str]) -> bytes:
-    """For each line the number of its replica's name."""
+    """For each line the index of its replica's name."""
     number = {name: at for at, name in enumerate(names)}
-    # One call for all of them, and one that does not give a tuple for a single line.
+    # itemgetter looks all of them up in one call; for a single key it returns no tuple.
     found = itemgetter(*replicas)(number) if len(replicas) > 1 else [number[name] for name in replicas]
     return bytes(found) if _width(len(names)) == "B" else array("I", found).tobytes()
 
 
-def encode(note: Note, lines: Lines) -> list[bytes]:
-    """The bytes of one block, in parts: a block is too large to be copied only to be put together."""
+def encode(header: BlockHeader, lines: Lines) -> list[bytes]:
+    """The bytes of one block in parts: joining them would copy the whole block."""
     names = list(dict.fromkeys(lines.replicas))
-    said = json.dumps([note.first, note.last, note.replaces, names]).encode()
+    said = json.dumps([header.first, header.last, header.replaces, names]).encode()
     columns = (
         struct.pack(f"{len(lines)}q", *lines.times) + _numbered(lines.replicas, names) + lines.severities
     )
@@ -98,11 +98,11 @@ def encode(note: Note, lines: Lines) -> list[bytes]:
         sum(map(len, rest)),
         crc,
         len(said),
-        note.id,
-        note.count,
-        note.part,
-        note.parts,
-        *note.counts,
+        header.id,
+        header.count,
+        header.part,
+        header.parts,
+        *header.counts,
     )
     return [head, *rest]
 
@@ -110,13 +110,13 @@ def encode(note: Note, lines: Lines) -> list[bytes]:
 def decode(data: bytes) -> Lines:
     """The lines of a block. Raises ValueError for one that is damaged."""
     try:
-        _, size, crc, noted, _, count, *_ = _HEAD.unpack_from(data)
+        _, size, crc, header_size, _, count, *_ = _HEAD.unpack_from(data)
         rest = memoryview(data)[_HEAD.size : _HEAD.size + size]
         if len(rest) != size or zlib.crc32(rest) != crc:
             raise ValueError("a block of the log is damaged")
-        names = json.loads(bytes(rest[:noted]))[3]
-        sizes = _SIZES.unpack_from(rest, noted)
-        at, blobs = noted + _SIZES.size, []
+        names = json.loads(bytes(rest[:header_size]))[3]
+        sizes = _SIZES.unpack_from(rest, header_size)
+        at, blobs = header_size + _SIZES.size, []
         for size in sizes:
             blobs.append(bytes(rest[at : at + size]))
             at += size
@@ -134,10 +134,10 @@ def decode(data: bytes) -> Lines:
 
 
 class BlockFile:
-    """One file of blocks. Raises OSError where the disk does not do as told."""
+    """One file of blocks. Raises OSError when the disk fails."""
 
     def __init__(self, path: Path | None, *, new: bool) -> None:
-        """Open it; without a path, a file that nobody else sees and that ends with the process."""
+        """Open it; without a path, an unnamed temporary file."""
         self.path = path
         if path is None:
             with tempfile.TemporaryFile(prefix="vxtui-log-") as file:
@@ -147,10 +147,10 @@ class BlockFile:
             self._fd = os.open(path, flags, 0o600)
         self.size = os.fstat(self._fd).st_size
         self.live = 0
-        """Blocks in it that still count."""
+        """Blocks in it that are still used."""
 
     def append(self, parts: Sequence[bytes]) -> int:
-        """Write these at the end; where that was. What could only be written in part is taken back."""
+        """Append these and return the offset. A write that fails half-way is truncated again."""
         at = end = self.size
         try:
             for start in range(0, len(parts), _PARTS):
@@ -162,7 +162,7 @@ class BlockFile:
         return at
 
     def _put(self, parts: Sequence[bytes], at: int) -> int:
-        """Write from `at` on; where it ends."""
+        """Write at offset `at`; returns the end offset."""
         end = at + sum(map(len, parts))
         at += os.pwritev(self._fd, parts, at)
         if at < end:
@@ -172,21 +172,21 @@ class BlockFile:
         return end
 
     def read(self, at: int, size: int) -> bytes:
-        """`size` bytes from `at` on, or fewer at the end."""
+        """`size` bytes from offset `at`, or fewer at the end of the file."""
         return os.pread(self._fd, size, at)
 
-    def notes(self) -> Iterator[tuple[Note, int, int]]:
-        """Each block's note, where it begins and its size; what follows the last whole one is cut off."""
+    def headers(self) -> Iterator[tuple[BlockHeader, int, int]]:
+        """Each block's header, offset and size. Truncates what follows the last complete block."""
         at = 0
         while at < self.size:
             head = self.read(at, 4096)
-            found = _read_note(head)
+            found = _read_header(head)
             if found is None and len(head) == 4096:
-                # A note that names many replaced blocks is longer.
-                found = _read_note(self.read(at, _HEAD.size + _HEAD.unpack_from(head)[3]))
+                # A header that names many replaced blocks is longer.
+                found = _read_header(self.read(at, _HEAD.size + _HEAD.unpack_from(head)[3]))
             if found is None or at + found[1] > self.size:
                 break
-            # The CRC of all but the last block is looked at when it is read: only the last may be torn.
+            # Only the last block can be incomplete; the CRC of the others is checked when they are read.
             if at + found[1] == self.size and not _whole(self.read(at, found[1])):
                 break
             yield found[0], at, found[1]
@@ -196,7 +196,7 @@ class BlockFile:
             self.size = at
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._fd)
 
     def remove(self) -> None:
@@ -206,18 +206,20 @@ class BlockFile:
             self.path.unlink(missing_ok=True)
 
 
-def _read_note(head: bytes) -> tuple[Note, int] | None:
+def _read_header(head: bytes) -> tuple[BlockHeader, int] | None:
     if len(head) < _HEAD.size or head[:4] != _MAGIC:
         return None
-    _, size, _, noted, number, count, part, parts, *counts = _HEAD.unpack_from(head)
-    if len(head) < _HEAD.size + noted:
+    _, size, _, header_size, number, count, part, parts, *counts = _HEAD.unpack_from(head)
+    if len(head) < _HEAD.size + header_size:
         return None
     try:
-        first, last, replaces, _ = json.loads(head[_HEAD.size : _HEAD.size + noted])
-        note = Note(number, count, _four(counts), _key(first), _key(last), tuple(replaces), part, parts)
+        first, last, replaces, _ = json.loads(head[_HEAD.size : _HEAD.size + header_size])
+        header = BlockHeader(
+            number, count, _four(counts), _key(first), _key(last), tuple(replaces), part, parts
+        )
     except (ValueError, TypeError):
         return None
-    return note, _HEAD.size + size
+    return header, _HEAD.size + size
 
 
 def _four(counts: list[int]) -> tuple[int, int, int, int]:

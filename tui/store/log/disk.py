@@ -1,6 +1,6 @@
-"""Where a log's blocks lie: the files of one folder, who may write to it, and what is found there.
+"""The block files of one log: which files there are, and which process may write to them.
 
-A folder belongs to one process at a time; whoever comes second keeps its blocks in files that nobody sees.
+One process at a time holds a folder's lock; a second process keeps its blocks in unnamed temporary files.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tui.store.log.block_file import BlockFile, Note, decode, encode
+from tui.store.log.block_file import BlockFile, BlockHeader, decode, encode
 from tui.store.log.lines import Key, Lines
 
 _SUFFIX = ".blocks"
@@ -21,8 +21,8 @@ _FLOOR = "dropped.json"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Place:
-    """Where a block is."""
+class BlockLocation:
+    """The file, offset and size (bytes) of one block."""
 
     id: int
     file: BlockFile
@@ -32,14 +32,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """How many lines had to go so far, and the last one's key."""
+    """How many lines have been dropped, and the key of the last one."""
 
     count: int
     floor: Key
 
 
 class Disk:
-    """See the module. Methods that write raise OSError; what was there before stays as it was."""
+    """The block files of one folder. Methods that write raise OSError and leave earlier blocks unchanged."""
 
     def __init__(self, folder: Path | None, file_bytes: int) -> None:
         self.problem = ""
@@ -49,9 +49,9 @@ class Disk:
         self._next_id = 1
         self._next_file = 1
         self._lock = -1
-        self.folder = self._claim(folder) if folder is not None else None
+        self.folder = self._lock_folder(folder) if folder is not None else None
 
-    def _claim(self, folder: Path) -> Path | None:
+    def _lock_folder(self, folder: Path) -> Path | None:
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -72,34 +72,34 @@ class Disk:
         """Bytes of all files."""
         return sum(file.size for file in self._files)
 
-    def find(self) -> list[tuple[Note, Place]]:
-        """The blocks that count, of an earlier process: those no whole group has replaced."""
+    def find(self) -> list[tuple[BlockHeader, BlockLocation]]:
+        """The valid blocks of an earlier process: those that no complete group has replaced."""
         if self.folder is None:
             return []
-        found: dict[int, tuple[Note, Place]] = {}
+        found: dict[int, tuple[BlockHeader, BlockLocation]] = {}
         for path in sorted(self.folder.glob(f"*{_SUFFIX}")):
             file = BlockFile(path, new=False)
             self._files.append(file)
             self._next_file = max(self._next_file, int(path.stem) + 1)
-            for note, at, size in file.notes():
-                found[note.id] = (note, Place(note.id, file, at, size))
+            for header, at, size in file.headers():
+                found[header.id] = (header, BlockLocation(header.id, file, at, size))
         self._next_id = max(found, default=0) + 1
         torn: set[int] = set()
         replaced: set[int] = set()
-        for number, (note, _) in found.items():
-            group = range(number - note.part, number - note.part + note.parts)
+        for number, (header, _) in found.items():
+            group = range(number - header.part, number - header.part + header.parts)
             if not all(member in found for member in group):
                 torn.add(number)
             else:
-                replaced.update(note.replaces)
+                replaced.update(header.replaces)
         live = [found[number] for number in sorted(found.keys() - torn - replaced)]
-        for _, place in live:
-            place.file.live += 1
-        self._sweep()
+        for _, location in live:
+            location.file.live += 1
+        self._delete_unused()
         return live
 
     def dropped(self) -> Dropped | None:
-        """What an earlier process had to drop."""
+        """What an earlier process dropped."""
         if self.folder is None:
             return None
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
@@ -108,8 +108,8 @@ class Disk:
             return Dropped(int(said["count"]), (int(time), str(name), str(replica)))
         return None
 
-    def tell_dropped(self, dropped: Dropped) -> None:
-        """Remember it for the next process."""
+    def save_dropped(self, dropped: Dropped) -> None:
+        """Save it for the next process."""
         if self.folder is None:
             return
         new = self.folder / (_FLOOR + ".new")
@@ -117,14 +117,14 @@ class Disk:
             new.write_text(json.dumps({"count": dropped.count, "floor": dropped.floor}), encoding="utf-8")
             new.replace(self.folder / _FLOOR)
 
-    def write(self, pieces: Sequence[Lines], replaces: Iterable[Place] = ()) -> list[Place]:
-        """Write each of these as a block; with `replaces`, all of them count in place of those, or none."""
-        if not pieces:
+    def write(self, slices: Sequence[Lines], replaces: Iterable[BlockLocation] = ()) -> list[BlockLocation]:
+        """Write each of these as a block; with `replaces`, they replace those blocks, all or none."""
+        if not slices:
             return []
         old = list(replaces)
         encoded = []
-        for part, lines in enumerate(pieces):
-            note = Note(
+        for part, lines in enumerate(slices):
+            header = BlockHeader(
                 self._next_id + part,
                 len(lines),
                 lines.counts(),
@@ -132,52 +132,52 @@ class Disk:
                 lines.key(len(lines) - 1),
             )
             if old:
-                replaced = tuple(place.id for place in old) if part == 0 else ()
-                note = replace(note, replaces=replaced, part=part, parts=len(pieces))
-            encoded.append(encode(note, lines))
+                replaced = tuple(location.id for location in old) if part == 0 else ()
+                header = replace(header, replaces=replaced, part=part, parts=len(slices))
+            encoded.append(encode(header, lines))
         file = self._current()
         at = file.append([part for parts in encoded for part in parts])
-        places = []
+        locations = []
         for parts in encoded:
             size = sum(map(len, parts))
-            places.append(Place(self._next_id, file, at, size))
+            locations.append(BlockLocation(self._next_id, file, at, size))
             self._next_id += 1
             at += size
-        file.live += len(places)
+        file.live += len(locations)
         self.release(old)
-        return places
+        return locations
 
     def _current(self) -> BlockFile:
         if not self._files or self._files[-1].size >= self._file_bytes:
             path = self.folder / f"{self._next_file:08}{_SUFFIX}" if self.folder is not None else None
             self._files.append(BlockFile(path, new=True))
             self._next_file += 1
-            self._sweep()
+            self._delete_unused()
         return self._files[-1]
 
-    def release(self, places: Iterable[Place]) -> None:
-        """These blocks count no more."""
-        for place in places:
-            place.file.live -= 1
-        self._sweep()
+    def release(self, locations: Iterable[BlockLocation]) -> None:
+        """Mark these blocks as no longer used."""
+        for location in locations:
+            location.file.live -= 1
+        self._delete_unused()
 
-    def _sweep(self) -> None:
-        """Delete the files in which no block counts, but for the one that is written to."""
+    def _delete_unused(self) -> None:
+        """Delete the files without a used block, except the one being written."""
         for file in [file for file in self._files[:-1] if not file.live]:
             self._files.remove(file)
             with contextlib.suppress(OSError):
                 file.remove()
 
-    def read(self, place: Place, count: int) -> Lines:
-        """The lines of a block; one that can't be read any more has lines that say so."""
+    def read(self, location: BlockLocation, count: int) -> Lines:
+        """The lines of a block. For a block that can't be read, each line says so."""
         try:
-            return decode(place.file.read(place.at, place.size))
+            return decode(location.file.read(location.at, location.size))
         except (OSError, ValueError):
             words = ["(this line can't be read from the disk any more)"] * count
             return Lines([0] * count, [""] * count, [""] * count, bytes([5]) * count, words)
 
     def close(self) -> None:
-        """Let go of the files and the folder."""
+        """Close the files and unlock the folder."""
         for file in self._files:
             file.close()
         self._files.clear()

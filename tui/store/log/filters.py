@@ -1,4 +1,4 @@
-"""Which lines of a log are looked at: by replica, severity and words; a block at a time where that does."""
+"""Filters of log lines by replica, severity and pattern, a whole block at a time where possible."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tui.domain.log_entry import LogEntry, Severity
 from tui.store.log.lines import GAP, Line, Lines
 
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What is shown otherwise than it was written: `tui.domain.text.plain`."""
+"""Characters that are not shown as written: `tui.domain.text.plain`."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineFilter:
-    """Which lines a view shows. No `replicas` means all; a gap always passes, unless only matches count.
+    """Which lines a view shows. No `replicas` means all; a gap always passes unless `gaps` is false.
 
-    `text` gives the words of an entry that `pattern` and `without` are searched in: those that are shown.
-    It has to return the message itself where that has neither a payload nor control characters.
+    `text` returns the text of an entry that `pattern` and `without` search: the one that is shown. It must
+    return the message itself where that has neither a payload nor control characters.
     """
 
     replicas: frozenset[str] = frozenset()
@@ -61,7 +61,7 @@ class LineFilter:
         return passes
 
     def of(self, lines: Lines) -> list[int]:
-        """The places of the lines that pass."""
+        """Indexes of the lines that pass."""
         found = self._by_columns(lines)
         if self.pattern is not None:
             found = [at for at in found if lines.severities[at] != GAP]
@@ -89,7 +89,7 @@ class LineFilter:
 def _matching(
     lines: Lines, among: Sequence[int], pattern: re.Pattern[str], text: Callable[[LogEntry], str]
 ) -> list[int]:
-    """Those of these lines in which the pattern is found."""
+    """The lines of `among` that the pattern matches."""
     if not among:
         return []
     whole = "\n".join(lines.texts)
@@ -110,7 +110,7 @@ def _found(lines: Lines, at: int, pattern: re.Pattern[str], text: Callable[[LogE
 
 
 def _lines_with(whole: str, texts: Sequence[str], pattern: re.Pattern[str]) -> Iterator[int]:
-    """Indexes of the texts that match, found in all of them at once, one to a line."""
+    """Indexes of the texts that match, from one search over all of them."""
     search = re.compile(pattern.pattern, pattern.flags | re.MULTILINE).search
     found = search(whole)
     ends: list[int] = []
@@ -119,10 +119,10 @@ def _lines_with(whole: str, texts: Sequence[str], pattern: re.Pattern[str]) -> I
         at = bisect_right(ends, found.start())
         if at >= len(texts):
             return
-        # It may have matched over the end of a line.
+        # The match may cross the end of a line.
         if found.end() < ends[at] or pattern.search(texts[at]):
             yield at
         if at + 1 == len(texts):
-            # Beyond the last line an empty match would be found for ever.
+            # An empty match after the last line would be found forever.
             return
         found = search(whole, ends[at])

@@ -1,4 +1,4 @@
-"""How many lines of which severity there were over time, without reading the log anew."""
+"""Counts of lines by severity over time, without reading the whole log again."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tui.store.log.lines import EPOCH, GAP, Lines
 from tui.store.log.store import Block, LogStore
 
 READ = 24
-"""Blocks that are read to place their warnings and errors; those of further ones are spread."""
+"""Blocks read to date their warnings and errors exactly; the counts of others are spread evenly."""
 
 
 @dataclass(slots=True)
 class Bin:
-    """The lines of one stretch of time."""
+    """The lines of one interval."""
 
     fine: float = 0
     warnings: float = 0
@@ -47,11 +47,11 @@ def histogram(store: LogStore, count: int) -> Histogram | None:
     width = (last - first) / count
     bins = [Bin() for _ in range(count)]
     left = READ
-    # The newest first: they are what somebody looks for.
+    # The newest first: they matter most.
     for block in reversed(blocks):
         low = min(count - 1, int((block.first[0] - first) / width))
         high = min(count - 1, int((block.last[0] - first) / width))
-        # One in memory costs nothing; of the others, those are read whose lines matter most.
+        # A block in memory costs nothing; of the others, read those with warnings or errors.
         telling = block.counts[1] or block.counts[2] or len(blocks) <= READ
         if low != high and (block.lines is not None or (telling and left)):
             left -= block.lines is None

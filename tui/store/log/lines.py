@@ -1,7 +1,7 @@
-"""Log lines as columns: what a batch, a block on disk and a block in memory are made of.
+"""Log lines as columns: the content of a batch, of a block on disk and of a block in memory.
 
-A line's key is (time in nanoseconds, insert id, replica): it orders a merged log, and two lines of one key
-are the same line. Objects are made only of the lines that somebody looks at.
+A line's key is (time in nanoseconds, insert id, replica). It orders a merged log, and two lines with the same
+key are the same line. Objects are made only for the lines that are shown.
 """
 
 from __future__ import annotations
@@ -30,17 +30,14 @@ def nanoseconds(moment: datetime) -> int:
 
 
 def line_key(line: Line) -> Key:
-    """What orders a log; a gap stands before the entries of its moment."""
+    """The sort key of a log; a gap precedes the entries of the same time."""
     if isinstance(line, LogEntry):
         return (nanoseconds(line.timestamp) + line.nanos, line.insert_id, line.replica)
     return (nanoseconds(line.timestamp), "", f"\0{line.count:012} {line.reason}")
 
 
 class Lines:
-    """Some lines by columns, all of one length; `payloads` holds the JSON text of those that have one.
-
-    Not to be changed once made.
-    """
+    """Lines as columns of equal length; `payloads` holds the JSON text by line index. Immutable."""
 
     __slots__ = ("ids", "payloads", "replicas", "severities", "texts", "times")
 
@@ -126,7 +123,7 @@ class Lines:
 
     @property
     def ordered(self) -> bool:
-        """The lines are in the order of their keys and none is there twice."""
+        """Whether the keys are strictly increasing."""
         if all(map(lt, self.times, islice(self.times, 1, None))):
             return True
         keys = list(self.keys())
@@ -169,7 +166,7 @@ EMPTY = Lines([], [], [], b"", [])
 
 
 def join(parts: Sequence[Lines]) -> Lines:
-    """All lines of these, one part after the other."""
+    """All lines of the parts, concatenated."""
     if len(parts) == 1:
         return parts[0]
     times: list[int] = []
@@ -189,12 +186,12 @@ def join(parts: Sequence[Lines]) -> Lines:
 
 
 def merge(parts: Sequence[Lines]) -> Lines:
-    """All lines of these in the order of their keys, each key once, the first of its kind."""
+    """All lines of the parts in key order, the first of each key."""
     lines = join(parts)
     if lines.ordered:
         return lines
     keys = list(lines.keys())
-    # The sort is stable: of equal keys the first given stays in front.
+    # The sort is stable: of equal keys the first given stays first.
     order = sorted(range(len(keys)), key=keys.__getitem__)
     kept = [at for last, at in zip([-1, *order], order, strict=False) if last < 0 or keys[at] != keys[last]]
     return lines.pick(kept)

@@ -1,4 +1,4 @@
-"""Where the logs of all jobs are kept on this machine, and how much of them."""
+"""Where the logs of all jobs are kept on this machine, and for how long."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import shutil
 import time
 from pathlib import Path
 
-MOST_BYTES = 2 * 1024**3
+MAX_BYTES = 2 * 1024**3
 """Bytes of all jobs' logs together."""
 DAYS = 30
-"""Cloud Logging keeps them no longer either (vertex facts 5.3)."""
+"""As long as Cloud Logging keeps entries (vertex facts 5.3)."""
 
 
 def log_folder(state_dir: Path, context: str, job_name: str) -> Path:
@@ -22,10 +22,10 @@ def log_folder(state_dir: Path, context: str, job_name: str) -> Path:
     return state_dir / "job-logs" / f"{''.join(c if c.isalnum() else '-' for c in job)[:40]}-{digest}"
 
 
-def tidy(logs: Path, *, most_bytes: int = MOST_BYTES, days: int = DAYS) -> list[Path]:
-    """Delete logs nobody has looked at for `days`, and the oldest while there is too much (blocking).
+def prune_logs(logs: Path, *, max_bytes: int = MAX_BYTES, days: int = DAYS) -> list[Path]:
+    """Delete logs unused for `days`, and the oldest ones above `max_bytes` (blocking).
 
-    Returns what was deleted; a log that is open stays.
+    Returns the deleted folders. A log that is open stays.
     """
     folders = []
     for folder in logs.glob("*"):
@@ -36,14 +36,14 @@ def tidy(logs: Path, *, most_bytes: int = MOST_BYTES, days: int = DAYS) -> list[
     gone, kept, now = [], 0, time.time()
     for newest, size, folder in sorted(folders, reverse=True):
         kept += size
-        if (kept > most_bytes or now - newest > days * 86_400) and _free(folder):
+        if (kept > max_bytes or now - newest > days * 86_400) and _is_unlocked(folder):
             shutil.rmtree(folder, ignore_errors=True)
             gone.append(folder)
     return gone
 
 
-def _free(folder: Path) -> bool:
-    """No console has it open."""
+def _is_unlocked(folder: Path) -> bool:
+    """Whether no console has it open."""
     try:
         with (folder / "lock").open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Search a large file by ripgrep where it is installed: many times faster than Python's own search."""
+"""Searches a large file with ripgrep where it is installed, many times faster than Python's own search."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from array import array
 from pathlib import Path
 
 _OTHERWISE = re.compile(r"\(\?[^:]|\\[1-9AZbBG]|[*+?}]\+|\[\[|&&|\\x|\\u|\\N")
-"""What the two engines may read differently: look-arounds, references, word ends, sets in sets …"""
+"""Syntax that the two engines may read differently: look-arounds, references, nested sets …"""
 _SHOWN_OTHERWISE = r"^\{|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r."
-"""Lines that are shown otherwise than they were written, so that they have to be read to be searched."""
+"""Lines that are not shown as written, which only Python's search can match."""
 _NUMBER = re.compile(rb"^(\d+):", re.MULTILINE)
 _PLAIN: dict[tuple[Path, int, int], bool] = {}
 SMALL = 4 * 1024 * 1024
-"""Bytes of a file that is searched at once anyway."""
+"""Bytes of a file that Python searches fast enough."""
 
 
 def suits(path: Path, pattern: re.Pattern[str]) -> bool:
-    """ripgrep is there, the file is large, and both engines read the pattern the same way."""
+    """Whether ripgrep is installed, the file is large, and both engines read the pattern the same way."""
     if shutil.which("rg") is None or _OTHERWISE.search(pattern.pattern) or not pattern.pattern.isascii():
         return False
     try:
@@ -29,11 +29,11 @@ def suits(path: Path, pattern: re.Pattern[str]) -> bool:
 
 
 async def search(path: Path, pattern: re.Pattern[str]) -> array[int] | None:
-    """Numbers of the lines that match, from 0 on; `None` where it has to be done in another way."""
+    """Numbers of the matching lines, from 0; `None` where ripgrep can't answer."""
     common = ["--no-config", "--text", "--crlf", "--no-messages", "--color=never"]
     flags = ["--ignore-case"] if pattern.flags & re.IGNORECASE else []
     lines: array[int] = array("Q")
-    # Of each line its number alone: one longer than a byte is left out.
+    # The line number alone: any longer line is omitted from the output.
     argv = [*common, *flags, "--line-number", "--no-heading", "--no-filename", "--max-columns=1"]
     found = _run([*argv, "-e", pattern.pattern, "--", str(path)], lines)
     code, plain = await asyncio.gather(found, _shown_as_written(path))
@@ -41,7 +41,7 @@ async def search(path: Path, pattern: re.Pattern[str]) -> array[int] | None:
 
 
 async def _shown_as_written(path: Path) -> bool:
-    """No line of the file is shown otherwise than it was written; looked at once for each size it has."""
+    """Whether every line is shown as written; checked once for each size of the file."""
     said = await asyncio.to_thread(path.stat)
     known = (path, said.st_size, said.st_mtime_ns)
     if known not in _PLAIN:
@@ -52,7 +52,7 @@ async def _shown_as_written(path: Path) -> bool:
 
 
 async def _run(arguments: list[str], into: array[int] | None) -> int:
-    """The exit code: 0 when something matched, 1 when nothing did, else an error."""
+    """ripgrep's exit code: 0 for a match, 1 for none, else an error."""
     process = await asyncio.create_subprocess_exec(
         "rg", *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

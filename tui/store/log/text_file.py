@@ -1,8 +1,7 @@
-"""Any file of text as a log: only the counts of its lines are kept, what is shown is read.
+"""Any text file as a log: only line counts are kept, the shown lines are read from the file.
 
-The file may grow; `read_on` looks at what is new. A line's number stands where its time would be, so that
-its key is its number. Lines that are JSON objects are read as such; the severity of the others is what
-their words tell of.
+The file may grow; `count_new_lines` counts what is new. A line's number takes the place of its time, so that
+its key is its number. JSON objects are read as such; the severity of other lines follows from their words.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ from tui.store.log.view import View
 BLOCK = 128 * 1024
 CHUNK = 8
 """Blocks read at once."""
-REMEMBERED = 16
+CACHED_BLOCKS = 16
 _WORDS = {
     "WARN": 4, "WARNING": 4, "Warning": 4,
     "ERROR": 5, "Error": 5, "error:": 5, "Traceback": 5, "Exception": 5,
     "CRITICAL": 6, "FATAL": 6, "panic:": 6,
 }  # fmt: skip
-"""Words that tell of a severity, by 100."""
+"""Severity (divided by 100) that a word indicates."""
 
 
 class TextFile:
-    """See the module. Raises OSError for a file that can't be opened or is a folder."""
+    """A text file as a log. Raises OSError for a file that can't be opened or is a folder."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -48,47 +47,47 @@ class TextFile:
         self.problem = ""
         self.revision = 0
         self._size = 0
-        """Bytes that have been looked at."""
+        """Bytes that have been scanned."""
         self._starts: array[int] = array("Q", [0])
-        """Lines that begin before each block, and before the end of what has been looked at."""
+        """Count of lines that begin before each block, and before the end of the scanned bytes."""
         self._open_end = False
-        """The last line has no end yet: it may grow."""
-        self._read: OrderedDict[int, Lines] = OrderedDict()
+        """Whether the last line has no line break yet and may grow."""
+        self._cached: OrderedDict[int, Lines] = OrderedDict()
         self._views: WeakSet[View] = WeakSet()
 
     # Reading on
 
-    def read_on(self, seconds: float) -> bool:
-        """Count lines that are new for about this long; whether none is left. Raises OSError."""
+    def count_new_lines(self, seconds: float) -> bool:
+        """Count new lines for about `seconds`; returns whether none is left. Raises OSError."""
         until = perf_counter() + seconds
         size = os.fstat(self._fd).st_size
         if size < self._size:
-            self._begin_again()
+            self._restart()
         while self._size < size:
             self._count(size)
             if perf_counter() > until:
                 break
         return self._size >= size
 
-    def _begin_again(self) -> None:
-        """The file was cut: it is another one now."""
+    def _restart(self) -> None:
+        """The file was truncated: read it from the start."""
         self._size, self._starts, self._open_end = 0, array("Q", [0]), False
         self._changed(0)
 
     def _changed(self, number: int) -> None:
         self.revision += 1
-        self._read.clear()
+        self._cached.clear()
         for view in self._views:
-            view.forget_from(number)
+            view.rescan_from(number)
 
     def _count(self, size: int) -> None:
         """Look at the next blocks, up to `size`."""
         before, old_end = self._size, self.end
-        # A block that was not whole is counted anew.
+        # Count an incomplete block again.
         at = before - before % BLOCK
         if before % BLOCK:
             self._starts.pop()
-        # A line begins in the block that the byte before it is before: so the window is a byte early.
+        # A line begins after a line break, so the window starts one byte early.
         data = os.pread(self._fd, min(CHUNK * BLOCK, size - at) + (at > 0), max(0, at - 1))
         end = at + len(data) - (at > 0)
         shift = int(at > 0)
@@ -96,9 +95,9 @@ class TextFile:
             low, high = begin - at + shift, min(begin + BLOCK, end) - at + shift
             begun = data.count(b"\n", max(0, low - 1), high - 1) + (begin == 0)
             self._starts.append(self._starts[-1] + begun)
-        self._read.pop(at // BLOCK, None)
+        self._cached.pop(at // BLOCK, None)
         if self._open_end and end > before:
-            # Its last line has grown.
+            # The last line has grown.
             self._changed(max(0, old_end - 1))
         self._size = end
         self._open_end = not data.endswith(b"\n")
@@ -134,13 +133,13 @@ class TextFile:
 
     def _block(self, at: int) -> Lines:
         """The lines that begin in a block."""
-        found = self._read.get(at)
+        found = self._cached.get(at)
         if found is None:
-            found = self._read[at] = self._lines(at)
-            if len(self._read) > REMEMBERED:
-                self._read.popitem(last=False)
+            found = self._cached[at] = self._lines(at)
+            if len(self._cached) > CACHED_BLOCKS:
+                self._cached.popitem(last=False)
         else:
-            self._read.move_to_end(at)
+            self._cached.move_to_end(at)
         return found
 
     def _lines(self, at: int) -> Lines:
@@ -148,7 +147,7 @@ class TextFile:
         begin = at * BLOCK
         shift = int(begin > 0)
         data = os.pread(self._fd, BLOCK + shift, begin - shift)
-        # What is before the first line that begins here belongs to the block before.
+        # The text before the first line that begins here belongs to the previous block.
         low = 0 if begin == 0 else data.find(b"\n", 0, BLOCK) + 1
         parts, more = [data[low:]], begin - shift + len(data)
         while count and parts[-1] and not parts[-1].endswith(b"\n") and more < self._size:
@@ -172,13 +171,13 @@ class TextFile:
         return line_key(line)[0] // 1000
 
     def view(self, filter: LineFilter | None = None) -> View:
-        """A view that stays true as the file grows; let go of it to end it."""
+        """A view that follows the file for as long as it is referenced."""
         made = View(self, filter or LineFilter())
         self._views.add(made)
         return made
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._fd)
 
 
@@ -208,7 +207,7 @@ def _object(text: str) -> dict[str, object] | None:
 
 
 def _severities(texts: Sequence[str]) -> bytearray:
-    """The severity that each line's words tell of, by 100."""
+    """The severity (divided by 100) that each line's words indicate."""
     codes = bytearray(len(texts))
     whole = "\n".join(texts)
     ends: list[int] = []

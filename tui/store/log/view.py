@@ -1,4 +1,4 @@
-"""A live view of the lines of a log that pass a filter: their numbers, two bytes for each."""
+"""A live view of the lines of a log that pass a filter: their numbers, in two bytes each."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ LOOK_BACK = 4_000
 _LOW = (1 << _CHUNK) - 1
 
 
-class Source(Protocol):
-    """What a view is of: `LogStore`, or a file of text."""
+class LineSource(Protocol):
+    """The lines behind a view: `LogStore`, or a text file."""
 
     @property
     def first(self) -> int:
@@ -33,7 +33,7 @@ class Source(Protocol):
 
     @property
     def revision(self) -> int:
-        """Another one when a number may mean another line than before."""
+        """Changes when a number may mean another line than before."""
         ...
 
     @property
@@ -43,7 +43,7 @@ class Source(Protocol):
 
     @property
     def dropped(self) -> int:
-        """Lines that are not kept any more."""
+        """Lines that are no longer kept."""
         ...
 
     def __len__(self) -> int: ...
@@ -53,7 +53,7 @@ class Source(Protocol):
         ...
 
     def view(self, filter: LineFilter | None = None) -> View:
-        """A view that stays true as lines come."""
+        """A view that follows new lines."""
         ...
 
     def columns(self, start: int, stop: int) -> Iterable[tuple[int, Lines]]:
@@ -62,50 +62,50 @@ class Source(Protocol):
 
 
 class View:
-    """Numbers of the lines that pass a filter, in order. `catch_up` looks at lines that are new."""
+    """Numbers of the lines that pass a filter, in order. `catch_up` scans new lines."""
 
-    def __init__(self, source: Source, filter: LineFilter) -> None:
+    def __init__(self, source: LineSource, filter: LineFilter) -> None:
         self.source = source
         self.filter = filter
         self._everything = filter.everything
         self._chunks: dict[int, array[int]] = {}
         self._order: list[int] = []
         self._ends: list[int] | None = []
-        self._scanned = source.first
+        self._scanned_to = source.first
 
     def __len__(self) -> int:
         if self._everything:
-            return max(0, self._scanned - self.source.first)
+            return max(0, self._scanned_to - self.source.first)
         self._trim()
         ends = self._positions()
         return ends[-1] if ends else 0
 
     @property
-    def behind(self) -> int:
-        """Lines that have not been looked at yet."""
-        return self.source.end - max(self._scanned, self.source.first)
+    def unscanned(self) -> int:
+        """Number of lines that have not been scanned yet."""
+        return self.source.end - max(self._scanned_to, self.source.first)
 
     def catch_up(self, most: int | None = None) -> bool:
-        """Look at up to `most` new lines; whether none is left."""
+        """Scan up to `most` new lines; returns whether none is left."""
         source = self.source
-        start = max(self._scanned, source.first)
+        start = max(self._scanned_to, source.first)
         stop = source.end if most is None else min(source.end, start + most)
         if not self._everything:
             for number, lines in source.columns(start, stop):
                 low, high = max(0, start - number), min(len(lines), stop - number)
                 self._add(number + at + low for at in self.filter.of(lines.cut(low, high)))
-        self._scanned = stop
+        self._scanned_to = stop
         return stop == source.end
 
     def take(self, numbers: Iterable[int], scanned: int) -> None:
-        """Take over what another search has found among the lines before `scanned`."""
-        if scanned > self._scanned:
-            self.forget_from(self.source.first)
+        """Use the matches that another search has found among the lines before `scanned`."""
+        if scanned > self._scanned_to:
+            self.rescan_from(self.source.first)
             self._add(numbers)
-            self._scanned = scanned
+            self._scanned_to = scanned
 
-    def look_back(self, enough: int) -> None:
-        """Look from the last line back until `enough` lines pass; those before are left out for good."""
+    def scan_back(self, enough: int) -> None:
+        """Scan backwards from the last line until `enough` lines pass; earlier lines stay out of the view."""
         source, start = self.source, self.source.end
         found: list[int] = []
         while start > source.first and len(found) < enough:
@@ -116,7 +116,7 @@ class View:
                 part += [number + at + low for at in self.filter.of(lines.cut(low, high))]
             found = part + found
         self._add(found[-enough:])
-        self._scanned = source.end
+        self._scanned_to = source.end
 
     def _add(self, numbers: Iterable[int]) -> None:
         chunks = self._chunks
@@ -128,11 +128,11 @@ class View:
             chunks[high].append(number & _LOW)
             self._ends = None
 
-    def forget_from(self, number: int) -> None:
-        """Lines from `number` on are to be looked at again."""
-        if number >= self._scanned:
+    def rescan_from(self, number: int) -> None:
+        """Scan lines from `number` on again."""
+        if number >= self._scanned_to:
             return
-        self._scanned = number
+        self._scanned_to = number
         while self._order and self._order[-1] << _CHUNK >= number:
             del self._chunks[self._order.pop()]
         if self._order:
@@ -141,7 +141,7 @@ class View:
         self._ends = None
 
     def _trim(self) -> None:
-        """Let go of the numbers of lines that are not kept any more."""
+        """Drop the numbers of lines that are no longer kept."""
         first = self.source.first
         while self._order and ((self._order[0] + 1) << _CHUNK) <= first:
             del self._chunks[self._order.pop(0)]

@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 from tui.store.job.log_views import LogViews
 from tui.store.log.lines import Line
-from tui.store.log.view import Source, View
+from tui.store.log.view import LineSource, View
 from tui.widgets.log.paint import LinePainter
 from tui.widgets.log.render import line_text
 from tui.widgets.log.rows import top_for, visible_rows
@@ -27,7 +27,7 @@ REMEMBERED = 1_000
 class LogCanvas(ScrollView):
     """Rows are drawn once and then remembered, until another look, width or order of lines is wanted."""
 
-    def __init__(self, buffer: Source, *, id: str | None = None) -> None:
+    def __init__(self, buffer: LineSource, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.buffer = buffer
         self.following = True

@@ -24,7 +24,7 @@ from textual.widget import Widget
 from tui.actions.registry import bindings
 from tui.domain.log_entry import LogGap, Severity
 from tui.store.log.lines import Line, line_key
-from tui.store.log.view import Source
+from tui.store.log.view import LineSource
 from tui.widgets.log.canvas import LogCanvas
 from tui.widgets.log.paint import COMPONENTS, CSS
 from tui.widgets.log.render import JsonForm, TimeColumn, short_replica, whole_line
@@ -55,7 +55,7 @@ class LogView(LogCanvas, can_focus=True):
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, LogView.Moved)
 
-    def __init__(self, buffer: Source, *, id: str | None = None) -> None:
+    def __init__(self, buffer: LineSource, *, id: str | None = None) -> None:
         super().__init__(buffer, id=id)
         self._anchor: Line | None = None
         self._moving = False
