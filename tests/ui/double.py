@@ -22,12 +22,14 @@ from tui.backends.interface import (
     Reach,
 )
 from tui.config.settings import Context, Settings
-from tui.domain.job import Job, JobError, WorkerPool, infer_replicas
+from tui.domain.job import Job, JobError, infer_replicas
 from tui.domain.metric import MetricsReading
-from tui.domain.progress import Progress, StepSample
+from tui.domain.progress import Progress, TrainingStep
 from tui.domain.quota import Quota
+from tui.domain.replica import ReplicaGroup
 from tui.domain.states import JobState
 from tui.domain.telemetry import LiveLine
+from tui.domain.vertex.worker_pools import worker_pool
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 ALL = ~Capability(0)
@@ -46,14 +48,18 @@ class Clock:
         self.time += timedelta(**span)
 
 
-def pool(position: int, replicas: int, gpu: str = "", count: int = 0, *, reducer: bool = False) -> WorkerPool:
-    return WorkerPool(position, replicas, "n1-standard-4", gpu, count, "image", reducer)
+def pool(
+    position: int, replicas: int, gpu: str = "", count: int = 0, *, reducer: bool = False
+) -> ReplicaGroup:
+    return worker_pool(
+        position, replicas, "n1-standard-4", gpu, count, image="image", reduction_server=reducer
+    )
 
 
 def job(number: int, display_name: str, state: JobState = JobState.RUNNING, **more: Any) -> Job:
     """A job that was created `age` minutes ago."""
     minutes = more.pop("age", 60)
-    pools = more.pop("pools", (pool(0, 1), pool(1, 1)))
+    groups = more.pop("groups", (pool(0, 1), pool(1, 1)))
     ended = more.pop("ended", 5 if state.terminal else None)
     region = more.pop("region", "us-central1")
     started = None if state in {JobState.QUEUED, JobState.PENDING} else NOON - timedelta(minutes=minutes - 1)
@@ -68,8 +74,8 @@ def job(number: int, display_name: str, state: JobState = JobState.RUNNING, **mo
         create_time=NOON - timedelta(minutes=minutes),
         start_time=started,
         end_time=None if ended is None else NOON - timedelta(minutes=ended),
-        pools=pools,
-        replicas=infer_replicas(pools, state, more.get("error")),
+        groups=groups,
+        replicas=infer_replicas(groups, state, more.get("error")),
         **more,
     )
 
@@ -84,7 +90,7 @@ def fleet() -> list[Job]:
             age=302,
             strategy="SPOT",
             labels={"team": "nlp"},
-            pools=(pool(0, 1, a100, 8), pool(1, 3, a100, 8), pool(2, 13, reducer=True)),
+            groups=(pool(0, 1, a100, 8), pool(1, 3, a100, 8), pool(2, 13, reducer=True)),
             progress=Progress(61_204, 100_000, 9.1, 2.1127, 41_800.0, 61_000, NOON - timedelta(minutes=4)),
         ),
         job(
@@ -93,17 +99,17 @@ def fleet() -> list[Job]:
             JobState.RESTARTING,
             age=2900,
             strategy="SPOT",
-            pools=(pool(0, 1, h100, 8), pool(1, 7, h100, 8)),
+            groups=(pool(0, 1, h100, 8), pool(1, 7, h100, 8)),
             progress=Progress(40_200, 250_000, 11.0, 3.412, 98_000.0),
         ),
-        job(103, "eval-sweep-12", JobState.PENDING, age=14, pools=(pool(0, 1, "NVIDIA_L4", 1),)),
-        job(104, "tokenize-c4-shards", JobState.QUEUED, age=33, region="europe-west4", pools=(pool(0, 16),)),
+        job(103, "eval-sweep-12", JobState.PENDING, age=14, groups=(pool(0, 1, "NVIDIA_L4", 1),)),
+        job(104, "tokenize-c4-shards", JobState.QUEUED, age=33, region="europe-west4", groups=(pool(0, 16),)),
         job(
             105,
             "vit-ablation",
             JobState.FAILED,
             age=1500,
-            pools=(pool(0, 1, a100, 8), pool(1, 1, a100, 8)),
+            groups=(pool(0, 1, a100, 8), pool(1, 1, a100, 8)),
             error=JobError(
                 9, "The replica workerpool1-0 ran out of memory and exited with a non-zero status of 137."
             ),
@@ -211,7 +217,7 @@ class MemoryBackend(Backend):
         self._try()
         return {j.name: self.jobs[j.name].progress for j in jobs if j.name in self.jobs}
 
-    async def read_steps(self, name: str) -> Sequence[StepSample]:
+    async def read_training_steps(self, name: str) -> Sequence[TrainingStep]:
         return []
 
     async def read_live(self, jobs: Sequence[Job], since: datetime) -> Sequence[LiveLine]:

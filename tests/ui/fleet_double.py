@@ -11,6 +11,7 @@ from tui.backends.interface import BackendError
 from tui.domain.job import Job
 from tui.domain.metric import GPU, GPU_MEMORY, UNITS, MetricsReading, Series
 from tui.domain.telemetry import GpuFigure, LiveLine
+from tui.domain.vertex.worker_pools import REDUCER
 
 A100, H100 = "NVIDIA_TESLA_A100", "NVIDIA_H100_80GB"
 TRAINING = job(
@@ -18,9 +19,9 @@ TRAINING = job(
     "arr-coc-4x8-a100",
     age=302,
     strategy="SPOT",
-    pools=(pool(0, 1, A100, 8), pool(1, 3, A100, 8), pool(2, 13, reducer=True)),
+    groups=(pool(0, 1, A100, 8), pool(1, 3, A100, 8), pool(2, 13, reducer=True)),
 )
-LARGE = job(102, "llm-7b-[/]fsdp", age=2900, pools=(pool(0, 1, H100, 8), pool(1, 7, H100, 8)))
+LARGE = job(102, "llm-7b-[/]fsdp", age=2900, groups=(pool(0, 1, H100, 8), pool(1, 7, H100, 8)))
 LOCAL = job(103, "local-2node-1120", age=3)
 
 
@@ -45,12 +46,10 @@ class FleetBackend(MemoryBackend):
         return MetricsReading(
             tuple(
                 series
-                for each in self.jobs[name].pools
+                for each in self.jobs[name].groups
                 for index in range(each.replicas)
                 for metric in metrics
-                for series in self._series(
-                    f"workerpool{each.position}-{index}", each.accelerator_count, metric
-                )
+                for series in self._series(each.replica(index), each.accelerator_count, metric)
             ),
             (),
             NOON,
@@ -79,12 +78,12 @@ class FleetBackend(MemoryBackend):
 def steps(of: Job) -> list[LiveLine]:
     """Step lines of the last minute; the replicas `1-1` are 6 steps behind."""
     return [
-        LiveLine(NOON - timedelta(seconds=ago), of.id, f"workerpool{each.position}-{index}", number)
-        for each in of.pools
-        if not each.reduction_server
+        LiveLine(NOON - timedelta(seconds=ago), of.id, each.replica(index), number)
+        for each in of.groups
+        if each.role != REDUCER
         for index in range(each.replicas)
         for ago in (1, 8, 15)
-        for number in [61_204 - ago - (13 if (each.position, index) == (1, 1) else 0)]
+        for number in [61_204 - ago - (13 if each.replica(index) == "workerpool1-1" else 0)]
     ]
 
 

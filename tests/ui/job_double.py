@@ -24,7 +24,7 @@ from tui.domain.metric import (
     NotMeasured,
     Series,
 )
-from tui.domain.progress import StepSample, step_sample
+from tui.domain.progress import TrainingStep, training_step
 
 
 class JobBackend(MemoryBackend):
@@ -97,9 +97,9 @@ class JobBackend(MemoryBackend):
             raise self.metrics_error
         return MetricsReading(tuple(self.series), tuple(self.not_measured), NOON)
 
-    async def read_steps(self, name: str) -> Sequence[StepSample]:
+    async def read_training_steps(self, name: str) -> Sequence[TrainingStep]:
         self._try()
-        found = (step_sample(e.timestamp, e.json) for e in self.entries)
+        found = (training_step(e.timestamp, e.json) for e in self.entries)
         return [sample for sample in found if sample is not None]
 
     async def job_spec(self, name: str) -> dict[str, Any]:

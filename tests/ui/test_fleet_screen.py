@@ -269,5 +269,7 @@ def test_fleet_simulated_memory(look: Callable[..., None]) -> None:
 
 
 def test_a_thousand_gpus(look: Callable[..., None]) -> None:
-    jobs = [job(300 + n, f"llm-70b-{n}", pools=(pool(0, 1, H100, 8), pool(1, 31, H100, 8))) for n in range(4)]
+    jobs = [
+        job(300 + n, f"llm-70b-{n}", groups=(pool(0, 1, H100, 8), pool(1, 31, H100, 8))) for n in range(4)
+    ]
     look(LARGE_SIZE, "l", backend=FleetBackend(*jobs))

@@ -178,7 +178,7 @@ async def test_enter_on_a_replica_shows_its_log(tmp_path: Path) -> None:
     async with opened(backend_of(gpus=2), tmp_path) as (screen, pilot):
         pane = await tab(screen, pilot, ReplicasPane)
         tree = pane.tree_view
-        assert list(tree.keys) == ["pool 0", "workerpool0-0", "pool 1", "workerpool1-0"]
+        assert list(tree.keys) == ["workerpool0", "workerpool0-0", "workerpool1", "workerpool1-0"]
         row = tree._rows["workerpool1-0"]
         assert row["gpu"].plain.split()[-1].isdigit() and row["cpu"].plain[-2:].isdigit()
         await pilot.press("G", "enter")
@@ -189,21 +189,21 @@ async def test_enter_on_a_replica_shows_its_log(tmp_path: Path) -> None:
 
 
 async def test_a_pool_is_folded_and_a_figure_not_measured_is_a_dot(tmp_path: Path) -> None:
-    backend = backend_of(job(9, "big", pools=(pool(0, 1), pool(1, 63))))
+    backend = backend_of(job(9, "big", groups=(pool(0, 1), pool(1, 63))))
     async with opened(backend, tmp_path, size=(80, 24)) as (screen, pilot):
         pane = await tab(screen, pilot, ReplicasPane)
         tree = pane.tree_view
-        assert list(tree.keys) == ["pool 0", "workerpool0-0", "pool 1"], "large pools start folded"
+        assert list(tree.keys) == ["workerpool0", "workerpool0-0", "workerpool1"], "large pools start folded"
         row = tree.cells_of("workerpool0-0")
         assert (row["exit"].plain, row["gpu"].plain) == ("·", "–"), "not measured, and none there"
         assert "GPU: no accelerator" in pane.note().plain
-        assert tree.cells_of("pool 1")["state"].plain == "63 ● running"
+        assert tree.cells_of("workerpool1")["state"].plain == "63 ● running"
         await pilot.press("G", "enter")
         await pilot.pause()
         assert len(tree.keys) == 66
         await pilot.press("G", "space")
         await pilot.pause()
-        assert len(tree.keys) == 3 and tree.cursor == "pool 1"
+        assert len(tree.keys) == 3 and tree.cursor == "workerpool1"
 
 
 async def test_metrics_are_plotted_and_what_is_not_measured_is_said(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ async def test_metrics_are_plotted_and_what_is_not_measured_is_said(tmp_path: Pa
 
 
 async def test_many_replicas_are_drawn_as_least_mean_and_greatest(tmp_path: Path) -> None:
-    backend = backend_of(job(9, "big", pools=(pool(0, 1), pool(1, 63))))
+    backend = backend_of(job(9, "big", groups=(pool(0, 1), pool(1, 63))))
     async with opened(backend, tmp_path, size=(80, 24)) as (screen, pilot):
         pane = await tab(screen, pilot, MetricsPane)
         await until(pilot, lambda: len(pane.query(Chart)) == 6, "the charts")

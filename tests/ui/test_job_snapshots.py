@@ -123,7 +123,7 @@ async def _log_at_rest(screen: JobScreen, pilot: Pilot[Any]) -> None:
 def large() -> JobBackend:
     gpus = "NVIDIA_TESLA_A100"
     pools = (pool(0, 1, gpus, 8), pool(1, 3, gpus, 8), pool(2, 60, reducer=True))
-    return backend_of(job(101, "arr-coc-4x8-a100", age=302, strategy="SPOT", pools=pools), gpus=8)
+    return backend_of(job(101, "arr-coc-4x8-a100", age=302, strategy="SPOT", groups=pools), gpus=8)
 
 
 def failed() -> JobBackend:

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.test_quota_fit import ARR, custom_job, make_job, pool
-from tui.domain.job import WorkerPool
 from tui.domain.states import JobState
 from tui.domain.vertex.cost import dated, estimate, hourly, money, spent, total
 from tui.domain.vertex.prices import Range, Sku, built_in, from_json, from_skus, key_of, newest, to_json
+from tui.domain.vertex.worker_pools import worker_pool
 
 US = "us-central1"
 MACHINES = [
@@ -105,23 +105,23 @@ def test_pools_add_up_and_more_replicas_never_cost_less(machines: Any, strategy:
 def test_a_job_and_its_launch_name_the_same_date() -> None:
     for machine, kind, each in (("n1-standard-4", "", 0), ("a2-highgpu-8g", "NVIDIA_TESLA_A100", 8)):
         before = estimate(custom_job(pool(machine, 1, kind, each)), US)
-        listed = make_job(pools=(WorkerPool(0, 1, machine, kind, each),), region=US)
+        listed = make_job(groups=(worker_pool(0, 1, machine, kind, each),), region=US)
         assert dated(listed) == before.date <= built_in().date
-    assert dated(make_job(pools=())) == built_in().date
+    assert dated(make_job(groups=())) == built_in().date
 
 
 def test_spent_so_far() -> None:
     now = datetime(2026, 11, 21, 12, tzinfo=UTC)
-    pools = (WorkerPool(0, 2, "n1-standard-4"),)
-    job = make_job(pools=pools, region=US, start_time=now - timedelta(hours=3), state=JobState.RUNNING)
+    pools = (worker_pool(0, 2, "n1-standard-4"),)
+    job = make_job(groups=pools, region=US, start_time=now - timedelta(hours=3), state=JobState.RUNNING)
     rate = hourly(job)
     assert rate is not None
     assert spent(job, now) == rate.times(3)
-    queued = make_job(pools=pools, region=US, start_time=None, state=JobState.QUEUED)
+    queued = make_job(groups=pools, region=US, start_time=None, state=JobState.QUEUED)
     assert money(spent(queued, now)) == "$0"
-    unknown = make_job(pools=pools, region=US, start_time=None, state=JobState.UNKNOWN)
+    unknown = make_job(groups=pools, region=US, start_time=None, state=JobState.UNKNOWN)
     assert spent(unknown, now) is None
-    assert spent(make_job(pools=pools, region="asia-east1", start_time=now), now) is None
+    assert spent(make_job(groups=pools, region="asia-east1", start_time=now), now) is None
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ class SlowBackend(FleetBackend):
     """Counts the reads under way; each waits until the test lets all of them go."""
 
     def __init__(self, count: int) -> None:
-        super().__init__(*(job(200 + n, f"job-{n}", pools=(pool(0, 1, A100, 1),)) for n in range(count)))
+        super().__init__(*(job(200 + n, f"job-{n}", groups=(pool(0, 1, A100, 1),)) for n in range(count)))
         self.go = asyncio.Event()
         self.full = asyncio.Event()
 

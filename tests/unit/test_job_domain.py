@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.domain.job import Job, JobError, WorkerPool, infer_replicas
+from tui.domain.job import Job, JobError, infer_replicas
 from tui.domain.log_entry import Severity
-from tui.domain.progress import Progress, advance, step_sample
+from tui.domain.progress import Progress, advance, training_step
 from tui.domain.quota import Quota
 from tui.domain.states import JobState, from_vertex
 from tui.domain.vertex import catalog
+from tui.domain.vertex.worker_pools import worker_pool
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-POOLS = (WorkerPool(0, 1), WorkerPool(1, 3), WorkerPool(2, 2, reduction_server=True), WorkerPool(3, 1))
+POOLS = (worker_pool(0, 1), worker_pool(1, 3), worker_pool(2, 2, reduction_server=True), worker_pool(3, 1))
 
 
 def test_an_unheard_of_state_is_unknown_not_an_error() -> None:
@@ -50,15 +51,15 @@ def test_success_is_the_primarys_alone() -> None:
 
 def test_roles_follow_positions() -> None:
     assert [p.role for p in POOLS] == ["primary", "worker", "reducer", "evaluator"]
-    assert WorkerPool(2, 1).role == "parameter server"
+    assert worker_pool(2, 1).role == "parameter server"
 
 
 def test_a_job_counts_its_accelerators_and_its_time() -> None:
     pools = (
-        WorkerPool(0, 1, "a2-highgpu-8g", "NVIDIA_TESLA_A100", 8),
-        WorkerPool(1, 3, "", "NVIDIA_TESLA_A100", 8),
+        worker_pool(0, 1, "a2-highgpu-8g", "NVIDIA_TESLA_A100", 8),
+        worker_pool(1, 3, "", "NVIDIA_TESLA_A100", 8),
     )
-    job = Job("n", "1", "d", JobState.RUNNING, "JOB_STATE_RUNNING", "c", "r", pools=pools, create_time=NOW)
+    job = Job("n", "1", "d", JobState.RUNNING, "JOB_STATE_RUNNING", "c", "r", groups=pools, create_time=NOW)
     assert job.accelerators == {"NVIDIA_TESLA_A100": 32} and job.replica_count == 4
     assert job.duration(NOW) is None, "it has never run"
     assert job.age(NOW + timedelta(hours=5)) == timedelta(hours=5)
@@ -104,7 +105,7 @@ def test_no_line_of_anybodys_breaks_progress(fields: dict[str, Any]) -> None:
     assert (
         progress.fraction is None or 0 <= progress.fraction <= 1 or progress.step is None or progress.step < 0
     )
-    step_sample(NOW, {"vxtui": fields})
+    training_step(NOW, {"vxtui": fields})
 
 
 def test_severity_words() -> None:

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.domain.job import Job, WorkerPool
+from tui.domain.job import Job
 from tui.domain.job_query import FIELDS, QueryError, parse
 from tui.domain.progress import Progress
 from tui.domain.states import JobState
+from tui.domain.vertex.worker_pools import worker_pool
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -21,7 +22,7 @@ def make(name: str = "llm-7b", state: JobState = JobState.RUNNING, **more: objec
         "create_time": NOW - timedelta(hours=30),
         "start_time": NOW - timedelta(hours=29),
         "labels": {"team": "nlp", "stage": "pre train"},
-        "pools": (WorkerPool(0, 2, "a2-highgpu-8g", "NVIDIA_TESLA_A100", 8),),
+        "groups": (worker_pool(0, 2, "a2-highgpu-8g", "NVIDIA_TESLA_A100", 8),),
         "strategy": "SPOT",
         "progress": Progress(step=50, total_steps=100, last_loss=2.5),
     }

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ui.double import job as numbered_job
-from tui.domain.job import Job, WorkerPool
+from tui.domain.job import Job
 from tui.domain.quota import UNLIMITED, Quota
 from tui.domain.states import JobState
 from tui.domain.vertex.quota_fit import Fit, fit, fits_in, needs, request_link
 from tui.domain.vertex.reducers import IMAGE
+from tui.domain.vertex.worker_pools import worker_pool
 
 A100 = "custom_model_training_nvidia_a100_gpus"
 SPOT_A100 = "custom_model_training_preemptible_nvidia_a100_gpus"
@@ -85,9 +86,9 @@ def test_not_measured_is_never_ok() -> None:
 
 
 def test_own_estimate_counts_where_it_is_more_and_says_so() -> None:
-    pools = (WorkerPool(0, 1, "a2-highgpu-8g", "NVIDIA_TESLA_A100", 8),)
-    running = make_job(pools=pools, strategy="SPOT", state=JobState.RUNNING, region="us-central1")
-    queued = make_job(pools=pools, strategy="SPOT", state=JobState.QUEUED, region="us-central1")
+    pools = (worker_pool(0, 1, "a2-highgpu-8g", "NVIDIA_TESLA_A100", 8),)
+    running = make_job(groups=pools, strategy="SPOT", state=JobState.RUNNING, region="us-central1")
+    queued = make_job(groups=pools, strategy="SPOT", state=JobState.QUEUED, region="us-central1")
     found = looked(quota(SPOT_A100, 32, 0), quota(SPOT_CPUS, -1, 0), running=[running, queued])
     assert found.verdict == "short"
     assert found.sentence == (

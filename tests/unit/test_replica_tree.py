@@ -1,4 +1,4 @@
-"""What a folded pool tells: the state that matters, the exit code, and who is furthest behind."""
+"""What a folded group tells: the state that matters, the exit code, and who is furthest behind."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tui.domain.job import Replica, WorkerPool
+from tui.domain.replica import Replica
 from tui.domain.states import JobState
 from tui.domain.telemetry import LiveLine
+from tui.domain.vertex.worker_pools import worker_pool
 from tui.store.job.figures import JobFigures
 from tui.store.job.series import SeriesStore
-from tui.widgets.replica_tree import Figures, pool_cells
+from tui.widgets.replica_tree import Figures, group_cells
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
-POOL = WorkerPool(1, 63, "a2-highgpu-8g")
+POOL = worker_pool(1, 63, "a2-highgpu-8g")
 
 
 def figures(steps: dict[str, int]) -> Figures:
@@ -30,7 +31,7 @@ def figures(steps: dict[str, int]) -> Figures:
 
 def pool(*states: JobState, code: int | None = None) -> list[Replica]:
     return [
-        Replica(f"workerpool1-{n}", 1, n, "worker", state, code if state is JobState.FAILED else None)
+        Replica(POOL.replica(n), POOL.name, n, POOL.role, state, code if state is JobState.FAILED else None)
         for n, state in enumerate(states)
     ]
 
@@ -45,25 +46,25 @@ def pool(*states: JobState, code: int | None = None) -> list[Replica]:
     ],
 )
 def test_of_several_states_the_one_that_matters_most_is_told(states: list[JobState], said: str) -> None:
-    cells = pool_cells(POOL, pool(*states, code=137), figures({}), folded=True)
+    cells = group_cells(POOL, pool(*states, code=137), figures({}), folded=True)
     assert cells["state"].plain == said
     assert cells["exit"].plain == ("137" if JobState.FAILED in states else "·")
 
 
 def test_every_state_has_its_place() -> None:
     for state in JobState:
-        assert state.value.lower() in pool_cells(POOL, pool(state), figures({}), folded=True)["state"].plain
+        assert state.value.lower() in group_cells(POOL, pool(state), figures({}), folded=True)["state"].plain
 
 
 def test_the_replica_that_is_furthest_behind_is_told() -> None:
     steps = {"workerpool1-0": 90, "workerpool1-1": 40, "workerpool1-2": 90, "workerpool0-0": 90}
-    cells = pool_cells(POOL, pool(*[JobState.RUNNING] * 3), figures(steps), folded=True)
+    cells = group_cells(POOL, pool(*[JobState.RUNNING] * 3), figures(steps), folded=True)
     assert cells["step"].plain == "40"
     assert int(cells["lag"].plain) > 0
-    level = pool_cells(POOL, pool(JobState.RUNNING), figures(steps), folded=True)
+    level = group_cells(POOL, pool(JobState.RUNNING), figures(steps), folded=True)
     assert (level["step"].plain, level["lag"].plain) == ("90", "0")
 
 
 def test_an_open_pool_leaves_it_to_its_replicas() -> None:
-    cells = pool_cells(POOL, pool(JobState.RUNNING, JobState.FAILED), figures({}), folded=False)
+    cells = group_cells(POOL, pool(JobState.RUNNING, JobState.FAILED), figures({}), folded=False)
     assert cells["state"].plain == "2 replicas" and "exit" not in cells

@@ -8,18 +8,18 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.domain.progress import StepSample
+from tui.domain.progress import TrainingStep
 from tui.domain.training_steps import History, history, remaining
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 
 
-def run(*steps: int, every: float = 2.0, begin: float = 0.0) -> list[StepSample]:
+def run(*steps: int, every: float = 2.0, begin: float = 0.0) -> list[TrainingStep]:
     """A line for each of these steps."""
-    return [StepSample(START + timedelta(seconds=begin + n * every), step) for n, step in enumerate(steps)]
+    return [TrainingStep(START + timedelta(seconds=begin + n * every), step) for n, step in enumerate(steps)]
 
 
-def numbers(samples: Sequence[StepSample]) -> list[int]:
+def numbers(samples: Sequence[TrainingStep]) -> list[int]:
     return [sample.step for sample in samples]
 
 

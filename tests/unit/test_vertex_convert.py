@@ -60,9 +60,9 @@ def test_a_job_keeps_all_that_the_service_says() -> None:
     assert (job.state, job.native_state) == (JobState.FAILED, "JOB_STATE_FAILED")
     assert job.create_time == datetime(2026, 11, 21, 10, 0, 0, 250_000, tzinfo=UTC)
     assert job.error == JobError(9, "The replica workerpool1-0 exited with a non-zero status of 137.")
-    assert [pool.replicas for pool in job.pools] == [1, 2, 1, 0]
-    assert [pool.image for pool in job.pools[:2]] == ["eu-docker.pkg.dev/p/r/i:1", "prebuilt"]
-    assert [pool.reduction_server for pool in job.pools] == [False, False, True, False]
+    assert [pool.replicas for pool in job.groups] == [1, 2, 1, 0]
+    assert [pool.image for pool in job.groups[:2]] == ["eu-docker.pkg.dev/p/r/i:1", "prebuilt"]
+    assert [pool.role == "reducer" for pool in job.groups] == [False, False, True, False]
     assert job.accelerators == {"NVIDIA_L4": 1}
     assert (job.strategy, job.timeout, job.labels) == ("SPOT", timedelta(days=1), {"team": "nlp"})
     dead = next(replica for replica in job.replicas if replica.id == "workerpool1-0")
@@ -72,7 +72,7 @@ def test_a_job_keeps_all_that_the_service_says() -> None:
 def test_what_is_not_said_is_none() -> None:
     job = convert.job(CustomJob.pb()(), "c")
     assert (job.create_time, job.start_time, job.end_time, job.error, job.timeout) == (None,) * 5
-    assert (job.state, job.strategy, job.pools) == (JobState.UNKNOWN, "STANDARD", ())
+    assert (job.state, job.strategy, job.groups) == (JobState.UNKNOWN, "STANDARD", ())
 
 
 def test_values_from_the_future_are_kept_as_numbers() -> None:
@@ -81,7 +81,7 @@ def test_values_from_the_future_are_kept_as_numbers() -> None:
     pb.job_spec.worker_pool_specs[0].machine_spec.accelerator_type = 77
     job = convert.job(pb, "c")
     assert (job.state, job.native_state) == (JobState.UNKNOWN, "99")
-    assert job.pools[0].accelerator_type == "77"
+    assert job.groups[0].accelerator_type == "77"
 
 
 def test_the_rest_form_survives_both_ways() -> None:

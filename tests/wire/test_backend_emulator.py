@@ -167,7 +167,7 @@ async def measured(found: VertexBackend, job: Job) -> None:
     progress = (await found.read_progress([job]))[job.name]
     assert (progress.step, progress.total_steps) == (29, 30)
     assert (progress.first_loss, progress.last_loss) == (9, pytest.approx(6.1))
-    assert [sample.step for sample in await found.read_steps(job.name)] == list(range(30))
+    assert [sample.step for sample in await found.read_training_steps(job.name)] == list(range(30))
 
 
 async def test_a_running_job_is_cancelled() -> None:
@@ -240,7 +240,7 @@ async def test_jobs_of_any_region_are_listed_and_pages_follow_each_other() -> No
         listed = [job for page in pages for job in page.jobs]
         assert sorted(job.name for job in listed) == sorted(names)
         assert all(job.region == page.region for page in pages for job in page.jobs)
-        assert all(job.pools for job in listed)
+        assert all(job.groups for job in listed)
         some = [job async for page in found.list_jobs(filter='display_name:"j10*"') for job in page.jobs]
         assert {job.display_name for job in some} == {"j10", "j100", "j101", "j102"}
         there = next(job for job in listed if job.region == "europe-west4")

@@ -57,7 +57,7 @@ async def test_the_specification_is_asked_for_once() -> None:
         whole = await found.get_job(first["1"].name)
     assert [("job_spec" in request.read_mask.paths) for request in asked] == [True, False, False]
     assert first["1"].state is JobState.RUNNING and second["1"].state is JobState.SUCCEEDED
-    assert [pool.replicas for pool in second["1"].pools] == [1, 2] and second["1"].labels == {"team": "nlp"}
+    assert [pool.replicas for pool in second["1"].groups] == [1, 2] and second["1"].labels == {"team": "nlp"}
     # What did not change is the very object, so that comparing ten thousand of them costs nothing.
     assert second["0"] is first["0"] and all(third[i] is second[i] for i in third)
     assert known_replicas(second["1"]) == whole.replicas and not second["1"].replicas
@@ -73,11 +73,11 @@ async def test_a_job_that_is_new_is_read_whole_and_one_that_is_gone_is_forgotten
         sized(fake, 7, "a2-highgpu-8g")
         del fake.jobs["projects/p/locations/us-central1/customJobs/0"]
         after = await listed(found)
-        assert set(after) == {"1", "2", "7"} and after["7"].pools[1].machine_type == "a2-highgpu-8g"
+        assert set(after) == {"1", "2", "7"} and after["7"].groups[1].machine_type == "a2-highgpu-8g"
         assert fake.calls["GetCustomJob"] == 1
         # Its number given out again is another job.
         sized(fake, 0, "g2-standard-4")
-        assert (await listed(found))["0"].pools[0].machine_type == "g2-standard-4"
+        assert (await listed(found))["0"].groups[0].machine_type == "g2-standard-4"
 
 
 async def test_many_new_jobs_are_listed_rather_than_read_one_by_one() -> None:
@@ -88,7 +88,7 @@ async def test_many_new_jobs_are_listed_rather_than_read_one_by_one() -> None:
         for number in range(1, 60):
             sized(fake, number)
         after = await listed(found)
-        assert len(after) == 60 and all(len(job.pools) == 2 for job in after.values())
+        assert len(after) == 60 and all(len(job.groups) == 2 for job in after.values())
         assert not fake.calls["GetCustomJob"]
         assert len(await listed(found)) == 60
 
@@ -100,7 +100,7 @@ async def test_a_filtered_listing_is_always_whole() -> None:
     async with connected(fake) as found:
         await listed(found)
         (job,) = (await listed(found, 'display_name="job-2"')).values()
-        assert job.id == "2" and len(job.pools) == 2
+        assert job.id == "2" and len(job.groups) == 2
         assert len(await listed(found)) == 3
 
 
@@ -140,5 +140,5 @@ def test_unknown_states_and_pools_are_shown_as_they_are() -> None:
 
     message = CustomJob.pb()(name="projects/p/locations/x/customJobs/9", state=State.JOB_STATE_EXPIRED)
     job = convert.listed_job(message, "c")
-    assert job.state is JobState.EXPIRED and job.pools == () and job.region == "x" and job.id == "9"
+    assert job.state is JobState.EXPIRED and job.groups == () and job.region == "x" and job.id == "9"
     assert convert.relisted_job(message, job) is job

@@ -217,21 +217,21 @@ async def test_a_quiet_job_beside_a_busy_one_is_not_forgotten() -> None:
 async def test_steps_are_of_one_replica_thinned_and_read_on_from_where_they_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(progress_module, "MOST_STEPS", 64)
+    monkeypatch.setattr(progress_module, "MOST_TRAINING_STEPS", 64)
     fake = Fake()
     fake.add_job()
     for index in range(1000):
         for replica in ("workerpool0-0", "workerpool1-0"):
             step(fake, index, 9.0, at=index, replica=replica)
     async with connected(fake) as found:
-        steps = await found.read_steps(NAME)
+        steps = await found.read_training_steps(NAME)
         numbers = [one.step for one in steps]
         assert numbers == sorted(set(numbers))
         assert 16 <= len(numbers) <= 65
         assert (numbers[0], numbers[-1]) == (0, 999)
         before = fake.calls["ListLogEntries"]
         step(fake, 1000, 1.0, at=1000, replica="workerpool0-0")
-        again = await found.read_steps(NAME)
+        again = await found.read_training_steps(NAME)
         assert again[-1].step == 1000
         assert fake.calls["ListLogEntries"] == before + 1
 

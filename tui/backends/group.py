@@ -30,7 +30,7 @@ from tui.backends.interface import (
 )
 from tui.domain.job import Job
 from tui.domain.metric import MetricsReading
-from tui.domain.progress import Progress, StepSample
+from tui.domain.progress import Progress, TrainingStep
 from tui.domain.quota import Quota
 
 T = TypeVar("T")
@@ -218,8 +218,8 @@ class GroupBackend(Backend):
             found |= progress
         return found
 
-    async def read_steps(self, name: str) -> Sequence[StepSample]:
-        return await self._owner(name).read_steps(name)
+    async def read_training_steps(self, name: str) -> Sequence[TrainingStep]:
+        return await self._owner(name).read_training_steps(name)
 
     async def read_live(self, jobs: Sequence[Job], since: datetime) -> Sequence[LiveLine]:
         shares = self._shares(jobs)

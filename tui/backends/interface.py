@@ -30,7 +30,7 @@ from tui.domain.job import Job
 from tui.domain.log_entry import LogEntry, LogGap, Severity
 from tui.domain.metric import MetricsReading
 from tui.domain.preflight import Check, unknown
-from tui.domain.progress import Progress, StepSample
+from tui.domain.progress import Progress, TrainingStep
 from tui.domain.quota import Quota
 from tui.domain.telemetry import LiveLine
 from tui.domain.vertex.prices import Prices
@@ -223,7 +223,7 @@ class Backend(ABC):
         """Latest progress of several jobs by name, in as few calls as the service allows."""
 
     @abstractmethod
-    async def read_steps(self, name: str) -> Sequence[StepSample]:
+    async def read_training_steps(self, name: str) -> Sequence[TrainingStep]:
         """Reported training steps of one job, oldest first, thinned to a drawable number."""
 
     @abstractmethod

@@ -6,8 +6,10 @@ from datetime import datetime, timedelta
 
 from tui.domain.job import Job, exit_codes
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT
+from tui.domain.vertex.worker_pools import PARAMETER_SERVER, REDUCER
 
 NOT_MEASURED = "·"
+_LETTERS = {REDUCER: "R", PARAMETER_SERVER: "P", "evaluator": "E"}
 
 
 def age(span: timedelta | None) -> str:
@@ -36,12 +38,11 @@ def figure(value: float | None) -> str:
 
 
 def replicas(job: Job) -> str:
-    """Replicas by position: `1`, `1+3`, and reducers or parameter servers behind: `1+3+13R`, `1+1+2P`."""
+    """Replicas by group: `1`, `1+3`, and reducers or parameter servers behind: `1+3+13R`, `1+1+2P`."""
     parts = []
-    for pool in job.pools:
-        if pool.replicas:
-            letter = {2: "R" if pool.reduction_server else "P", 3: "E"}.get(pool.position, "")
-            parts.append(f"{pool.replicas}{letter}")
+    for group in job.groups:
+        if group.replicas:
+            parts.append(f"{group.replicas}{_LETTERS.get(group.role, '')}")
     return "+".join(parts) or NOT_MEASURED
 
 

@@ -1,4 +1,4 @@
-"""A job as every backend reports it: pools by position, replicas by name, times in UTC.
+"""A job as every backend reports it: replica groups in the service's order, times in UTC.
 
 What the service does not say is `None`, never a guess: Vertex reports no state of a single replica, so
 `infer_replicas` derives it from the job's state and its error text, and says `UNKNOWN` otherwise.
@@ -12,50 +12,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from tui.domain.progress import Progress
+from tui.domain.replica import Replica, ReplicaGroup
 from tui.domain.states import JobState
 
 EPOCH = datetime.fromtimestamp(0, UTC)
 _MICROSECOND = timedelta(microseconds=1)
-ROLES = ("primary", "worker", "reducer", "evaluator")
-
 # The documented sentences about a dead replica (vertex facts 13.1, rules 1 and 2).
 _REPLICA_EXIT = re.compile(
-    r"replica (?P<replica>workerpool\d+-\d+) (?:ran out of memory and )?"
+    r"replica (?P<replica>[\w.-]+-\d+) (?:ran out of memory and )?"
     r"exited with a non-zero status of (?P<code>\d+)",
     re.IGNORECASE,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerPool:
-    """One of the four positions of a custom job. `replicas` is 0 for a skipped position."""
-
-    position: int
-    replicas: int
-    machine_type: str = ""
-    accelerator_type: str = ""
-    accelerator_count: int = 0
-    image: str = ""
-    reduction_server: bool = False
-
-    @property
-    def role(self) -> str:
-        """The field's word for this position; pool 2 holds reducers only when its image says so."""
-        if self.position == 2 and not self.reduction_server:
-            return "parameter server"
-        return ROLES[self.position] if self.position < len(ROLES) else f"pool {self.position}"
-
-
-@dataclass(frozen=True, slots=True)
-class Replica:
-    """One machine of a job, e.g. `workerpool1-3`."""
-
-    id: str
-    pool: int
-    index: int
-    role: str
-    state: JobState = JobState.UNKNOWN
-    exit_code: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +35,7 @@ class JobError:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job of any backend. `name` is the full resource name and its key everywhere."""
+    """One job of any kind and backend. `name` is the full resource name and its key everywhere."""
 
     name: str
     id: str
@@ -77,13 +44,17 @@ class Job:
     native_state: str
     context: str
     region: str
+    kind: str = "custom_job"
+    """Its key in `tui.kinds`."""
+    parent: str = ""
+    """Name of the job that this one is a part of; "" for a job of its own."""
     create_time: datetime | None = None
     start_time: datetime | None = None
     end_time: datetime | None = None
     update_time: datetime | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     error: JobError | None = None
-    pools: tuple[WorkerPool, ...] = ()
+    groups: tuple[ReplicaGroup, ...] = ()
     strategy: str = "STANDARD"
     timeout: timedelta | None = None
     replicas: tuple[Replica, ...] = ()
@@ -102,17 +73,17 @@ class Job:
 
     @property
     def replica_count(self) -> int:
-        """Replicas over all pools, reducers and evaluators included."""
-        return sum(pool.replicas for pool in self.pools)
+        """Replicas over all groups, reducers and evaluators included."""
+        return sum(group.replicas for group in self.groups)
 
     @property
     def accelerators(self) -> dict[str, int]:
-        """Total accelerators by type, over all pools."""
+        """Total accelerators by type, over all groups."""
         total: dict[str, int] = {}
-        for pool in self.pools:
-            if pool.accelerator_type and pool.accelerator_count:
-                count = pool.accelerator_count * pool.replicas
-                total[pool.accelerator_type] = total.get(pool.accelerator_type, 0) + count
+        for group in self.groups:
+            if group.accelerator_type and group.accelerator_count:
+                count = group.accelerator_count * group.replicas
+                total[group.accelerator_type] = total.get(group.accelerator_type, 0) + count
         return total
 
     def duration(self, now: datetime) -> timedelta | None:
@@ -139,7 +110,7 @@ def exit_codes(error: JobError | None) -> dict[str, int]:
 
 
 def infer_replicas(
-    pools: tuple[WorkerPool, ...], state: JobState, error: JobError | None
+    groups: tuple[ReplicaGroup, ...], state: JobState, error: JobError | None
 ) -> tuple[Replica, ...]:
     """Replicas of a job with the state that its service's words allow us to claim.
 
@@ -149,20 +120,20 @@ def infer_replicas(
     """
     dead = exit_codes(error)
     found = []
-    for pool in pools:
-        for index in range(pool.replicas):
-            replica_id = f"workerpool{pool.position}-{index}"
+    for position, group in enumerate(groups):
+        for index in range(group.replicas):
+            replica_id = group.replica(index)
             own, code = state, None
             if replica_id in dead:
                 own, code = JobState.FAILED, dead[replica_id]
-            elif state is JobState.SUCCEEDED and pool.position == 0:
+            elif state is JobState.SUCCEEDED and position == 0:
                 code = 0
             elif state is JobState.FAILED:
                 own = JobState.UNKNOWN
-            found.append(Replica(replica_id, pool.position, index, pool.role, own, code))
+            found.append(Replica(replica_id, group.name, index, group.role, own, code))
     return tuple(found)
 
 
 def known_replicas(job: Job) -> tuple[Replica, ...]:
-    """The job's replicas; of a job from a list, which carries none, what its pools and its error say."""
-    return job.replicas or infer_replicas(job.pools, job.state, job.error)
+    """The job's replicas; of a job from a list, which carries none, what its groups and its error say."""
+    return job.replicas or infer_replicas(job.groups, job.state, job.error)

@@ -26,7 +26,7 @@ _TEXT_FIELDS: dict[str, Callable[[Job], list[str]]] = {
     "context": lambda job: [job.context],
     "strategy": lambda job: [job.strategy],
     "gpu": lambda job: [x for kind in job.accelerators for x in (kind, ACCELERATOR_SHORT.get(kind, kind))],
-    "machine": lambda job: [pool.machine_type for pool in job.pools],
+    "machine": lambda job: [group.machine_type for group in job.groups],
 }
 _SPANS: dict[str, Callable[[Job, datetime], timedelta | None]] = {
     "age": lambda job, now: job.age(now),

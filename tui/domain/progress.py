@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-STEP_KINDS = frozenset({"step", "resumed", "done", "checkpoint", "phase", "preempted", "gpu"})
+TRAINING_STEP_KINDS = frozenset({"step", "resumed", "done", "checkpoint", "phase", "preempted", "gpu"})
 
 
 @dataclass(frozen=True, slots=True)
-class StepSample:
+class TrainingStep:
     """One reported training step: what the plots draw."""
 
     timestamp: datetime
@@ -58,7 +58,7 @@ def _integer(value: object) -> int | None:
     return None if number is None or not math.isfinite(number) else int(number)
 
 
-def step_sample(timestamp: datetime, payload: Mapping[str, Any] | None) -> StepSample | None:
+def training_step(timestamp: datetime, payload: Mapping[str, Any] | None) -> TrainingStep | None:
     """The step that a structured line reports, or `None` for any other line."""
     fields = (payload or {}).get("vxtui")
     if not isinstance(fields, Mapping) or fields.get("kind") != "step":
@@ -66,7 +66,7 @@ def step_sample(timestamp: datetime, payload: Mapping[str, Any] | None) -> StepS
     step = _integer(fields.get("step"))
     if step is None:
         return None
-    return StepSample(
+    return TrainingStep(
         timestamp,
         step,
         _number(fields.get("loss")),
@@ -85,7 +85,7 @@ def advance(progress: Progress, timestamp: datetime, payload: Mapping[str, Any] 
         return progress
     kind = fields.get("kind")
     if kind == "step":
-        sample = step_sample(timestamp, payload)
+        sample = training_step(timestamp, payload)
         if sample is None:
             return progress
         loss = sample.loss

@@ -8,7 +8,7 @@ from datetime import timedelta
 from itertools import pairwise
 from statistics import median_low
 
-from tui.domain.progress import StepSample
+from tui.domain.progress import TrainingStep
 
 RECENT = 40
 """Reported steps whose pace tells how long the rest will take."""
@@ -24,14 +24,14 @@ class History:
     came to again, and ends at the furthest that it had reached; the oldest stretch is first.
     """
 
-    kept: tuple[StepSample, ...] = ()
-    undone: tuple[tuple[StepSample, ...], ...] = ()
+    kept: tuple[TrainingStep, ...] = ()
+    undone: tuple[tuple[TrainingStep, ...], ...] = ()
 
 
-def history(samples: Sequence[StepSample]) -> History:
+def history(samples: Sequence[TrainingStep]) -> History:
     """Tell the two apart; `samples` in the order of their times."""
-    kept: list[StepSample] = []
-    undone: list[tuple[StepSample, ...]] = []
+    kept: list[TrainingStep] = []
+    undone: list[tuple[TrainingStep, ...]] = []
     for sample in samples:
         at = len(kept)
         while at and kept[at - 1].step >= sample.step:
@@ -45,7 +45,7 @@ def history(samples: Sequence[StepSample]) -> History:
     return History(tuple(kept), tuple(undone))
 
 
-def remaining(samples: Sequence[StepSample], total: int | None) -> timedelta | None:
+def remaining(samples: Sequence[TrainingStep], total: int | None) -> timedelta | None:
     """How long the rest takes at the pace of the last steps, pauses for checkpoints included.
 
     The way back to a checkpoint, and the wait for a restart, are no steps. `None` while no pace is known.

@@ -15,6 +15,7 @@ import click
 from tui.backends.interface import Backend, LogBatch, LogQuery
 from tui.domain.job import known_replicas
 from tui.domain.log_entry import LogEntry, Severity
+from tui.domain.replica import short_name
 from tui.domain.text import plain
 from tui.domain.time_input import parse_moment
 from tui.store.log.filters import LineFilter
@@ -159,5 +160,5 @@ def _stamp(entry: LogEntry) -> str:
 
 def _line(entry: LogEntry) -> str:
     clock = entry.timestamp.astimezone().strftime("%H:%M:%S.%f")[:-3]
-    short = entry.replica.removeprefix("workerpool")
+    short = short_name(entry.replica)
     return f"{clock} {short:<7} {_MARKS.get(entry.severity, ' ')} {plain(entry.message)}"

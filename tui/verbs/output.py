@@ -82,6 +82,7 @@ def when(moment: datetime | None) -> str | None:
 def job_json(job: Job, progress: Progress | None = None) -> dict[str, Any]:
     """A job in the documented shape (docs/JSON.md)."""
     progress = progress or job.progress
+    positions = {group.name: position for position, group in enumerate(job.groups)}
     error = {"code": job.error.code, "message": job.error.message} if job.error else None
     return {
         "name": job.name,
@@ -89,6 +90,8 @@ def job_json(job: Job, progress: Progress | None = None) -> dict[str, Any]:
         "display_name": job.display_name,
         "state": job.state.value,
         "native_state": job.native_state,
+        "kind": job.kind,
+        "parent": job.parent or None,
         "context": job.context,
         "region": job.region,
         "create_time": when(job.create_time),
@@ -99,7 +102,8 @@ def job_json(job: Job, progress: Progress | None = None) -> dict[str, Any]:
         "replicas": [
             {
                 "id": r.id,
-                "pool": r.pool,
+                "group": r.group,
+                "pool": positions.get(r.group),
                 "index": r.index,
                 "role": r.role,
                 "state": r.state.value,

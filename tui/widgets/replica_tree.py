@@ -1,4 +1,4 @@
-"""Pools and replicas of a job with their state and figures; pools can be folded."""
+"""Groups and replicas of a job with their state and figures; groups can be folded."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from datetime import datetime, timedelta
 from textual.content import Content
 
 from tui.domain.formatting import NOT_MEASURED, figure, pieces
-from tui.domain.job import Job, Replica, WorkerPool
+from tui.domain.job import Job
 from tui.domain.metric import CPU, GPU, MEMORY, NET_IN, NET_OUT
+from tui.domain.replica import Replica, ReplicaGroup
 from tui.domain.states import JobState
 from tui.domain.text import plain
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT
@@ -38,13 +39,13 @@ COLUMNS = (
 )
 STALE = timedelta(minutes=10)
 FOLD_FROM = 16
-"""Pools with more replicas than this start folded."""
+"""Groups with more replicas than this start folded."""
 _MATTERS = (
     JobState.FAILED, JobState.EXPIRED, JobState.UNKNOWN, JobState.RESTARTING, JobState.CANCELLING,
     JobState.SUSPENDED, JobState.QUEUED, JobState.PENDING, JobState.CANCELLED, JobState.SKIPPED,
     JobState.RUNNING, JobState.SUCCEEDED,
 )  # fmt: skip
-"""What one should know of a folded pool, before anything else."""
+"""What one should know of a folded group, before anything else."""
 _NONE = Content.styled(NOT_MEASURED, "$text-muted")
 _DASH = Content.styled("–", "$text-muted")
 
@@ -66,48 +67,48 @@ class Figures:
 
 
 class ReplicaTree(Table):
-    """Rows are keyed by replica, or `pool N` for a pool."""
+    """Rows are keyed by the name of a replica or of a group."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(COLUMNS, id=id)
-        self._folded: set[int] = set()
-        self._seen: set[int] = set()
+        self._folded: set[str] = set()
+        self._seen: set[str] = set()
 
-    def fold(self, pool: int) -> None:
-        """Fold a pool away, or unfold it."""
-        self._folded ^= {pool}
+    def fold(self, group: str) -> None:
+        """Fold a group away, or unfold it."""
+        self._folded ^= {group}
 
-    def folded(self, pool: int) -> bool:
-        """The pool's replicas are not shown."""
-        return pool in self._folded
+    def folded(self, group: str) -> bool:
+        """The group's replicas are not shown."""
+        return group in self._folded
 
     def display_job(self, job: Job, figures: Figures) -> None:
-        """Show the job's pools and replicas."""
+        """Show the job's groups and replicas."""
         rows: dict[str, Cells] = {}
-        for pool in job.pools:
-            if not pool.replicas:
+        for group in job.groups:
+            if not group.replicas:
                 continue
-            if pool.position not in self._seen:
-                self._seen.add(pool.position)
-                if pool.replicas > FOLD_FROM:
-                    self._folded.add(pool.position)
-            members = [r for r in job.replicas if r.pool == pool.position]
-            rows[f"pool {pool.position}"] = pool_cells(pool, members, figures, self.folded(pool.position))
-            if not self.folded(pool.position):
-                rows |= {r.id: replica_cells(r, pool, figures) for r in members}
+            if group.name not in self._seen:
+                self._seen.add(group.name)
+                if group.replicas > FOLD_FROM:
+                    self._folded.add(group.name)
+            members = [r for r in job.replicas if r.group == group.name]
+            rows[group.name] = group_cells(group, members, figures, self.folded(group.name))
+            if not self.folded(group.name):
+                rows |= {r.id: replica_cells(r, group, figures) for r in members}
         self.show(list(rows), rows)
 
 
-def pool_cells(pool: WorkerPool, members: Sequence[Replica], figures: Figures, folded: bool) -> Cells:
-    """One pool: how many replicas, on which machines; what a folded one hides that matters is told here."""
-    kind = plain(pool.machine_type)
-    if pool.accelerator_count:
-        short = ACCELERATOR_SHORT.get(pool.accelerator_type, pool.accelerator_type)
-        kind += f" + {pool.accelerator_count} {plain(short)}"
-    head = Content.assemble(("▸ " if folded else "▾ ", "$text-muted"), (f"workerpool{pool.position}", "bold"))
+def group_cells(group: ReplicaGroup, members: Sequence[Replica], figures: Figures, folded: bool) -> Cells:
+    """One group: how many replicas, on which machines; what a folded one hides that matters is told here."""
+    kind = plain(group.machine_type)
+    if group.accelerator_count:
+        short = ACCELERATOR_SHORT.get(group.accelerator_type, group.accelerator_type)
+        kind += f" + {group.accelerator_count} {plain(short)}"
+    head = Content.assemble(("▸ " if folded else "▾ ", "$text-muted"), (plain(group.name), "bold"))
     cells: dict[str, Content] = {
         "replica": head,
-        "role": Content.styled(pool.role, "$text-muted"),
+        "role": Content.styled(group.role, "$text-muted"),
         "state": Content.styled(pieces(len(members), "replica"), "$text-muted"),
     }
     if folded and members:
@@ -116,7 +117,7 @@ def pool_cells(pool: WorkerPool, members: Sequence[Replica], figures: Figures, f
         cells["exit"] = _exit(next((r.exit_code for r in members if r.exit_code), None))
         cells["cpu"] = _mean(figures, CPU, ids)
         cells["memory"] = _mean(figures, MEMORY, ids)
-        cells["gpu"] = _mean(figures, GPU, ids) if pool.accelerator_count else _DASH
+        cells["gpu"] = _mean(figures, GPU, ids) if group.accelerator_count else _DASH
         cells["step"], cells["lag"] = _furthest_behind(figures, ids)
     cells["machine"] = Content.styled(kind, "$text-muted")
     return cells
@@ -151,7 +152,7 @@ def _mean(figures: Figures, metric: str, ids: set[str]) -> Content:
     return _percent(sum(values) / len(values)) if values else _NONE
 
 
-def replica_cells(replica: Replica, pool: WorkerPool, figures: Figures) -> Cells:
+def replica_cells(replica: Replica, group: ReplicaGroup, figures: Figures) -> Cells:
     """One replica's row."""
     return {
         "replica": Content(f"  {plain(replica.id)}"),
@@ -160,7 +161,7 @@ def replica_cells(replica: Replica, pool: WorkerPool, figures: Figures) -> Cells
         "exit": _exit(replica.exit_code),
         "cpu": usage(figures, CPU, replica.id),
         "memory": usage(figures, MEMORY, replica.id),
-        "gpu": accelerators(figures, pool, replica.id),
+        "gpu": accelerators(figures, group, replica.id),
         "step": _step(figures, replica.id),
         "lag": _lag(figures, replica.id),
         "net": network(figures, replica.id),
@@ -180,12 +181,12 @@ def usage(figures: Figures, metric: str, replica: str) -> Content:
     return Content.assemble((drawn, "$text-muted"), " ", _percent(value))
 
 
-def accelerators(figures: Figures, pool: WorkerPool, replica: str) -> Content:
+def accelerators(figures: Figures, group: ReplicaGroup, replica: str) -> Content:
     """The course of one accelerator, or a cell of a heat map for each of several, and their mean."""
     newest = figures.newest
-    if not pool.accelerator_count and not newest.accelerators(replica):
+    if not group.accelerator_count and not newest.accelerators(replica):
         return _DASH
-    names = accelerator_names(pool.accelerator_count, newest.accelerators(replica))
+    names = accelerator_names(group.accelerator_count, newest.accelerators(replica))
     if len(names) == 1 and any(s.points for s in figures.series.of(GPU, replica)):
         return usage(figures, GPU, replica)
     found = [newest.figure(Measure.UTILIZATION, replica, name) for name in names]

@@ -29,7 +29,7 @@ from tui.backends.vertex.transport.connect import Endpoint, in_thread
 from tui.domain.job import Job
 from tui.domain.metric import MetricsReading
 from tui.domain.preflight import Check, unknown
-from tui.domain.progress import Progress, StepSample
+from tui.domain.progress import Progress, TrainingStep
 from tui.domain.quota import Quota
 from tui.domain.telemetry import LiveLine
 from tui.domain.vertex.prices import Prices
@@ -131,7 +131,7 @@ class VertexBackend(Backend):
     async def read_progress(self, jobs: Sequence[Job]) -> Mapping[str, Progress]:
         return await self._open.progress.read(jobs) if jobs else {}
 
-    async def read_steps(self, name: str) -> Sequence[StepSample]:
+    async def read_training_steps(self, name: str) -> Sequence[TrainingStep]:
         return await self._open.progress.steps(name)
 
     async def read_live(self, jobs: Sequence[Job], since: datetime) -> Sequence[LiveLine]:

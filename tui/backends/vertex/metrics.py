@@ -29,6 +29,7 @@ from tui.domain.metric import (
     NotMeasured,
     Series,
 )
+from tui.domain.vertex.worker_pools import PREFIX
 
 COUNTERS = frozenset({NET_IN, NET_OUT})
 BEFORE = timedelta(seconds=300)
@@ -183,7 +184,7 @@ def _label(labels: Mapping[str, str], names: Sequence[str]) -> str:
 
 def _replica_like(labels: Mapping[str, str]) -> str:
     """The label names are not documented (vertex facts 6.2): take the value that looks like a replica."""
-    return next((value for value in labels.values() if value.startswith("workerpool")), "")
+    return next((value for value in labels.values() if value.startswith(PREFIX)), "")
 
 
 def _window(job: Job, since: datetime | None, now: datetime) -> tuple[datetime, datetime]:

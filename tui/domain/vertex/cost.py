@@ -16,6 +16,7 @@ from tui.domain.vertex import catalog
 from tui.domain.vertex.custom_job_spec import duration, machine_of, whole, within
 from tui.domain.vertex.prices import ZERO, Price, Prices, Range, built_in
 from tui.domain.vertex.reducers import is_reducer
+from tui.domain.vertex.worker_pools import REDUCER
 
 DISK_GB = 100
 """Boot disk where none is named (vertex facts 1.5)."""
@@ -106,8 +107,8 @@ def parts_of(job: Mapping[str, Any]) -> list[Part]:
 def parts_of_job(job: Job) -> list[Part]:
     """The pools of a listed job. Lists carry no boot disks: the default one is taken."""
     return [
-        Part(p.machine_type, p.accelerator_type, p.accelerator_count, p.replicas, reducers=p.reduction_server)
-        for p in job.pools
+        Part(p.machine_type, p.accelerator_type, p.accelerator_count, p.replicas, reducers=p.role == REDUCER)
+        for p in job.groups
         if p.replicas
     ]
 

@@ -16,13 +16,13 @@ from textual.widgets import Static
 from tui.actions.registry import Action
 from tui.domain.formatting import age, figure
 from tui.domain.metric import CPU, GPU, GPU_MEMORY, MEMORY, NET_IN, NET_OUT, TRAINING_METRICS
-from tui.domain.progress import StepSample
+from tui.domain.progress import TrainingStep
+from tui.domain.replica import replica_order
 from tui.domain.text import plain
 from tui.domain.training_steps import History
 from tui.screens.dialogs.pick import PickScreen
 from tui.screens.job.pane import JobPane, Scroll
 from tui.store.job.feed import Changed, JobFeed
-from tui.store.job.series import replica_order
 from tui.widgets.log.render import short_replica
 from tui.widgets.notice import Notice
 from tui.widgets.plot.chart import Chart, Course, Look, Sight
@@ -46,7 +46,7 @@ STEP = 0.02
 TWO_COLUMNS, THREE_COLUMNS = 100, 180
 LOWEST, HIGHEST = 10, 18
 """Lines of one chart."""
-Value = Callable[[StepSample], float | None]
+Value = Callable[[TrainingStep], float | None]
 """What of a reported step is drawn."""
 _DARK = ("#79c0ff", "#d2a8ff", "#7fdbca", "#f0a6ca", "#a8b5ff", "#c9b38c")
 _LIGHT = ("#0a5fb0", "#7a3fb0", "#0b7a75", "#b03a7a", "#4a55c0", "#7d6430")
@@ -85,7 +85,7 @@ class MetricsPane(JobPane):
     SCOPE = "metrics"
     EXTRA = ("pane",)
     TITLE = "Metrics"
-    NEEDS = Changed.METRICS | Changed.STEPS | Changed.SOURCES
+    NEEDS = Changed.METRICS | Changed.TRAINING_STEPS | Changed.SOURCES
     DEFAULT_CSS = """
     MetricsPane {
         #charts {
@@ -213,12 +213,12 @@ class MetricsPane(JobPane):
         series = self.feed.series
         known = [one.points for metric in TRAINING_METRICS for one in series.of(metric) if one.points]
         moments = [moment for points in known for moment, _ in (points[0], points[-1])]
-        if self.feed.steps:
-            moments += [min(self.feed.steps)[0], max(self.feed.steps)[0]]
+        if self.feed.training_steps:
+            moments += [min(self.feed.training_steps)[0], max(self.feed.training_steps)[0]]
         seconds = [(moment - start).total_seconds() for moment in moments] or [0.0]
         return min(seconds), max(*seconds, min(seconds) + 1)
 
-    def _in_steps(self, sight: Sight, samples: Sequence[StepSample]) -> Sight:
+    def _in_steps(self, sight: Sight, samples: Sequence[TrainingStep]) -> Sight:
         """The same view where x is the step: a moment is the last step that was reported by then."""
         start = self._start()
         times = [(sample.timestamp - start).total_seconds() for sample in samples]
@@ -257,7 +257,7 @@ class MetricsPane(JobPane):
         lines = [_line(stretch, self._faint(), faint=True) for stretch in undone[-MOST_LINES:] if stretch]
         return [_line(known, self._colour(0)), *lines]
 
-    def _over_time(self, samples: Sequence[StepSample], value: Value) -> list[Course]:
+    def _over_time(self, samples: Sequence[TrainingStep], value: Value) -> list[Course]:
         start = self._start()
         known = [(s, y) for s in samples if (y := value(s)) is not None]
         xs = tuple((s.timestamp - start).total_seconds() for s, _ in known)
@@ -321,7 +321,7 @@ class MetricsPane(JobPane):
         lines = [
             f"{TITLES.get(m.metric, m.metric)}: not measured — {m.reason}" for m in feed.series.not_measured()
         ]
-        if not feed.steps and source.read_at is not None:
+        if not feed.training_steps and source.read_at is not None:
             lines.append("Loss and throughput: not reported — the log has no step lines (yet)")
         text = "\n".join(plain(line) for line in lines)
         self.query_one("#not-measured", Static).update(Content(text))
@@ -329,14 +329,14 @@ class MetricsPane(JobPane):
     # Actions
 
     def blocked_reason(self, found: Action) -> str | None:
-        if found.id == "metrics.axis" and not self.feed.steps:
+        if found.id == "metrics.axis" and not self.feed.training_steps:
             return "No training step has been reported."
         return None
 
     def action_axis(self) -> None:
         """Over steps, or over time."""
         self.by_step = not self.by_step
-        self.show(Changed.STEPS)
+        self.show(Changed.TRAINING_STEPS)
 
     def action_span(self) -> None:
         """How far back."""
@@ -402,13 +402,13 @@ def _part(course: Course, window: Range) -> Course:
     return Course(course.name, tuple(x), tuple(y), course.colour)
 
 
-def _line(known: Sequence[tuple[StepSample, float]], colour: str, *, faint: bool = False) -> Course:
+def _line(known: Sequence[tuple[TrainingStep, float]], colour: str, *, faint: bool = False) -> Course:
     return Course("", tuple(float(s.step) for s, _ in known), tuple(y for _, y in known), colour, faint)
 
 
-def _loss(sample: StepSample) -> float | None:
+def _loss(sample: TrainingStep) -> float | None:
     return sample.loss
 
 
-def _speed(sample: StepSample) -> float | None:
+def _speed(sample: TrainingStep) -> float | None:
     return sample.tokens_per_second

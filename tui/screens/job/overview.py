@@ -12,7 +12,7 @@ from tui.domain.diagnosis import diagnose, explain_exit
 from tui.domain.formatting import age, figure, pieces
 from tui.domain.job import Job, Replica
 from tui.domain.log_entry import LogEntry, Severity
-from tui.domain.progress import StepSample
+from tui.domain.progress import TrainingStep
 from tui.domain.states import JobState
 from tui.domain.text import plain
 from tui.domain.training_steps import remaining
@@ -38,7 +38,7 @@ class OverviewPane(JobPane):
 
     EXTRA = ("pane",)
     TITLE = "Overview"
-    NEEDS = Changed.JOB | Changed.STEPS | Changed.LOGS | Changed.SOURCES
+    NEEDS = Changed.JOB | Changed.TRAINING_STEPS | Changed.LOGS | Changed.SOURCES
     DEFAULT_CSS = """
     OverviewPane Scroll { scrollbar-gutter: stable; }
     OverviewPane #facts { height: auto; padding: 1 2 0 2; }
@@ -204,13 +204,13 @@ class OverviewPane(JobPane):
 
     def _machines(self, job: Job) -> list[Labelled]:
         rows: list[Row] = []
-        for pool in job.pools:
+        for position, pool in enumerate(job.groups):
             if not pool.replicas:
                 continue
             short = ACCELERATOR_SHORT.get(pool.accelerator_type, pool.accelerator_type)
             gpus = f" + {pool.accelerator_count} {short}" if pool.accelerator_count else ""
             what = f"{pool.replicas} × {pool.machine_type or '?'}{gpus}   {pool.role}"
-            rows.append((f"pool {pool.position}", Content(plain(what))))
+            rows.append((f"pool {position}", Content(plain(what))))
             if pool.image:
                 rows.append(("", Content.styled(plain(pool.image), "$text-muted")))
         rows.append(("strategy", Content(plain(job.strategy.lower()))))
@@ -235,7 +235,7 @@ def table(rows: Sequence[Row]) -> list[Labelled]:
     return [(Content.styled(f"{plain(word):<{LABEL}}", "$text-muted"), fact) for word, fact in rows]
 
 
-def _went_back(undone: Sequence[Sequence[StepSample]], now: datetime) -> Content:
+def _went_back(undone: Sequence[Sequence[TrainingStep]], now: datetime) -> Content:
     """How often, and from where to where the last time."""
     last = undone[-1]
     often = f"{len(undone)} times, last " if len(undone) > 1 else ""

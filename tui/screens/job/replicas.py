@@ -13,6 +13,7 @@ from textual.widget import Widget
 from tui.actions.registry import Action
 from tui.domain.formatting import NOT_MEASURED, pieces
 from tui.domain.metric import GPU
+from tui.domain.replica import group_of
 from tui.domain.text import plain
 from tui.screens.job.pane import JobPane
 from tui.store.job.feed import Changed, JobFeed
@@ -31,7 +32,7 @@ class ReplicasPane(JobPane):
     SCOPE = "replicas"
     EXTRA = ("table",)
     TITLE = "Replicas"
-    NEEDS = Changed.JOB | Changed.METRICS | Changed.STEPS | Changed.SOURCES
+    NEEDS = Changed.JOB | Changed.METRICS | Changed.TRAINING_STEPS | Changed.SOURCES
 
     class LogAsked(Message):
         """The log of a replica is wanted."""
@@ -105,9 +106,9 @@ class ReplicasPane(JobPane):
     def _go_to_wanted(self) -> None:
         if not self._wanted:
             return
-        pool = self._wanted.removeprefix("workerpool").partition("-")[0]
-        if self._wanted not in self.tree_view and pool.isdigit() and self.tree_view.folded(int(pool)):
-            self.tree_view.fold(int(pool))
+        group = group_of(self._wanted)
+        if self._wanted not in self.tree_view and self.tree_view.folded(group):
+            self.tree_view.fold(group)
             self.show(Changed.JOB)
         elif self._wanted in self.tree_view:
             self.tree_view.move_to(self._wanted)
@@ -117,18 +118,17 @@ class ReplicasPane(JobPane):
 
     @property
     def replica(self) -> str:
-        """The replica under the cursor, or nothing on a pool."""
+        """The replica under the cursor, or nothing on a group."""
         key = self.tree_view.cursor or ""
-        return "" if key.startswith("pool ") else key
+        return "" if self.group == key else key
 
     @property
-    def pool(self) -> int | None:
-        """The pool that the cursor is on or in."""
-        key = self.tree_view.cursor or ""
-        if key.startswith("pool "):
-            return int(key.removeprefix("pool "))
-        job = self.feed.job
-        return next((r.pool for r in job.replicas if r.id == key), None) if job else None
+    def group(self) -> str:
+        """Name of the group that the cursor is on or in; "" where there is none."""
+        key, job = self.tree_view.cursor or "", self.feed.job
+        if job is None or any(group.name == key for group in job.groups):
+            return key
+        return next((r.group for r in job.replicas if r.id == key), "")
 
     def blocked_reason(self, found: Action) -> str | None:
         if self.tree_view.cursor is None:
@@ -151,11 +151,11 @@ class ReplicasPane(JobPane):
 
     def action_fold(self) -> None:
         """Fold the pool, or unfold it."""
-        pool = self.pool
-        if pool is None:
+        group = self.group
+        if not group:
             return
-        self.tree_view.fold(pool)
-        self.tree_view.move_to(f"pool {pool}")
+        self.tree_view.fold(group)
+        self.tree_view.move_to(group)
         self.show(Changed.JOB)
 
     def action_copy(self) -> None:

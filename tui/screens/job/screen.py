@@ -109,7 +109,7 @@ class JobScreen(FrameScreen):
             self._stale[pane.id] |= changed & pane.NEEDS
         if self.is_mounted and self.is_attached:
             self._refresh_pane()
-            if changed & (Changed.JOB | Changed.STEPS | Changed.SOURCES):
+            if changed & (Changed.JOB | Changed.TRAINING_STEPS | Changed.SOURCES):
                 self.refresh_frame()
 
     def _refresh_pane(self) -> None:

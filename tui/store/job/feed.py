@@ -14,7 +14,7 @@ from typing import Any
 from tui.backends.interface import BackendError, Capability, LogBatch, LogQuery, NotFound
 from tui.domain.job import Job, known_replicas
 from tui.domain.log_entry import SERVICE, LogEntry, LogGap
-from tui.domain.progress import Progress, StepSample, advance, step_sample
+from tui.domain.progress import Progress, TrainingStep, advance, training_step
 from tui.domain.telemetry import live_line
 from tui.domain.training_steps import History, history
 from tui.session import Session
@@ -37,7 +37,7 @@ LOCAL_OVERLAP = timedelta(seconds=10)
 MOST_BACK_OFF = 30.0
 MOST_WAITING = 50_000
 """Lines that may wait for a tick before the tail is held back."""
-MOST_STEPS = 20_000
+MOST_TRAINING_STEPS = 20_000
 RECALLED = 50_000
 """Newest lines of an earlier console's log that events and progress are lifted from."""
 
@@ -48,7 +48,7 @@ class Changed(Flag):
     JOB = auto()
     LOGS = auto()
     METRICS = auto()
-    STEPS = auto()
+    TRAINING_STEPS = auto()
     EVENTS = auto()
     SOURCES = auto()
 
@@ -105,8 +105,8 @@ class JobFeed:
         self.events = JobEvents()
         self.series = SeriesStore()
         self.figures = JobFigures()
-        self.steps: dict[tuple[datetime, int], StepSample] = {}
-        self._ordered: tuple[StepSample, ...] | None = None
+        self.training_steps: dict[tuple[datetime, int], TrainingStep] = {}
+        self._ordered: tuple[TrainingStep, ...] | None = None
         self._history: History | None = None
         """Both are looked at with every picture, and differ with a new step only."""
         self.progress = Progress()
@@ -146,10 +146,10 @@ class JobFeed:
         """The session's time."""
         return self.session.clock()
 
-    def samples(self) -> Sequence[StepSample]:
+    def samples(self) -> Sequence[TrainingStep]:
         """Reported steps, the oldest first."""
         if self._ordered is None:
-            self._ordered = tuple(self.steps[key] for key in sorted(self.steps))
+            self._ordered = tuple(self.training_steps[key] for key in sorted(self.training_steps))
         return self._ordered
 
     def history(self) -> History:
@@ -186,7 +186,7 @@ class JobFeed:
             can = self.session.backend.capabilities
             if can & Capability.LOGS:
                 group.create_task(self._repeat("logs", self._read_logs, 1.0))
-                group.create_task(self._repeat("steps", self._read_steps, 1.0))
+                group.create_task(self._repeat("steps", self._read_training_steps, 1.0))
             if can & Capability.METRICS:
                 every = 2.0 if self.local else 60.0
                 group.create_task(self._repeat("metrics", self._read_metrics, every))
@@ -359,39 +359,39 @@ class JobFeed:
             changed |= Changed.EVENTS
         structured = [e for e in entries if e.json is not None and "vxtui" in e.json]
         if structured and self._learn(structured):
-            changed |= Changed.STEPS
+            changed |= Changed.TRAINING_STEPS
         return changed
 
     # Training progress
 
     def _learn(self, entries: list[LogEntry]) -> bool:
-        before = (self.progress, len(self.steps))
+        before = (self.progress, len(self.training_steps))
         structured = sorted(entries, key=lambda e: e.timestamp)
         seen = self.progress.updated_at
         for entry in structured:
             if seen is None or entry.timestamp > seen:
                 self.progress = advance(self.progress, entry.timestamp, entry.json)
-            sample = step_sample(entry.timestamp, entry.json)
+            sample = training_step(entry.timestamp, entry.json)
             if sample is not None:
-                self.steps[sample.timestamp, sample.step] = sample
+                self.training_steps[sample.timestamp, sample.step] = sample
                 self._steps_differ()
         self._thin()
         said = [line for entry in structured if (line := live_line(entry)) is not None]
-        return self.figures.add_lines(said) or before != (self.progress, len(self.steps))
+        return self.figures.add_lines(said) or before != (self.progress, len(self.training_steps))
 
     def _thin(self) -> None:
-        if len(self.steps) > MOST_STEPS:
-            keys = sorted(self.steps)
+        if len(self.training_steps) > MOST_TRAINING_STEPS:
+            keys = sorted(self.training_steps)
             # The recent half stays whole; of the rest every second one does.
             for key in keys[1 : len(keys) // 2 : 2]:
-                del self.steps[key]
+                del self.training_steps[key]
             self._steps_differ()
 
-    async def _read_steps(self) -> None:
+    async def _read_training_steps(self) -> None:
         """History that is older than the lines here; once."""
         backend = self.session.backend
-        for sample in await backend.read_steps(self.job_name):
-            self.steps.setdefault((sample.timestamp, sample.step), sample)
+        for sample in await backend.read_training_steps(self.job_name):
+            self.training_steps.setdefault((sample.timestamp, sample.step), sample)
         self._steps_differ()
         if self.job is not None:
             found = (await backend.read_progress([self.job])).get(self.job_name)
@@ -401,7 +401,7 @@ class JobFeed:
             elif found is not None and found.first_loss is not None:
                 self.progress = replace(self.progress, first_loss=found.first_loss)
         self.sources["steps"].done = True
-        self._on_change(Changed.STEPS)
+        self._on_change(Changed.TRAINING_STEPS)
 
     # Figures
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from tui.domain.metric import TRAINING_METRICS, MetricsReading, NotMeasured, Series
+from tui.domain.replica import replica_order
 
 MOST_POINTS = 2_000
 """Points kept of one series: a day and a half at the cloud's one sample a minute."""
@@ -57,14 +58,6 @@ def _merged(old: Series, new: Series) -> Series:
         points = sorted({**dict(old.points), **dict(new.points)}.items())
     kept = tuple(points)[-MOST_POINTS:]
     return Series(new.metric, new.replica, new.accelerator, new.unit, kept, new.labels)
-
-
-def replica_order(replica: str) -> tuple[int, int, str]:
-    """Sorts `workerpool0-2` before `workerpool0-10`; other names come last."""
-    pool, _, index = replica.removeprefix("workerpool").partition("-")
-    if pool.isdigit() and index.isdigit():
-        return (int(pool), int(index), "")
-    return (1 << 30, 0, replica)
 
 
 def buckets(

@@ -87,12 +87,12 @@ class Costs:
         if self.prices is None:
             return None
         kept = self._rates.get(job.name)
-        if kept is None or kept[1] != job.strategy or (kept[0] is not job.pools and kept[0] != job.pools):
+        if kept is None or kept[1] != job.strategy or (kept[0] is not job.groups and kept[0] != job.groups):
             # Thousands of jobs have a few shapes.
-            shape = (job.pools, job.strategy, job.region)
+            shape = (job.groups, job.strategy, job.region)
             if shape not in self._shapes:
                 self._shapes[shape] = self._cost.hourly(job, self.prices)
-            kept = self._rates[job.name] = (job.pools, job.strategy, self._shapes[shape])
+            kept = self._rates[job.name] = (job.groups, job.strategy, self._shapes[shape])
         return kept[2]
 
     def spent_text(self, job: Job, now: datetime) -> str:

@@ -148,7 +148,7 @@ def wanted(job: Job, measure: Measure) -> list[str]:
         return []
     if measure is Measure.CPU:
         return [CPU]
-    some = any(pool.accelerator_count for pool in job.pools if pool.replicas)
-    rest = any(not pool.accelerator_count for pool in job.pools if pool.replicas)
+    some = any(group.accelerator_count for group in job.groups if group.replicas)
+    rest = any(not group.accelerator_count for group in job.groups if group.replicas)
     of_gpu, of_machine = (GPU, CPU) if measure is Measure.UTILIZATION else (GPU_MEMORY, MEMORY)
     return [of_gpu] * some + [of_machine] * rest

@@ -1,7 +1,7 @@
 """The last known jobs of a context on disk: what paints at once at the next start, with its age.
 
 It is read before the first paint, so it is plain JSON that is read without a library of models. A job's
-replicas are left out: what a listing tells of them follows from its pools (`known_replicas`).
+replicas are left out: what a listing tells of them follows from its groups (`known_replicas`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from tui.config.paths import write_whole
-from tui.domain.job import Job, JobError, WorkerPool
+from tui.domain.job import Job, JobError
 from tui.domain.progress import Progress
+from tui.domain.replica import ReplicaGroup
 from tui.domain.states import JobState
+from tui.domain.vertex.worker_pools import worker_pool
 
-SCHEMA = 2
+SCHEMA = 3
+_READABLE = {2, SCHEMA}
+"""Schema 2 has `pools` in place of `groups`."""
 MOST_JOBS = 2_000
 
 
@@ -47,7 +51,7 @@ class SnapshotFile:
         """The snapshot, or `None` where there is none that this version can read."""
         try:
             found = json.loads(self.path.read_bytes())
-            if found["schema"] != SCHEMA or found["context"] != self._context:
+            if found["schema"] not in _READABLE or found["context"] != self._context:
                 return None
             jobs = tuple(_job(one) for one in found["jobs"])
             return Snapshot(SCHEMA, self._context, datetime.fromisoformat(found["read_at"]), jobs)
@@ -100,7 +104,7 @@ _PLAIN: Mapping[type, Callable[[Any], Any]] = {
     timedelta: timedelta.total_seconds,
     Progress: _plain,
     JobError: _plain,
-    tuple: lambda pools: [_plain(pool) for pool in pools],
+    tuple: lambda groups: [_plain(group) for group in groups],
 }
 _TIMES = ("create_time", "start_time", "end_time", "update_time")
 _PROGRESS_TIMES = ("last_checkpoint_at", "updated_at")
@@ -109,7 +113,10 @@ _PROGRESS_TIMES = ("last_checkpoint_at", "updated_at")
 def _job(found: dict[str, Any]) -> Job:
     _read_times(found, _TIMES)
     found["state"] = JobState(found["state"])
-    found["pools"] = tuple(WorkerPool(**pool) for pool in found.get("pools", ()))
+    if "pools" in found:
+        found["groups"] = tuple(worker_pool(**pool) for pool in found.pop("pools"))
+    else:
+        found["groups"] = tuple(ReplicaGroup(**group) for group in found.get("groups", ()))
     if "error" in found:
         found["error"] = JobError(**({"message": "", "code": 0} | found["error"]))
     if "timeout" in found:

@@ -9,7 +9,8 @@ from datetime import datetime
 from textual.content import Content
 
 from tui.domain.formatting import NOT_MEASURED, accelerators, age, pieces, replicas
-from tui.domain.job import Job, WorkerPool
+from tui.domain.job import Job
+from tui.domain.replica import ReplicaGroup
 from tui.domain.text import clip, plain
 from tui.store.job.figures import Figure, JobFigures, Measure, StepAt
 from tui.widgets.heat_map.layout import HeatGroup, HeatRow
@@ -62,27 +63,27 @@ def fleet_rows(
     jobs: Sequence[Job], figures: Callable[[Job], JobFigures], measure: Measure, now: datetime
 ) -> FleetRows:
     """Every replica of these jobs: one group of a job's machines with accelerators, one of the others."""
-    groups: list[HeatGroup] = []
+    heat: list[HeatGroup] = []
     spots: dict[str, tuple[Spot, ...]] = {}
     simulated = False
     for job in jobs:
         known = figures(job)
         simulated |= known.simulated
-        pools = [pool for pool in job.pools if pool.replicas]
+        groups = [group for group in job.groups if group.replicas]
         whole = measure in OF_MACHINE
-        first = [pool for pool in pools if pool.accelerator_count or whole]
-        rest = [pool for pool in pools if pool not in first]
+        first = [group for group in groups if group.accelerator_count or whole]
+        rest = [group for group in groups if group not in first]
         rows, mine = _rows(job, first, known, measure, now)
         others, theirs = _rows(job, rest, known, measure, now)
         spots |= mine | theirs
         title = _title(job, rows or others, mine or theirs, known, measure)
         if rows or not others:
-            groups.append(HeatGroup(job.name, title, rows))
+            heat.append(HeatGroup(job.name, title, rows))
         if others:
             head = _rest_title(rest, measure) if rows else title
-            groups.append(HeatGroup(f"{job.name} machines", head, others, part=bool(rows)))
+            heat.append(HeatGroup(f"{job.name} machines", head, others, part=bool(rows)))
     return FleetRows(
-        tuple(groups),
+        tuple(heat),
         spots,
         len(spots),
         sum(bool(spot.accelerator) for each in spots.values() for spot in each),
@@ -91,20 +92,20 @@ def fleet_rows(
 
 
 def _rows(
-    job: Job, pools: Iterable[WorkerPool], known: JobFigures, measure: Measure, now: datetime
+    job: Job, groups: Iterable[ReplicaGroup], known: JobFigures, measure: Measure, now: datetime
 ) -> tuple[tuple[HeatRow, ...], dict[str, tuple[Spot, ...]]]:
     rows, spots = [], {}
-    for pool in pools:
-        for index in range(pool.replicas):
-            replica = f"workerpool{pool.position}-{index}"
+    for group in groups:
+        for index in range(group.replicas):
+            replica = group.replica(index)
             names = [""]
-            if pool.accelerator_count and measure not in OF_MACHINE:
-                names = accelerator_names(pool.accelerator_count, known.accelerators(replica))
+            if group.accelerator_count and measure not in OF_MACHINE:
+                names = accelerator_names(group.accelerator_count, known.accelerators(replica))
             found = [known.figure(measure, replica, name) for name in names]
             codes = tuple(code_of(figure, measure, now) for figure in found)
             note = _note(found[0], measure) if names == [""] else ""
             key = row_key(job, replica)
-            rows.append(HeatRow(key, f"{pool.position}-{index}", codes, note))
+            rows.append(HeatRow(key, short_replica(replica), codes, note))
             spots[key] = tuple(Spot(job, replica, name) for name in names)
     return tuple(rows), spots
 
@@ -162,9 +163,9 @@ def _summary(found: Sequence[tuple[float, Spot]], measure: Measure) -> Content:
     return Content.assemble(f"mean {mean:.0%}   least {value:.0%} ", (f"at {where}", "$text-muted"))
 
 
-def _rest_title(pools: Sequence[WorkerPool], measure: Measure) -> Content:
+def _rest_title(groups: Sequence[ReplicaGroup], measure: Measure) -> Content:
     """Above the machines of a job that have no accelerators."""
-    words = ", ".join(pieces(pool.replicas, pool.role) for pool in pools)
+    words = ", ".join(pieces(group.replicas, group.role) for group in groups)
     what = "memory of the machine" if measure is Measure.MEMORY else "CPU"
     return Content.styled(f"  {words}, no accelerator{SEP}{what}", "$text-muted")
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from tui.domain.formatting import figure, pieces
 from tui.domain.log_entry import SERVICE, LogEntry, LogGap, Severity
+from tui.domain.replica import replica_order, short_name
 from tui.domain.text import plain
-from tui.store.job.series import replica_order
 from tui.store.log.lines import Line
 
 Part = tuple[str, str]
@@ -74,8 +74,8 @@ def offset_text(span: timedelta) -> str:
 
 
 def short_replica(replica: str) -> str:
-    """`1-3` for `workerpool1-3`; other names stay, cut to 12 characters."""
-    return plain(replica.removeprefix("workerpool"))[:12]
+    """`short_name` for a terminal, cut to 12 characters."""
+    return plain(short_name(replica))[:12]
 
 
 def replica_look(replica: str) -> str:

@@ -20,10 +20,12 @@ from google.cloud.logging_v2.types.log_entry import LogEntry as LogEntryMessage
 from google.protobuf import json_format, struct_pb2, timestamp_pb2
 
 from tui.backends.interface import InvalidRequest
-from tui.domain.job import Job, JobError, WorkerPool, infer_replicas
+from tui.domain.job import Job, JobError, infer_replicas
 from tui.domain.log_entry import LogEntry, Severity
+from tui.domain.replica import ReplicaGroup
 from tui.domain.states import JobState, from_vertex
 from tui.domain.vertex.catalog import REDUCTION_SERVER
+from tui.domain.vertex.worker_pools import worker_pool
 
 CustomJobPb = CustomJob.pb()
 LogEntryPb = LogEntryMessage.pb()
@@ -84,7 +86,7 @@ def region_of(name: str) -> str:
 def job(pb: Any, context: str) -> Job:
     """A CustomJob message as a domain job."""
     found = listed_job(pb, context)
-    replicas = infer_replicas(found.pools, found.state, found.error)
+    replicas = infer_replicas(found.groups, found.state, found.error)
     return replace(found, replicas=replicas, web_access_uris=dict(pb.web_access_uris))
 
 
@@ -111,7 +113,7 @@ def listed_job(pb: Any, context: str) -> Job:
         update_time=moment(pb, "update_time"),
         labels=dict(pb.labels),
         error=_error(pb),
-        pools=tuple([_pool(position, pool) for position, pool in enumerate(spec.worker_pool_specs)]),
+        groups=tuple([_pool(position, pool) for position, pool in enumerate(spec.worker_pool_specs)]),
         strategy=_STRATEGIES.get(scheduling.strategy) or str(scheduling.strategy),
         timeout=timeout,
     )
@@ -151,7 +153,7 @@ def state_of(number: int) -> JobState:
     return from_vertex(_STATES.get(number) or str(number))
 
 
-def _pool(position: int, spec: Any) -> WorkerPool:
+def _pool(position: int, spec: Any) -> ReplicaGroup:
     machine = spec.machine_spec
     image = spec.container_spec.image_uri or spec.python_package_spec.executor_image_uri
     kind, count = machine.accelerator_type, machine.accelerator_count
@@ -159,17 +161,17 @@ def _pool(position: int, spec: Any) -> WorkerPool:
 
 
 @lru_cache(maxsize=4096)
-def _known_pool(said: tuple[int, int, str, int, int, str]) -> WorkerPool:
+def _known_pool(said: tuple[int, int, str, int, int, str]) -> ReplicaGroup:
     """Jobs of one profile share their pools: ten thousand of them take no more memory than one."""
     position, replicas, machine_type, accelerator, count, image = said
-    return WorkerPool(
+    return worker_pool(
         position,
         max(0, replicas),
         machine_type,
         _ACCELERATORS.get(accelerator, str(accelerator) if accelerator else ""),
         count,
-        image,
-        REDUCTION_SERVER in image,
+        image=image,
+        reduction_server=REDUCTION_SERVER in image,
     )
 
 

@@ -13,7 +13,7 @@ from tui.backends.vertex.logs.filters import quote as quoted
 from tui.backends.vertex.logs.reader import BEFORE, PAGE, RETENTION, Logs
 from tui.domain.job import Job
 from tui.domain.log_entry import LogEntry
-from tui.domain.progress import Progress, StepSample, advance, step_sample
+from tui.domain.progress import Progress, TrainingStep, advance, training_step
 
 KINDS = ("step", "checkpoint", "phase", "resumed", "preempted", "done")
 """What moves a job's progress; a job's `gpu` lines would only crowd the page."""
@@ -27,9 +27,9 @@ FIRST_LOSSES = 4
 """Jobs whose first loss one `read` asks for: reads are few, and the next one goes on."""
 ALONE_OVERLAP = timedelta(minutes=5)
 """How much the clocks of a job and of this machine may differ."""
-MOST_STEPS = 2000
+MOST_TRAINING_STEPS = 2000
 STEP_PAGES = 20
-"""Pages one `read_steps` reads at most; the next one goes on where it ended."""
+"""Pages one `read_training_steps` reads at most; the next one goes on where it ended."""
 
 
 @dataclass(slots=True)
@@ -48,9 +48,9 @@ class _Steps:
     """Samples of one job's reporting replica. Every `stride`-th is kept."""
 
     replica: str = ""
-    samples: list[StepSample] = field(default_factory=list)
+    samples: list[TrainingStep] = field(default_factory=list)
     last: tuple[datetime, int, str, str] | None = None
-    newest: StepSample | None = None
+    newest: TrainingStep | None = None
     stride: int = 1
     count: int = 0
 
@@ -131,12 +131,12 @@ class ProgressReader:
         text = self._step_filter(job.id, self._lower(job, None, datetime.now(UTC)))
         reply = await self._logs.page(text, size=PER_JOB)
         for entry in map(convert.entry, reply.entries):
-            sample = step_sample(entry.timestamp, entry.json)
+            sample = training_step(entry.timestamp, entry.json)
             if sample is not None and sample.loss is not None:
                 return sample.loss
         return None
 
-    async def steps(self, name: str) -> Sequence[StepSample]:
+    async def steps(self, name: str) -> Sequence[TrainingStep]:
         """Steps of one replica (each may report the same ones), thinned evenly, the newest kept."""
         known = self._steps.setdefault(name, _Steps())
         token = ""
@@ -170,7 +170,7 @@ def _collect(known: _Steps, entries: Iterable[LogEntry]) -> None:
     for entry in entries:
         if known.last is not None and entry.key <= known.last:
             continue
-        sample = step_sample(entry.timestamp, entry.json)
+        sample = training_step(entry.timestamp, entry.json)
         known.last = entry.key
         if sample is None:
             continue
@@ -181,6 +181,6 @@ def _collect(known: _Steps, entries: Iterable[LogEntry]) -> None:
             known.samples.append(sample)
         known.newest = sample
         known.count += 1
-        if len(known.samples) >= MOST_STEPS:
+        if len(known.samples) >= MOST_TRAINING_STEPS:
             known.samples = known.samples[::2]
             known.stride *= 2

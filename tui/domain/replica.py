@@ -1,0 +1,73 @@
+"""Replica groups and replicas of a job, and how a replica is named.
+
+A replica's name is its group's name and its index: `workerpool1-3`. Log entries, samples and errors carry
+that name alone, so the names are taken apart here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tui.domain.states import JobState
+
+_NAME = re.compile(r"(?P<group>.*?(?P<number>\d*))-(?P<index>\d+)", re.DOTALL)
+_OTHER = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaGroup:
+    """Replicas of one role on one shape of machine; Vertex calls it worker pool.
+
+    `name` is unique in the job. `replicas` is 0 for a position that the job skips.
+    """
+
+    name: str
+    role: str = ""
+    replicas: int = 0
+    machine_type: str = ""
+    accelerator_type: str = ""
+    accelerator_count: int = 0
+    """Of one replica."""
+    image: str = ""
+
+    def replica(self, index: int) -> str:
+        """Name of the replica with this index."""
+        return f"{self.name}-{index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One machine of a job. `id` is its name, e.g. `workerpool1-3`; `group` the name of its group."""
+
+    id: str
+    group: str
+    index: int
+    role: str
+    state: JobState = JobState.UNKNOWN
+    exit_code: int | None = None
+
+    @property
+    def short(self) -> str:
+        """See `short_name`."""
+        return short_name(self.id)
+
+
+def short_name(replica: str) -> str:
+    """`1-3` for `workerpool1-3`: group number and index; a name without a group number stays whole."""
+    found = _NAME.fullmatch(replica)
+    return f"{found['number']}-{found['index']}" if found and found["number"] else replica
+
+
+def group_of(replica: str) -> str:
+    """`workerpool1` for `workerpool1-3`; "" for a name without an index."""
+    found = _NAME.fullmatch(replica)
+    return found["group"] if found else ""
+
+
+def replica_order(replica: str) -> tuple[int, int, str]:
+    """A key that sorts `workerpool0-2` before `workerpool0-10`; names without a group number come last."""
+    found = _NAME.fullmatch(replica)
+    if found and found["number"]:
+        return (int(found["number"]), int(found["index"]), found["group"])
+    return (_OTHER, 0, replica)

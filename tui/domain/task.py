@@ -1,0 +1,28 @@
+"""A part of a job that is, or has, a job of its own.
+
+A pipeline's task, a trial of a tuning job, the custom job of a training pipeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tui.domain.states import JobState
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task. What the service does not say is empty."""
+
+    id: str
+    """Unique within its job."""
+    state: JobState = JobState.UNKNOWN
+    job: str = ""
+    """Resource name of the job that runs it; "" before it has one."""
+    depends_on: tuple[str, ...] = ()
+    """Ids of the tasks that end before this one starts."""
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    attempts: int | None = None
+    """How often it was started; `None` where the service does not count."""

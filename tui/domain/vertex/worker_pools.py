@@ -1,0 +1,30 @@
+"""Worker pools of Vertex AI as replica groups: the position of a pool is its role (vertex facts 1.3)."""
+
+from __future__ import annotations
+
+from tui.domain.replica import ReplicaGroup
+
+PREFIX = "workerpool"
+"""Begins the name of every replica of a custom job."""
+REDUCER = "reducer"
+PARAMETER_SERVER = "parameter server"
+_ROLES = ("primary", "worker", PARAMETER_SERVER, "evaluator")
+
+
+def worker_pool(
+    position: int,
+    replicas: int,
+    machine_type: str = "",
+    accelerator_type: str = "",
+    accelerator_count: int = 0,
+    *,
+    image: str = "",
+    reduction_server: bool = False,
+) -> ReplicaGroup:
+    """The pool at this position, 0 to 3. `reduction_server`: its image is that of Reduction Server."""
+    role = _ROLES[position] if position < len(_ROLES) else f"pool {position}"
+    if role == PARAMETER_SERVER and reduction_server:
+        role = REDUCER
+    return ReplicaGroup(
+        f"{PREFIX}{position}", role, replicas, machine_type, accelerator_type, accelerator_count, image
+    )
