@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tui.app import VxtuiApp
 from tui.config.paths import config_dir, shipped, state_dir
 from tui.config.settings import Context, Settings, all_contexts, profile_folder
-from tui.config.themes import remembered_themes
+from tui.config.themes import cached_themes
 from tui.display.app import ENDED_BY_SIGNAL
 from tui.store.jobs.snapshot import SnapshotFile
 from tui.terminal_output import NoTerminal, screen_only
@@ -42,7 +42,7 @@ def run_console(settings: Settings, context_name: str, *, read_only: bool = Fals
     contexts = {context.name: context for context in all_contexts(settings)}
     context = contexts[context_name]
     where = state_dir()
-    themes, problems = remembered_themes([shipped("themes"), config_dir() / "themes"])
+    themes, problems = cached_themes([shipped("themes"), config_dir() / "themes"])
     log = where / "console.log"
     try:
         with screen_only(log):

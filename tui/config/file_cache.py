@@ -1,4 +1,4 @@
-"""What was made from files that have not changed since: kept, so that a start needs no parser for it."""
+"""A cache of values parsed from files: an unchanged file needs no parser at the next start."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from tui import __version__
 from tui.config.paths import state_dir, write_whole
 
 
-def recall(name: str, key: Any) -> Any:
-    """What was kept under this name for this very key, as JSON gives it back; `None` where there is none."""
+def read_cached(name: str, key: Any) -> Any:
+    """The value cached under this name and key, as JSON returns it; `None` where there is none."""
     try:
-        found = json.loads(_place(name).read_bytes())
+        found = json.loads(_cache_file(name).read_bytes())
         return found["value"] if found["key"] == [__version__, key] else None
     except (OSError, ValueError, TypeError, LookupError):
         return None
 
 
-def keep(name: str, key: Any, value: Any) -> None:
-    """Keep it for the next start. A disk that takes nothing costs only time then."""
+def write_cached(name: str, key: Any, value: Any) -> None:
+    """Cache the value for the next start. A failing disk only costs time."""
     text = json.dumps({"key": [__version__, key], "value": value})
     with contextlib.suppress(OSError):
-        write_whole(_place(name), text.encode())
+        write_whole(_cache_file(name), text.encode())
 
 
-def looks(files: Iterable[Path]) -> list[list[Any]]:
-    """What tells whether a file has changed, for a key; a missing one says so."""
+def file_stamps(files: Iterable[Path]) -> list[list[Any]]:
+    """Path, mtime, size and inode of each file, as a cache key; of a missing file the path alone."""
     found: list[list[Any]] = []
     for path in files:
         try:
-            look = path.stat()
+            stat = path.stat()
         except OSError:
             found.append([str(path)])
         else:
-            found.append([str(path), look.st_mtime_ns, look.st_size, look.st_ino])
+            found.append([str(path), stat.st_mtime_ns, stat.st_size, stat.st_ino])
     return found
 
 
-def _place(name: str) -> Path:
-    return state_dir() / "memory" / f"{name}.json"
+def _cache_file(name: str) -> Path:
+    return state_dir() / "cache" / f"{name}.json"

@@ -1,4 +1,4 @@
-"""Finds the settings: the file and the environment, or the defaults where there is neither."""
+"""Loads the settings: from the file and the environment, else the defaults."""
 
 from __future__ import annotations
 

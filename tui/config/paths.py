@@ -1,4 +1,4 @@
-"""Where vxtui keeps things: settings, state, and what ships with it."""
+"""The folders of vxtui: settings, state, and the files shipped with it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def shipped(kind: str) -> Path:
-    """Ready-made files of a kind ("profiles", "themes"): in the wheel, or beside the sources."""
+    """Folder of ready-made files ("profiles", "themes"): in the wheel, or beside the sources."""
     here = Path(__file__).parents[1]
     inside = here / "_data" / kind
     return inside if inside.is_dir() else here.parent / kind

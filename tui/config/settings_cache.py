@@ -1,4 +1,4 @@
-"""The settings as they were last read, so that an unchanged file is read without its parsers."""
+"""Settings from the cache: an unchanged file is read without its parsers."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def cached_settings(file: Path, environment: Mapping[str, str]) -> Settings:
         SettingsError: see `tui.config.settings_file.read_settings`.
     """
     fields = sorted((*Settings.__dataclass_fields__, *Context.__dataclass_fields__))
-    key = [fields, file_cache.looks([file]), sorted([*item] for item in environment.items())]
-    found = _settings(file_cache.recall("settings", key))
+    key = [fields, file_cache.file_stamps([file]), sorted([*item] for item in environment.items())]
+    found = _settings(file_cache.read_cached("settings", key))
     if found is None:
-        from tui.config.settings_file import read_settings  # noqa: PLC0415 - this is what the memory saves
+        from tui.config.settings_file import read_settings  # noqa: PLC0415 - the cache saves this import
 
         found = read_settings(file, environment)
-        file_cache.keep("settings", key, asdict(found))
+        file_cache.write_cached("settings", key, asdict(found))
     return found
 
 

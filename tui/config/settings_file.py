@@ -1,4 +1,4 @@
-"""Reads and checks the settings' file. It loads the parsers: only a changed file is worth them."""
+"""Reads and validates the settings file. It loads the parsers, so only a changed file comes here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _JSON_FIELDS = ("contexts", "keys")
 
 
 def read_settings(file: Path, environment: Mapping[str, str]) -> Settings:
-    """The settings of a file that may be missing, with the environment's before it.
+    """The settings of a file, which may be missing; the environment takes precedence.
 
     Raises:
         SettingsError: for a file that can't be read, is not valid YAML or has a wrong field.

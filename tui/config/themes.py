@@ -1,4 +1,4 @@
-"""Themes as YAML files: the ready-made ones, and the user's own beside them."""
+"""Themes as YAML files: the ready-made ones and the user's own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def load_theme(path: Path) -> Theme:
     Raises:
         ThemeError: for a file that can't be read, an unknown field, or a colour that is none.
     """
-    import yaml  # noqa: PLC0415 - a start takes its themes from memory
+    import yaml  # noqa: PLC0415 - a start reads cached themes
 
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -50,7 +50,7 @@ def load_theme(path: Path) -> Theme:
 
 
 def load_themes(folders: Sequence[Path]) -> tuple[list[Theme], list[str]]:
-    """Themes of every `*.yaml` in the folders (a later one wins by name), and what was wrong with others."""
+    """The themes of every `*.yaml` in the folders (a later one wins by name), and the problems found."""
     themes: dict[str, Theme] = {}
     problems = []
     for folder in folders:
@@ -64,15 +64,17 @@ def load_themes(folders: Sequence[Path]) -> tuple[list[Theme], list[str]]:
     return list(themes.values()), problems
 
 
-def remembered_themes(folders: Sequence[Path]) -> tuple[list[Theme], list[str]]:
-    """As `load_themes`; files that have not changed are taken from their last reading."""
+def cached_themes(folders: Sequence[Path]) -> tuple[list[Theme], list[str]]:
+    """`load_themes`, from the cache where no file has changed."""
     paths = [path for folder in folders for path in (folder, *sorted(folder.glob("*.yaml")))]
-    key = [sorted(_FIELDS), file_cache.looks(paths)]
-    kept = file_cache.recall("themes", key)
+    key = [sorted(_FIELDS), file_cache.file_stamps(paths)]
+    kept = file_cache.read_cached("themes", key)
     with contextlib.suppress(TypeError, LookupError):
         return [Theme(**one) for one in kept["themes"]], list(kept["problems"])
     themes, problems = load_themes(folders)
-    file_cache.keep("themes", key, {"themes": [asdict(theme) for theme in themes], "problems": problems})
+    file_cache.write_cached(
+        "themes", key, {"themes": [asdict(theme) for theme in themes], "problems": problems}
+    )
     return themes, problems
 
 
@@ -80,4 +82,4 @@ def _check_colour(path: Path, key: str, value: Any) -> None:
     try:
         Color.parse(str(value))
     except ColorParseError as error:
-        raise ThemeError(f"{path}: {key}: {value!r} is not a colour; write #rrggbb or ansi_NAME") from error
+        raise ThemeError(f"{path}: {key}: {value!r} is not a colour: write #rrggbb or ansi_NAME") from error
