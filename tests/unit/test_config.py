@@ -89,15 +89,15 @@ def test_what_is_wrong_with_the_environment(monkeypatch: pytest.MonkeyPatch, val
         load_settings()
 
 
-@pytest.mark.parametrize("memory", ["", "[]", '{"key": 1}', '{"key": null, "settings": {"contexts": [{}]}}'])
-def test_a_memory_that_cant_be_used_is_made_anew(place: Path, tmp_path: Path, memory: str) -> None:
-    (tmp_path / "s" / "memory").mkdir(parents=True)
-    (tmp_path / "s" / "memory" / "settings.json").write_text(memory)
+@pytest.mark.parametrize("cached", ["", "[]", '{"key": 1}', '{"key": null, "settings": {"contexts": [{}]}}'])
+def test_a_cache_that_cant_be_used_is_written_anew(place: Path, tmp_path: Path, cached: str) -> None:
+    (tmp_path / "s" / "cache").mkdir(parents=True)
+    (tmp_path / "s" / "cache" / "settings.json").write_text(cached)
     place.write_text(TEXT)
     assert load_settings().slow and load_settings().slow
 
 
-def test_a_remembered_file_loads_no_parser(place: Path) -> None:
+def test_a_cached_file_loads_no_parser(place: Path) -> None:
     place.write_text(TEXT)
     load_settings()
     code = (
