@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.shell import VXTUI, home, wait_for
+from tests.shell import VXTUI, home
 from tests.terminal import Terminal
+from tests.waiting import wait_for
 
 TARGET = Path(__file__).parents[1] / "docs" / "console.svg"
 STEP = 70

@@ -8,8 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,18 +20,6 @@ from tests.processes import end
 
 T = TypeVar("T")
 VXTUI = str(Path(sys.executable).parent / "vxtui")
-
-
-def wait_for(look: Callable[[], T | None], what: str, seconds: float = 120, every: float = 0.1) -> T:
-    """The first truthy answer of `look`, or a failure that says what was waited for."""
-    deadline = time.monotonic() + seconds
-    while True:
-        found = look()
-        if found:
-            return found
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {seconds:.0f} s in vain for {what}")
-        time.sleep(every)
 
 
 @dataclass

@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 
 import pyte
 
+from tests.waiting import LIMIT
+
 KEYS = {
     "enter": "\r",
     "esc": "\x1b",
@@ -61,7 +63,7 @@ class Terminal:
     def text(self) -> str:
         return "\n".join(line.rstrip() for line in self.screen.display)
 
-    def wait(self, look: str | Callable[[str], bool], seconds: float = 60) -> str:
+    def wait(self, look: str | Callable[[str], object], seconds: float = LIMIT) -> str:
         """Pump until `look` (a text or a predicate over the screen) holds; return the screen."""
         found = (lambda text: look in text) if isinstance(look, str) else look
         deadline = time.monotonic() + seconds
@@ -93,7 +95,7 @@ class Terminal:
             os.close(self._master)
             self._master = -1
 
-    def wait_exit(self, seconds: float = 30) -> int:
+    def wait_exit(self, seconds: float = LIMIT) -> int:
         deadline = time.monotonic() + seconds
         while self.process.poll() is None and time.monotonic() < deadline:
             self.pump()

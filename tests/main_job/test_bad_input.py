@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.main_job.test_survival import profile
-from tests.shell import Home, home, wait_for
+from tests.shell import Home, home
+from tests.waiting import wait_for
 
 # One home for the whole module, so one worker for it.
 pytestmark = pytest.mark.xdist_group("bad input")

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.shell import VXTUI, Home, home, wait_for
+from tests.shell import VXTUI, Home, home
 from tests.terminal import Terminal
+from tests.waiting import wait_for
 
 PROFILE = """\
 # What this job is for: it says hello from every node.

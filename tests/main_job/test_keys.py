@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.shell import VXTUI, Home, home, wait_for
+from tests.shell import VXTUI, Home, home
 from tests.terminal import Terminal
+from tests.waiting import wait_for
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.shell import Home, home, wait_for
+from tests.shell import Home, home
+from tests.waiting import wait_for
 
 # One home for the whole module, so one worker for it.
 pytestmark = pytest.mark.xdist_group("a launch watched")

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.shell import Home, home, wait_for
+from tests.shell import Home, home
+from tests.waiting import wait_for
 
 STEPS = 120
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.shell import wait_for
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 

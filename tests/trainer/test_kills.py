@@ -16,8 +16,8 @@ import psutil
 import pytest
 
 from tests.processes import end
-from tests.shell import wait_for
 from tests.trainer.test_nodes import FLAGS, ROOT, STEPS, Cluster, Node, free_port, losses, wait_step
+from tests.waiting import wait_for
 
 PHASES = ("failed", "rendezvous", "starting", "resumed", "training", "step")
 

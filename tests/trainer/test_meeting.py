@@ -10,8 +10,8 @@ from contextlib import suppress
 
 import pytest
 
-from tests.shell import wait_for
 from tests.trainer.test_nodes import free_port
+from tests.waiting import wait_for
 from trainer.meeting import Alone, Guest, Host, NodesMissing, Over, Plan, ToldToLeave, meeting
 from trainer.topology import Topology
 

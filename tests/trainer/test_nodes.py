@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from tests.processes import asked, end, lives
-from tests.shell import wait_for
+from tests.waiting import wait_for
 
 ROOT = str(Path(__file__).parents[2])
 STEPS = 40

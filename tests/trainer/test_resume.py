@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.shell import wait_for
 from tests.trainer.ranks import Ranks, losses
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.arithmetic
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.shell import wait_for
 from tests.trainer.test_nodes import Cluster, Node
+from tests.waiting import wait_for
 
 SILENCE = 3.0
 FLAGS = ("--steps=100000", "--keep=2", "--checkpoint-every=20", f"--peer-timeout={SILENCE}")

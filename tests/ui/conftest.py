@@ -1,4 +1,4 @@
-"""Ground of the screens' tests: a press returns once its key has been dealt with."""
+"""For every test of a screen: a press ends when its key has been handled, a pause when all is idle."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from textual import pilot as textual_pilot
 from textual.pilot import Pilot
 
 from tui.display.ordered_keys import OrderedKeysApp
 
-LONGEST = 5.0
-"""Seconds to wait for a key: one that stops the app is never dealt with."""
+MAX_KEY_WAIT = 30.0
+"""Seconds to wait for a key: one that stops the app is never handled."""
+A_FRAME = 0.02
+"""Timers that are due within so many seconds run before the loop counts as idle."""
+IDLE_ROUNDS = 3
 
 
 @pytest.fixture(autouse=True)
-def _keys_dealt_with(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _keys_are_handled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Keys wait for each other; on a busy machine they do so longer than Textual's `press` waits."""
     press = Pilot.press
 
@@ -26,9 +30,41 @@ def _keys_dealt_with(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         app = self.app
         if not isinstance(app, OrderedKeysApp):
             return
-        over = time.monotonic() + LONGEST
+        over = time.monotonic() + MAX_KEY_WAIT
         while app.key_under_way and app.is_running and time.monotonic() < over:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
     monkeypatch.setattr(Pilot, "press", pressed)
     yield
+
+
+@pytest.fixture(autouse=True)
+def _a_pause_ends_when_the_loop_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Textual takes a process that uses no CPU for idle; on a busy machine it may only wait for its turn."""
+    monkeypatch.setattr(textual_pilot, "wait_for_idle", wait_for_idle)
+
+
+async def wait_for_idle(min_sleep: float = A_FRAME, max_sleep: float = 1.0) -> None:
+    """Return when no callback is ready and no thread of the executor works, or after `max_sleep` seconds.
+
+    It replaces `textual._wait.wait_for_idle`. What a test waits for over a longer timer or from another
+    process needs `until`.
+    """
+    loop = asyncio.get_running_loop()
+    over = time.monotonic() + max_sleep
+    # The loop runs timers in the order in which they are due: all of the next frame come before this one.
+    await asyncio.sleep(max(min_sleep, A_FRAME))
+    idle = 0
+    while idle < IDLE_ROUNDS and time.monotonic() < over:
+        busy = threads_at_work(loop)
+        await asyncio.sleep(0.002 if busy else 0)
+        idle = 0 if busy or loop._ready else idle + 1  # type: ignore[attr-defined]
+
+
+def threads_at_work(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether a thread of the loop's default executor runs or has work waiting."""
+    executor = loop._default_executor  # type: ignore[attr-defined]
+    if executor is None:
+        return False
+    idle = executor._idle_semaphore._value
+    return bool(executor._work_queue.qsize()) or idle < len(executor._threads)

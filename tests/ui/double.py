@@ -258,6 +258,19 @@ def console(
     return app
 
 
+AT_WORK = {JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING}
+
+
+def progress_is_known(app: VxtuiApp) -> bool:
+    """Whether every job at work in the list has its progress: that is read after the list."""
+    session = app.connection.session
+    if session is None or not isinstance(session.backend, MemoryBackend):
+        return True
+    there = session.backend.jobs
+    at_work = [j for j in app.store.jobs.values() if j.state in AT_WORK and j.name in there]
+    return all(j.progress == there[j.name].progress for j in at_work)
+
+
 THEMES = []
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.widgets import OptionList
 
 from tests.ui.double import NOON, THEMES, Clock, MemoryBackend, console, fleet, job
 from tests.ui.test_jobs_screen import footer, lines, opened, said, shown, table, until
@@ -45,6 +46,12 @@ class SlowBackend(MemoryBackend):
 
 def notice(app: Any) -> str:
     return str(app.screen.query_one(Notice).content)
+
+
+def first_hit(app: Any) -> str:
+    """The highlighted line of the palette, where there is one."""
+    found = app.screen.query(OptionList)
+    return str(found[0].highlighted_option.prompt) if found and found[0].highlighted_option else ""
 
 
 # Start
@@ -332,8 +339,7 @@ async def test_the_palette_offers_what_can_be_done_now(tmp_path: Path) -> None:
         assert not any(text.startswith(("cancel", "delete", "launch")) for text in texts)
         await pilot.press("ctrl+p")
         await pilot.press(*"theme ansi16")
-        await until(pilot, lambda: app.screen.query("OptionList"), "the hits")
-        await pilot.pause(0.3)
+        await until(pilot, lambda: "ansi16" in first_hit(app), "the hit")
         await pilot.press("enter")
         await until(pilot, lambda: app.theme == "ansi16", "the theme")
 

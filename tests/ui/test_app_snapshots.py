@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from tests.ui.double import MemoryBackend, console, fleet
+from tests.ui.double import MemoryBackend, console, fleet, progress_is_known
 from tests.ui.test_jobs_screen import painted, table, until
 from tui.app import VxtuiApp
 from tui.backends.interface import PermissionDenied, Unavailable
@@ -69,6 +69,7 @@ def look(tmp_path: Path, snap_compare: Any) -> Callable[..., None]:
 
 async def _ready(pilot: Pilot[Any], *, app: VxtuiApp, keys: tuple[str, ...]) -> None:
     await until(pilot, lambda: app.connection.link.state in {LinkState.LIVE, LinkState.FAILED}, "an answer")
+    await until(pilot, lambda: progress_is_known(app), "the progress of what runs")
     await pilot.pause()
     for key in keys:
         await pilot.press(key)

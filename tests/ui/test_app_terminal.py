@@ -9,6 +9,7 @@ import pytest
 from tests.main_job.test_keys import nothing_but_the_screen
 from tests.shell import VXTUI, Home, home
 from tests.terminal import Terminal
+from tests.waiting import LIMIT
 
 CONFIG = """
 context: cloud
@@ -78,7 +79,7 @@ def test_a_terminal_that_goes_away_takes_the_console_with_it(place: Home) -> Non
         # Past the first paint, that of the frame without the app.
         screen.wait("can't be reached")
         screen.hang_up()
-        assert screen.process.wait(20) == 129
+        assert screen.process.wait(LIMIT) == 129
     finally:
         screen.close()
 

@@ -13,6 +13,7 @@ from tests.ui.test_job_screen import backend_of
 from tests.ui.test_job_screen import opened as job_opened
 from tests.ui.test_jobs_screen import opened, said, until
 from tui.config.settings import Settings
+from tui.screens.profile_form.screen import FormScreen
 from tui.store.profiles.library import entries
 from tui.widgets.table.table import Table
 
@@ -43,7 +44,8 @@ async def test_every_list_and_dialog(tmp_path: Path, size: tuple[int, int]) -> N
             assert not odd(app), keys
         await until(pilot, lambda: app.screen.query_one(Table).keys, "the profiles")
         await pilot.press("j", "j", "e")
-        await pilot.pause(0.2)
+        await until(pilot, lambda: isinstance(app.screen, FormScreen) and app.screen.view.rows, "the form")
+        await pilot.pause()
         assert not odd(app), "the form"
 
 
@@ -52,7 +54,7 @@ async def test_every_tab_of_a_job(tmp_path: Path) -> None:
     backend.say(*(step(n, n) for n in range(200)))
     async with job_opened(backend, tmp_path, settings=ASCII, size=(100, 30)) as (screen, pilot):
         for _ in screen.panes:
-            await pilot.pause(0.2)
+            await pilot.pause()
             assert not odd(screen.app), screen.pane.TITLE
             await pilot.press("right_square_bracket")
 

@@ -93,7 +93,6 @@ async def _ready(
     if isinstance(pane, LogsPane):
         await _log_at_rest(screen, pilot)
     await pilot.pause()
-    await pilot.pause(0.1)
     await pilot.wait_for_scheduled_animations()
 
 

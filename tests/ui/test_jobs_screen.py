@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -13,8 +13,9 @@ from typing import Any
 from textual.events import AppBlur, AppFocus
 from textual.pilot import Pilot
 
-from tests.ui.double import NOON, Clock, MemoryBackend, console, fleet, job
+from tests.ui.double import NOON, Clock, MemoryBackend, console, fleet, job, progress_is_known
 from tests.unit.test_group import member
+from tests.waiting import LIMIT
 from tui.app import VxtuiApp
 from tui.backends.group import GroupBackend
 from tui.backends.interface import Capability, PermissionDenied, Unavailable
@@ -31,12 +32,12 @@ from tui.widgets.notice import Notice
 from tui.widgets.table.table import Table
 
 
-async def until(pilot: Pilot[Any], look: Callable[[], object], what: str, seconds: float = 30) -> None:
+async def until(pilot: Pilot[Any], look: Callable[[], object], what: str, seconds: float = LIMIT) -> None:
     """Wait for a condition, not for time."""
-    async with asyncio.timeout(seconds):
-        while not look():
-            await pilot.pause(0.02)
-    assert look(), what
+    deadline = time.monotonic() + seconds
+    while not look():
+        assert time.monotonic() < deadline, f"waited {seconds:.0f} s in vain for {what}"
+        await pilot.pause(0.02)
 
 
 @asynccontextmanager
@@ -48,6 +49,7 @@ async def opened(
         await until(
             pilot, lambda: app.connection.link.state in {LinkState.LIVE, LinkState.FAILED}, "an answer"
         )
+        await until(pilot, lambda: progress_is_known(app), "the progress of what runs")
         await pilot.pause()
         yield app, pilot
 

@@ -11,7 +11,7 @@ import pytest
 from textual.events import Key
 from textual.message import Message
 
-from tests.shell import wait_for
+from tests.waiting import wait_for
 from tui.display.reader import End, read_keys
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,23 +14,13 @@ from typing import Any, TypeVar
 import psutil
 
 from tests.processes import asked, end, lives
+from tests.waiting import wait_for
 from tui.emulator.paths import AttemptDir, StateDir
 from tui.emulator.runs.plan import AttemptPlan, AttemptStatus, ReplicaPlan
 from tui.emulator.runs.runner_handle import LocalRunner
 
 T = TypeVar("T")
 FOREVER = "import time; print('up', flush=True); time.sleep(600)"
-
-
-def wait_for(look: Callable[[], T | None], what: str, seconds: float = 60) -> T:
-    """First truthy answer of `look`."""
-    deadline = time.monotonic() + seconds
-    while True:
-        found = look()
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"waited {seconds:.0f} s in vain for {what}"
-        time.sleep(0.02)
 
 
 @dataclass

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +21,7 @@ from google.cloud.aiplatform_v1.types import CustomJob
 from google.protobuf import json_format, struct_pb2
 
 from tests.processes import end
+from tests.waiting import until
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.paths import StateDir
 from tui.emulator.server import Emulator
@@ -32,19 +31,6 @@ ENDED = {"JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED", "JOB_
 QUICK = {"provisioning_seconds": 0, "restart_delay_seconds": 0, "cancel_grace_seconds": 1, "grace_seconds": 1}
 NEVER = {**QUICK, "quotas": {"custom_model_training_cpus": 0}}
 """Jobs stay QUEUED: for tests that are about lists and not about running."""
-
-
-async def until(look: Callable[[], Any], what: str, seconds: float = 90) -> Any:
-    """First truthy answer of `look`, which may be a coroutine function."""
-    deadline = time.monotonic() + seconds
-    while True:
-        found = look()
-        if asyncio.iscoroutine(found):
-            found = await found
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"waited {seconds:.0f} s in vain for {what}"
-        await asyncio.sleep(0.05)
 
 
 def pool(*command: str, replicas: int = 1, **container: Any) -> dict[str, Any]:

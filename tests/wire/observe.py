@@ -8,7 +8,7 @@ import shutil
 import struct
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -207,19 +207,6 @@ class Output:
     def stamp(self, at: int | None = None) -> None:
         with self._stamps.open("ab") as file:
             file.write(struct.pack("<qq", self.path.stat().st_size, at or time.time_ns()))
-
-
-async def until(look: Callable[[], Any], what: str, seconds: float = 60) -> Any:
-    """First truthy answer of `look`, which may be a coroutine function."""
-    deadline = time.monotonic() + seconds
-    while True:
-        found = look()
-        if asyncio.iscoroutine(found):
-            found = await found
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"waited {seconds:.0f} s in vain for {what}"
-        await asyncio.sleep(0.02)
 
 
 def cut(data: bytes, seed: int, pieces: int) -> list[bytes]:

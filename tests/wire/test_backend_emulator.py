@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.wire.control import QUICK, emulator, state_dir, until
+from tests.waiting import until
+from tests.wire.control import QUICK, emulator, state_dir
 from tests.wire.fake_vertex import FixedEndpoint
 from tui.backends.factory import open_backend
 from tui.backends.interface import (

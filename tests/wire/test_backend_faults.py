@@ -15,7 +15,7 @@ from google.protobuf import duration_pb2
 from google.rpc import error_details_pb2
 from grpc import StatusCode
 
-from tests.wire.control import until
+from tests.waiting import until
 from tests.wire.fake_vertex import Abort, Fake, FixedEndpoint, State, backend, connected, serving
 from tui.backends.interface import (
     BackendError,

@@ -14,7 +14,8 @@ import psutil
 import pytest
 
 from tests.processes import end
-from tests.wire.control import start_server, state_dir, until
+from tests.waiting import until
+from tests.wire.control import start_server, state_dir
 from tui.emulator import launcher
 from tui.emulator.admin_client import AdminError, admin_call
 from tui.emulator.launcher import LauncherError

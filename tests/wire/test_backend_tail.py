@@ -15,7 +15,7 @@ from google.protobuf import duration_pb2
 from google.rpc import error_details_pb2
 from grpc import StatusCode
 
-from tests.wire.control import until
+from tests.waiting import until
 from tests.wire.fake_vertex import START, Abort, Fake, State, connected, line
 from tui.backends.interface import LogBatch, LogQuery, NotFound, PermissionDenied, Unavailable
 from tui.backends.vertex.backend import VertexBackend

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from google.cloud.logging_v2.types import logging as logging_types
 
-from tests.wire.control import QUICK, emulator, until
+from tests.waiting import until
+from tests.wire.control import QUICK, emulator
 from tests.wire.fake_vertex import START, Fake, FixedEndpoint, backend, connected, serving
 from tests.wire.test_backend_emulator import REGION, launch, pool, written
 from tests.wire.test_backend_tail import NAME, PACE, Reader

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.wire.control import Clients, connect, emulator, python, start_server, state_dir, until
+from tests.waiting import until
+from tests.wire.control import Clients, connect, emulator, python, start_server, state_dir
 from tui.emulator.paths import AttemptDir
 from tui.emulator.runs.plan import AttemptStatus
 from tui.emulator.runs.runner_handle import LocalRunner

@@ -13,17 +13,8 @@ import pytest
 from google.api_core import exceptions
 
 from tests.processes import asked
-from tests.wire.control import (
-    Clients,
-    connect,
-    emulator,
-    pool,
-    processes_of,
-    python,
-    start_server,
-    state_dir,
-    until,
-)
+from tests.waiting import until
+from tests.wire.control import Clients, connect, emulator, pool, processes_of, python, start_server, state_dir
 from tui.emulator.server import Emulator
 
 FOREVER = "import time\nprint('up', flush=True)\ntime.sleep(600)"

@@ -20,15 +20,8 @@ from typing import Any
 import pytest
 from google.api_core import exceptions
 
-from tests.wire.control import (
-    NEVER,
-    connect,
-    emulator,
-    python,
-    start_server,
-    state_dir,
-    until,
-)
+from tests.waiting import until
+from tests.wire.control import NEVER, connect, emulator, python, start_server, state_dir
 from tui.emulator.paths import StateDir, StateDirError
 from tui.emulator.server import parse_address
 

@@ -14,8 +14,9 @@ import grpc
 import pytest
 from google.api_core import exceptions
 
+from tests.waiting import until
 from tests.wire.control import QUICK, emulator
-from tests.wire.observe import Place, place, until
+from tests.wire.observe import Place, place
 from tui.emulator.logging.faults import LogFaults
 
 

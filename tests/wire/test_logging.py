@@ -14,7 +14,8 @@ from google.cloud.logging_v2.types import LogEntry, TailLogEntriesRequest, Write
 from google.protobuf import any_pb2
 from google.rpc import code_pb2
 
-from tests.wire.observe import JOB, PROJECT, REPLICA, Output, Place, Tail, collecting, place, until
+from tests.waiting import until
+from tests.wire.observe import JOB, PROJECT, REPLICA, Output, Place, Tail, collecting, place
 from tui.emulator.logging.retention import keep_tidy, let_go
 
 LOG = f"{PROJECT}/logs/app"

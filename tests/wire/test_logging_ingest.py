@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.wire.observe import JOB, PROJECT, REPLICA, Output, collecting, cut, place, state_dir, until
+from tests.waiting import until
+from tests.wire.observe import JOB, PROJECT, REPLICA, Output, collecting, cut, place, state_dir
 from tui.emulator.interfaces import JobRecord
 from tui.emulator.logging.record import Record
 from tui.emulator.logging.store import LogStore, Window

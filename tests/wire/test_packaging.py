@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.shell import Home, home, wait_for
+from tests.shell import Home, home
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.xdist_group("packaging")
 

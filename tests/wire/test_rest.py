@@ -15,7 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.wire.control import NEVER, QUICK, Clients, connect, state_dir, until
+from tests.waiting import until
+from tests.wire.control import NEVER, QUICK, Clients, connect, state_dir
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.paths import StateDirError
 from tui.emulator.rpc.rest_server import BODY_LIMIT, read_token, serve_rest

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.wire.attempts import FOREVER, Attempt, attempt, wait_for
+from tests.waiting import wait_for
+from tests.wire.attempts import FOREVER, Attempt, attempt
 from tui.emulator.runs.plan import AttemptPlan
 from tui.emulator.runs.runner_handle import LocalRunner
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.waiting import until
 from tests.wire.attempts import FOREVER
-from tests.wire.control import until
 from tests.wire.test_backend_emulator import both, launch, pool
 from tui.domain.metric import CPU, GPU, GPU_MEMORY, MetricsReading
 from tui.emulator.runner import process_tree, sampler
