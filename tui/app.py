@@ -267,7 +267,7 @@ class VxtuiApp(ClipboardApp):
 
     async def _look_at_prices(self) -> None:
         """Prices that another console or a verb has fetched hold here too."""
-        if self.costs.prices is not None and await asyncio.to_thread(lambda: self.costs.moved):
+        if self.costs.prices is not None and await asyncio.to_thread(lambda: self.costs.changed_on_disk):
             await self.load_prices()
 
     def create_path(self, region: str) -> str:

@@ -12,7 +12,7 @@ from tui.config.settings import Settings
 from tui.domain.metric import CPU, GPU, GPU_MEMORY, MEMORY, MetricsReading
 from tui.domain.states import JobState
 from tui.session import Session
-from tui.store.job.figures import Measure, Origin
+from tui.store.job.figures import FigureOrigin, Measure
 from tui.store.jobs.fleet import FAN_OUT, LOG, FleetFeed, at_work, wanted
 
 
@@ -62,8 +62,8 @@ async def test_the_trainers_own_figures_come_before_the_clouds() -> None:
     await feed.read_once()
     ours = feed.of(LARGE).figure(Measure.UTILIZATION, "workerpool0-0", "0")
     theirs = feed.of(LARGE).figure(Measure.UTILIZATION, "workerpool1-0", "0")
-    assert ours is not None and (ours.value, ours.origin) == (0.5, Origin.TRAINER)
-    assert theirs is not None and theirs.origin is Origin.MONITORING
+    assert ours is not None and (ours.value, ours.origin) == (0.5, FigureOrigin.TRAINER)
+    assert theirs is not None and theirs.origin is FigureOrigin.MONITORING
 
 
 async def test_a_job_that_cannot_be_read_keeps_its_figures_and_is_in_no_others_way() -> None:

@@ -149,9 +149,9 @@ async def test_only_the_newest_lines_are_read_first_and_older_ones_on_request() 
 
 async def test_a_restart_that_no_time_of_the_job_tells_of_is_an_event() -> None:
     events, running = JobEvents(), job(1, "train")
-    events.see(running, NOON)
-    assert events.see(replace(running, state=JobState.RESTARTING), NOON)
-    assert events.see(running, NOON + timedelta(minutes=1))
+    events.observe(running, NOON)
+    assert events.observe(replace(running, state=JobState.RESTARTING), NOON)
+    assert events.observe(running, NOON + timedelta(minutes=1))
     texts = [e.text for e in events.ordered(running)]
     assert texts == ["created", "running", "restarting", "running"]
     assert events.add([event(1, "preempted", "SIGTERM at step 5")])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tui.domain.log_entry import LogEntry, Severity
 from tui.domain.metric import CPU, GPU, MetricsReading, Series
 from tui.domain.telemetry import GpuFigure, LiveLine, live_line
-from tui.store.job.figures import GRACE, TRAINER_LATE, JobFigures, Measure, Origin
+from tui.store.job.figures import STEP_TOLERANCE, TRAINER_LATE, FigureOrigin, JobFigures, Measure
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -43,7 +43,7 @@ def test_gpus_of_a_line_are_shares() -> None:
 
 
 @pytest.mark.parametrize("kind", ["step", "rank"])
-def test_both_kinds_of_lines_say_a_step(kind: str) -> None:
+def test_both_kinds_of_lines_say_a_add_step(kind: str) -> None:
     line = live_line(entry({"kind": kind, "step": 41}))
     assert line is not None and line.step == 41
 
@@ -70,13 +70,13 @@ def test_the_newer_figure_counts_whoever_said_it() -> None:
     series = Series(GPU, "workerpool0-0", "0", "1", ((at(0), 0.5), (at(20), 0.6)), (("simulated", "true"),))
     found.add_reading(MetricsReading((series,), (), at(20)), local=True)
     old = found.figure(Measure.UTILIZATION, "workerpool0-0", "0")
-    assert old is not None and (old.value, old.origin, old.simulated) == (0.6, Origin.MONITORING, True)
+    assert old is not None and (old.value, old.origin, old.simulated) == (0.6, FigureOrigin.MONITORING, True)
     found.add_lines([LiveLine(at(10), "7", "workerpool0-0", None, (GpuFigure("0", 0.1),))])
     assert found.figure(Measure.UTILIZATION, "workerpool0-0", "0") == old
     assert found.add_lines([LiveLine(at(30), "7", "workerpool0-0", None, (GpuFigure("0", 0.9),))])
     new = found.figure(Measure.UTILIZATION, "workerpool0-0", "0")
-    assert new is not None and (new.value, new.origin) == (0.9, Origin.TRAINER)
-    assert not new.late(at(30) + TRAINER_LATE) and new.late(at(31) + TRAINER_LATE)
+    assert new is not None and (new.value, new.origin) == (0.9, FigureOrigin.TRAINER)
+    assert not new.stale(at(30) + TRAINER_LATE) and new.stale(at(31) + TRAINER_LATE)
     assert found.figure(Measure.MEMORY, "workerpool0-0", "0") is None
     assert found.accelerators("workerpool0-0") == ["0"]
 
@@ -90,18 +90,18 @@ def test_a_machine_without_accelerators_is_as_busy_as_its_cpu() -> None:
         assert figure is not None and figure.value == 0.25
 
 
-def test_a_replica_that_stops_falls_behind_and_is_not_merely_late() -> None:
+def test_a_replica_that_stops_falls_behind_and_is_not_merely_stale() -> None:
     found = JobFigures()
     for number in range(1, 101):
         found.add_lines([step(number, number)])
         if number <= 40:
             found.add_lines([step(number + 0.2, number, "workerpool1-0")])
     lag = found.figure(Measure.LAG, "workerpool1-0")
-    assert lag is not None and lag.value == 100 - GRACE.total_seconds() - 40
-    assert not lag.late(at(101))
+    assert lag is not None and lag.value == 100 - STEP_TOLERANCE.total_seconds() - 40
+    assert not lag.stale(at(101))
     first = found.figure(Measure.LAG, "workerpool0-0")
     assert first is not None and first.value == 0
-    assert first.late(at(100) + TRAINER_LATE * 2)
+    assert first.stale(at(100) + TRAINER_LATE * 2)
     assert found.figure(Measure.LAG, "workerpool2-0") is None
 
 

@@ -137,7 +137,7 @@ def _furthest_behind(figures: Figures, ids: Iterable[str]) -> tuple[Content, Con
     if not known:
         return _NONE, _NONE
     last = min(known)[1]
-    return _step(figures, last), _lag(figures, last)
+    return _add_step(figures, last), _lag(figures, last)
 
 
 def _exit(code: int | None) -> Content:
@@ -162,7 +162,7 @@ def replica_cells(replica: Replica, group: ReplicaGroup, figures: Figures) -> Ce
         "cpu": usage(figures, CPU, replica.id),
         "memory": usage(figures, MEMORY, replica.id),
         "gpu": accelerators(figures, group, replica.id),
-        "step": _step(figures, replica.id),
+        "step": _add_step(figures, replica.id),
         "lag": _lag(figures, replica.id),
         "net": network(figures, replica.id),
     }
@@ -191,13 +191,13 @@ def accelerators(figures: Figures, group: ReplicaGroup, replica: str) -> Content
         return usage(figures, GPU, replica)
     found = [newest.figure(Measure.UTILIZATION, replica, name) for name in names]
     codes = [code_of(figure, Measure.UTILIZATION, figures.now) for figure in found]
-    fresh = [f.value for f in found if f is not None and not f.late(figures.now)]
+    fresh = [f.value for f in found if f is not None and not f.stale(figures.now)]
     mean = _percent(sum(fresh) / len(fresh)) if fresh else Content("  ") + _NONE
     drawn = heat_cells(codes, figures.colours, ascii_only=figures.ascii_only, close=figures.close)
     return Content.assemble(drawn, " ", mean)
 
 
-def _step(figures: Figures, replica: str) -> Content:
+def _add_step(figures: Figures, replica: str) -> Content:
     found = figures.newest.step(replica)
     return _NONE if found is None else Content(f"{found.step:,}")
 
@@ -207,7 +207,7 @@ def _lag(figures: Figures, replica: str) -> Content:
     found = figures.newest.figure(Measure.LAG, replica)
     if found is None:
         return _NONE
-    style = "$text-muted" if found.late(figures.now) else "bold $text-warning" if found.value else ""
+    style = "$text-muted" if found.stale(figures.now) else "bold $text-warning" if found.value else ""
     return Content.styled(f"{found.value:,.0f}", style)
 
 

@@ -1,4 +1,4 @@
-"""What happened to one job, in time order: its states, the platform's words, the trainer's milestones."""
+"""The events of one job in time order: its states, the platform's messages, the trainer's milestones."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tui.domain.job import Job
 from tui.domain.log_entry import SERVICE, LogEntry, LogGap, Severity
 
 MILESTONES = frozenset({"phase", "checkpoint", "preempted", "resumed", "guard", "error", "done"})
-MOST = 5_000
-"""Lifted events that are kept, the newest ones."""
+MAX_EVENTS = 5_000
+"""Events kept, the newest ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class JobEvent:
     key: str = ""
 
 
-def lift(entry: LogEntry) -> JobEvent | None:
-    """The event that a log entry tells of, or `None` for an ordinary line."""
+def event_of(entry: LogEntry) -> JobEvent | None:
+    """The event in a log entry, or `None` for an ordinary line."""
     if entry.replica == SERVICE:
         kind = "service"
     else:
@@ -40,7 +40,7 @@ def lift(entry: LogEntry) -> JobEvent | None:
 
 
 def state_events(job: Job) -> list[JobEvent]:
-    """The changes of state that the job's own times tell of."""
+    """The changes of state that follow from the job's timestamps."""
     found = []
     if job.create_time is not None:
         found.append(JobEvent(job.create_time, "state", "", "created", key="created"))
@@ -55,47 +55,47 @@ def state_events(job: Job) -> list[JobEvent]:
 
 
 class JobEvents:
-    """Collects events of one job; `ordered` puts them together."""
+    """Collects the events of one job; `ordered` merges them."""
 
     def __init__(self) -> None:
-        self._lifted: dict[str, JobEvent] = {}
-        self._seen: list[JobEvent] = []
+        self._extracted: dict[str, JobEvent] = {}
+        self._observed: list[JobEvent] = []
         self._state = ""
 
     def add(self, entries: Iterable[LogEntry], gaps: Iterable[LogGap] = ()) -> bool:
-        """Lift what these lines tell; whether there was anything new."""
-        before = len(self._lifted)
+        """Extract the events of these lines; returns whether there is anything new."""
+        before = len(self._extracted)
         for entry in entries:
             if entry.json is None and entry.replica != SERVICE:
                 continue
-            event = lift(entry)
+            event = event_of(entry)
             if event is not None:
-                self._lifted[event.key] = event
+                self._extracted[event.key] = event
         for gap in gaps:
             key = f"gap {gap.timestamp.isoformat()} {gap.count} {gap.reason}"
             weight = Severity.WARNING if gap.count else Severity.INFO
-            self._lifted[key] = JobEvent(gap.timestamp, "gap", "", gap.words, weight, key)
-        added = len(self._lifted) > before
-        if len(self._lifted) > MOST:
-            for event in sorted(self._lifted.values(), key=_when)[: len(self._lifted) - MOST]:
-                del self._lifted[event.key]
+            self._extracted[key] = JobEvent(gap.timestamp, "gap", "", gap.words, weight, key)
+        added = len(self._extracted) > before
+        if len(self._extracted) > MAX_EVENTS:
+            for event in sorted(self._extracted.values(), key=_when)[: len(self._extracted) - MAX_EVENTS]:
+                del self._extracted[event.key]
         return added
 
-    def see(self, job: Job, now: datetime) -> bool:
-        """Note a change of state that the job's times don't tell of, e.g. a restart."""
+    def observe(self, job: Job, now: datetime) -> bool:
+        """Record a change of state that the job's timestamps don't show, e.g. a restart."""
         before, self._state = self._state, job.state.value
         if before in {"", job.state.value} or job.state.terminal:
             return False
         if job.state.value == "RUNNING" and before != "RESTARTING":
             return False
-        key = f"seen {len(self._seen)}"
-        self._seen.append(JobEvent(now, "state", "", job.state.value.lower(), key=key))
+        key = f"seen {len(self._observed)}"
+        self._observed.append(JobEvent(now, "state", "", job.state.value.lower(), key=key))
         return True
 
     def ordered(self, job: Job | None) -> list[JobEvent]:
         """All events, the oldest first."""
         known = state_events(job) if job else []
-        return sorted([*known, *self._seen, *self._lifted.values()], key=_when)
+        return sorted([*known, *self._observed, *self._extracted.values()], key=_when)
 
 
 def _when(event: JobEvent) -> datetime:

@@ -258,7 +258,7 @@ class JobFeed:
     async def _read_job(self) -> None:
         job = await self.session.backend.get_job(self.job_name)
         changed = Changed(0)
-        if self.events.see(job, self.session.clock()):
+        if self.events.observe(job, self.session.clock()):
             changed |= Changed.EVENTS
         if job != self.job:
             changed |= Changed.JOB | Changed.EVENTS

@@ -1,6 +1,6 @@
-"""The newest figure of each replica and GPU of one job, from its trainer's lines and from Cloud Monitoring.
+"""The newest figure of each replica and GPU of one job, from the trainer's lines and from Cloud Monitoring.
 
-Of two figures of one thing the newer counts, whoever said it. What nobody said is not there.
+Of two figures for the same key the newer one counts, from either source. What was not reported is absent.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Measure(Enum):
     CPU = "CPU"
 
 
-class Origin(Enum):
-    """Who said a figure."""
+class FigureOrigin(Enum):
+    """Where a figure comes from."""
 
     TRAINER = "the trainer's line"
     MONITORING = "Cloud Monitoring"
@@ -35,9 +35,9 @@ TRAINER_LATE = timedelta(seconds=60)
 LOCAL_LATE = timedelta(seconds=30)
 CLOUD_LATE = timedelta(minutes=6)
 """A sample a minute, shown up to 240 s after it was taken (vertex facts 6.1), and one that may be missing."""
-GRACE = timedelta(seconds=5)
-"""Replicas that report the same step within this time are level: their lines don't come at once."""
-REMEMBERED = 256
+STEP_TOLERANCE = timedelta(seconds=5)
+"""Replicas that report the same step within this time are level: their lines arrive at different times."""
+MAX_FRONT_STEPS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ class Figure:
 
     value: float
     at: datetime
-    origin: Origin
+    origin: FigureOrigin
     fresh_for: timedelta
     simulated: bool = False
 
-    def late(self, now: datetime) -> bool:
-        """It is older than the time between two such figures."""
+    def stale(self, now: datetime) -> bool:
+        """Whether it is older than the period of its source."""
         return now - self.at > self.fresh_for
 
 
@@ -65,12 +65,12 @@ class StepAt:
 
 
 class JobFigures:
-    """See the module. Figures are kept by (measure, replica, accelerator), steps by replica."""
+    """Figures by (measure, replica, accelerator) and steps by replica."""
 
     def __init__(self) -> None:
         self._figures: dict[tuple[Measure, str, str], Figure] = {}
         self._steps: dict[str, StepAt] = {}
-        self._front: deque[tuple[datetime, int]] = deque(maxlen=REMEMBERED)
+        self._front: deque[tuple[datetime, int]] = deque(maxlen=MAX_FRONT_STEPS)
         """When the furthest replica reached which step, the oldest first."""
         self._attempt_since: datetime | None = None
         self._newest: datetime | None = None
@@ -82,16 +82,16 @@ class JobFigures:
         return self._figures.get((measure, replica, accelerator))
 
     def accelerators(self, replica: str) -> list[str]:
-        """Accelerators of a replica that have been heard of, by index."""
+        """Accelerators of a replica that have reported, by index."""
         found = {key[2] for key in self._figures if key[1] == replica and key[2]}
         return sorted(found, key=lambda name: (len(name), name))
 
     @property
     def simulated(self) -> bool:
-        """Some figure does not come from a real device."""
+        """Whether any figure does not come from a real device."""
         return any(figure.simulated for figure in self._figures.values())
 
-    # What is heard
+    # Input
 
     def add_reading(self, reading: MetricsReading, *, local: bool) -> None:
         """Take the newest point of each series."""
@@ -101,12 +101,12 @@ class JobFigures:
             if measure is not None and series.latest is not None and series.replica:
                 at, value = series.latest
                 simulated = ("simulated", "true") in series.labels
-                found = Figure(value, at, Origin.MONITORING, fresh_for, simulated)
-                for each in _also(measure, bool(series.accelerator)):
-                    self._put((each, series.replica, series.accelerator), found)
+                found = Figure(value, at, FigureOrigin.MONITORING, fresh_for, simulated)
+                for each in _measures_of(measure, bool(series.accelerator)):
+                    self._keep_newest((each, series.replica, series.accelerator), found)
 
     def add_lines(self, lines: Iterable[LiveLine]) -> bool:
-        """Take lines in any order; whether anything is new."""
+        """Add lines in any order; returns whether anything is new."""
         changed = False
         for line in sorted(lines, key=lambda line: line.timestamp):
             for gpu in line.gpus:
@@ -115,27 +115,29 @@ class JobFigures:
                     (Measure.MEMORY, gpu.memory),
                 ):
                     if value is not None:
-                        found = Figure(value, line.timestamp, Origin.TRAINER, TRAINER_LATE, line.simulated)
-                        changed |= self._put((measure, line.replica, gpu.index), found)
+                        found = Figure(
+                            value, line.timestamp, FigureOrigin.TRAINER, TRAINER_LATE, line.simulated
+                        )
+                        changed |= self._keep_newest((measure, line.replica, gpu.index), found)
             if line.step is not None:
-                changed |= self._step(line.replica, line.step, line.timestamp)
+                changed |= self._add_step(line.replica, line.step, line.timestamp)
         return changed
 
-    def _put(self, key: tuple[Measure, str, str], figure: Figure) -> bool:
+    def _keep_newest(self, key: tuple[Measure, str, str], figure: Figure) -> bool:
         old = self._figures.get(key)
         if old is not None and old.at >= figure.at:
             return False
         self._figures[key] = figure
         return True
 
-    def _step(self, replica: str, step: int, at: datetime) -> bool:
+    def _add_step(self, replica: str, step: int, at: datetime) -> bool:
         if self._attempt_since is not None and at < self._attempt_since:
             return False
         old = self._steps.get(replica)
         if old is not None and at <= old.at:
             return False
         if old is not None and step < old.step:
-            # The job has begun again from a checkpoint: what others reached before that counts no more.
+            # The job restarted from a checkpoint: discard what other replicas reached before.
             self._attempt_since = at
             self._steps = {name: s for name, s in self._steps.items() if s.at >= at}
             self._front.clear()
@@ -154,15 +156,15 @@ class JobFigures:
         return self._steps.get(replica)
 
     def _lag(self, replica: str) -> Figure | None:
-        """Steps behind the furthest replica, by what that one had reached `GRACE` before the last line."""
+        """Steps behind the furthest replica, as of `STEP_TOLERANCE` before the newest line."""
         mine = self._steps.get(replica)
         if mine is None or self._newest is None:
             return None
-        until = self._newest - GRACE
+        until = self._newest - STEP_TOLERANCE
         furthest = next((step for at, step in reversed(self._front) if at <= until), mine.step)
-        # A replica that is silent while the others go on lags: only a job that is silent as a whole is late.
+        # A silent replica lags while others report; the lag is stale only when the whole job is silent.
         fresh_for = max(TRAINER_LATE, 3 * max(s.gap for s in self._steps.values()))
-        return Figure(float(max(0, furthest - mine.step)), self._newest, Origin.TRAINER, fresh_for)
+        return Figure(float(max(0, furthest - mine.step)), self._newest, FigureOrigin.TRAINER, fresh_for)
 
 
 _MEASURES = {
@@ -173,6 +175,6 @@ _MEASURES = {
 }
 
 
-def _also(measure: Measure, of_accelerator: bool) -> tuple[Measure, ...]:
-    """A machine without accelerators is as busy as its CPU."""
+def _measures_of(measure: Measure, of_accelerator: bool) -> tuple[Measure, ...]:
+    """The measures of a series: the CPU of a machine without accelerators is its utilization too."""
     return (measure, Measure.UTILIZATION) if measure is Measure.CPU and not of_accelerator else (measure,)

@@ -1,4 +1,4 @@
-"""A file as the log of nothing: what a log pane asks of a job's feed, answered from a file."""
+"""A file behind a log pane: the interface of a job's feed, answered from a file."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tui.store.log.view import LineSource
 
 TICK = 0.1
 AT_ONCE = 0.03
-"""Seconds of counting lines between two looks at the keys."""
+"""Seconds of counting lines before the event loop gets its turn."""
 
 
 class LogFeed(Protocol):
-    """What a log pane asks."""
+    """What a log pane needs of a feed."""
 
     @property
     def buffer(self) -> LineSource: ...
@@ -33,7 +33,7 @@ class LogFeed(Protocol):
 
 
 class FileFeed:
-    """Reads on while `run` runs; `on_change` is called after each piece."""
+    """Counts lines while `run` runs; calls `on_change` after each part."""
 
     job: Job | None = None
     older_left = False
@@ -48,11 +48,11 @@ class FileFeed:
         return datetime.now(UTC)
 
     async def read_older(self) -> Older:
-        """A file has been read from its first line on."""
+        """A file has no older lines to read."""
         return Older(0)
 
     async def run(self) -> None:
-        """Count the lines, then those that are added, until cancelled."""
+        """Count the lines and those appended later, until cancelled."""
         source = self.sources["logs"]
         while True:
             before = (self.buffer.end, self.buffer.revision)

@@ -1,4 +1,4 @@
-"""A job's time series as they grow: readings are merged point by point, and bounded."""
+"""A job's time series: readings are merged point by point and bounded."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _merged(old: Series, new: Series) -> Series:
 def buckets(
     points: Iterable[tuple[datetime, float]], end: datetime, span: timedelta, count: int
 ) -> list[float | None]:
-    """The last value within each of `count` equal stretches before `end`; `None` where there was none."""
+    """The last value within each of `count` equal intervals before `end`; `None` where there is none."""
     found: list[float | None] = [None] * count
     width = span / count
     start = end - span

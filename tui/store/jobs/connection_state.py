@@ -1,4 +1,4 @@
-"""The way to one context: how far it has come, and why it goes no further."""
+"""The state of the connection to one context, and why it failed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tui.backends.errors import BackendError
 
 
 class LinkState(Enum):
-    """Where the connection stands."""
+    """The state of a connection."""
 
     WAITING = "waiting"
     CONNECTING = "connecting"
@@ -20,7 +20,7 @@ class LinkState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A state since a time; `error` says why it failed."""
+    """A state and since when; `error` says why it failed."""
 
     state: LinkState = LinkState.WAITING
     since: datetime | None = None
@@ -28,7 +28,7 @@ class Link:
 
 
 def broken(error: BaseException) -> BackendError:
-    """An error of our own making in the words of `BackendError`, so that it is shown and not thrown."""
+    """Any exception as a `BackendError`, so that it is shown and not raised."""
     if isinstance(error, BackendError):
         return error
     return BackendError(

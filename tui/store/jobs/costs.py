@@ -1,4 +1,4 @@
-"""What jobs cost, by the newest prices there are: the built-in table, or a newer one that was fetched.
+"""What jobs cost by the newest known prices: the built-in table, or a newer fetched one.
 
 Nothing here is imported before the first paint: `load` does that, in a thread.
 """
@@ -22,7 +22,7 @@ FILE = "prices.json"
 
 
 class Costs:
-    """Prices of the state directory, and the rates of jobs that were asked for."""
+    """Prices in the state directory, and cached rates of jobs."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -32,29 +32,29 @@ class Costs:
         self.prices: Prices | None = None
         """None until they are loaded."""
         self.problem = ""
-        """Why fetched prices can't be read; the built-in ones hold then."""
+        """Why fetched prices can't be read; the built-in ones apply then."""
         self.reading_since: float | None = None
-        """Monotonic seconds at which a reading of fresh prices began; None where none goes on."""
+        """Monotonic seconds at which fetching began; None while nothing is fetched."""
         self.answer: tuple[bool, str] | None = None
-        """Whether the last reading of fresh prices succeeded, and what came of it."""
+        """Whether the last fetch succeeded, and its result in words."""
         self._seen: tuple[int, ...] = ()
 
     def load(self) -> None:
         """Read the prices; blocking."""
         from tui.domain.vertex import cost  # noqa: PLC0415 - not before the first paint
 
-        self._seen = self._mark()
+        self._seen = self._file_version()
         table, self.problem = read_prices(self._folder)
         self._rates, self._shapes = {}, {}
         self._cost, self.prices = cost, table
 
     @property
-    def moved(self) -> bool:
-        """Somebody else, `vxtui prices refresh` for one, has fetched prices since; blocking."""
-        return self._mark() != self._seen
+    def changed_on_disk(self) -> bool:
+        """Whether another process, e.g. `vxtui prices refresh`, has fetched prices since (blocking)."""
+        return self._file_version() != self._seen
 
-    def _mark(self) -> tuple[int, ...]:
-        """Tells one file of prices from the next."""
+    def _file_version(self) -> tuple[int, ...]:
+        """Identifies one version of the price file."""
         try:
             found = (self._folder / FILE).stat()
         except OSError:
@@ -62,18 +62,18 @@ class Costs:
         return found.st_mtime_ns, found.st_ino, found.st_size
 
     def take(self, found: Prices) -> str:
-        """Keep fetched prices for the next `load`; what was read, in words; blocking. Raises OSError."""
+        """Save fetched prices for the next `load`; returns a summary in words (blocking). Raises OSError."""
         count = sum(len(prices) for prices in found.regions.values())
         words = f"{count:,} prices of {pieces(len(found.regions), 'region')}, {found.date}"
         if found.simulated:
-            # Made-up prices would stand in the place of better ones, in every context.
+            # Simulated prices would replace real ones in every context.
             return f"{words}, but not kept\nThey are the emulator's, which repeats the built-in table."
         keep_prices(self._folder, found)
         return words
 
     @property
     def words(self) -> str:
-        """The table that holds, with its date."""
+        """The price table in use, with its date."""
         if self.prices is None:
             return "not loaded yet"
         fetched = f"fetched {self.prices.date}, {self.prices.source}"
@@ -88,7 +88,7 @@ class Costs:
             return None
         kept = self._rates.get(job.name)
         if kept is None or kept[1] != job.strategy or (kept[0] is not job.groups and kept[0] != job.groups):
-            # Thousands of jobs have a few shapes.
+            # Thousands of jobs share a few shapes.
             shape = (job.groups, job.strategy, job.region)
             if shape not in self._shapes:
                 self._shapes[shape] = self._cost.hourly(job, self.prices)
@@ -136,7 +136,7 @@ def read_prices(folder: Path) -> tuple[Prices, str]:
 
 
 def keep_prices(folder: Path, prices: Prices) -> None:
-    """Keep fetched prices. Raises OSError."""
+    """Save fetched prices. Raises OSError."""
     from tui.domain.vertex.prices import to_json  # noqa: PLC0415 - not before the first paint
 
     write_whole(folder / FILE, json.dumps(to_json(prices), indent=1).encode())

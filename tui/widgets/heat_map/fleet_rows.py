@@ -56,7 +56,7 @@ def code_of(figure: Figure | None, measure: Measure, now: datetime) -> int:
     if figure is None:
         return NO_CODE
     level = count_level(figure.value) if measure is Measure.LAG else share_level(figure.value)
-    return level + LATE if figure.late(now) else level
+    return level + LATE if figure.stale(now) else level
 
 
 def fleet_rows(
@@ -190,7 +190,7 @@ def spot_text(
         value = f"{what} {figure.value * 100:.1f}%"
     parts: list[Content | str | tuple[str, str]] = [*name, SEP, value]
     old = f"{age(now - figure.at)} ago"
-    if figure.late(now):
+    if figure.stale(now):
         parts += [SEP, (f"? late: {old}", "$text-warning")]
     else:
         parts += [(f"{SEP}{old}", "$text-muted")]
