@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,22 +18,17 @@ from hypothesis import strategies as st
 
 from tui.emulator.config import ConfigError, EmulatorConfig
 from tui.emulator.database import Control, Database, DatabaseError, JobRow
-from tui.emulator.interfaces import JobRecord
+from tui.emulator.interfaces import JobRecord, TrainingPipelinePb
 from tui.emulator.rpc.methods import WireError
-from tui.emulator.rpc.paging import (
-    keep_only,
-    mask_fields,
-    page_size,
-    query_digest,
-    read_token,
-    take,
-    write_token,
-)
+from tui.emulator.rpc.page_token import read_token, write_token
+from tui.emulator.rpc.paging import keep_only, mask_fields, page_size, query_digest
 from tui.emulator.runs.plan import AttemptStatus, ReplicaStatus
 from tui.emulator.runs.ports import FIRST, LAST, NoPorts, Ports
 from tui.emulator.runs.restart_policy import Circumstances, End, Restart, judge
 from tui.emulator.vertex.job_table import Job, JobTable, State
 from tui.emulator.vertex.quota import Quotas, check_quotas, demand, describe_lack
+from tui.emulator.vertex.resource_requests import take
+from tui.emulator.vertex.training_pipeline_table import TrainingPipelineTable
 
 CustomJobPb = custom_job.CustomJob.pb()
 ABOUT = Circumstances("7", spot=False, disable_retries=False, cancelling=False, timeout=60, control=Control())
@@ -161,7 +158,8 @@ def test_spot_draws_on_the_preemptible_twin_and_limits_may_be_unlimited() -> Non
 def test_page_tokens_are_opaque_checked_and_bound_to_their_question() -> None:
     digest = query_digest("projects/p/locations/l", "state=JOB_STATE_RUNNING")
     token = write_token((12, 34), digest)
-    assert read_token(token, digest) == (12, 34) and read_token("", digest) is None
+    pair = (int, int)
+    assert read_token(token, digest, pair) == (12, 34) and read_token("", digest, pair) is None
     for bad, asked in (
         (token, query_digest("other", "")),
         ("!!!", digest),
@@ -169,7 +167,7 @@ def test_page_tokens_are_opaque_checked_and_bound_to_their_question() -> None:
         ("W10", digest),
     ):
         with pytest.raises(WireError) as caught:
-            read_token(bad, asked)
+            read_token(bad, asked, pair)
         assert caught.value.code == 3 and "page_token" in caught.value.message
     assert (page_size(0), page_size(7), page_size(9999)) == (100, 7, 1000)
     with pytest.raises(WireError, match="page_size"):
@@ -206,17 +204,17 @@ def test_no_job_is_shown_twice_or_missed_while_others_come_and_go(data: st.DataO
 
 
 def test_read_masks_take_top_level_fields_in_both_spellings() -> None:
-    pb = CustomJobPb(name="n", display_name="d", labels={"a": "b"}, state=3)
+    pb, fields = CustomJobPb(name="n", display_name="d", labels={"a": "b"}, state=3), CustomJobPb.DESCRIPTOR
     pb.create_time.seconds = 5
     whole = CustomJobPb.FromString(pb.SerializeToString())
-    keep_only([pb], mask_fields(["*"]))
-    assert pb == whole and mask_fields([]) is None
-    keep_only([pb], mask_fields(["displayName", "create_time", "labels"]))
+    keep_only([pb], mask_fields(["*"], fields))
+    assert pb == whole and mask_fields([], fields) is None
+    keep_only([pb], mask_fields(["displayName", "create_time", "labels"], fields))
     assert json_format.MessageToDict(pb) == {
         "displayName": "d", "createTime": "1970-01-01T00:00:05Z", "labels": {"a": "b"},
     }  # fmt: skip
     with pytest.raises(WireError, match=r"'job_spec\.scheduling' is not a top-level field"):
-        mask_fields(["name", "job_spec.scheduling"])
+        mask_fields(["name", "job_spec.scheduling"], fields)
 
 
 def test_a_quota_that_nobody_knows_is_refused_by_name() -> None:
@@ -244,12 +242,39 @@ async def test_what_was_stored_is_there_after_reopening(tmp_path: Path) -> None:
     await database.close()
 
     again = Database(tmp_path / "state.db")
-    rows, operations = await again.open()
-    assert operations == [] and len(rows) == 1
+    contents = await again.open()
+    rows = contents.jobs
+    assert contents.operations == [] and contents.training_pipelines == [] and len(rows) == 1
     assert rows[0].pb == job.pb and rows[0].pb.state == 5
     assert rows[0].control == Control(attempt=2, port=20001, ports=4) and rows[0].record == job.record
     assert len(job.record.id) == 19 and await again.next_id() > later > int(job.record.id)
     await again.close()
+
+
+async def test_a_file_of_the_first_layout_is_brought_up_to_date(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    database = Database(path)
+    await database.open()
+    job = await JobTable(database).create("p", "l", CustomJobPb(display_name="old"))
+    await database.close()
+    with contextlib.closing(sqlite3.connect(path)) as old:
+        old.executescript("DROP TABLE training_pipelines; PRAGMA user_version = 1;")
+
+    again = Database(path)
+    contents = await again.open()
+    assert [row.pb for row in contents.jobs] == [job.pb]
+    jobs = JobTable(again)
+    jobs.load(contents.jobs)
+    made = await TrainingPipelineTable(again, jobs).create(
+        "p", "l", TrainingPipelinePb(display_name="new"), CustomJobPb().job_spec
+    )
+    await again.close()
+
+    last = Database(path)
+    contents = await last.open()
+    assert [(row.pb, row.job_id) for row in contents.training_pipelines] == [(made.pb, made.job_id)]
+    assert [row.pb.display_name for row in contents.jobs] == ["old", "new-custom-job"]
+    await last.close()
 
 
 async def test_a_file_that_is_not_ours_is_refused(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from google.protobuf import json_format
 
 from tui.domain.vertex.catalog import machines
 from tui.emulator.rpc.methods import WireError
-from tui.emulator.vertex.validate import check_persistent_resource, problems_of
+from tui.emulator.vertex.validate import check_persistent_resource, job_problems
 
 POOL: dict[str, Any] = {
     "machineSpec": {"machineType": "n1-standard-4"},
@@ -38,7 +38,7 @@ def machine(**spec: Any) -> dict[str, Any]:
 
 def problems(raw: dict[str, Any], location: str = "us-central1") -> dict[str, str]:
     pb = json_format.ParseDict(raw, custom_job.CustomJob.pb()())
-    return dict(problems_of(pb, location))
+    return dict(job_problems(pb, location))
 
 
 GOOD = {
@@ -169,5 +169,5 @@ def test_every_known_machine_can_be_asked_for(name: str) -> None:
 def test_a_persistent_resource_is_not_found() -> None:
     pb = json_format.ParseDict(job(spec={"persistentResourceId": "pool-1"}), custom_job.CustomJob.pb()())
     with pytest.raises(WireError, match="pool-1 does not exist") as caught:
-        check_persistent_resource(pb, "projects/p/locations/us-central1")
+        check_persistent_resource(pb.job_spec, "projects/p/locations/us-central1", SPEC)
     assert caught.value.code == 5

@@ -132,7 +132,7 @@ class Fake:
         ]
         start = int(request.page_token or 0)
         stop = start + request.page_size
-        fields = mask_fields(request.read_mask.paths)
+        fields = mask_fields(request.read_mask.paths, custom_job.CustomJob.pb().DESCRIPTOR)
         token = str(stop) if stop < len(found) else ""
         reply = job_service.ListCustomJobsResponse.pb()(custom_jobs=found[start:stop], next_page_token=token)
         keep_only(reply.custom_jobs, fields)

@@ -28,8 +28,9 @@ from tui.emulator.rpc.methods import Method, failed_precondition, invalid, not_f
 from tui.emulator.runs.scheduler import Scheduler
 from tui.emulator.services.check_faults import CheckFaultBoard, CheckFaults
 from tui.emulator.storage.server import BucketServer
-from tui.emulator.vertex.job_service import KIND, find_by_reference
+from tui.emulator.vertex.job_service import find_by_reference
 from tui.emulator.vertex.job_table import Job, JobTable
+from tui.emulator.vertex.operations import CUSTOM_JOB_KIND
 
 SERVICE = "vxtui.emulator.v1.Admin"
 
@@ -119,7 +120,7 @@ class Admin:
             raise invalid(("job", "a job's id, full name or display name, as a string"))
         found = find_by_reference(self._table, reference)
         if not found:
-            raise not_found(KIND, reference)
+            raise not_found(CUSTOM_JOB_KIND, reference)
         active = [job for job in found if not job.terminal]
         if not active:
             raise failed_precondition(found[0].record.name, f"The job {found[0].record.name} has ended.")

@@ -1,4 +1,4 @@
-"""The control plane's record on disk: jobs and long-running operations in one SQLite file.
+"""The control plane's record on disk: jobs, training pipelines and operations in one SQLite file.
 
 Only the server opens it. Every write is one short transaction in a thread of its own, committed with a
 full sync before the caller goes on; so what a client was told survives the death of the server.
@@ -19,16 +19,22 @@ from typing import Any, TypeVar
 from google.longrunning import operations_pb2
 from google.rpc import code_pb2
 
-from tui.emulator.interfaces import CustomJobPb, JobRecord
+from tui.emulator.interfaces import (
+    CustomJobPb,
+    JobRecord,
+    ResourceRecord,
+    TrainingPipelinePb,
+    TrainingPipelineRecord,
+)
 from tui.emulator.rpc.methods import WireError
 
 T = TypeVar("T")
 Pb = Any  # a plain protobuf message, whose classes are made at run time
 
-VERSION = 1
+VERSION = 2
 LITTLE = 256 * 1024
 """Bytes of free space below which a failed write is blamed on the disk."""
-_SCHEMA = """
+_SCHEMA_1 = """
 CREATE TABLE jobs (
     id INTEGER PRIMARY KEY, project TEXT NOT NULL, location TEXT NOT NULL,
     created INTEGER NOT NULL, state INTEGER NOT NULL, job BLOB NOT NULL,
@@ -44,6 +50,14 @@ CREATE TABLE operations (
 CREATE TABLE ids (last INTEGER NOT NULL);
 INSERT INTO ids VALUES (0);
 """
+_SCHEMA_2 = """
+CREATE TABLE training_pipelines (
+    id INTEGER PRIMARY KEY, project TEXT NOT NULL, location TEXT NOT NULL,
+    job INTEGER NOT NULL, pipeline BLOB NOT NULL
+);
+"""
+_UPGRADES = {0: _SCHEMA_1 + _SCHEMA_2, 1: _SCHEMA_2}
+"""What to execute for a file of an older layout; 0 is a new file."""
 
 
 class DatabaseError(Exception):
@@ -97,17 +111,35 @@ class JobRow:
 
 
 @dataclass(frozen=True, slots=True)
+class TrainingPipelineRow:
+    """One training pipeline as it was stored last, and the id of its custom job."""
+
+    record: TrainingPipelineRecord
+    pb: Pb
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class OperationRow:
-    """One long-running operation and the id of the job that it is about."""
+    """One long-running operation and the id of the job or training pipeline that it is about."""
 
     project: str
     location: str
-    job_id: str
+    subject_id: str
     operation: operations_pb2.Operation
 
 
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """Everything that the file holds."""
+
+    jobs: list[JobRow]
+    training_pipelines: list[TrainingPipelineRow]
+    operations: list[OperationRow]
+
+
 def created_us(pb: Pb) -> int:
-    """A job's create_time in microseconds since the epoch, the first half of its sort key."""
+    """A resource's create_time in microseconds since the epoch, the first half of its sort key."""
     return int(pb.create_time.seconds) * 1_000_000 + int(pb.create_time.nanos) // 1000
 
 
@@ -119,7 +151,7 @@ class Database:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="state-db")
         self._db: sqlite3.Connection | None = None
 
-    async def open(self) -> tuple[list[JobRow], list[OperationRow]]:
+    async def open(self) -> Contents:
         """Open or create the file and read all of it.
 
         Raises:
@@ -141,31 +173,47 @@ class Database:
         """A new 19-digit number, larger than every one before; ids of deleted things never come back."""
         return await self.write(_next_id)
 
-    async def save_job(self, record: JobRecord, pb: Pb, control: Control) -> None:
+    async def save_job(self, row: JobRow) -> None:
         """Insert or replace one job.
 
         Raises:
             StorageFull: when it could not be written; the stored job is then as it was.
         """
-        row = (
-            int(record.id), record.project, record.location, created_us(pb), pb.state,
-            pb.SerializeToString(), control.attempt, control.preemptions, control.crashes,
-            control.port, control.ports, control.events,
-        )  # fmt: skip
-        sql = f"INSERT OR REPLACE INTO jobs VALUES ({','.join('?' * len(row))})"
-        await self.write(lambda db: db.execute(sql, row))
+        await self.write(lambda db: _put_job(db, row))
 
-    async def save_operation(self, row: OperationRow, *, delete_job: bool = False) -> None:
-        """Insert or replace one operation, and in the same transaction delete the job it is about."""
+    async def save_training_pipeline(self, row: TrainingPipelineRow) -> None:
+        """Insert or replace one training pipeline.
+
+        Raises:
+            StorageFull: when it could not be written; the stored one is then as it was.
+        """
+        await self.write(lambda db: _put_training_pipeline(db, row))
+
+    async def create_training_pipeline(self, row: TrainingPipelineRow, job: JobRow) -> None:
+        """Insert a training pipeline and its custom job in one transaction.
+
+        Raises:
+            StorageFull: when they could not be written; then there is neither.
+        """
+
+        def write(db: sqlite3.Connection) -> None:
+            _put_job(db, job)
+            _put_training_pipeline(db, row)
+
+        await self.write(write)
+
+    async def save_operation(self, row: OperationRow, *, delete: ResourceRecord | None = None) -> None:
+        """Insert or replace one operation, and in the same transaction delete the resource it is about."""
         values = (
-            int(row.operation.name.rsplit("/", 1)[1]), row.project, row.location, int(row.job_id),
+            int(row.operation.name.rsplit("/", 1)[1]), row.project, row.location, int(row.subject_id),
             row.operation.SerializeToString(),
         )  # fmt: skip
 
         def write(db: sqlite3.Connection) -> None:
             db.execute("INSERT OR REPLACE INTO operations VALUES (?,?,?,?,?)", values)
-            if delete_job:
-                db.execute("DELETE FROM jobs WHERE id = ?", (int(row.job_id),))
+            if delete is not None:
+                table = "jobs" if isinstance(delete, JobRecord) else "training_pipelines"
+                db.execute(f"DELETE FROM {table} WHERE id = ?", (int(delete.id),))
 
         await self.write(write)
 
@@ -191,7 +239,7 @@ class Database:
             self._db.execute("BEGIN IMMEDIATE")
             return work(self._db)
 
-    def _open(self) -> tuple[list[JobRow], list[OperationRow]]:
+    def _open(self) -> Contents:
         new = not self.path.exists()
         try:
             return self._load()
@@ -203,14 +251,14 @@ class Database:
                     self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
             raise
 
-    def _load(self) -> tuple[list[JobRow], list[OperationRow]]:
+    def _load(self) -> Contents:
         db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
         self._db = db
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         version = db.execute("PRAGMA user_version").fetchone()[0]
-        if version == 0:
-            db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
+        if version in _UPGRADES:
+            db.executescript(f"BEGIN; {_UPGRADES[version]} PRAGMA user_version = {VERSION}; COMMIT;")
         elif version != VERSION:
             raise DatabaseError(
                 f"{self.path} was written by another version of vxtui (layout {version}, this one reads "
@@ -219,8 +267,13 @@ class Database:
         jobs = db.execute(
             "SELECT id, project, location, job, attempt, preemptions, crashes, port, ports, events FROM jobs"
         )
+        pipelines = db.execute("SELECT id, project, location, pipeline, job FROM training_pipelines")
         operations = db.execute("SELECT project, location, job, operation FROM operations")
-        return [_job(row) for row in jobs], [_operation(row) for row in operations]
+        return Contents(
+            [_job(row) for row in jobs],
+            [_training_pipeline(row) for row in pipelines],
+            [_operation(row) for row in operations],
+        )
 
     def _close(self) -> None:
         if self._db is not None:
@@ -235,11 +288,35 @@ def _next_id(db: sqlite3.Connection) -> int:
     return new
 
 
+def _put_job(db: sqlite3.Connection, row: JobRow) -> None:
+    record, pb, control = row.record, row.pb, row.control
+    values = (
+        int(record.id), record.project, record.location, created_us(pb), pb.state,
+        pb.SerializeToString(), control.attempt, control.preemptions, control.crashes,
+        control.port, control.ports, control.events,
+    )  # fmt: skip
+    db.execute(f"INSERT OR REPLACE INTO jobs VALUES ({','.join('?' * len(values))})", values)
+
+
+def _put_training_pipeline(db: sqlite3.Connection, row: TrainingPipelineRow) -> None:
+    record = row.record
+    values = (
+        int(record.id), record.project, record.location, int(row.job_id), row.pb.SerializeToString(),
+    )  # fmt: skip
+    db.execute("INSERT OR REPLACE INTO training_pipelines VALUES (?,?,?,?,?)", values)
+
+
 def _job(row: tuple[Any, ...]) -> JobRow:
     job_id, project, location, blob, *control = row
     return JobRow(JobRecord(project, location, str(job_id)), CustomJobPb.FromString(blob), Control(*control))
 
 
+def _training_pipeline(row: tuple[Any, ...]) -> TrainingPipelineRow:
+    number, project, location, blob, job_id = row
+    record = TrainingPipelineRecord(project, location, str(number))
+    return TrainingPipelineRow(record, TrainingPipelinePb.FromString(blob), str(job_id))
+
+
 def _operation(row: tuple[Any, ...]) -> OperationRow:
-    project, location, job_id, blob = row
-    return OperationRow(project, location, str(job_id), operations_pb2.Operation.FromString(blob))
+    project, location, subject_id, blob = row
+    return OperationRow(project, location, str(subject_id), operations_pb2.Operation.FromString(blob))

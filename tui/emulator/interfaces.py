@@ -4,28 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from google.cloud.aiplatform_v1.types import custom_job as custom_job_types
+from google.cloud.aiplatform_v1.types import training_pipeline as training_pipeline_types
 
 from tui.emulator.paths import AttemptDir
 from tui.emulator.runs.plan import AttemptPlan, AttemptStatus
 
 CustomJobPb = custom_job_types.CustomJob.pb()
 """The plain protobuf class of a CustomJob."""
+TrainingPipelinePb = training_pipeline_types.TrainingPipeline.pb()
+"""The plain protobuf class of a TrainingPipeline."""
 
 
 @dataclass(frozen=True, slots=True)
-class JobRecord:
-    """Identity of a job, enough to find its files, logs and series."""
+class ResourceRecord:
+    """Identity of a resource of Vertex AI."""
 
     project: str
     location: str
     id: str
 
+    COLLECTION: ClassVar[str] = ""
+    """Segment of the resource's name before its id."""
+
     @property
     def name(self) -> str:
-        return f"projects/{self.project}/locations/{self.location}/customJobs/{self.id}"
+        return f"projects/{self.project}/locations/{self.location}/{self.COLLECTION}/{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord(ResourceRecord):
+    """Identity of a custom job, enough to find its files, logs and series."""
+
+    COLLECTION = "customJobs"
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingPipelineRecord(ResourceRecord):
+    """Identity of a training pipeline."""
+
+    COLLECTION = "trainingPipelines"
 
 
 class JobCatalog(Protocol):

@@ -41,6 +41,7 @@ from tui.emulator.runs.job_run import Parts
 from tui.emulator.runs.ports import Ports
 from tui.emulator.runs.runner_handle import LocalRunner
 from tui.emulator.runs.scheduler import Scheduler
+from tui.emulator.runs.training_pipeline_run import TrainingPipelines
 from tui.emulator.services import billing, iam, quota_service, registry
 from tui.emulator.services.check_faults import CheckFaultBoard
 from tui.emulator.storage.server import BucketServer
@@ -51,6 +52,8 @@ from tui.emulator.vertex.job_table import Job, JobTable
 from tui.emulator.vertex.locations import Locations
 from tui.emulator.vertex.operations import Operations
 from tui.emulator.vertex.quota import Quotas, check_quotas
+from tui.emulator.vertex.training_pipeline_service import TrainingPipelineServer
+from tui.emulator.vertex.training_pipeline_table import TrainingPipelineTable
 
 log = logging.getLogger(__name__)
 
@@ -150,10 +153,13 @@ class Emulator:
         state, config, stack = self.state, self.config, self._stack
         database = self.database
         stack.push_async_callback(database.close)
-        job_rows, operation_rows = await database.open()
+        contents = await database.open()
         table, quotas = JobTable(database), Quotas(config)
-        table.load(job_rows)
+        table.load(contents.jobs)
         stack.push_async_callback(table.settle)
+        pipelines = TrainingPipelineTable(database, table)
+        pipelines.load(contents.training_pipelines)
+        stack.push_async_callback(pipelines.settle)
         catalog = Catalog(table, quotas)
 
         sink, log_methods, faults = await self._open_logs(catalog)
@@ -161,19 +167,23 @@ class Emulator:
             state, config, table, quotas, Ports(state.root), LocalRunner(), sink, planner=environment
         )
         scheduler = Scheduler(parts)
+        training_pipelines = TrainingPipelines(pipelines, table, scheduler)
 
         async def forget(job: Job) -> None:
             await sink.forget(job.record)
 
         operations = Operations(database, table, state, forget)
         stack.push_async_callback(operations.close)
-        operations.load(operation_rows)
+        operations.load(contents.operations)
         stack.push_async_callback(scheduler.close)
         scheduler.adopt()
+        stack.push_async_callback(training_pipelines.close)
+        training_pipelines.adopt()
         checks = CheckFaultBoard()
         admin = Admin(table, scheduler, self.info, self.stopping.set, faults, self.buckets, checks)
         return [
             *JobServer(table, scheduler, operations).methods(),
+            *TrainingPipelineServer(pipelines, training_pipelines, operations).methods(),
             *operations.methods(),
             *Locations(catalog).methods(),
             *admin.methods(),

@@ -1,18 +1,16 @@
-"""Pages of a list by key, and the part of each job that was asked for."""
+"""Sizes of a list's pages, and the part of each resource that was asked for."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from tui.emulator.database import Pb
-from tui.emulator.interfaces import CustomJobPb
+from google.protobuf.descriptor import Descriptor
+
 from tui.emulator.rpc.methods import invalid
-from tui.emulator.vertex.job_match import Match
-from tui.emulator.vertex.job_table import Job, Key
+
+Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 DEFAULT_PAGE = 100
 MAX_PAGE = 1000
@@ -35,46 +33,8 @@ def query_digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def write_token(last: Key, digest: str) -> str:
-    """Opaque token of the page that follows `last`."""
-    raw = json.dumps([1, *last, digest], separators=(",", ":"))
-    return base64.urlsafe_b64encode(raw.encode()).decode().rstrip("=")
-
-
-def read_token(token: str, digest: str) -> Key | None:
-    """Key after which the page starts; `None` for the first page.
-
-    Raises:
-        WireError: INVALID_ARGUMENT for a token that was not given out, or for another question.
-    """
-    if not token:
-        return None
-    try:
-        raw = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
-        version, created, number, asked = json.loads(raw)
-        key = (int(created), int(number))
-    except (ValueError, TypeError, RecursionError, binascii.Error) as error:
-        raise invalid(("page_token", "not a token of this list; start again without one")) from error
-    if version != 1 or asked != digest:
-        raise invalid(
-            ("page_token", "given out for another parent or filter; keep both the same from page to page")
-        )
-    return key
-
-
-def take(jobs: Iterator[Job], wanted: Match, size: int) -> tuple[list[Job], bool]:
-    """Up to `size` jobs that match, and whether there is another."""
-    page: list[Job] = []
-    for job in jobs:
-        if wanted(job.pb):
-            if len(page) == size:
-                return page, True
-            page.append(job)
-    return page, False
-
-
-def mask_fields(paths: Sequence[str]) -> frozenset[str] | None:
-    """Fields of CustomJob that a read mask names; `None` for all of them.
+def mask_fields(paths: Sequence[str], descriptor: Descriptor) -> frozenset[str] | None:
+    """Fields of the described message that a read mask names; `None` for all of them.
 
     Top-level fields, in snake_case or camelCase; whether the service takes nested paths is not known.
 
@@ -83,11 +43,10 @@ def mask_fields(paths: Sequence[str]) -> frozenset[str] | None:
     """
     if not paths or list(paths) == ["*"]:
         return None
-    names = {f.name: f.name for f in CustomJobPb.DESCRIPTOR.fields}
-    names |= {f.json_name: f.name for f in CustomJobPb.DESCRIPTOR.fields}
+    names = {f.name: f.name for f in descriptor.fields} | {f.json_name: f.name for f in descriptor.fields}
     wrong = [path for path in paths if path not in names]
     if wrong:
-        known = ", ".join(f.name for f in CustomJobPb.DESCRIPTOR.fields)
+        known = ", ".join(f.name for f in descriptor.fields)
         raise invalid(
             *(("read_mask", f"{path!r} is not a top-level field; it may be one of {known}") for path in wrong)
         )
@@ -97,7 +56,7 @@ def mask_fields(paths: Sequence[str]) -> frozenset[str] | None:
 def keep_only(pbs: Iterable[Pb], fields: frozenset[str] | None) -> None:
     """Empty all but the named fields, in place: a copy made field by field takes three times as long."""
     if fields is not None:
-        away = [field.name for field in CustomJobPb.DESCRIPTOR.fields if field.name not in fields]
         for pb in pbs:
-            for name in away:
-                pb.ClearField(name)
+            for field in pb.DESCRIPTOR.fields:
+                if field.name not in fields:
+                    pb.ClearField(field.name)

@@ -17,6 +17,7 @@ _BINDINGS: dict[tuple[str, str], tuple[tuple[str, str, str], ...]] = {
     ("google.longrunning.Operations", "ListOperations"): (
         ("GET", "/v1/{name=projects/*/locations/*}/operations", ""),
         ("GET", "/v1/{name=projects/*/locations/*/customJobs/*}/operations", ""),
+        ("GET", "/v1/{name=projects/*/locations/*/trainingPipelines/*}/operations", ""),
     ),
     ("google.longrunning.Operations", "WaitOperation"): (("POST", f"{_OPERATION}:wait", ""),),
     ("google.longrunning.Operations", "CancelOperation"): (("POST", f"{_OPERATION}:cancel", ""),),

@@ -200,7 +200,8 @@ class RestApp:
             )
         raise Refused(
             HTTPStatus.NOT_FOUND, "NOT_FOUND", f"The emulator serves nothing at {verb} {path}. It has custom "
-            "jobs, operations and locations (/v1), log entries (/v2) and time series (/v3).",
+            "jobs, training pipelines, operations and locations (/v1), log entries (/v2) and time series "
+            "(/v3).",
         )  # fmt: skip
 
 

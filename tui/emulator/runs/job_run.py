@@ -11,7 +11,7 @@ import asyncio
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -27,8 +27,9 @@ from tui.emulator.runs.images import CannotRun
 from tui.emulator.runs.plan import AttemptPlan, AttemptStatus
 from tui.emulator.runs.ports import NoPorts, Ports
 from tui.emulator.runs.restart_policy import CANCELLED, Circumstances, End, Restart, judge
-from tui.emulator.vertex.job_table import Job, JobTable, State, timestamp
+from tui.emulator.vertex.job_table import Job, JobTable, State
 from tui.emulator.vertex.quota import Quotas, describe_lack, strategy
+from tui.emulator.vertex.resource_table import timestamp
 
 log = logging.getLogger(__name__)
 
@@ -340,15 +341,9 @@ class JobRun:
             log.error("the log of %s could not be written: %s", self.job.record.name, error)
 
     async def _store(self, change: Callable[[Pb], None] | None, **control: int) -> None:
-        """Store a change; on a full disk keep trying, for the job goes on whether or not it is noted."""
-        pause = 0.5
-        while True:
-            try:
-                return await self._parts.table.update(self.job, change, **control)
-            except StorageFull as error:
-                log.error("%s: %s", self.job.record.name, error.message)
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, 10.0)
+        await store_at_last(
+            lambda: self._parts.table.update(self.job, change, **control), self.job.record.name
+        )
 
     async def _cancelled_within(self, wait: float) -> bool:
         try:
@@ -356,6 +351,18 @@ class JobRun:
         except TimeoutError:
             return False
         return True
+
+
+async def store_at_last(store: Callable[[], Awaitable[None]], name: str) -> None:
+    """Call `store` until it succeeds: on a full disk the work of `name` goes on all the same."""
+    pause = 0.5
+    while True:
+        try:
+            return await store()
+        except StorageFull as error:
+            log.error("%s: %s", name, error.message)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 10.0)
 
 
 def _to_pending(pb: Pb) -> None:

@@ -7,7 +7,6 @@ for Vertex: cancelling an ended job and deleting one that has not ended are FAIL
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -16,27 +15,16 @@ from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2
 
 from tui.emulator.database import Pb
-from tui.emulator.interfaces import CustomJobPb
-from tui.emulator.rpc.methods import Method, failed_precondition, invalid, not_found
-from tui.emulator.rpc.paging import (
-    keep_only,
-    mask_fields,
-    page_size,
-    query_digest,
-    read_token,
-    take,
-    write_token,
-)
-from tui.emulator.vertex.job_filter import FilterError
-from tui.emulator.vertex.job_match import Match, compile_filter
+from tui.emulator.interfaces import CustomJobPb, JobRecord
+from tui.emulator.rpc.methods import Method, failed_precondition, invalid
+from tui.emulator.rpc.paging import keep_only, mask_fields
+from tui.emulator.vertex.job_match import CUSTOM_JOB
 from tui.emulator.vertex.job_table import Job, JobTable, State
-from tui.emulator.vertex.operations import Operations
-from tui.emulator.vertex.validate import check_persistent_resource, problems_of
+from tui.emulator.vertex.operations import CUSTOM_JOB_KIND, Operations
+from tui.emulator.vertex.resource_requests import creation_parent, find, list_page
+from tui.emulator.vertex.validate import check_persistent_resource, job_problems
 
 SERVICE = "google.cloud.aiplatform.v1.JobService"
-KIND = "aiplatform.googleapis.com/CustomJob"
-_PARENT = re.compile(r"projects/([^/\s\x00-\x20\x7f]+)/locations/([^/\s\x00-\x20\x7f]+)")
-_NAME = re.compile(r"projects/([^/]+)/locations/([^/]+)/customJobs/([^/]+)")
 
 ListResponsePb = job_service.ListCustomJobsResponse.pb()
 
@@ -76,15 +64,11 @@ class JobServer:
 
     async def create(self, request: Pb) -> Pb:
         """Check, store, admit. The job is on disk before the reply."""
-        project, location = _parent(request.parent)
-        if location == "-":
-            raise invalid(
-                ("parent", "a job is created in one location, e.g. projects/P/locations/us-central1")
-            )
-        problems = problems_of(request.custom_job, location)
+        project, location = creation_parent(request.parent)
+        problems = job_problems(request.custom_job, location)
         if problems:
             raise invalid(*problems)
-        check_persistent_resource(request.custom_job, request.parent)
+        check_persistent_resource(request.custom_job.job_spec, request.parent, "custom_job.job_spec")
         job = await self._table.create(project, location, request.custom_job)
         self._runner.admit(job)
         return job.pb
@@ -93,20 +77,8 @@ class JobServer:
         return self._find(request.name).pb
 
     async def list(self, request: Pb) -> Pb:
-        """Newest first. A page token is bound to the parent and the filter it was given out for."""
-        project, location = _parent(request.parent)
-        fields = mask_fields(request.read_mask.paths)
-        size = page_size(request.page_size)
-        digest = query_digest(request.parent, request.filter)
-        start = read_token(request.page_token, digest)
-        wanted = _compile(request.filter)
-        jobs = (
-            job
-            for job in self._table.newest_first(start)
-            if job.record.project == project and location in (job.record.location, "-")
-        )
-        page, more = take(jobs, wanted, size)
-        token = write_token(page[-1].key, digest) if more else ""
+        fields = mask_fields(request.read_mask.paths, CustomJobPb.DESCRIPTOR)
+        page, token = list_page(self._table, request, CUSTOM_JOB)
         reply = ListResponsePb(custom_jobs=[job.pb for job in page], next_page_token=token)
         keep_only(reply.custom_jobs, fields)
         return reply
@@ -132,27 +104,7 @@ class JobServer:
         return await self._operations.delete_job(job)
 
     def _find(self, name: str) -> Job:
-        match = _NAME.fullmatch(name)
-        if match is None:
-            raise invalid(("name", f"{name!r} is not of the form projects/P/locations/L/customJobs/NUMBER"))
-        job = self._table.get(match[3])
-        if job is None or job.record.name != name:
-            raise not_found(KIND, name)
-        return job
-
-
-def _parent(parent: str) -> tuple[str, str]:
-    match = _PARENT.fullmatch(parent)
-    if match is None:
-        raise invalid(("parent", f"{parent!r} is not of the form projects/P/locations/L"))
-    return match[1], match[2]
-
-
-def _compile(text: str) -> Match:
-    try:
-        return compile_filter(text)
-    except FilterError as error:
-        raise invalid(("filter", str(error))) from error
+        return find(self._table, JobRecord.COLLECTION, CUSTOM_JOB_KIND, name)
 
 
 def find_by_reference(table: JobTable, reference: str) -> Sequence[Job]:

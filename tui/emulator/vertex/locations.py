@@ -8,7 +8,8 @@ from google.cloud.location import locations_pb2
 
 from tui.emulator.interfaces import JobCatalog
 from tui.emulator.rpc.methods import Method, invalid, not_found
-from tui.emulator.rpc.paging import page_size, query_digest, read_token, write_token
+from tui.emulator.rpc.page_token import read_token, write_token
+from tui.emulator.rpc.paging import page_size, query_digest
 
 SERVICE = "google.cloud.location.Locations"
 _PROJECT = re.compile(r"projects/([^/]+)")
@@ -35,12 +36,12 @@ class Locations:
         if request.filter:
             raise invalid(("filter", "the emulator lists locations without a filter; leave it out"))
         digest = query_digest("locations", request.name)
-        start = read_token(request.page_token, digest)
-        size, first = page_size(request.page_size), start[1] if start else 0
+        start = read_token(request.page_token, digest, (int,))
+        size, first = page_size(request.page_size), int(start[0]) if start else 0
         regions = list(self._catalog.regions(match[1]))
         return locations_pb2.ListLocationsResponse(
             locations=[_location(match[1], region) for region in regions[first : first + size]],
-            next_page_token=write_token((0, first + size), digest) if len(regions) > first + size else "",
+            next_page_token=write_token((first + size,), digest) if len(regions) > first + size else "",
         )
 
     async def get(self, request: locations_pb2.GetLocationRequest) -> locations_pb2.Location:

@@ -1,4 +1,4 @@
-"""Long-running operations: a job's deletion, and google.longrunning.Operations to watch it."""
+"""Long-running operations: deletions, and google.longrunning.Operations to watch them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,25 @@ from google.rpc import code_pb2
 from tui.emulator.database import Database, OperationRow
 from tui.emulator.paths import StateDir
 from tui.emulator.rpc.methods import Method, WireError, invalid, not_found
-from tui.emulator.rpc.paging import page_size, query_digest, read_token, write_token
-from tui.emulator.vertex.job_table import Job, JobTable, timestamp
+from tui.emulator.rpc.page_token import read_token, write_token
+from tui.emulator.rpc.paging import page_size, query_digest
+from tui.emulator.vertex.job_table import Job, JobTable
+from tui.emulator.vertex.resource_table import R, ResourceTable, timestamp
+from tui.emulator.vertex.training_pipeline_table import TrainingPipeline, TrainingPipelineTable
 
 log = logging.getLogger(__name__)
 
 SERVICE = "google.longrunning.Operations"
+CUSTOM_JOB_KIND = "aiplatform.googleapis.com/CustomJob"
+TRAINING_PIPELINE_KIND = "aiplatform.googleapis.com/TrainingPipeline"
 QUICK = 0.5
 """Seconds that a delete waits for its files to go, so that most replies say `done` at once."""
 MAX_WAIT = 60.0
 """Longest WaitOperation, in seconds."""
 
-_NAME = re.compile(r"projects/[^/]+/locations/[^/]+(?:/customJobs/[^/]+)?/operations/([^/]+)")
+_NAME = re.compile(
+    r"projects/[^/]+/locations/[^/]+(?:/(?:customJobs|trainingPipelines)/[^/]+)?/operations/([^/]+)"
+)
 _PLACE = re.compile(r"projects/([^/]+)/locations/([^/]+)(?:/operations)?/?")
 _DeletePb = operation_types.DeleteOperationMetadata.pb()
 
@@ -66,32 +73,47 @@ class Operations:
     async def delete_job(self, job: Job) -> operations_pb2.Operation:
         """Delete an ended job: its row at once and for good, its files soon after."""
         # A client that hangs up must not leave disk and memory disagreeing: the deletion goes on.
-        number = await asyncio.shield(asyncio.ensure_future(self._mark_deleted(job)))
+        number = await asyncio.shield(asyncio.ensure_future(self._delete_job(job)))
         task = self._tasks.get(number)
         if task is not None:
             await asyncio.wait({task}, timeout=QUICK)
         return self._rows[number].operation
 
-    async def _mark_deleted(self, job: Job) -> str:
-        async with job.lock:
-            if self._table.get(job.record.id) is not job:
-                raise not_found("aiplatform.googleapis.com/CustomJob", job.record.name)
-            number = await self._database.next_id()
-            record = job.record
+    async def delete_training_pipeline(
+        self, table: TrainingPipelineTable, pipeline: TrainingPipeline
+    ) -> operations_pb2.Operation:
+        """Delete an ended training pipeline; its custom job stays."""
+        deletion = self._delete_row(table, pipeline, TRAINING_PIPELINE_KIND, done=True)
+        number = await asyncio.shield(asyncio.ensure_future(deletion))
+        return self._rows[number].operation
+
+    async def _delete_job(self, job: Job) -> str:
+        number = await self._delete_row(self._table, job, CUSTOM_JOB_KIND, done=False)
+        self._tasks[number] = asyncio.create_task(self._finish(number, job))
+        return number
+
+    async def _delete_row(self, table: ResourceTable[R], resource: R, kind: str, *, done: bool) -> str:
+        """Replace the resource's row by an operation; return the operation's number."""
+        async with resource.lock:
+            record = resource.record
+            if table.get(record.id) is not resource:
+                raise not_found(kind, record.name)
+            number = str(await self._database.next_id())
             operation = operations_pb2.Operation(
-                name=f"projects/{record.project}/locations/{record.location}/operations/{number}"
+                name=f"projects/{record.project}/locations/{record.location}/operations/{number}", done=done
             )
+            if done:
+                operation.response.Pack(empty_pb2.Empty())
             metadata = _DeletePb()
             now = timestamp(time.time())
             metadata.generic_metadata.create_time.CopyFrom(now)
             metadata.generic_metadata.update_time.CopyFrom(now)
             operation.metadata.Pack(metadata)
             row = OperationRow(record.project, record.location, record.id, operation)
-            await self._database.save_operation(row, delete_job=True)
-            self._rows[str(number)] = row
-            self._table.remove(job)
-        self._tasks[str(number)] = asyncio.create_task(self._finish(str(number), job))
-        return str(number)
+            await self._database.save_operation(row, delete=record)
+            self._rows[number] = row
+            table.remove(resource)
+        return number
 
     async def _finish(self, number: str, job: Job) -> None:
         await self._forget(job)
@@ -103,7 +125,7 @@ class Operations:
         done.CopyFrom(row.operation)
         done.done = True
         try:
-            await asyncio.to_thread(_remove_tree, self._state.job(row.job_id))
+            await asyncio.to_thread(_remove_tree, self._state.job(row.subject_id))
             done.response.Pack(empty_pb2.Empty())
         except OSError as error:
             done.error.code = code_pb2.INTERNAL
@@ -112,7 +134,7 @@ class Operations:
         done.metadata.Unpack(metadata)
         metadata.generic_metadata.update_time.CopyFrom(timestamp(time.time()))
         done.metadata.Pack(metadata)
-        finished = OperationRow(row.project, row.location, row.job_id, done)
+        finished = OperationRow(row.project, row.location, row.subject_id, done)
         try:
             await self._database.save_operation(finished)
         except WireError as error:
@@ -145,12 +167,12 @@ class Operations:
         if request.filter:
             raise invalid(("filter", "the emulator lists operations without a filter; leave it out"))
         size, digest = page_size(request.page_size), query_digest("operations", request.name)
-        start = read_token(request.page_token, digest)
+        start = read_token(request.page_token, digest, (int,))
         found = sorted((int(n) for n, r in self._rows.items() if (r.project, r.location) == place.groups()))
-        rest = [n for n in reversed(found) if start is None or n < start[1]]
+        rest = [n for n in reversed(found) if start is None or n < int(start[0])]
         return operations_pb2.ListOperationsResponse(
             operations=[self._rows[str(n)].operation for n in rest[:size]],
-            next_page_token=write_token((0, rest[size - 1]), digest) if len(rest) > size else "",
+            next_page_token=write_token((rest[size - 1],), digest) if len(rest) > size else "",
         )
 
     async def wait(self, request: operations_pb2.WaitOperationRequest) -> operations_pb2.Operation:

@@ -1,4 +1,4 @@
-"""Server-side checks of a new custom job: one small function a rule, all problems reported at once.
+"""Server-side checks of a new custom job or training pipeline: a small function a rule, all problems at once.
 
 Only what is documented is refused (vertex facts 1, 2 and 8). A problem is (field path, sentence): what is
 wrong with that field and what would be right.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from google.rpc import code_pb2, error_details_pb2
 
@@ -30,26 +30,48 @@ _RANGE = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _ACCOUNT = re.compile(r"[^@\s/]+@[^@\s/]+")
 
 
-def problems_of(custom_job: Pb, location: str) -> list[Problem]:
-    """Every reason to refuse a job in `location`; empty for a good one."""
-    found = [(f"custom_job.{path}", text) for rule in _JOB_RULES for path, text in rule(custom_job, location)]
-    spec, prefix = custom_job.job_spec, "custom_job.job_spec"
-    for spec_rule in (*_SPEC_RULES, *SCHEDULING_RULES):
-        found += [(f"{prefix}.{path}", text) for path, text in spec_rule(spec)]
+def job_problems(custom_job: Pb, location: str) -> list[Problem]:
+    """Every reason to refuse a custom job in `location`; empty for a good one."""
+    return [
+        *_below("custom_job", resource_problems(custom_job, location)),
+        *_below("custom_job.job_spec", spec_problems(custom_job.job_spec)),
+    ]
+
+
+def training_pipeline_problems(pipeline: Pb, job_spec: Pb, location: str) -> list[Problem]:
+    """Every reason to refuse a training pipeline whose task inputs say `job_spec`; empty for a good one."""
+    return [
+        *_below("training_pipeline", resource_problems(pipeline, location)),
+        *_below("training_pipeline.training_task_inputs", spec_problems(job_spec)),
+    ]
+
+
+def resource_problems(resource: Pb, location: str) -> Iterator[Problem]:
+    """Problems of the name, the labels and the key; paths are relative to the resource."""
+    for rule in _RESOURCE_RULES:
+        yield from rule(resource, location)
+
+
+def spec_problems(spec: Pb) -> Iterator[Problem]:
+    """Problems of a CustomJobSpec; paths are relative to it."""
+    for rule in (*_SPEC_RULES, *SCHEDULING_RULES):
+        yield from rule(spec)
     for position, pool in enumerate(spec.worker_pool_specs[:MAX_POOLS]):
         if not _empty(pool):
-            place = f"{prefix}.worker_pool_specs[{position}]"
-            found += [(f"{place}.{path}", text) for path, text in pool_problems(pool)]
-    return found
+            yield from _below(f"worker_pool_specs[{position}]", pool_problems(pool))
 
 
-def check_persistent_resource(custom_job: Pb, parent: str) -> None:
-    """The emulator has no persistent resources, so none can be named.
+def _below(prefix: str, problems: Iterable[Problem]) -> Iterator[Problem]:
+    return ((f"{prefix}.{path}", text) for path, text in problems)
+
+
+def check_persistent_resource(spec: Pb, parent: str, path: str) -> None:
+    """The emulator has no persistent resources, so none can be named. `path` is the field of `spec`.
 
     Raises:
         WireError: NOT_FOUND.
     """
-    asked = custom_job.job_spec.persistent_resource_id
+    asked = spec.persistent_resource_id
     if not asked:
         return
     name = f"{parent}/persistentResources/{asked}"
@@ -58,7 +80,7 @@ def check_persistent_resource(custom_job: Pb, parent: str) -> None:
     )
     raise WireError(
         code_pb2.NOT_FOUND,
-        f"custom_job.job_spec.persistent_resource_id: the persistent resource {name} does not exist; the "
+        f"{path}.persistent_resource_id: the persistent resource {name} does not exist; the "
         "emulator has none. Leave the field out to run on machines of the job's own.",
         [detail],
     )
@@ -68,15 +90,15 @@ def _empty(pool: Pb) -> bool:
     return not pool.ListFields()
 
 
-def _display_name(job: Pb, _location: str) -> Iterator[Problem]:
-    if not job.display_name:
+def _display_name(resource: Pb, _location: str) -> Iterator[Problem]:
+    if not resource.display_name:
         yield "display_name", "is required"
-    elif len(job.display_name) > MAX_DISPLAY_NAME:
-        yield "display_name", f"has {len(job.display_name)} characters; {MAX_DISPLAY_NAME} at most"
+    elif len(resource.display_name) > MAX_DISPLAY_NAME:
+        yield "display_name", f"has {len(resource.display_name)} characters; {MAX_DISPLAY_NAME} at most"
 
 
-def _labels(job: Pb, _location: str) -> Iterator[Problem]:
-    for key, value in sorted(job.labels.items()):
+def _labels(resource: Pb, _location: str) -> Iterator[Problem]:
+    for key, value in sorted(resource.labels.items()):
         if not key:
             yield "labels", "has an empty key"
         for what, text in (("key", key), ("value", value)):
@@ -96,16 +118,16 @@ def _label_character(char: str) -> bool:
     return char in "_-" or (kind[0] in "LMN" and kind not in {"Lu", "Lt"})
 
 
-def _encryption(job: Pb, location: str) -> Iterator[Problem]:
-    key = job.encryption_spec.kms_key_name
-    if not job.HasField("encryption_spec"):
+def _encryption(resource: Pb, location: str) -> Iterator[Problem]:
+    key = resource.encryption_spec.kms_key_name
+    if not resource.HasField("encryption_spec"):
         return
     match = _KEY.fullmatch(key)
     path = "encryption_spec.kms_key_name"
     if match is None:
         yield path, f"{key!r} is not of the form projects/P/locations/L/keyRings/R/cryptoKeys/K"
     elif match["location"] != location:
-        yield path, f"the key is in {match['location']}; it must be in the job's region, {location}"
+        yield path, f"the key is in {match['location']}; it must be in the same region, {location}"
 
 
 def _pools(spec: Pb) -> Iterator[Problem]:
@@ -198,7 +220,7 @@ def _experiment(spec: Pb) -> Iterator[Problem]:
             yield field, f"{name!r} is not of the form projects/P/locations/L/metadataStores/S/contexts/C"
 
 
-_JOB_RULES: tuple[Callable[[Pb, str], Iterator[Problem]], ...] = (_display_name, _labels, _encryption)
+_RESOURCE_RULES: tuple[Callable[[Pb, str], Iterator[Problem]], ...] = (_display_name, _labels, _encryption)
 _SPEC_RULES: tuple[Callable[[Pb], Iterator[Problem]], ...] = (
     _pools,
     _network,

@@ -1,0 +1,244 @@
+"""Training pipelines as the unmodified client sees them: a custom job each, and its state."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.api_core import exceptions
+from google.cloud.aiplatform_v1.services.pipeline_service import PipelineServiceAsyncClient
+from google.cloud.aiplatform_v1.services.pipeline_service.transports import (
+    PipelineServiceGrpcAsyncIOTransport,
+)
+from google.cloud.aiplatform_v1.types import TrainingPipeline
+from google.rpc import error_details_pb2
+
+from tests.wire.control import (
+    NEVER,
+    PARENT,
+    Clients,
+    connect,
+    emulator,
+    python,
+    start_server,
+    state_dir,
+    until,
+)
+
+CUSTOM_TASK = "gs://google-cloud-aiplatform/schema/trainingjob/definition/custom_task_1.0.0.yaml"
+ENDED = {"PIPELINE_STATE_SUCCEEDED", "PIPELINE_STATE_FAILED", "PIPELINE_STATE_CANCELLED"}
+FOREVER = "import time; time.sleep(600)"
+
+
+def request(code: str = "pass", **changes: Any) -> dict[str, Any]:
+    """A pipeline whose custom job runs `code`; `inputs` changes the training task's inputs."""
+    inputs = {"worker_pool_specs": [python(code)], **changes.pop("inputs", {})}
+    return {
+        "display_name": "bert",
+        "training_task_definition": CUSTOM_TASK,
+        "training_task_inputs": inputs,
+        **changes,
+    }
+
+
+class Pipelines:
+    """The pipeline service of one emulator, and its clients for the jobs."""
+
+    def __init__(self, jobs: Clients) -> None:
+        self.jobs = jobs
+        transport = PipelineServiceGrpcAsyncIOTransport(channel=jobs.channel)
+        self.client = PipelineServiceAsyncClient(transport=transport)
+
+    async def create(self, code: str = "pass", parent: str = PARENT, **changes: Any) -> TrainingPipeline:
+        return await self.client.create_training_pipeline(
+            parent=parent, training_pipeline=request(code, **changes), timeout=60
+        )
+
+    async def get(self, name: str) -> TrainingPipeline:
+        return await self.client.get_training_pipeline(name=name, timeout=60)
+
+    async def reach(self, name: str, state: str) -> TrainingPipeline:
+        async def look() -> TrainingPipeline | None:
+            found = await self.get(name)
+            at = found.state.name
+            assert at == f"PIPELINE_STATE_{state}" or at not in ENDED, (at, found.error)
+            return found if at == f"PIPELINE_STATE_{state}" else None
+
+        found: TrainingPipeline = await until(look, f"{name} to be {state}")
+        return found
+
+    async def listed(self, filter: str = "", **asked: Any) -> list[str]:
+        pager = await self.client.list_training_pipelines(
+            request={"parent": PARENT, "filter": filter, **asked}, timeout=60
+        )
+        return [found.display_name async for found in pager]
+
+
+def child(pipeline: TrainingPipeline) -> str:
+    return str(pipeline.training_task_metadata["backingCustomJob"])
+
+
+@pytest.fixture
+async def pipelines() -> AsyncIterator[Pipelines]:
+    async with emulator() as (_, clients):
+        yield Pipelines(clients)
+
+
+@pytest.fixture
+async def idle() -> AsyncIterator[Pipelines]:
+    """Custom jobs stay QUEUED."""
+    async with emulator(**NEVER) as (_, clients):
+        yield Pipelines(clients)
+
+
+async def test_a_pipeline_runs_its_custom_job_to_the_end(pipelines: Pipelines, tmp_path: Path) -> None:
+    out = tmp_path / "seen.json"
+    code = f"import json, os, sys; json.dump([dict(os.environ), sys.argv[1:]], open({str(out)!r}, 'w'))"
+    pool = python(code)
+    pool["container_spec"]["args"] = ["--lr", 0.5, "--epochs", 3]
+    made = await pipelines.create(
+        inputs={"worker_pool_specs": [pool], "base_output_directory": {"output_uri_prefix": "gs://b/run"}},
+        labels={"team": "nlp"},
+    )
+    assert made.name.startswith(f"{PARENT}/trainingPipelines/")
+    assert made.create_time == made.update_time and not made.start_time
+    ended = await pipelines.reach(made.name, "SUCCEEDED")
+    job = await pipelines.jobs.get(child(ended))
+    assert job.display_name == "bert-custom-job" and job.state.name == "JOB_STATE_SUCCEEDED"
+    assert (ended.start_time, ended.end_time) == (job.start_time, job.end_time)
+    assert ended.labels == {"team": "nlp"} and ended.training_task_inputs == made.training_task_inputs
+    env, arguments = json.loads(out.read_text())
+    assert arguments == ["--lr", "0.5", "--epochs", "3"]
+    assert {name: env[name] for name in env if name.startswith("AIP_")} == {
+        "AIP_MODEL_DIR": "gs://b/run/model/",
+        "AIP_CHECKPOINT_DIR": "gs://b/run/checkpoints/",
+        "AIP_TENSORBOARD_LOG_DIR": "gs://b/run/logs/",
+    }
+
+
+async def test_a_failed_job_fails_its_pipeline_with_the_same_error(pipelines: Pipelines) -> None:
+    made = await pipelines.create("raise SystemExit(3)")
+    failed = await pipelines.reach(made.name, "FAILED")
+    job = await pipelines.jobs.get(child(failed))
+    assert failed.error == job.error and "non-zero status of 3." in failed.error.message
+
+
+async def test_cancel_ends_the_custom_job(pipelines: Pipelines) -> None:
+    made = await pipelines.create(FOREVER)
+    await pipelines.reach(made.name, "RUNNING")
+    await pipelines.client.cancel_training_pipeline(name=made.name)
+    assert (await pipelines.get(made.name)).state.name in {
+        "PIPELINE_STATE_CANCELLING", "PIPELINE_STATE_CANCELLED",
+    }  # fmt: skip
+    cancelled = await pipelines.reach(made.name, "CANCELLED")
+    assert await pipelines.jobs.state(child(cancelled)) == "JOB_STATE_CANCELLED"
+    with pytest.raises(exceptions.FailedPrecondition, match="has ended"):
+        await pipelines.client.cancel_training_pipeline(name=made.name)
+
+
+async def test_a_cancelled_child_and_a_deleted_pipeline(idle: Pipelines) -> None:
+    made = await idle.create()
+    with pytest.raises(exceptions.FailedPrecondition, match="cancel it"):
+        await idle.client.delete_training_pipeline(name=made.name)
+    await idle.jobs.jobs.cancel_custom_job(name=child(made))
+    await idle.reach(made.name, "CANCELLED")
+    operation = await idle.client.delete_training_pipeline(name=made.name)
+    await operation.result(timeout=60)
+    with pytest.raises(exceptions.NotFound, match="TrainingPipeline"):
+        await idle.get(made.name)
+    assert await idle.listed() == []
+    assert await idle.jobs.state(child(made)) == "JOB_STATE_CANCELLED", "the custom job stays"
+
+
+async def test_lists_are_filtered_paged_and_masked(idle: Pipelines) -> None:
+    for number in range(5):
+        await idle.create(display_name=f"p{number}", labels={"parity": str(number % 2)})
+    assert await idle.listed(page_size=2) == ["p4", "p3", "p2", "p1", "p0"]
+    assert await idle.listed('labels.parity="1" AND state="PIPELINE_STATE_QUEUED"') == ["p3", "p1"]
+    assert await idle.listed('training_task_definition:"*automl*"') == []
+    pager = await idle.client.list_training_pipelines(
+        request={"parent": PARENT, "page_size": 1, "read_mask": {"paths": ["name", "state"]}}
+    )
+    first = next(iter(pager.training_pipelines))
+    assert first.name and first.state and not first.display_name and not first.training_task_inputs
+    assert await idle.jobs.listed('display_name="p3-custom-job"') == ["p3-custom-job"]
+
+
+GIVEN = "training_pipeline"
+INPUTS = f"{GIVEN}.training_task_inputs"
+POOL = python("pass")
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "words"),
+    [
+        ({"display_name": ""}, f"{GIVEN}.display_name", "is required"),
+        ({"labels": {"Team": "x"}}, f"{GIVEN}.labels[Team]", "lowercase"),
+        ({"training_task_definition": ""}, f"{GIVEN}.training_task_definition", "custom_task_1.0.0.yaml"),
+        ({"training_task_definition": "gs://x"}, f"{GIVEN}.training_task_definition", "not a task"),
+        ({"model_to_upload": {"display_name": "m"}}, f"{GIVEN}.model_to_upload", "no Model Registry"),
+        ({"input_data_config": {"dataset_id": "1"}}, f"{GIVEN}.input_data_config", "no managed datasets"),
+        ({"inputs": {"worker_pool_specs": []}}, f"{INPUTS}.worker_pool_specs", "is required"),
+        ({"inputs": {"wrokers": 1}}, INPUTS, "wrokers"),
+        (
+            {"inputs": {"worker_pool_specs": [{**POOL, "replica_count": 2}]}},
+            f"{INPUTS}.worker_pool_specs[0].replica_count", "exactly 1",
+        ),
+        (
+            {"inputs": {"worker_pool_specs": [{**POOL, "machine_spec": {"machine_type": "n1-standart-4"}}]}},
+            f"{INPUTS}.worker_pool_specs[0].machine_spec.machine_type", "n1-standard-4",
+        ),
+        ({"inputs": {"scheduling": {"timeout": "-1s"}}}, f"{INPUTS}.scheduling.timeout", "more than 0"),
+    ],
+)  # fmt: skip
+async def test_a_bad_pipeline_names_the_field(
+    idle: Pipelines, changes: dict[str, Any], field: str, words: str
+) -> None:
+    with pytest.raises(exceptions.InvalidArgument) as caught:
+        await idle.create(**changes)
+    detail = next(d for d in caught.value.details if isinstance(d, error_details_pb2.BadRequest))
+    violations = {v.field: v.description for v in detail.field_violations}
+    assert set(violations) == {field} and words in violations[field]
+    assert await idle.listed() == [] and await idle.jobs.listed() == []
+
+
+async def test_names_parents_and_persistent_resources(idle: Pipelines) -> None:
+    with pytest.raises(exceptions.InvalidArgument, match="one location"):
+        await idle.create(parent="projects/p/locations/-")
+    with pytest.raises(exceptions.InvalidArgument, match="trainingPipelines"):
+        await idle.get("42")
+    with pytest.raises(exceptions.NotFound):
+        await idle.get(f"{PARENT}/trainingPipelines/42")
+    with pytest.raises(exceptions.NotFound, match="emulator has none"):
+        await idle.create(inputs={"persistent_resource_id": "mine"})
+
+
+async def test_a_pipeline_outlives_its_server(tmp_path: Path) -> None:
+    release = tmp_path / "release"
+    code = f"import pathlib, sys, time\nwhile not pathlib.Path({str(release)!r}).exists(): time.sleep(0.05)\n"
+    with state_dir() as state:
+        state.prepare()
+        state.config.write_text("provisioning_seconds: 0")
+        with start_server(state) as first:
+            await until(state.info.exists, "the first server")
+            async with connect(state.target) as clients:
+                pipelines = Pipelines(clients)
+                made = await pipelines.create(code + "sys.exit(3)")
+                await pipelines.reach(made.name, "RUNNING")
+            first.send_signal(signal.SIGKILL)
+            first.wait(timeout=60)
+        release.touch()
+        with start_server(state) as second:
+            await until(
+                lambda: state.info.exists() and f'"pid": {second.pid}' in state.info.read_text(), "the second"
+            )
+            async with connect(state.target) as clients:
+                ended = await Pipelines(clients).reach(made.name, "FAILED")
+                assert child(ended) == child(made) and "status of 3." in ended.error.message
+            second.terminate()
+            await asyncio.to_thread(second.wait, 60)

@@ -1,0 +1,108 @@
+"""Keeps each training pipeline's state equal to that of its custom job, which the scheduler runs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from google.rpc import code_pb2
+
+from tui.emulator.database import Pb
+from tui.emulator.runs.job_run import store_at_last
+from tui.emulator.runs.scheduler import Scheduler
+from tui.emulator.vertex.job_table import Job, JobTable
+from tui.emulator.vertex.job_table import State as JobState
+from tui.emulator.vertex.resource_table import timestamp
+from tui.emulator.vertex.training_pipeline_table import State, TrainingPipeline, TrainingPipelineTable
+
+_MIRRORED = ("QUEUED", "PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLING", "CANCELLED")
+_STATES: dict[int, int] = {
+    getattr(JobState, f"JOB_STATE_{name}"): getattr(State, f"PIPELINE_STATE_{name}") for name in _MIRRORED
+}
+# A pipeline has no state of its own for a job whose machines were never found.
+_STATES[JobState.JOB_STATE_EXPIRED] = State.PIPELINE_STATE_FAILED
+
+
+class TrainingPipelines:
+    """Follows every training pipeline until `close`, which leaves the custom jobs alone."""
+
+    def __init__(self, table: TrainingPipelineTable, jobs: JobTable, scheduler: Scheduler) -> None:
+        self._table = table
+        self._jobs = jobs
+        self._scheduler = scheduler
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def adopt(self) -> None:
+        """Follow every pipeline that had not ended when the last server stopped."""
+        for pipeline in self._table.active():
+            self._start(pipeline)
+
+    def admit(self, pipeline: TrainingPipeline) -> None:
+        """Run the custom job of a new pipeline."""
+        job = self._jobs.get(pipeline.job_id)
+        assert job is not None
+        self._scheduler.admit(job)
+        self._start(pipeline)
+
+    async def cancel(self, pipeline: TrainingPipeline) -> None:
+        """Cancel the custom job; the pipeline's state follows before this returns.
+
+        Raises:
+            WireError: when the job ended meanwhile, or the request could not be stored.
+        """
+        job = self._jobs.get(pipeline.job_id)
+        if job is not None and not job.terminal:
+            await self._scheduler.cancel(job)
+        await self._mirror(pipeline, job)
+
+    async def close(self) -> None:
+        """Stop following."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start(self, pipeline: TrainingPipeline) -> None:
+        task = asyncio.create_task(self._follow(pipeline), name=f"training pipeline {pipeline.record.id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _follow(self, pipeline: TrainingPipeline) -> None:
+        job = self._jobs.get(pipeline.job_id)
+        while True:
+            changed = job.changed if job is not None else asyncio.Event()
+            await self._mirror(pipeline, job)
+            if pipeline.terminal:
+                return
+            await changed.wait()
+
+    async def _mirror(self, pipeline: TrainingPipeline, job: Job | None) -> None:
+        """Store the job's state as the pipeline's, where they differ."""
+        if pipeline.terminal or (job is not None and pipeline.pb.state == _STATES[job.pb.state]):
+            return
+
+        def change(pb: Pb) -> None:
+            if job is None:
+                _lose_job(pb)
+            elif pb.state not in TrainingPipeline.TERMINAL:
+                _copy_state(pb, job.pb)
+
+        await store_at_last(lambda: self._table.update(pipeline, change), pipeline.record.name)
+
+
+def _copy_state(pb: Pb, job: Pb) -> None:
+    pb.state = _STATES[job.state]
+    if job.HasField("start_time"):
+        pb.start_time.CopyFrom(job.start_time)
+    if job.HasField("end_time"):
+        pb.end_time.CopyFrom(job.end_time)
+    if job.HasField("error"):
+        pb.error.CopyFrom(job.error)
+
+
+def _lose_job(pb: Pb) -> None:
+    """The job ended and was deleted, and the server died before it noted the job's end here."""
+    pb.state = State.PIPELINE_STATE_FAILED
+    pb.end_time.CopyFrom(timestamp(time.time()))
+    pb.error.code = code_pb2.INTERNAL
+    pb.error.message = "Internal error: the custom job was deleted before its end was noted in this pipeline."

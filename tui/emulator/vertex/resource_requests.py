@@ -1,0 +1,94 @@
+"""What the requests about every resource of Vertex AI share: parents, names and the pages of lists."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tui.emulator.database import Pb
+from tui.emulator.rpc.methods import invalid, not_found
+from tui.emulator.rpc.page_token import read_token, write_token
+from tui.emulator.rpc.paging import page_size, query_digest
+from tui.emulator.vertex.job_filter import FilterError
+from tui.emulator.vertex.job_match import FieldTable, Match, compile_filter
+from tui.emulator.vertex.resource_table import R, ResourceTable
+
+_PARENT = re.compile(r"projects/([^/\s\x00-\x20\x7f]+)/locations/([^/\s\x00-\x20\x7f]+)")
+_NAME = re.compile(r"projects/[^/]+/locations/[^/]+/([^/]+)/([^/]+)")
+
+
+def creation_parent(parent: str) -> tuple[str, str]:
+    """Project and location in which a resource is created.
+
+    Raises:
+        WireError: INVALID_ARGUMENT.
+    """
+    project, location = _read_parent(parent)
+    if location == "-":
+        raise invalid(
+            ("parent", "a resource is created in one location, e.g. projects/P/locations/us-central1")
+        )
+    return project, location
+
+
+def find(table: ResourceTable[R], collection: str, kind: str, name: str) -> R:
+    """The resource of that full name; `kind` is its type in a NOT_FOUND.
+
+    Raises:
+        WireError: INVALID_ARGUMENT for a malformed name, NOT_FOUND.
+    """
+    match = _NAME.fullmatch(name)
+    if match is None or match[1] != collection:
+        raise invalid(("name", f"{name!r} is not of the form projects/P/locations/L/{collection}/NUMBER"))
+    resource = table.get(match[2])
+    if resource is None or resource.record.name != name:
+        raise not_found(kind, name)
+    return resource
+
+
+def list_page(table: ResourceTable[R], request: Pb, fields: FieldTable) -> tuple[list[R], str]:
+    """One page of a list request, newest first, and the next page's token, empty after the last page.
+
+    A page token is bound to the parent and the filter it was issued for. The location `-` means every
+    location of the project.
+
+    Raises:
+        WireError: INVALID_ARGUMENT for a bad parent, page size, token or filter.
+    """
+    project, location = _read_parent(request.parent)
+    size = page_size(request.page_size)
+    digest = query_digest(request.parent, request.filter)
+    last = read_token(request.page_token, digest, (int, int))
+    wanted = _compile(request.filter, fields)
+    resources = (
+        resource
+        for resource in table.newest_first(None if last is None else (int(last[0]), int(last[1])))
+        if resource.record.project == project and location in (resource.record.location, "-")
+    )
+    page, more = take(resources, wanted, size)
+    return page, write_token(page[-1].key, digest) if more else ""
+
+
+def take(resources: Iterator[R], wanted: Match, size: int) -> tuple[list[R], bool]:
+    """Up to `size` resources that match, and whether there is another."""
+    page: list[R] = []
+    for resource in resources:
+        if wanted(resource.pb):
+            if len(page) == size:
+                return page, True
+            page.append(resource)
+    return page, False
+
+
+def _read_parent(parent: str) -> tuple[str, str]:
+    match = _PARENT.fullmatch(parent)
+    if match is None:
+        raise invalid(("parent", f"{parent!r} is not of the form projects/P/locations/L"))
+    return match[1], match[2]
+
+
+def _compile(text: str, fields: FieldTable) -> Match:
+    try:
+        return compile_filter(text, fields)
+    except FilterError as error:
+        raise invalid(("filter", str(error))) from error

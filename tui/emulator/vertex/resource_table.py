@@ -1,0 +1,97 @@
+"""Resources of one kind in memory, by id and in the order in which lists show them."""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
+
+from google.protobuf import timestamp_pb2
+
+from tui.emulator.database import Pb, created_us
+from tui.emulator.interfaces import ResourceRecord
+
+T = TypeVar("T")
+Key = tuple[int, int]
+"""(create_time in µs, id): what lists are ordered and paged by."""
+
+
+def timestamp(seconds: float) -> timestamp_pb2.Timestamp:
+    """Microsecond precision, as the service's own times have."""
+    us = round(seconds * 1_000_000)
+    return timestamp_pb2.Timestamp(seconds=us // 1_000_000, nanos=us % 1_000_000 * 1000)
+
+
+@dataclass(eq=False, slots=True)
+class Resource:
+    """A resource that exists. `pb` is never altered in place: every change puts a new message there."""
+
+    record: ResourceRecord
+    pb: Pb
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock, kw_only=True)
+
+    TERMINAL: ClassVar[frozenset[int]] = frozenset()
+    """States that no resource of this kind leaves."""
+
+    @property
+    def key(self) -> Key:
+        return created_us(self.pb), int(self.record.id)
+
+    @property
+    def terminal(self) -> bool:
+        return self.pb.state in self.TERMINAL
+
+
+R = TypeVar("R", bound=Resource)
+
+
+class ResourceTable(Generic[R]):
+    """The one place where resources of a kind are added, altered and removed."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, R] = {}
+        self._order: list[tuple[Key, R]] = []
+        self._writes: set[asyncio.Task[Any]] = set()
+
+    def get(self, resource_id: str) -> R | None:
+        return self._by_id.get(resource_id)
+
+    def all(self) -> Iterator[R]:
+        """Every resource, oldest first."""
+        return (resource for _, resource in self._order)
+
+    def active(self) -> list[R]:
+        """Resources that have not ended, oldest first."""
+        return [resource for resource in self.all() if not resource.terminal]
+
+    def newest_first(self, before: Key | None = None) -> Iterator[R]:
+        """Resources with a key below `before`, descending; later additions do not disturb the iterator."""
+        end = len(self._order) if before is None else bisect.bisect_left(self._order, before, key=_key)
+        return (resource for _, resource in reversed(self._order[:end]))
+
+    def add(self, resource: R) -> None:
+        """Show a resource that is stored."""
+        self._by_id[resource.record.id] = resource
+        bisect.insort(self._order, (resource.key, resource), key=_key)
+
+    def remove(self, resource: R) -> None:
+        """Stop showing a resource whose row was deleted."""
+        del self._by_id[resource.record.id]
+        del self._order[bisect.bisect_left(self._order, resource.key, key=_key)]
+
+    async def settle(self) -> None:
+        """Wait for the writes under way."""
+        await asyncio.gather(*self._writes, return_exceptions=True)
+
+    async def finish(self, write: Coroutine[Any, Any, T]) -> T:
+        """Complete `write` even if the caller is cancelled: disk and memory must agree."""
+        task = asyncio.ensure_future(write)
+        self._writes.add(task)
+        task.add_done_callback(self._writes.discard)
+        return await asyncio.shield(task)
+
+
+def _key(item: tuple[Key, Resource]) -> Key:
+    return item[0]

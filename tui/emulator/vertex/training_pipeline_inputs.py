@@ -1,0 +1,85 @@
+"""What a training pipeline asks for: the training task's inputs as a CustomJobSpec.
+
+The emulator runs one training task: custom code. It has no managed datasets and no Model Registry, so it
+refuses a pipeline that names input data or a model to upload, rather than drop that part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from google.cloud.aiplatform_v1.types import custom_job as custom_job_types
+from google.protobuf import json_format
+
+from tui.emulator.database import Pb
+from tui.emulator.rpc.methods import invalid
+from tui.emulator.vertex.validate_pools import Problem
+
+CUSTOM_TASK = "gs://google-cloud-aiplatform/schema/trainingjob/definition/custom_task_1.0.0.yaml"
+CustomJobSpecPb = custom_job_types.CustomJobSpec.pb()
+
+_NO_REGISTRY = (
+    "the emulator has no Model Registry and uploads no model; leave it out, and find the model where the "
+    "training code writes it (AIP_MODEL_DIR)"
+)
+
+
+def read_custom_task(pipeline: Pb) -> Pb:
+    """The CustomJobSpec of a requested training pipeline.
+
+    Raises:
+        WireError: INVALID_ARGUMENT for another task, for inputs that are no CustomJobSpec, and for what the
+            emulator does not do.
+    """
+    problems = list(_unsupported(pipeline))
+    if problems:
+        raise invalid(*problems)
+    try:
+        inputs = _with_text_arguments(json_format.MessageToDict(pipeline.training_task_inputs))
+        if not isinstance(inputs, dict):
+            raise json_format.ParseError("an object is required")
+        return json_format.ParseDict(inputs, CustomJobSpecPb())
+    except (json_format.ParseError, json_format.SerializeToJsonError) as error:
+        raise invalid(
+            (
+                "training_pipeline.training_task_inputs",
+                "Unable to parse `training_pipeline.training_task_inputs` into custom task `inputs` defined "
+                f"in the file: {CUSTOM_TASK}: {' '.join(str(error).split())}",
+            )
+        ) from error
+
+
+def _unsupported(pipeline: Pb) -> Iterator[Problem]:
+    definition = pipeline.training_task_definition
+    if not definition:
+        yield (
+            "training_pipeline.training_task_definition",
+            f"is required; for custom code it is {CUSTOM_TASK}",
+        )
+    elif definition != CUSTOM_TASK:
+        yield (
+            "training_pipeline.training_task_definition",
+            f"{definition!r} is not a task that the emulator runs; it runs {CUSTOM_TASK}",
+        )
+    if pipeline.HasField("input_data_config"):
+        yield "training_pipeline.input_data_config", "the emulator has no managed datasets; leave it out"
+    if pipeline.HasField("model_to_upload"):
+        yield "training_pipeline.model_to_upload", _NO_REGISTRY
+    for field in ("model_id", "parent_model"):
+        if getattr(pipeline, field):
+            yield f"training_pipeline.{field}", _NO_REGISTRY
+
+
+def _with_text_arguments(value: Any, field: str = "") -> Any:
+    """The same JSON with every number of an `args` list as text.
+
+    Google's SDK sends numbers among the arguments as they are, and a google.protobuf.Value has only doubles.
+    """
+    if isinstance(value, dict):
+        return {name: _with_text_arguments(inner, name) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_with_text_arguments(inner, field) for inner in value]
+    if field == "args" and isinstance(value, float):
+        return f"{value:.0f}" if value.is_integer() else repr(value)
+    return value
