@@ -5,61 +5,33 @@ What the first paint of the jobs does not need is imported where it is used: a s
 
 from __future__ import annotations
 
-import asyncio
-import gc
-import logging
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.screen import Screen
-from textual.signal import Signal
-from textual.worker import Worker, WorkerState
 
 from tui.actions.registry import key_problems
-from tui.config.settings import Context, Settings
-from tui.display.ascii_filter import AsciiFilter
-from tui.display.clipboard_app import ClipboardApp
-from tui.display.stylesheet import SteadyStylesheet
-from tui.domain.formatting import age
 from tui.domain.job import Job
-from tui.domain.states import JobState
 from tui.domain.text import plain
 from tui.screens import lazy_screens
-from tui.screens.frame import FrameScreen
+from tui.screens.console_app import ConsoleApp
+from tui.screens.frame import FrameScreen, frame_of
 from tui.screens.jobs.screen import JobsScreen
 from tui.screens.workers import background
-from tui.session import Session, now
 from tui.skeleton import hand_over
-from tui.store.jobs.connection import Connection, Opener
-from tui.store.jobs.connection_state import Link, LinkState, broken
-from tui.store.jobs.costs import Costs
-from tui.store.jobs.snapshot import Snapshot
-from tui.store.jobs.table import JobChange, JobStore
-from tui.store.journal import Journal
-from tui.store.ui_state import UiState
 
 if TYPE_CHECKING:
     from textual.command import Provider
-    from textual.filter import LineFilter
-    from textual.theme import Theme
 
-    from tui.actions.operations import Deeds, Outcome
-    from tui.backends.errors import BackendError
     from tui.screens.commands import Command
-    from tui.store.profiles.entries import ProfileEntry
 
-LOG = logging.getLogger("vxtui")
-DEFAULT_THEME = "vxtui-dark"
-NO_COLOUR_THEME = "ansi16"
 PRICES_EVERY = 5.0
 """Seconds between two looks whether somebody else has fetched prices."""
 
 
-class VxtuiApp(ClipboardApp):
-    """One context at a time. Screens read `store` and `link` and are told by signals when they differ."""
+class VxtuiApp(ConsoleApp):
+    """The lists as modes, and the actions that work on every screen."""
 
     TITLE = "vxtui"
     CSS_PATH = "app.tcss"
@@ -72,82 +44,13 @@ class VxtuiApp(ClipboardApp):
     }
     DEFAULT_MODE = "jobs"
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {lazy_screens.palette}
+    JOB_SCREEN = staticmethod(lazy_screens.job)
     NOTIFICATION_TIMEOUT = 6
 
-    def __init__(
-        self,
-        settings: Settings,
-        context: Context,
-        *,
-        opener: Opener,
-        contexts: Sequence[Context],
-        state_dir: Path,
-        read_profiles: Callable[[], list[ProfileEntry]],
-        profile_folder: Path,
-        themes: Iterable[Theme] = (),
-        read_only: bool = False,
-        snapshot: Snapshot | None = None,
-        clock: Callable[[], datetime] = now,
-    ) -> None:
-        # The driver is chosen where Textual's part begins.
-        self.output = settings.output
-        super().__init__()
-        if settings.slow:
-            self.go_slow()
-        self.settings = settings
-        self._ascii = AsciiFilter() if settings.ascii else None
-        self.contexts = {c.name: c for c in contexts} | {context.name: context}
-        self.read_only = read_only
-        self.clock = clock
-        self.state_dir = state_dir
-        self.profile_folder = profile_folder
-        self.profiles: list[ProfileEntry] = []
-        self.journal = Journal(state_dir / "audit.jsonl", clock)
-        self.costs = Costs(state_dir)
-        self.jobs_changed: Signal[JobChange] = Signal(self, "jobs_changed")
-        self.link_changed: Signal[Link] = Signal(self, "link_changed")
-        self.prices_changed: Signal[Costs] = Signal(self, "prices_changed")
-        self._opener = opener
-        self._read_profiles = read_profiles
-        self._opened_at = clock()
-        self._to_open: tuple[Screen[Any], str, str] | None = None
-        self.connection = self._connection(context)
-        self.connection.restore(snapshot)
-        for theme in themes:
-            self.register_theme(theme)
-        self.ui_state = UiState(state_dir)
-        self._start_in(
-            self.ui_state.theme(settings.theme) or (NO_COLOUR_THEME if self.no_color else DEFAULT_THEME)
-        )
-
-    def _start_in(self, theme: str) -> None:
-        """Take these colours before anything is styled: a change would parse all styles again."""
-        self._unknown_theme = theme if theme not in self.available_themes else ""
-        if not self._unknown_theme:
-            self.set_reactive(VxtuiApp.theme, theme)
-            # What Textual does itself where a theme changes; nothing public does it before the start.
-            self._refresh_truecolor_filter(self.ansi_theme)
-        if theme == NO_COLOUR_THEME and self.no_color:
-            self.drop_colours()
-        self.stylesheet = SteadyStylesheet(variables=self.get_css_variables())
-
-    def _connection(self, context: Context) -> Connection:
-        return Connection(
-            context,
-            self.settings,
-            opener=self._opener,
-            state_dir=self.state_dir,
-            journal=self.journal,
-            clock=self.clock,
-            read_only=self.read_only,
-            on_jobs=self._on_jobs,
-            on_link=self._on_link,
-        )
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's, and at last ASCII where the user asked for it."""
-        found = super().get_line_filters()
-        return [*found, self._ascii] if self._ascii is not None else found
+    @property
+    def frame(self) -> FrameScreen | None:
+        """The topmost screen with a frame; dialogs lie above it."""
+        return frame_of(self)
 
     # Start and end
 
@@ -169,113 +72,6 @@ class VxtuiApp(ClipboardApp):
             self.notify(problem, severity="warning", markup=False)
         self.set_keymap(keys)
 
-    async def on_unmount(self) -> None:
-        """Keep what is known for the next start."""
-        self.workers.cancel_group(self, "connection")
-        await self.connection.save()
-        await self.connection.closed()
-
-    def connect(self) -> None:
-        """Open the context in the background; an attempt under way is given up."""
-        background(self, self.connection.run, "connection")
-
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """A worker that failed is a thing to show, never an end."""
-        error = event.worker.error
-        if event.state is WorkerState.ERROR and error is not None:
-            LOG.error("%s failed", event.worker.name, exc_info=error)
-            found = broken(error)
-            self.journal.add("error", found.message)
-            self.notify(plain(found.message), title=event.worker.name, severity="error", markup=False)
-
-    def _on_link(self, link: Link) -> None:
-        # Collecting rests from the start of the program (`tui.cli`) until the first list is there or can't
-        # be: what a start makes is no garbage, and is not looked through again.
-        if not gc.isenabled() and link.state in {LinkState.LIVE, LinkState.FAILED}:
-            gc.freeze()
-            gc.enable()
-        if self.costs.prices is None and link.state in {LinkState.LIVE, LinkState.FAILED}:
-            background(self, self.load_prices, "prices")
-        self.link_changed.publish(link)
-        self._open_now()
-
-    def _on_jobs(self, change: JobChange) -> None:
-        for job in change.ended:
-            # What ended while no console was open is history, not news.
-            if job.end_time is None or job.end_time >= self._opened_at:
-                self._toast_end(job)
-        self.jobs_changed.publish(change)
-
-    def _toast_end(self, job: Job) -> None:
-        took = job.duration(self.clock())
-        after = f" after {age(took)}" if took is not None else ""
-        bad = job.state in {JobState.FAILED, JobState.EXPIRED}
-        why = f"\n{plain(job.error.message)}" if job.error else ""
-        text = f"{plain(job.display_name)} {job.state.value.lower()}{after}{why}"
-        self.notify(text, severity="error" if bad else "information", markup=False)
-
-    # What screens ask
-
-    @property
-    def session(self) -> Session | None:
-        """The open context; `None` until it has been reached."""
-        return self.connection.session
-
-    @property
-    def store(self) -> JobStore:
-        """Jobs as last read."""
-        return self.connection.store
-
-    @property
-    def context_name(self) -> str:
-        """Where I am."""
-        return self.connection.context.name
-
-    @property
-    def live(self) -> bool:
-        """The jobs have been read in this run and can be read now."""
-        return self.connection.link.state is LinkState.LIVE
-
-    @property
-    def trouble(self) -> BackendError | None:
-        """Why the context can't be reached; `None` where it can, or is being tried."""
-        return self.connection.link.error
-
-    @property
-    def frame(self) -> FrameScreen | None:
-        """The topmost screen with a frame; dialogs lie above it."""
-        return next((s for s in reversed(self.screen_stack) if isinstance(s, FrameScreen)), None)
-
-    def deeds(self) -> Deeds | None:
-        """What can change something; `None` while not connected."""
-        return self.connection.deeds()
-
-    def tell(self, outcome: Outcome) -> None:
-        """Show how a deed ended, and read what has come of it."""
-        text = outcome.text + (f"\n{outcome.fix}" if outcome.fix else "")
-        self.notify(text, severity="information" if outcome.ok else "error", markup=False)
-        self.connection.again(hurry=True)
-
-    async def load_profiles(self) -> None:
-        """Read the profiles from disk, in a thread."""
-        self.profiles = await asyncio.to_thread(self._read_profiles)
-
-    async def load_prices(self) -> None:
-        """Read the prices from disk, in a thread, and have every screen show them."""
-        await asyncio.to_thread(self.costs.load)
-        self.prices_changed.publish(self.costs)
-
-    async def _look_at_prices(self) -> None:
-        """Prices that another console or a verb has fetched hold here too."""
-        if self.costs.prices is not None and await asyncio.to_thread(lambda: self.costs.changed_on_disk):
-            await self.load_prices()
-
-    def create_path(self, region: str) -> str:
-        """Where a launch is posted to."""
-        session = self.session
-        project = session.backend.info.project if session else self.connection.context.project
-        return f"/v1/projects/{project}/locations/{region}/customJobs"
-
     # Going places
 
     def _to(self, mode: str) -> None:
@@ -285,13 +81,13 @@ class VxtuiApp(ClipboardApp):
                     screen.left_behind()
             self.switch_mode(mode)
         else:
-            self._down_to_list(ask=True)
+            self._back_to_list()
 
-    def _down_to_list(self, *, ask: bool = False) -> None:
-        """Close the screens above the list; with `ask`, one that has unsaved changes stays and asks."""
+    def _back_to_list(self) -> None:
+        """Close the screens above the list; one that asks something before it closes stays."""
         while len(self.screen_stack) > 1:
             top = self.screen_stack[-1]
-            if ask and isinstance(top, FrameScreen) and top.confirm_leave():
+            if isinstance(top, FrameScreen) and top.confirm_leave():
                 return
             self.pop_screen()
 
@@ -315,53 +111,6 @@ class VxtuiApp(ClipboardApp):
         """What happened here."""
         self._to("events")
 
-    def open_job(self, name: str, replica: str = "") -> None:
-        """Show one job's screen, at one of its replicas where one is named."""
-        # Its plots load numpy: not before a job is opened.
-        from tui.screens.job.screen import JobScreen
-        from tui.store.log.retention import log_folder
-
-        if self.session is not None:
-            where = log_folder(self.state_dir, self.session.backend.info.name, name)
-            self.push_screen(JobScreen(self.session, name, where, replica))
-        elif self.trouble is not None:
-            self.notify("Not connected yet; ctrl+r tries again.", severity="warning", markup=False)
-        else:
-            self._to_open = (self.screen, name, replica)
-            self.notify(f"Opens as soon as {plain(self.context_name)} is reached.", markup=False)
-
-    def _open_now(self) -> None:
-        """The job asked for before there was a connection, unless the user has gone elsewhere since."""
-        if self.trouble is not None:
-            self._to_open = None
-        elif self._to_open is not None and self.session is not None:
-            (asked_on, name, replica), self._to_open = self._to_open, None
-            if self.screen is asked_on:
-                self.open_job(name, replica)
-
-    async def launched(self, job: Job) -> None:
-        """After a launch: the job's screen, above the jobs list."""
-        self._on_jobs(self.store.put(job))
-        self.connection.again(hurry=True)
-        self._down_to_list()
-        await self.switch_mode("jobs")
-        self._down_to_list()
-        self.open_job(job.name)
-
-    async def go_to(self, context: Context) -> None:
-        """Leave this context for another, without a restart."""
-        self._down_to_list()
-        await self.switch_mode("jobs")
-        self._down_to_list()
-        await self.connection.save()
-        self.workers.cancel_group(self, "connection")
-        self.journal.add("console", f"went to {context.name}")
-        self._to_open = None
-        self.connection = self._connection(context)
-        self.connection.restore(await asyncio.to_thread(self.connection.load_snapshot))
-        self._on_jobs(JobChange())
-        self.connect()
-
     # Actions from everywhere
 
     def action_job(self, reference: str) -> None:
@@ -374,7 +123,9 @@ class VxtuiApp(ClipboardApp):
         """Cancel a job by name or id."""
         job = self._find(reference)
         if job is not None and job.state.active:
-            self.confirm_cancel([job])
+            from tui.screens.jobs.job_actions import confirm_cancel
+
+            confirm_cancel(self, [job])
         elif job is not None:
             self.notify(f"{plain(job.display_name)} has ended already.", severity="warning", markup=False)
 
@@ -401,18 +152,6 @@ class VxtuiApp(ClipboardApp):
             from tui.screens.launch.screen import LaunchScreen
 
             self.push_screen(LaunchScreen(found))
-
-    def confirm_cancel(self, jobs: Sequence[Job], *, then: Callable[[], None] | None = None) -> None:
-        """Cancel after a question; `then` runs after a yes."""
-        from tui.screens.jobs.job_actions import confirm_cancel
-
-        confirm_cancel(self, jobs, then)
-
-    def confirm_delete(self, jobs: Sequence[Job], *, then: Callable[[], None] | None = None) -> None:
-        """Delete after a question; `then` runs after a yes."""
-        from tui.screens.jobs.job_actions import confirm_delete
-
-        confirm_delete(self, jobs, then)
 
     def action_theme(self, name: str) -> None:
         """Change the colours."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, cast
 
 from textual import events
 from textual.drivers.linux_driver import LinuxDriver
@@ -14,17 +14,26 @@ from textual.message import Message
 from tui.display.reader import End, read_keys
 from tui.display.writer import LineWriter
 
-if TYPE_CHECKING:
-    from tui.display.app import DisplayApp
-
 LAST_ANSWER = 0.5
 """Seconds to wait, before the terminal is handed back, for an answer that the shell would else be typed."""
+
+
+class LineListener(Protocol):
+    """What the driver tells the app. Each is called on the app's event loop."""
+
+    def line_free(self) -> None:
+        """The writer has sent everything."""
+
+    def line_answered(self) -> None:
+        """The terminal has answered a question."""
+
+    def leave(self, number: signal.Signals) -> None:
+        """The terminal is gone: end as this signal would end the process."""
 
 
 class ConsoleDriver(LinuxDriver):
     """Writes through a `LineWriter`, and keeps the terminal's answers to our own questions to itself."""
 
-    _app: DisplayApp[Any]
     line: LineWriter | None = None
     asked = 0
     """Questions sent to the terminal."""
@@ -36,6 +45,10 @@ class ConsoleDriver(LinuxDriver):
         self.exit_event = self._end = End()
 
     @property
+    def _listener(self) -> LineListener:
+        return cast("LineListener", self._app)
+
+    @property
     def _writer_thread(self) -> Any:
         return self.line
 
@@ -45,19 +58,19 @@ class ConsoleDriver(LinuxDriver):
         self.line = None if stock is None or self._file is None else LineWriter(self._file, self._on_free)
 
     def _on_free(self) -> None:
-        self._loop.call_soon_threadsafe(self._app.line_free)
+        self._loop.call_soon_threadsafe(self._listener.line_free)
 
     def run_input_thread(self) -> None:
         """Read keys until the app ends; where the terminal goes first, the app follows."""
         if read_keys(self.fileno, self._end, self.process_message, debug=self._debug):
             with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._app.leave, signal.SIGHUP)
+                self._loop.call_soon_threadsafe(self._listener.leave, signal.SIGHUP)
 
     def process_message(self, message: Message) -> None:
         if isinstance(message, events.CursorPosition):
             self.answers += 1
             with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._app.line_answered)
+                self._loop.call_soon_threadsafe(self._listener.line_answered)
             return
         super().process_message(message)
 

@@ -18,10 +18,10 @@ from textual.widgets import Input, Static
 
 from tui.actions.registry import Action, actions, key_text
 from tui.domain.text import plain
-from tui.screens.frame import FrameScreen
+from tui.screens.frame import FrameScreen, frame_of
 
 if TYPE_CHECKING:
-    from tui.app import VxtuiApp
+    from tui.screens.console_app import ConsoleApp
 
 SHOWN = 8
 
@@ -49,7 +49,7 @@ def offered(frame: FrameScreen) -> list[Action]:
     ]
 
 
-def arguments(console: VxtuiApp, found: Action) -> list[str]:
+def arguments(console: ConsoleApp, found: Action) -> list[str]:
     """Values an action's argument may have."""
     match found.argument:
         case "NAME":
@@ -64,7 +64,7 @@ def arguments(console: VxtuiApp, found: Action) -> list[str]:
     return []
 
 
-def commands(console: VxtuiApp, frame: FrameScreen) -> list[Command]:
+def commands(console: ConsoleApp, frame: FrameScreen) -> list[Command]:
     """Every command that can be run now, each with each value of its argument."""
     found: dict[str, Command] = {}
     for each in offered(frame):
@@ -105,14 +105,14 @@ class RegistryProvider(Provider):
     """The palette's commands: the registry's, for the screen it was opened on."""
 
     def _found(self) -> list[tuple[Command, Callable[[], object]]]:
-        console = cast("VxtuiApp", self.app)
-        frame = console.frame
+        console = cast("ConsoleApp", self.app)
+        frame = frame_of(console)
         if frame is None:
             return []
         return [(c, partial(run_command, frame, c)) for c in commands(console, frame)]
 
     def _help(self, command: Command) -> str:
-        key = key_text(command.action, cast("VxtuiApp", self.app).settings.keys)
+        key = key_text(command.action, cast("ConsoleApp", self.app).settings.keys)
         return f"{command.action.help}   {key}" if key else command.action.help
 
     async def discover(self) -> Hits:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual import on
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.content import Content
 from textual.screen import Screen
 from textual.widget import Widget
@@ -17,6 +17,9 @@ from tui.actions.registry import Action, action, actions, bindings, key_text
 from tui.session import Session
 from tui.widgets.header_lines import HeaderLines, Line
 from tui.widgets.key_footer import KeyFooter
+
+if TYPE_CHECKING:
+    from tui.screens.console_app import ConsoleApp
 
 BLOCKED_SECONDS = 3.0
 """Seconds that the screen says why a key did nothing."""
@@ -40,6 +43,11 @@ class FrameScreen(Screen[None]):
         self._session = session
         self._blocked_shown = ("", 0.0)
         """Why the last key did nothing, and until when that is on the screen."""
+
+    @property
+    def console(self) -> ConsoleApp:
+        """The app, typed. The screen of `tui.file_viewer` is in another app and does not use this."""
+        return cast("ConsoleApp", self.app)
 
     @property
     def session(self) -> Session | None:
@@ -164,6 +172,11 @@ class FrameScreen(Screen[None]):
     @on(KeyFooter.Pressed)
     async def _pressed(self, event: KeyFooter.Pressed) -> None:
         await self.action_do(event.action_id)
+
+
+def frame_of(app: App[Any]) -> FrameScreen | None:
+    """The topmost screen with a frame; dialogs lie above it."""
+    return next((s for s in reversed(app.screen_stack) if isinstance(s, FrameScreen)), None)
 
 
 def _scope_of(action_id: str) -> str:

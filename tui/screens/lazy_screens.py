@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from textual.command import Provider
     from textual.screen import Screen
+
+    from tui.session import Session
 
 
 def profiles() -> Screen[Any]:
@@ -35,6 +39,13 @@ def events() -> Screen[Any]:
     from tui.screens.events import EventsScreen
 
     return EventsScreen()
+
+
+def job(session: Session, job_name: str, log_folder: Path, replica: str) -> Screen[Any]:
+    """One job. Its plots load numpy."""
+    from tui.screens.job.screen import JobScreen
+
+    return JobScreen(session, job_name, log_folder, replica)
 
 
 def palette() -> type[Provider]:

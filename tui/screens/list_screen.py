@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.content import Content
@@ -23,7 +23,7 @@ from tui.widgets.notice import Notice
 from tui.widgets.table.table import Table
 
 if TYPE_CHECKING:
-    from tui.app import VxtuiApp
+    from tui.screens.console_app import ConsoleApp
 
 FRESH = 5.0
 """Seconds for which what was read is live: a machine at rest is read every four."""
@@ -37,11 +37,6 @@ class ListScreen(FrameScreen):
 
     PLACEHOLDER = ""
     TITLE_WORD = ""
-
-    @property
-    def console(self) -> VxtuiApp:
-        """The app, typed."""
-        return cast("VxtuiApp", self.app)
 
     @property
     def table(self) -> Table:
@@ -142,10 +137,10 @@ class ListScreen(FrameScreen):
             self.reload()
         return had
 
-    def action_back(self) -> None:
+    async def action_back(self) -> None:
         """Clear the filter, or go back to the jobs."""
         if not self.clear_filter():
-            self.console.action_jobs()
+            await self.action_do("app.jobs")
 
     @on(Table.Moved)
     def _moved(self) -> None:
@@ -167,7 +162,7 @@ class ListScreen(FrameScreen):
         return True
 
 
-def summary(console: VxtuiApp) -> Content:
+def summary(console: ConsoleApp) -> Content:
     """What runs and waits, the accelerators that takes, and what it costs an hour."""
     jobs = console.store.active.values()
     running = [j for j in jobs if j.state in {JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING}]

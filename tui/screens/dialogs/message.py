@@ -15,7 +15,7 @@ from tui.domain.job import Job
 from tui.domain.text import plain
 
 if TYPE_CHECKING:
-    from tui.app import VxtuiApp
+    from tui.screens.console_app import ConsoleApp
 
 
 class MessageScreen(ModalScreen[None]):
@@ -37,7 +37,7 @@ class MessageScreen(ModalScreen[None]):
             yield Static(Content.styled("esc back", "$text-muted"))
 
 
-def show_trouble(console: VxtuiApp) -> None:
+def show_trouble(console: ConsoleApp) -> None:
     """Say in full what can't be read and what helps."""
     blocks = []
     for what, error in console.connection.failing():
@@ -45,7 +45,7 @@ def show_trouble(console: VxtuiApp) -> None:
     console.push_screen(MessageScreen("What could not be read", "\n\n".join(blocks)))
 
 
-def show_link(console: VxtuiApp, job: Job) -> None:
+def show_link(console: ConsoleApp, job: Job) -> None:
     """Show and copy the address of the job's page in the cloud console."""
     session = console.session
     if session is None or session.backend.info.local:

@@ -19,7 +19,7 @@ from tui.screens.frame import FrameScreen
 from tui.widgets.header_lines import Line
 
 if TYPE_CHECKING:
-    from tui.app import VxtuiApp
+    from tui.screens.console_app import ConsoleApp
 
 _KEY = re.compile(r"^(\s*(?:- )*)([\w./-]+:)(.*)$")
 
@@ -78,7 +78,7 @@ class PreviewScreen(FrameScreen):
 
     def action_copy(self) -> None:
         """Copy what is shown."""
-        cast("VxtuiApp", self.app).send_copy(self.text, "the request")
+        cast("ConsoleApp", self.app).send_copy(self.text, "the request")
 
     def action_back(self) -> None:
         """Back to where it was opened."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Iterable
 
 from textual import on
 from textual.content import Content
@@ -16,7 +15,6 @@ from tui.domain.job import Job
 from tui.domain.text import clip, plain
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.frame import FrameScreen
-from tui.screens.job.screen import JobScreen
 from tui.screens.list_screen import SEP, link_text, summary
 from tui.screens.workers import background
 from tui.store.job.figures import Measure
@@ -28,9 +26,6 @@ from tui.widgets.heat_map.layout import HeatRow
 from tui.widgets.heat_map.scale import LEVELS, legend, palette
 from tui.widgets.notice import Notice
 from tui.widgets.state import glyphs
-
-if TYPE_CHECKING:
-    from tui.app import VxtuiApp
 
 LEGEND_FROM = 118
 """Columns from which the legend has room in the second line."""
@@ -44,18 +39,21 @@ class FleetScreen(FrameScreen):
     CSS_PATH = "screen.tcss"
     BINDINGS = bindings("fleet")
 
-    def __init__(self, job_name: str = "", measure: Measure = Measure.UTILIZATION) -> None:
+    def __init__(
+        self,
+        job_name: str = "",
+        measure: Measure = Measure.UTILIZATION,
+        *,
+        open_replica: Callable[[str], None] | None = None,
+    ) -> None:
+        """`open_replica` shows a replica on the job's screen below this one."""
         super().__init__()
         self.job_name = job_name
+        self._open_replica = open_replica
         self.measure = measure
         self.feed: FleetFeed | None = None
         self.paused = False
         self._rows = FleetRows((), {}, 0, 0, False)
-
-    @property
-    def console(self) -> VxtuiApp:
-        """The app, typed."""
-        return cast("VxtuiApp", self.app)
 
     @property
     def heat_map(self) -> HeatMap:
@@ -240,10 +238,9 @@ class FleetScreen(FrameScreen):
         spot = self.spot()
         if spot is None:
             return
-        below = self.app.screen_stack[-2] if len(self.app.screen_stack) > 1 else None
-        if self.job_name and isinstance(below, JobScreen):
+        if self._open_replica is not None:
             self.dismiss()
-            below.show_replica(spot.replica)
+            self._open_replica(spot.replica)
         else:
             self.console.open_job(spot.job.name, spot.replica)
 
@@ -281,12 +278,12 @@ class FleetScreen(FrameScreen):
         blocks = ["\n".join(x for x in (f"{name}: {e.message}", e.fix) if x) for name, e in errors.items()]
         self.app.push_screen(MessageScreen("What could not be read", "\n\n".join(blocks)))
 
-    def action_back(self) -> None:
+    async def action_back(self) -> None:
         """Back to the job, or to the jobs."""
         if self.job_name:
             self.dismiss()
         else:
-            self.console.action_jobs()
+            await self.action_do("app.jobs")
 
     def refresh_here(self) -> None:
         if self.feed is not None:

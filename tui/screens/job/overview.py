@@ -19,7 +19,6 @@ from tui.domain.training_steps import remaining
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT
 from tui.screens.job.pane import JobPane, Scroll
 from tui.store.job.feed import Changed
-from tui.store.jobs.costs import Costs
 from tui.store.log.filters import LineFilter
 from tui.widgets.labelled_lines import EMPTY, Hanging, Labelled
 from tui.widgets.log.render import line_text, short_replica
@@ -121,8 +120,8 @@ class OverviewPane(JobPane):
 
     def _cost(self, job: Job, now: datetime) -> Content | None:
         """What it has cost, and what an hour does; None as long as no prices are loaded."""
-        costs: Costs | None = getattr(self.app, "costs", None)
-        if costs is None or costs.prices is None:
+        costs = self.console.costs
+        if costs.prices is None:
             return None
         if costs.rate(job) is None:
             return Content.styled("not known: a price of these machines is missing", "$text-muted")

@@ -13,7 +13,7 @@ from tui.actions.registry import Action, bindings
 from tui.store.job.feed import Changed, JobFeed
 
 if TYPE_CHECKING:
-    from tui.app import VxtuiApp
+    from tui.screens.console_app import ConsoleApp
 
 
 class Scroll(VerticalScroll):
@@ -45,9 +45,9 @@ class JobPane(VerticalGroup):
         self.feed: JobFeed = feed
 
     @property
-    def console(self) -> VxtuiApp:
+    def console(self) -> ConsoleApp:
         """The app, typed."""
-        return cast("VxtuiApp", self.app)
+        return cast("ConsoleApp", self.app)
 
     def show(self, changed: Changed) -> None:
         """Bring what is shown up to date."""

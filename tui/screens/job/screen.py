@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 from textual import on
 from textual.content import Content
@@ -26,17 +25,14 @@ from tui.screens.job.overview import OverviewPane
 from tui.screens.job.pane import JobPane
 from tui.screens.job.replicas import ReplicasPane
 from tui.screens.job.spec import SpecPane
+from tui.screens.jobs.job_actions import confirm_cancel, confirm_delete
 from tui.screens.workers import background
 from tui.session import Session
 from tui.store.job.feed import Changed, JobFeed
-from tui.store.jobs.costs import Costs
 from tui.widgets.header_lines import Line
 from tui.widgets.log.view import LogView
 from tui.widgets.state import state_content
 from tui.widgets.table.table import Table
-
-if TYPE_CHECKING:
-    from tui.app import VxtuiApp
 
 SHORTEST_NAME = 16
 SHORTEST_NOTE = 8
@@ -63,11 +59,6 @@ class JobScreen(FrameScreen):
         self.panes: list[JobPane] = [kind(self.feed) for kind in PANES]
         self.paused = False
         self._stale = dict.fromkeys((pane.id for pane in self.panes), ~Changed(0))
-
-    @property
-    def console(self) -> VxtuiApp:
-        """The app, typed."""
-        return cast("VxtuiApp", self.app)
 
     @property
     def job(self) -> Job | None:
@@ -170,8 +161,8 @@ class JobScreen(FrameScreen):
 
     def _spent(self, job: Job, now: datetime) -> str:
         """What it has cost so far; "" where not known, or where the line is narrow."""
-        costs: Costs | None = getattr(self.app, "costs", None)
-        if costs is None or costs.rate(job) is None or self.size.width < WIDE:
+        costs = self.console.costs
+        if costs.rate(job) is None or self.size.width < WIDE:
             return ""
         return costs.spent_text(job, now)
 
@@ -312,12 +303,12 @@ class JobScreen(FrameScreen):
     def action_cancel(self) -> None:
         """Cancel, after a question."""
         if self.job is not None:
-            self.console.confirm_cancel([self._with_progress(self.job)])
+            confirm_cancel(self.console, [self._with_progress(self.job)])
 
     def action_delete(self) -> None:
         """Delete, after a question."""
         if self.job is not None:
-            self.console.confirm_delete([self._with_progress(self.job)])
+            confirm_delete(self.console, [self._with_progress(self.job)])
 
     def _with_progress(self, job: Job) -> Job:
         """The job with what the log told of it, which the question then names."""
@@ -327,7 +318,7 @@ class JobScreen(FrameScreen):
         """This job's machines as a heat map."""
         from tui.screens.fleet.screen import FleetScreen  # noqa: PLC0415 - few look at it
 
-        self.app.push_screen(FleetScreen(self.job_name))
+        self.app.push_screen(FleetScreen(self.job_name, open_replica=self.show_replica))
 
     def action_pause(self) -> None:
         """Hold the screen still, or let it go on."""

@@ -13,6 +13,7 @@ from textual.widget import Widget
 from tui.actions.registry import Action
 from tui.domain.formatting import pieces
 from tui.domain.masking import masked
+from tui.screens.frame import frame_of
 from tui.screens.job.logs import compile_search
 from tui.screens.job.pane import JobPane
 from tui.screens.workers import background
@@ -78,7 +79,7 @@ class SpecPane(JobPane):
 
     def refresh_note(self) -> None:
         """Tell the screen that the second line may differ."""
-        frame = self.console.frame
+        frame = frame_of(self.app)
         if frame is not None:
             frame.refresh_frame()
 

@@ -13,19 +13,19 @@ from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.workers import background
 
 if TYPE_CHECKING:
-    from tui.app import VxtuiApp
+    from tui.screens.console_app import ConsoleApp
 
 Then = Callable[[], None] | None
 
 
-def confirm_cancel(console: VxtuiApp, jobs: Sequence[Job], then: Then = None) -> None:
+def confirm_cancel(console: ConsoleApp, jobs: Sequence[Job], then: Then = None) -> None:
     """Cancel these running or waiting jobs after a yes."""
     deeds = console.deeds()
     if deeds is not None and jobs:
         _ask(console, "Cancel", jobs, deeds.cancel, then)
 
 
-def confirm_delete(console: VxtuiApp, jobs: Sequence[Job], then: Then = None) -> None:
+def confirm_delete(console: ConsoleApp, jobs: Sequence[Job], then: Then = None) -> None:
     """Delete these ended jobs after a yes."""
     deeds = console.deeds()
     if deeds is not None and jobs:
@@ -33,7 +33,7 @@ def confirm_delete(console: VxtuiApp, jobs: Sequence[Job], then: Then = None) ->
 
 
 def _ask(
-    console: VxtuiApp,
+    console: ConsoleApp,
     verb: str,
     jobs: Sequence[Job],
     deed: Callable[[Job], Awaitable[Outcome]],

@@ -290,9 +290,9 @@ class JobsScreen(ListScreen):
         elif key:
             self.console.open_job(key)
 
-    def action_launch(self) -> None:
+    async def action_launch(self) -> None:
         """Choose a profile to launch."""
-        self.console.action_profiles()
+        await self.action_do("app.profiles")
 
     def action_mark(self) -> None:
         """Mark or unmark, and go on to the next row."""
@@ -308,7 +308,10 @@ class JobsScreen(ListScreen):
 
     async def action_cancel(self) -> None:
         """Cancel what is selected, after a question."""
-        self.console.confirm_cancel([job for job in self.selected() if job.state.active], then=self._unmark)
+        from tui.screens.jobs.job_actions import confirm_cancel  # noqa: PLC0415 - not before the first paint
+
+        jobs = [job for job in self.selected() if job.state.active]
+        confirm_cancel(self.console, jobs, then=self._unmark)
 
     def _unmark(self) -> None:
         """What was marked has been dealt with: the next key is about the row under the cursor again."""
@@ -317,7 +320,11 @@ class JobsScreen(ListScreen):
 
     async def action_delete(self) -> None:
         """Delete what is selected, after a question."""
-        self.console.confirm_delete([job for job in self.selected() if job.state.terminal], then=self._unmark)
+        from tui.screens.jobs.job_actions import confirm_delete  # noqa: PLC0415 - not before the first paint
+
+        confirm_delete(
+            self.console, [job for job in self.selected() if job.state.terminal], then=self._unmark
+        )
 
     def action_sort(self) -> None:
         """Sort by the chosen column; by the next one, where none is chosen or it is sorted by that."""
@@ -372,7 +379,7 @@ class JobsScreen(ListScreen):
         """Say what could not be read, in full."""
         show_trouble(self.console)
 
-    def action_back(self) -> None:
+    async def action_back(self) -> None:
         """Clear the filter, then the marks."""
         if self.table.chosen_column:
             self.table.choose_column("")

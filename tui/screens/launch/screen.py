@@ -41,7 +41,6 @@ from tui.widgets.labelled_lines import Hanging, Labelled
 
 if TYPE_CHECKING:
     from tui.actions.operations import Outcome
-    from tui.app import VxtuiApp
 
 REGION = "region"
 SHAPE_LABEL = 10
@@ -101,11 +100,6 @@ class LaunchScreen(FrameScreen):
         self._failed_at = float("-inf")
         self._mends: list[Edit] = []
         self._timer: Timer | None = None
-
-    @property
-    def console(self) -> VxtuiApp:
-        """The app, typed."""
-        return cast("VxtuiApp", self.app)
 
     def compose_body(self) -> Iterable[Widget]:
         with HorizontalGroup(id="above"):

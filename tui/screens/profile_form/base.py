@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar
 
 from textual import on
 from textual.containers import Container
@@ -33,9 +33,6 @@ from tui.widgets.form.view import FormView
 from tui.widgets.header_lines import Line
 from tui.widgets.notice import Notice
 from tui.widgets.state import glyphs
-
-if TYPE_CHECKING:
-    from tui.app import VxtuiApp
 
 SEP = "   "
 SHAPELESS = "What the job is made of is known once its fields have the right shape."
@@ -72,11 +69,6 @@ class FormBase(FrameScreen):
         self.analysis = Analysis(draft.text)
         self._saved = Analysis(draft.text)
         self._turned: set[str] = set()
-
-    @property
-    def console(self) -> VxtuiApp:
-        """The app, typed."""
-        return cast("VxtuiApp", self.app)
 
     @property
     def row(self) -> Row | None:

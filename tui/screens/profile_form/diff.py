@@ -16,7 +16,7 @@ from tui.screens.frame import FrameScreen
 from tui.widgets.header_lines import Line
 
 if TYPE_CHECKING:
-    from tui.app import VxtuiApp
+    from tui.screens.console_app import ConsoleApp
 
 _TONE = {"+": "$text-success", "-": "$text-error", "@": "$text-primary"}
 
@@ -58,7 +58,7 @@ class DiffScreen(FrameScreen):
 
     def action_copy(self) -> None:
         """Copy the diff."""
-        cast("VxtuiApp", self.app).send_copy("\n".join(self._lines) + "\n", "the changes")
+        cast("ConsoleApp", self.app).send_copy("\n".join(self._lines) + "\n", "the changes")
 
     def action_back(self) -> None:
         """Back to the form."""

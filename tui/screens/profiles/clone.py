@@ -15,18 +15,18 @@ from tui.session import BackendError
 from tui.store.profiles.files import BadName, bad_name, write_profile
 
 if TYPE_CHECKING:
-    from tui.app import VxtuiApp
+    from tui.screens.console_app import ConsoleApp
 
 PATIENCE = 30.0
 """Seconds that reading a job's specification may take."""
 
 
-def clone(console: VxtuiApp, job: Job) -> None:
+def clone(console: ConsoleApp, job: Job) -> None:
     """Read the job's specification, ask for a name, write the profile."""
     background(console, partial(_read, console, job), "clone")
 
 
-async def _read(console: VxtuiApp, job: Job) -> None:
+async def _read(console: ConsoleApp, job: Job) -> None:
     session = console.session
     if session is None:
         console.notify("Not connected yet; ctrl+r tries again.", severity="warning", markup=False)
@@ -52,12 +52,12 @@ async def _read(console: VxtuiApp, job: Job) -> None:
     console.push_screen(PromptScreen(f"Save {job.display_name} as the profile", free, check=check), answered)
 
 
-def _names(console: VxtuiApp) -> set[str]:
+def _names(console: ConsoleApp) -> set[str]:
     folder = console.profile_folder
     return {path.stem for path in folder.glob("*.*")} if folder.is_dir() else set()
 
 
-async def _write(console: VxtuiApp, found: Imported, name: str) -> None:
+async def _write(console: ConsoleApp, found: Imported, name: str) -> None:
     try:
         path = await asyncio.to_thread(write_profile, console.profile_folder, name, found.text)
     except (BadName, OSError) as error:

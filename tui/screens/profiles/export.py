@@ -25,7 +25,7 @@ from tui.store.profiles.library import read_profile
 from tui.widgets.header_lines import Line
 
 if TYPE_CHECKING:
-    from tui.app import VxtuiApp
+    from tui.screens.console_app import ConsoleApp
 
 TITLES = {"gcloud": "gcloud config", "rest": "REST by curl", "python": "Python"}
 
@@ -89,7 +89,7 @@ class ExportScreen(FrameScreen):
 
     def action_copy(self) -> None:
         """Copy what is shown."""
-        cast("VxtuiApp", self.app).send_copy(self.text, f"the {TITLES[self._form]}")
+        cast("ConsoleApp", self.app).send_copy(self.text, f"the {TITLES[self._form]}")
 
     def action_save(self) -> None:
         """Save what is shown to a new file."""
@@ -117,12 +117,12 @@ class ExportScreen(FrameScreen):
         self.dismiss()
 
 
-def show_export(console: VxtuiApp, entry: ProfileEntry) -> None:
+def show_export(console: ConsoleApp, entry: ProfileEntry) -> None:
     """Open the forms of a profile with its parameters' defaults."""
     background(console, partial(_open, console, entry), "export")
 
 
-async def _open(console: VxtuiApp, entry: ProfileEntry) -> None:
+async def _open(console: ConsoleApp, entry: ProfileEntry) -> None:
     session, context = console.session, console.connection.context
     project = session.backend.info.project if session else context.project
     local = session.backend.info.local if session else context.kind == "local"

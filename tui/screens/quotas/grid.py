@@ -302,7 +302,7 @@ class QuotaGridScreen(QuotaListScreen):
         fullest = max(self._grid.words, key=lambda word: self._grid.cell(region, word).share or 0)
         return metric(fullest, preemptible=self._spot)
 
-    def action_back(self) -> None:
+    async def action_back(self) -> None:
         """Let go of a chosen column, the filter, the profile; then go to the jobs."""
         if self.table.chosen_column:
             self.table.choose_column("")
@@ -310,7 +310,7 @@ class QuotaGridScreen(QuotaListScreen):
             self._profile = None
             self.reload()
         else:
-            super().action_back()
+            await super().action_back()
 
 
 def _fit_text(spot: Fit, standard: Fit) -> Content:

@@ -20,7 +20,7 @@ from tui.session import BackendError, Session
 from tui.widgets.labelled_lines import EMPTY, Hanging, Labelled
 
 if TYPE_CHECKING:
-    from tui.app import VxtuiApp
+    from tui.screens.console_app import ConsoleApp
 
 PATIENCE = 120.0
 """Seconds that reading the whole catalogue may take."""
@@ -43,9 +43,9 @@ class PricesScreen(ModalScreen[None]):
             yield Static("", id="keys", markup=False)
 
     @property
-    def console(self) -> VxtuiApp:
+    def console(self) -> ConsoleApp:
         """The app, typed."""
-        return cast("VxtuiApp", self.app)
+        return cast("ConsoleApp", self.app)
 
     def on_mount(self) -> None:
         self.set_interval(0.5, self.show)
@@ -82,7 +82,7 @@ def _line(label: str, words: str, style: str = "") -> Labelled:
     return Content.styled(f"{label:<{LABEL}} ", "$text-muted"), Content.styled(plain(words), style)
 
 
-def refresh(console: VxtuiApp) -> None:
+def refresh(console: ConsoleApp) -> None:
     """Read fresh prices in the background, unless that goes on already."""
     costs, session = console.costs, console.session
     if costs.reading_since is not None:
@@ -94,7 +94,7 @@ def refresh(console: VxtuiApp) -> None:
     background(console, partial(_read, console, session), "read prices", exclusive=False)
 
 
-async def _read(console: VxtuiApp, session: Session) -> None:
+async def _read(console: ConsoleApp, session: Session) -> None:
     costs = console.costs
     try:
         async with asyncio.timeout(PATIENCE):

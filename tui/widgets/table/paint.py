@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from textual.content import Content
 from textual.strip import Strip
 from textual.style import Style
+from textual.widget import Widget
 
 from tui.widgets.state import glyphs
 from tui.widgets.table.columns import GAP, Placed
-
-if TYPE_CHECKING:
-    from tui.widgets.table.table import Table
 
 Cell = Content | str
 """A cell: text with styles, or text alone. Neither is ever read as markup."""
@@ -23,9 +20,9 @@ MARK = Content.styled("▌", "$accent bold")
 
 
 class RowPainter:
-    """Draws the lines of one table."""
+    """Draws the lines of one table, in the component styles `table--…` of its widget."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Widget) -> None:
         self._table = table
         self._styles: dict[str, Style] = {}
         self._blank: Strip | None = None
@@ -42,7 +39,9 @@ class RowPainter:
             self._blank = self._finished([(" " * width, self._table.visual_style)], width)
         return self._blank
 
-    def header(self, placed: Sequence[Placed], folded: int) -> Strip:
+    def header(
+        self, placed: Sequence[Placed], folded: int, *, sorted_by: str, reverse: bool, chosen: str
+    ) -> Strip:
         """The titles; the sorted column has an arrow, a + before them says that some are folded away."""
         table = self._table
         base = table.get_visual_style("table--header")
@@ -51,12 +50,12 @@ class RowPainter:
         parts: list[tuple[str, Style]] = [(note.ljust(GAP), base)]
         for column, width, _ in placed:
             title = column.title
-            if column.key == table.sorted_by:
-                title += "▲" if table.reverse else "▼"
+            if column.key == sorted_by:
+                title += "▲" if reverse else "▼"
                 title = title if len(title) <= width else title[: width - 1] + title[-1]
             title = title.rjust(width) if column.right else title.ljust(width)
             style = base
-            if column.key == table.chosen_column:
+            if column.key == chosen:
                 style = table.get_visual_style("table--column") + Style(underline=True)
             parts += [(self._drawn(title), style), (" " * GAP, base)]
         return self._finished(parts, table.size.width)

@@ -481,7 +481,13 @@ class Table(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """Line `y` of the view; line 0 is the header, which does not scroll."""
         if y == 0:
-            return self._painter.header(self._placed, len(self._columns_away))
+            return self._painter.header(
+                self._placed,
+                len(self._columns_away),
+                sorted_by=self.sorted_by,
+                reverse=self.reverse,
+                chosen=self.chosen_column,
+            )
         at = int(self.scroll_offset.y) + y - 1
         if at >= len(self.keys):
             return self._painter.blank()
