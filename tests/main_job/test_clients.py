@@ -11,7 +11,7 @@ import pytest
 
 from tests.main_job.test_survival import profile
 from tests.shell import Home, home
-from tests.waiting import wait_for
+from tests.waiting import until, wait_for
 
 # One home for the whole module, so one worker for it.
 pytestmark = pytest.mark.xdist_group("clients")
@@ -120,7 +120,7 @@ async def test_unmodified_gapic_clients_list_tail_and_read_series(place: Home) -
         MetricServiceGrpcAsyncIOTransport,
     )
 
-    code = "import time\nfor i in range(200): print('tick', i, flush=True); time.sleep(0.1)"
+    code = "import itertools, time\nfor i in itertools.count(): print('tick', i, flush=True); time.sleep(0.1)"
     path = str(profile(place, code, replicas=1))
     made = await asyncio.to_thread(place.json, "launch", path, "--yes")
     channel = grpc.aio.insecure_channel(f"unix:{place.state / 'emulator.sock'}")
@@ -140,7 +140,7 @@ async def test_unmodified_gapic_clients_list_tail_and_read_series(place: Home) -
             filter=f'resource.type="ml_job" AND resource.labels.job_id="{made["id"]}" AND textPayload:"tick"',
             buffer_window={"seconds": 0, "nanos": 200_000_000},
         )
-        await asyncio.sleep(60)
+        await asyncio.sleep(600)
 
     seen: list[str] = []
     async for response in await logs.tail_log_entries(requests=requests()):
@@ -153,6 +153,7 @@ async def test_unmodified_gapic_clients_list_tail_and_read_series(place: Home) -
     import time
 
     async def cpu() -> int:
+        """Points of the job's CPU utilization."""
         now = int(time.time())
         pager = await metrics.list_time_series(
             request={
@@ -165,9 +166,5 @@ async def test_unmodified_gapic_clients_list_tail_and_read_series(place: Home) -
         )
         return sum([len(series.points) async for series in pager])
 
-    for _ in range(60):
-        if await cpu():
-            break
-        await asyncio.sleep(0.5)
-    assert await cpu() > 0
+    await until(cpu, "a point of its CPU utilization", every=0.5)
     await channel.close()

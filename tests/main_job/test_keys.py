@@ -45,13 +45,13 @@ def test_launch_watch_cancel_quit(place: Home) -> None:
                 break
             screen.press("]")
             screen.pump(1)
-        screen.wait(lambda t: replicas_on(t) >= {"0-0", "1-0"}, seconds=120)
+        screen.wait(lambda t: replicas_on(t) >= {"0-0", "1-0"})
         before = screen.text
-        screen.wait(lambda t: t != before and bool(replicas_on(t)), seconds=60)
+        screen.wait(lambda t: t != before and bool(replicas_on(t)))
         screen.press("c")
         screen.wait(lambda t: "Cancel" in t and "2 replicas" in t)
         screen.press("y")
-        wait_for(lambda: place.jobs()[0]["state"] == "CANCELLED", "CANCELLED", seconds=30)
+        wait_for(lambda: place.jobs()[0]["state"] == "CANCELLED", "CANCELLED")
         screen.press("ctrl+q")
         assert screen.wait_exit() == 0
         assert place.job_processes(job["id"]) == []

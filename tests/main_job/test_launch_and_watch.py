@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.shell import Home, home
-from tests.waiting import wait_for
+from tests.waiting import LIMIT, wait_for
 
 # One home for the whole module, so one worker for it.
 pytestmark = pytest.mark.xdist_group("a launch watched")
@@ -58,7 +58,7 @@ def test_two_nodes_train_and_everything_of_them_is_seen(place: Home) -> None:
     loss = job["progress"]["loss"]
     assert loss["last"] < 0.8 * loss["first"]
 
-    followed, err = follow.communicate(timeout=60)
+    followed, err = follow.communicate(timeout=LIMIT)
     assert follow.returncode == 0, err
     entries = [json.loads(line) for line in followed.splitlines()]
     keys = [(e["timestamp"], e["insert_id"]) for e in entries]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.shell import Home, home
-from tests.waiting import wait_for
+from tests.waiting import LIMIT, wait_for
 
 COUNTER = """
 import pathlib, sys, time
@@ -68,7 +68,7 @@ def test_cancel_leaves_no_process(place: Home) -> None:
     job_id = launch(place, profile(place, code))
     wait_for(lambda: len(place.job_processes(job_id)) >= 4, "two replicas and their children")
     assert place.run("cancel", job_id, "--yes").returncode == 0
-    wait_for(lambda: place.json("describe", job_id)["state"] == "CANCELLED", "CANCELLED", seconds=15)
+    wait_for(lambda: place.json("describe", job_id)["state"] == "CANCELLED", "CANCELLED")
     assert place.job_processes(job_id) == []
 
 
@@ -120,7 +120,7 @@ def test_a_preempted_spot_job_comes_back_and_goes_on_from_its_checkpoint(place: 
     (job_id,) = (folder.name for folder in jobs.iterdir())
     hit = place.json("emulator", "fault", "preempt", job_id, "--replica", "workerpool1-0")
     assert hit["replicas"] == ["workerpool1-0"]
-    out, err = waiting.communicate(timeout=200)
+    out, err = waiting.communicate(timeout=2 * LIMIT)
     assert waiting.returncode == 0, err
     job = json.loads(out)
     assert job["id"] == job_id and job["state"] == "SUCCEEDED", job["error"]

@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.ui.double import Clock, MemoryBackend, job, pool
 from tests.ui.fleet_double import A100, LARGE, LOCAL, TRAINING, FleetBackend, gpus
+from tests.waiting import LIMIT
 from tui.backends.interface import Unavailable
 from tui.config.settings import Settings
 from tui.domain.metric import CPU, GPU, GPU_MEMORY, MEMORY, MetricsReading
@@ -119,7 +120,7 @@ async def test_only_so_many_jobs_are_read_at_once() -> None:
     backend = SlowBackend(3 * FAN_OUT)
     feed = feed_of(backend)
     reading = asyncio.create_task(feed.read_once())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT):
         await backend.full.wait()
         backend.go.set()
         await reading

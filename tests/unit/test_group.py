@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.ui.double import MemoryBackend, job
+from tests.waiting import LIMIT
 from tui.backends.factory import open_backend
 from tui.backends.group import GroupBackend
 from tui.backends.interface import (
@@ -66,7 +67,7 @@ async def test_jobs_of_all_are_one_list_and_each_is_asked_where_it_lives() -> No
 
 
 async def until_ready(group: GroupBackend, count: int) -> None:
-    await asyncio.wait(group._connecting.values(), timeout=10)
+    await asyncio.wait(group._connecting.values(), timeout=LIMIT)
     assert len(group._ready()) == count
 
 

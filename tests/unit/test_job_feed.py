@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.ui.double import NOON, Clock, job
 from tests.ui.job_double import JobBackend, a_log, at, event, line, no_gpu, step, waves
+from tests.waiting import LIMIT
 from tui.backends.interface import Unavailable
 from tui.config.settings import Settings
 from tui.domain.job import Job, JobError
@@ -26,7 +27,7 @@ from tui.store.job.series import SeriesStore, buckets
 from tui.store.log.retention import log_folder
 
 
-async def until(true: Callable[[], Any], seconds: float = 20) -> None:
+async def until(true: Callable[[], Any], seconds: float = LIMIT) -> None:
     async with asyncio.timeout(seconds):
         while not true():  # noqa: ASYNC110 - any condition can be waited for
             await asyncio.sleep(0.01)
@@ -47,7 +48,7 @@ async def feeding(
     finally:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(LIMIT):
                 await task
         feed.close()
 

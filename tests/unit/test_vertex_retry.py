@@ -72,7 +72,7 @@ async def test_a_service_that_stays_away_is_given_up_in_the_end() -> None:
     began = time.monotonic()
     with pytest.raises(Unavailable):
         await Caller(Nowhere()).read("look", send, patience=1.0)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
     assert len(send.calls) > 1
 
 

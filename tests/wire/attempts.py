@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import psutil
 
 from tests.processes import asked, end, lives
-from tests.waiting import wait_for
+from tests.waiting import LIMIT, wait_for
 from tui.emulator.paths import AttemptDir, StateDir
 from tui.emulator.runs.plan import AttemptPlan, AttemptStatus, ReplicaPlan
 from tui.emulator.runs.runner_handle import LocalRunner
@@ -46,7 +46,7 @@ class Attempt:
     def status(self) -> AttemptStatus:
         return self.runner.status(self.home)
 
-    def ended(self, seconds: float = 60) -> AttemptStatus:
+    def ended(self, seconds: float = LIMIT) -> AttemptStatus:
         """The status once there is an outcome and the runner has gone."""
         status = wait_for(lambda: s if (s := self.status()).outcome else None, "an outcome", seconds)
         wait_for(lambda: not self.runner.alive(self.home), "the runner to leave")

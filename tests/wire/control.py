@@ -21,7 +21,7 @@ from google.cloud.aiplatform_v1.types import CustomJob
 from google.protobuf import json_format, struct_pb2
 
 from tests.processes import end
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.paths import StateDir
 from tui.emulator.server import Emulator
@@ -69,7 +69,7 @@ class Clients:
     async def state(self, name: str) -> str:
         return str((await self.get(name)).state.name)
 
-    async def reach(self, name: str, *states: str, seconds: float = 90) -> CustomJob:
+    async def reach(self, name: str, *states: str, seconds: float = LIMIT) -> CustomJob:
         """The job once it is in one of `states` (without the prefix)."""
         wanted = {f"JOB_STATE_{state}" for state in states}
 

@@ -19,6 +19,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from tests.waiting import LIMIT
 from tui.backends.factory import open_backend
 from tui.backends.interface import Unauthenticated, Unavailable
 from tui.backends.vertex.transport.connect import CloudEndpoint, Service
@@ -232,7 +233,7 @@ async def test_an_abandoned_connect_does_not_hold_up_the_end(account: Path, toke
     await asyncio.sleep(0)
     opening.cancel()
     with contextlib.suppress(asyncio.CancelledError):
-        await asyncio.wait_for(opening, 5)
+        await asyncio.wait_for(opening, LIMIT)
     # What was begun can be begun again.
     await endpoint.open()
     assert endpoint.credentials.token

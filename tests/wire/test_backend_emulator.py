@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 from tests.wire.control import QUICK, emulator, state_dir
 from tests.wire.fake_vertex import FixedEndpoint
 from tui.backends.factory import open_backend
@@ -181,7 +181,7 @@ async def test_a_running_job_is_cancelled() -> None:
             await found.delete_job(job.name)
         await found.cancel_job(job.name)
         await reach(found, job.name, JobState.CANCELLED)
-        entries = await asyncio.wait_for(following, 60)
+        entries = await asyncio.wait_for(following, LIMIT)
         assert "up" in {entry.message for entry in entries}
         with pytest.raises(FailedPrecondition):
             await found.cancel_job(job.name)
@@ -272,7 +272,7 @@ async def test_the_local_context_starts_its_emulator_and_a_killed_one_again(
             pages = [page async for page in found.list_jobs()]
             assert isinstance(pages[0].error, Unavailable)
             await found.connect()
-            entries = await asyncio.wait_for(following, 120)
+            entries = await asyncio.wait_for(following, LIMIT)
             assert (await found.get_job(job.name)).state is JobState.SUCCEEDED
         finally:
             await found.aclose()

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.processes import end
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 from tests.wire.control import start_server, state_dir
 from tui.emulator import launcher
 from tui.emulator.admin_client import AdminError, admin_call
@@ -30,7 +30,7 @@ def state() -> Iterator[StateDir]:
         finally:
             left = servers(found)
             end(left)
-            psutil.wait_procs(left, 30)
+            psutil.wait_procs(left, LIMIT)
 
 
 def servers(state: StateDir) -> list[psutil.Process]:

@@ -8,8 +8,7 @@ import hashlib
 import io
 import os
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from google.api_core import exceptions
 from google.cloud.storage import transfer_manager
 from google.cloud.storage._media.requests import ResumableUpload
 
+from tests.waiting import wait_for
 from tests.wire.control import QUICK, connect, emulator, python, state_dir
 from tests.wire.storage import Buckets, buckets, serving
 from tui.emulator.config import EmulatorConfig
@@ -310,13 +310,6 @@ def test_wrong_sums_and_broken_requests_change_nothing(bucket: Any, shared: Buck
     assert left == []
 
 
-def until(look: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 30
-    while not look():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.01)
-
-
 class Resumed:
     """A resumable upload by the client's own machinery, a chunk at a time."""
 
@@ -353,7 +346,7 @@ def test_a_broken_off_upload_goes_on_where_it_was_even_by_another_server() -> No
                     + data[262144:300000]
                 )
                 (part,) = (state.buckets / ".uploads").glob("*.part")
-                until(lambda: part.stat().st_size == 300_000, "the bytes before the break")
+                wait_for(lambda: part.stat().st_size == 300_000, "the bytes before the break")
             url = first.url
         with serving(state) as second:
             assert second.url == url

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 from tests.wire.control import Clients, connect, emulator, python, start_server, state_dir
 from tui.emulator.paths import AttemptDir
 from tui.emulator.runs.plan import AttemptStatus
@@ -133,7 +133,7 @@ async def test_no_line_is_lost_or_doubled_by_a_killed_server() -> None:
 
                 await until(begun, "some lines")
             first.kill()
-            first.wait(timeout=60)
+            first.wait(timeout=LIMIT)
         with start_server(state) as second:
             await until(
                 lambda: state.info.exists() and str(second.pid) in state.info.read_text(), "the second"
@@ -144,4 +144,4 @@ async def test_no_line_is_lost_or_doubled_by_a_killed_server() -> None:
                 said = await entries(clients, job.name, "service")
                 assert sum("command terminated with exit code 3" in text for text in said) == 1
             second.terminate()
-            assert second.wait(timeout=60) == 0
+            assert second.wait(timeout=LIMIT) == 0

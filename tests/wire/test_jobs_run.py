@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from google.api_core import exceptions
 
 from tests.processes import asked
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 from tests.wire.control import Clients, connect, emulator, pool, processes_of, python, start_server, state_dir
 from tui.emulator.server import Emulator
 
@@ -93,10 +92,10 @@ async def test_cancel_ends_every_descendant(place: tuple[Emulator, Clients], tmp
     everyone = processes_of(running.state.root)
     await clients.jobs.cancel_custom_job(name=job.name)
     assert await clients.state(job.name) in {"JOB_STATE_CANCELLING", "JOB_STATE_CANCELLED"}
-    job = await clients.reach(job.name, "CANCELLED", seconds=30)
+    job = await clients.reach(job.name, "CANCELLED")
     assert job.error.code == 1 and job.end_time
     # The runner itself may need a moment to leave; its replicas are gone by now.
-    await until(lambda: not any(p.is_running() for p in everyone), "every descendant to be gone", 10)
+    await until(lambda: not any(p.is_running() for p in everyone), "every descendant to be gone")
     with pytest.raises(exceptions.FailedPrecondition):
         await clients.jobs.cancel_custom_job(name=job.name)
 
@@ -214,7 +213,7 @@ async def test_a_job_outlives_its_server_and_keeps_its_exit_code(tmp_path: Path)
                 for job in (early, late):
                     await clients.reach(job.name, "RUNNING")
             first.kill()
-            first.wait(timeout=60)
+            first.wait(timeout=LIMIT)
         before = {p.pid for p in processes_of(state.root)}
         keepers = [
             p for p in processes_of(state.root) if "tui.emulator.runner.attempt" in asked(p.cmdline, [])
@@ -235,8 +234,8 @@ async def test_a_job_outlives_its_server_and_keeps_its_exit_code(tmp_path: Path)
                 await clients.jobs.cancel_custom_job(name=late.name)
                 await clients.reach(late.name, "CANCELLED")
             second.terminate()
-            assert second.wait(timeout=60) == 0
-        await until(lambda: not processes_of(state.root), "no process to be left", 10)
+            assert second.wait(timeout=LIMIT) == 0
+        await until(lambda: not processes_of(state.root), "no process to be left")
 
 
 async def test_a_pending_job_starts_after_a_restart_of_the_server(tmp_path: Path) -> None:
@@ -249,7 +248,7 @@ async def test_a_pending_job_starts_after_a_restart_of_the_server(tmp_path: Path
                 job = await clients.create(python("pass"))
                 await clients.reach(job.name, "PENDING")
             os.kill(first.pid, signal.SIGKILL)
-            first.wait(timeout=60)
+            first.wait(timeout=LIMIT)
         state.config.write_text("provisioning_seconds: 0")
         with start_server(state) as second:
             await until(
@@ -258,15 +257,13 @@ async def test_a_pending_job_starts_after_a_restart_of_the_server(tmp_path: Path
             async with connect(state.target) as clients:
                 await clients.reach(job.name, "SUCCEEDED")
             second.terminate()
-            assert second.wait(timeout=60) == 0
+            assert second.wait(timeout=LIMIT) == 0
 
 
 async def test_many_jobs_at_once_all_end(clients: Clients) -> None:
-    started = time.monotonic()
     made = await asyncio.gather(*(clients.create(python("pass"), name=f"j{i}") for i in range(8)))
     for job in made:
         await clients.reach(job.name, "SUCCEEDED")
-    assert time.monotonic() - started < 90
     assert (await clients.admin(do="status"))["jobs"] == {"SUCCEEDED": 8}
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from google.api_core import exceptions
 
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 from tests.wire.control import NEVER, connect, emulator, python, start_server, state_dir
 from tui.emulator.paths import StateDir, StateDirError
 from tui.emulator.server import parse_address
@@ -39,7 +39,7 @@ def info(state: StateDir) -> dict[str, Any] | None:
 def refused(state: StateDir, *args: str, **kw: Any) -> str:
     """What a start that fails says: exit 1, one line, no traceback."""
     with start_server(state, *args, **kw) as process:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=LIMIT)
     assert process.returncode == 1 and out == "" and err.count("\n") == 1, err
     assert "Traceback" not in err
     return err
@@ -59,7 +59,7 @@ async def test_it_says_where_it_is_and_leaves_nothing_behind(state: StateDir) ->
         assert info(state) == found
 
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=LIMIT) == 0
         assert process.communicate() == ("", "")
     assert not state.info.exists() and not state.socket.exists()
 
@@ -69,14 +69,14 @@ async def test_the_admin_can_end_it(state: StateDir) -> None:
         await until(lambda: info(state), "emulator.json")
         async with connect(state.target) as clients:
             assert await clients.admin(do="stop") == {"stopping": True}
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=LIMIT) == 0
 
 
 async def test_it_ends_when_its_state_directory_is_gone(state: StateDir) -> None:
     with start_server(state) as process:
         await until(lambda: info(state), "emulator.json")
         shutil.rmtree(state.root)
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=LIMIT) == 0
         assert "Traceback" not in process.communicate()[1]
 
 
@@ -88,14 +88,14 @@ async def test_jobs_survive_the_death_of_the_server(state: StateDir) -> None:
         async with connect(state.target) as clients:
             job = await clients.create(python("pass"), labels={"a": "b"})
         process.kill()
-        process.wait(timeout=60)
+        process.wait(timeout=LIMIT)
     assert state.socket.exists()
     with start_server(state) as process:
         await until(lambda: (info(state) or {}).get("pid") == process.pid, "the second server")
         async with connect(state.target) as clients:
             assert await clients.get(job.name) == job
         process.terminate()
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=LIMIT) == 0
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ async def test_rest_serves_the_same_jobs(state: StateDir, auth: bool) -> None:
         status, found = await asyncio.to_thread(fetch, f"{url}/v1/{job.name}")
         assert status == (401 if auth else 200)
         process.terminate()
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=LIMIT) == 0
         assert process.communicate() == ("", "")
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 from tests.wire.observe import JOB, PROJECT, REPLICA, Output, collecting, cut, place, state_dir
 from tui.emulator.interfaces import JobRecord
 from tui.emulator.logging.record import Record
@@ -220,7 +220,7 @@ async def test_a_deleted_job_is_watched_no_more_and_keeps_its_log() -> None:
         collector.watch(JOB, attempt, [REPLICA])
         await until(lambda: here.store.sources() and stored(here.store), "the line")
         await collector.forget(JOB)
-        await asyncio.wait_for(collector.drain(JOB), 30)
+        await asyncio.wait_for(collector.drain(JOB), LIMIT)
         assert await here.texts() == ["kept"]
 
 
@@ -273,7 +273,7 @@ async def test_a_full_disk_loses_nothing() -> None:
             await collector.service_message(JOB, "said while the disk was full")
             assert not draining.done()
             await store.write(store.database().execute, "PRAGMA max_page_count = 1000000")
-            await asyncio.wait_for(draining, 60)
+            await asyncio.wait_for(draining, LIMIT)
         texts = [r.text for r in stored(store) if r.source.resource_labels["task_name"] == REPLICA]
         assert texts == lines
         assert "said while the disk was full" in [r.text for r in stored(store)]
@@ -314,7 +314,7 @@ def test_every_line_once_and_in_order_over_any_deaths(
                     if death == "w":
                         await store.write(collector._round, list(collector._streams.values()))
                     if not death:
-                        await asyncio.wait_for(collector.drain(JOB), 60)
+                        await asyncio.wait_for(collector.drain(JOB), LIMIT)
                         found = stored(store)
                 store.close()
             return found
@@ -355,19 +355,20 @@ async def test_the_loop_is_free_while_a_large_log_is_read() -> None:
 
             async def beat() -> None:
                 while True:
-                    began = time.perf_counter()
+                    began = time.thread_time()
                     await asyncio.sleep(0.001)
-                    beats.append(time.perf_counter() - began)
+                    beats.append(time.thread_time() - began)
 
             task = asyncio.create_task(beat())
-            began = time.perf_counter()
+            began = time.process_time()
             collector.watch(JOB, attempt, [REPLICA])
             await collector.drain(JOB)
-            took = time.perf_counter() - began
+            took = time.process_time() - began
             task.cancel()
-        # Idle: 150,000 lines a second, longest pause 15 ms. The bounds leave room for a busy machine.
-        assert count / took > 5_000
-        assert sorted(beats)[int(len(beats) * 0.9)] < 0.1
+        # Both are CPU time, which other programs do not add to: what the loop's own thread works between
+        # two beats keeps everybody else waiting.
+        assert count / took > 20_000
+        assert sorted(beats)[int(len(beats) * 0.9)] < 0.03
         assert len(stored(store)) == count
         store.close()
 
@@ -418,7 +419,7 @@ async def test_kill_9_neither_loses_nor_doubles_a_line() -> None:
         store = LogStore(state.log_database)
         async with collecting(state, store) as collector:
             collector.watch(JOB, state.attempt(JOB.id, 1), [REPLICA])
-            await asyncio.wait_for(collector.drain(JOB), 120)
+            await asyncio.wait_for(collector.drain(JOB), LIMIT)
         assert [r.text for r in stored(store)] == [f"line {i}" for i in range(written)]
         store.close()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.shell import Home, home
-from tests.waiting import wait_for
+from tests.waiting import LIMIT, wait_for
 
 pytestmark = pytest.mark.xdist_group("packaging")
 
@@ -154,7 +154,7 @@ def test_an_interrupted_upload_sends_no_job(place: Home) -> None:
     assert launch.stderr is not None
     wait_for(lambda: "requires" in launch.stderr.readline(), "the launch to begin")
     launch.terminate()
-    launch.communicate(timeout=60)
+    launch.communicate(timeout=LIMIT)
     assert launch.returncode == 130
     place.json("emulator", "fault", "buckets")
     assert len(objects(place)) == before and len(place.jobs()) == jobs

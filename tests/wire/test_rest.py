@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 from tests.wire.control import NEVER, QUICK, Clients, connect, state_dir
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.paths import StateDirError
@@ -248,7 +248,7 @@ async def test_curl_creates_a_job(place: Place) -> None:
         subprocess.run,
         [curl, "-sS", "-X", "POST", "-H", f"Authorization: Bearer {read_token(place.emulator.state)}",
          "-H", "Content-Type: application/json; charset=utf-8", "-d", f"@{body}", place.url + JOBS],
-        capture_output=True, text=True, timeout=60, check=True, env={"PATH": os.environ["PATH"]},
+        capture_output=True, text=True, timeout=LIMIT, check=True, env={"PATH": os.environ["PATH"]},
     )  # fmt: skip
     await place.clients.reach(json.loads(done.stdout)["name"], "SUCCEEDED")
 
@@ -284,7 +284,7 @@ async def test_the_high_level_sdk_runs_a_job(auth: bool) -> None:
             env={"PATH": os.environ["PATH"], "HOME": str(place.emulator.state.root)},
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
-        out, err = await asyncio.wait_for(sdk.communicate(), 200)
+        out, err = await asyncio.wait_for(sdk.communicate(), 2 * LIMIT)
         assert sdk.returncode == 0, err.decode()[-3000:]
         assert out.split()[-1] == b"JOB_STATE_SUCCEEDED"
         assert await place.clients.listed() == []
@@ -310,6 +310,6 @@ async def test_the_logging_client_writes_and_lists_over_http() -> None:
             env={"PATH": os.environ["PATH"], "HOME": str(place.emulator.state.root)},
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
-        out, err = await asyncio.wait_for(client.communicate(), 120)
+        out, err = await asyncio.wait_for(client.communicate(), LIMIT)
         assert client.returncode == 0, err.decode()[-3000:]
         assert out.decode() == "over HTTP WARNING\n"

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.waiting import wait_for
+from tests.waiting import LIMIT, wait_for
 from tests.wire.attempts import FOREVER, Attempt, attempt
 from tui.emulator.runs.plan import AttemptPlan
 from tui.emulator.runs.runner_handle import LocalRunner
@@ -121,8 +121,7 @@ def test_stop_ends_every_descendant_within_the_grace(one: Attempt) -> None:
     one.command(do="stop", reason="cancel")
     status = one.ended()
     assert status.outcome == "stopped" and one.processes() == []
-    # The grace is 1 s; the rest is what a loaded machine may take.
-    assert 1.0 <= time.monotonic() - began < 15
+    assert time.monotonic() - began >= 1.0, "the grace"
 
 
 def test_what_a_replica_leaves_behind_ends_with_it(one: Attempt) -> None:
@@ -261,7 +260,7 @@ def test_a_runner_needs_no_server(one: Attempt) -> None:
     code = "import time\nfor i in range(20): print(i, flush=True); time.sleep(0.05)\nraise SystemExit(5)"
     plan = AttemptPlan("1", 1, (one.replica(0, [sys.executable, "-c", code]),))
     plan.save(one.home.root / "p")
-    subprocess.run([sys.executable, "-c", script, str(one.home.root)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", script, str(one.home.root)], check=True, timeout=LIMIT)
     status = one.ended()
     assert (status.outcome, status.exit_code) == ("failed", 5)
     assert one.output() == "".join(f"{i}\n" for i in range(20))
@@ -302,15 +301,19 @@ def stamps(one: Attempt, replica: str = "workerpool0-0", stream: str = "stdout")
 
 
 def test_stamps_cover_all_output_and_never_go_back(one: Attempt) -> None:
+    # Each line is written when the one before it has been stamped.
     code = (
-        "import sys, time\n"
-        "for i in range(30): print(i, time.time_ns(), flush=True); time.sleep(0.03)\n"
+        "import pathlib, sys, time\n"
+        f"stamps = pathlib.Path({str(one.home.stamps('workerpool0-0', 'stdout'))!r})\n"
+        "for i in range(10):\n"
+        "    while i and not (stamps.exists() and stamps.stat().st_size >= 16 * i): time.sleep(0.01)\n"
+        "    print(i, time.time_ns(), flush=True)\n"
         "sys.stderr.write('end'); sys.stderr.flush()"
     )
     one.run(code, FOREVER)
     assert one.ended().outcome == "succeeded"
     found = stamps(one)
-    assert found == sorted(found) and len({size for size, _ in found}) == len(found) >= 5
+    assert found == sorted(found) and len({size for size, _ in found}) == len(found) == 10
     assert found[-1][0] == one.home.output("workerpool0-0", "stdout").stat().st_size
     assert stamps(one, stream="stderr")[-1][0] == 3
     offset = 0

@@ -38,7 +38,7 @@ def test_a_package_is_installed_beside_the_replica_and_run(broken: bool) -> None
         if broken:
             archive.write_bytes(b"not an archive")
         run_package(one, f"gs://staging/{archive.name}")
-        status = one.ended(120)
+        status = one.ended()
         if broken:
             assert status.outcome == "failed" and status.exit_code == 1
             assert "could not be installed" in one.output(stream="stderr")
@@ -90,7 +90,7 @@ def test_only_requirements_that_are_missing_here_are_fetched(there: bool) -> Non
         )  # fmt: skip
         (archive,) = bucket.iterdir()
         run_package(one, f"gs://staging/{archive.name}", {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(index)})
-        status = one.ended(120)
+        status = one.ended()
         said = one.output()
         assert said.startswith("Installing requirements of the job: vxneeded>=1\n")
         if there:
