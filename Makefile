@@ -4,12 +4,25 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run test lint unit bench peers trainer-sdist clean
+.PHONY: run help test quick lint unit bench peers trainer-sdist clean
 
 run: $(STAMP)
 	@$(BIN)/vxtui
 
+help:
+	@echo "make run            open the console on the emulator of this machine"
+	@echo "make quick          lint, types and unit tests: under 2 minutes on 2 cores"
+	@echo "make test           the same and every other test: under 12 minutes on 2 cores"
+	@echo "make lint           ruff, mypy and the import contract alone"
+	@echo "make bench          benchmarks beside other tools (BENCH=name for one of them)"
+	@echo "make trainer-sdist  the trainer as a Python package (TO=gs://bucket/folder to upload it)"
+	@echo "make clean          remove the environment"
+
 test: $(STAMP) lint unit
+
+# What a developer runs before each commit; neither a server nor a replica is started.
+quick: $(STAMP) lint
+	$(BIN)/pytest -n 2 tests/unit
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_live import START
+from tests.unit.test_telemetry import START
 from trainer.gpus import EVERY, GpuLines
 from tui.domain.log_entry import LogEntry, Severity
 from tui.domain.telemetry import GpuFigure, live_line

@@ -1,4 +1,4 @@
-"""What trainers say of their machines, read tolerantly, and the figures it adds up to."""
+"""Telemetry that trainers write into their logs: read tolerantly, and the figures computed from it."""
 
 from __future__ import annotations
 

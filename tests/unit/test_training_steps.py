@@ -1,4 +1,4 @@
-"""A run's steps when it went back: what counts, what was in vain, and how long the rest takes."""
+"""Training steps of a run that went back to a checkpoint: which count, which are lost, and the time left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The buckets' store against a plain model: any names, any list, and no name that leads outside."""
+"""The object store against a plain model: any name, any listing, and no name that leads outside."""
 
 from __future__ import annotations
 

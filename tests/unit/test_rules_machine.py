@@ -1,4 +1,4 @@
-"""A machine's name with a slip of a finger is mended to the one that is meant, and to no other."""
+"""A machine type with a typing error is corrected to the one that is meant, and to no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What trainers say of their machines, read for many jobs at once and in few calls."""
+"""Telemetry of trainers, read for many jobs at once and in few calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a launch would do, before it does: the request, the checks and the quota, against a real emulator."""
+"""A dry run of a launch against a real emulator: the request, the checks and the quota."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small changes all over the screen, written look by look, show what was wanted in fewer bytes."""
+"""Small changes all over the screen, written style by style: the same picture in fewer bytes."""
 
 from __future__ import annotations
 
