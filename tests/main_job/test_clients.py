@@ -59,6 +59,68 @@ def test_the_high_level_sdk_runs_a_job_over_rest(place: Home) -> None:
     assert "JOB_STATE_SUCCEEDED" in done.stdout
 
 
+TRAINING = """
+import os, sys
+model = os.environ["VXTUI_GCS_ROOT"] + os.environ["AIP_MODEL_DIR"].removeprefix("gs:/")
+os.makedirs(model, exist_ok=True)
+with open(model + "model.txt", "w") as file:
+    file.write(" ".join(sys.argv[1:]))
+"""
+
+TRAINING_JOBS = """
+import sys
+import google.oauth2.credentials
+from google.cloud import aiplatform, storage
+
+endpoint, token, script = sys.argv[1:]
+credentials = google.oauth2.credentials.Credentials(token)
+storage.Client(project="sdk-project", credentials=credentials).create_bucket("training")
+aiplatform.init(project="sdk-project", location="us-central1", api_transport="rest",
+                api_endpoint=endpoint, credentials=credentials, staging_bucket="gs://training")
+image = "us-docker.pkg.dev/vertex-ai/training/pytorch-cpu.2-4.py310:latest"
+first = aiplatform.CustomTrainingJob("from-script", script_path=script, container_uri=image)
+first.run(args=["--epochs", 3], base_output_dir="gs://training/script", replica_count=1, sync=False)
+first.wait_for_resource_creation()
+inputs = first.gca_resource.training_task_inputs
+package = inputs["worker_pool_specs"][0]["python_package_spec"]["package_uris"][0]
+jobs = [
+    first,
+    aiplatform.CustomPythonPackageTrainingJob(
+        "from-package", python_package_gcs_uri=package, container_uri=image,
+        python_module_name="aiplatform_custom_trainer_script.task"),
+    aiplatform.CustomContainerTrainingJob("from-container", container_uri=image, command=["python3", script]),
+]
+jobs[1].run(base_output_dir="gs://training/package", replica_count=1, sync=False)
+jobs[2].run(base_output_dir="gs://training/container", replica_count=2, sync=False)
+for job in jobs:
+    job.wait()
+    assert job.state.name == "PIPELINE_STATE_SUCCEEDED", job.state
+    assert [found.resource_name for found in type(job).list(filter=f'display_name="{job.display_name}"')] == [
+        job.resource_name
+    ]
+    child = aiplatform.CustomJob.get(job.gca_resource.training_task_metadata["backingCustomJob"])
+    assert (child.display_name, child.state.name) == (job.display_name + "-custom-job", "JOB_STATE_SUCCEEDED")
+    job.delete()
+assert aiplatform.CustomTrainingJob.list() == []
+"""
+
+
+def test_the_training_jobs_of_the_high_level_sdk_run_over_rest(place: Home) -> None:
+    token = (place.state / "token").read_text().strip()
+    script = place.root / "train.py"
+    script.write_text(TRAINING)
+    running = status(place)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", TRAINING_JOBS, running["rest"], token, str(script)],
+        env={**place.env, "STORAGE_EMULATOR_HOST": running["buckets"]},
+        text=True, capture_output=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    models = place.state / "buckets" / "training"
+    written = {path.parents[1].name: path.read_text() for path in models.glob("*/model/model.txt")}
+    assert written == {"script": "--epochs 3", "package": "", "container": ""}
+
+
 BODY = {
     "displayName": "from-curl",
     "jobSpec": {
