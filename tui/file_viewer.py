@@ -65,8 +65,8 @@ class FileScreen(FrameScreen):
     def scopes(self) -> tuple[str, ...]:
         return (*self.pane.scopes(), "file", "app")
 
-    def target(self, scope: str) -> object:
-        return self.pane if scope in self.pane.scopes() else super().target(scope)
+    def target(self, found: Action) -> object:
+        return self.pane if found.scope in self.pane.scopes() else super().target(found)
 
     def blocked_reason(self, found: Action) -> str | None:
         reason = super().blocked_reason(found)

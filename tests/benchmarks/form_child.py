@@ -44,9 +44,9 @@ def run_form(folder: Path) -> None:
     async def ready() -> None:
         screen = FormScreen(open_draft(path, folder))
         await app.push_screen(screen)
-        await screen.look()
+        await screen.refresh_draft()
         screen.view.move_to("labels")
-        await screen.action_fold()
+        screen.navigation.action_fold()
         screen.view.action_cursor_down()
         screen.notify("ready", timeout=0.5)
 

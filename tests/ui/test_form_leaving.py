@@ -64,7 +64,7 @@ async def test_the_key_of_the_list_asks_as_esc_does(tmp_path: Path) -> None:
         await until(pilot, lambda: isinstance(app.screen, ChoiceScreen), "the question after a command")
         await pilot.press("escape", "1")
         await until(pilot, lambda: app.current_mode == "jobs", "the jobs")
-        assert "not saved; 2 goes back to it" in said(app)
+        assert "unsaved changes; 2 goes back to it" in said(app)
         await pilot.press("2")
         assert isinstance(app.screen, FormScreen) and screen(app).draft.changed
         await pilot.press("2", "t")

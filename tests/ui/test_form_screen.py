@@ -73,8 +73,8 @@ def view(app: VxtuiApp) -> FormView:
 
 def to(app: VxtuiApp, key: str) -> None:
     """Put the cursor on the row of a key, opening what it is in."""
-    row = next(r for r in screen(app)._all_rows() if r.key == key)
-    screen(app).go_to(row.path, row.key)
+    row = next(r for r in screen(app).body.all_rows() if r.key == key)
+    screen(app).navigation.go_to(row.path, row.key)
     assert view(app).current is not None and view(app).current.key == key  # type: ignore[union-attr]
 
 

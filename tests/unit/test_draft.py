@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tui.config.paths import shipped
 from tui.domain.profile.document_edit import Edit
 from tui.domain.profile.source import read
-from tui.domain.vertex.form import Look, Row, build_rows, changes
+from tui.domain.vertex.form import FormState, Row, build_rows, changes
 from tui.domain.vertex.form.analysis import analyse
 from tui.domain.vertex.form.choices import pool_of, pool_paths
 from tui.store.profiles.draft import Draft, FileChanged, read_text
@@ -51,7 +51,7 @@ def rows_of(text: str) -> tuple[Any, list[Row], bool]:
     assert found.readable, (text, found.problems)
     return (
         found.value,
-        build_rows(Look(found.value, found.value, found.wrapped, everything=True)),
+        build_rows(FormState(found.value, found.value, found.wrapped, expanded=True)),
         found.wrapped,
     )
 

@@ -17,7 +17,7 @@ from tui.domain.profile.edit import apply
 from tui.domain.profile.source import read
 from tui.domain.vertex.catalog import machines
 from tui.domain.vertex.field_table import DURATION, HEADER, INTEGER, JOB_SPEC, STRING, WORKER_POOL, Kind
-from tui.domain.vertex.form import SECTIONS, Look, Row, RowKind, build_rows, changes
+from tui.domain.vertex.form import SECTIONS, FormState, Row, RowKind, build_rows, changes
 from tui.domain.vertex.form.analysis import analyse
 from tui.domain.vertex.form.choices import accelerators_in, choices, machines_with, pool_of, pool_paths
 from tui.domain.vertex.form.fields import ELEMENTS, POOL
@@ -28,12 +28,12 @@ A100 = (shipped("profiles") / "a100-4node-spot.yaml").read_text()
 POOLS = ("jobSpec", "workerPoolSpecs")
 
 
-def rows(text: str, *turned: str, everything: bool = False) -> list[Row]:
+def rows(text: str, *toggled: str, expanded: bool = False) -> list[Row]:
     found = analyse(text, "f.yaml", "f")
-    look = Look(
-        found.value, found.value, found.wrapped, frozenset(turned), found.problems, everything=everything
+    state = FormState(
+        found.value, found.value, found.wrapped, frozenset(toggled), found.problems, expanded=expanded
     )
-    return build_rows(look)
+    return build_rows(state)
 
 
 def row(found: list[Row], key: str) -> Row:
@@ -159,7 +159,7 @@ def test_a_value_becomes_a_parameter_and_a_value_again() -> None:
     linked = edited(root, changes.to_parameter(root, size, "disk"))
     assert linked["parameters"]["disk"]["default"] == 200
     assert linked["jobSpec"]["workerPoolSpecs"][0]["diskSpec"]["bootDiskSizeGb"] == "${disk}"
-    back = next(r for r in build_rows(Look(linked, linked)) if r.key == size.key)
+    back = next(r for r in build_rows(FormState(linked, linked)) if r.key == size.key)
     assert edited(linked, changes.inlined(linked, back))["jobSpec"] == root["jobSpec"]
     used = row(rows(A100), "parameters.steps")
     with pytest.raises(changes.Refused, match="is used by"):
@@ -168,11 +168,11 @@ def test_a_value_becomes_a_parameter_and_a_value_again() -> None:
 
 def test_a_variables_value_becomes_a_parameter_and_a_value_again() -> None:
     root = analyse(A100, "f", "f").value
-    debug = row(rows(A100, everything=True), "jobSpec.workerPoolSpecs[0].containerSpec.env[0]")
+    debug = row(rows(A100, expanded=True), "jobSpec.workerPoolSpecs[0].containerSpec.env[0]")
     linked = edited(root, changes.to_parameter(root, debug, "debug"))
     env = linked["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["env"]
     assert env == [{"name": "NCCL_DEBUG", "value": "${debug}"}]
-    back = next(r for r in build_rows(Look(linked, linked, everything=True)) if r.key == debug.key)
+    back = next(r for r in build_rows(FormState(linked, linked, expanded=True)) if r.key == debug.key)
     assert back.parameter == "debug"
     assert edited(linked, changes.inlined(linked, back))["jobSpec"] == root["jobSpec"]
 
@@ -228,7 +228,7 @@ def test_a_parameter_without_a_default_is_no_problem() -> None:
 
 def test_secrets_are_masked_in_rows() -> None:
     text = A100.replace("{name: NCCL_DEBUG, value: WARN}", "{name: HF_TOKEN, value: abcdef123}")
-    assert "abcdef123" not in "".join(r.value for r in rows(text, everything=True))
+    assert "abcdef123" not in "".join(r.value for r in rows(text, expanded=True))
 
 
 NAMES = ["jobSpec", "job_spec", "workerPoolSpecs", "machineSpec", "containerSpec", "pythonPackageSpec", "env",
@@ -254,7 +254,7 @@ def test_values_of_any_shape_are_shown_and_edited_or_refused(value: dict[str, ob
     text = yaml.safe_dump(value) if value else "displayName: x"
     found = analyse(text, "f.yaml", "f")
     root = found.value
-    for each in build_rows(Look(root, {}, found.wrapped, problems=found.problems, everything=True)):
+    for each in build_rows(FormState(root, {}, found.wrapped, problems=found.problems, expanded=True)):
         pool = pool_of(each)
         deeds = [
             lambda each=each: changes.typed(root, each, words),

@@ -126,13 +126,13 @@ class FrameScreen(Screen[None]):
         """Scopes that are in force now, the most specific first."""
         return (self.SCOPE, "app") if self.SCOPE else ("app",)
 
-    def target(self, scope: str) -> object:
-        """Who has the methods of a scope's actions."""
-        return self.app if scope == "app" else self
+    def target(self, found: Action) -> object:
+        """The object that has the action's method, `action_<method>`."""
+        return self.app if found.scope == "app" else self
 
     def blocked_reason(self, found: Action) -> str | None:
         """Why the action can't run now, as a sentence; `None` where it can."""
-        if not hasattr(self.target(found.scope), f"action_{found.method}"):
+        if not hasattr(self.target(found), f"action_{found.method}"):
             return f"{found.label.capitalize()} is not possible here."
         session = self.session
         if found.mutates and self.read_only:
@@ -156,7 +156,7 @@ class FrameScreen(Screen[None]):
         if reason is not None:
             self._show_blocked(reason)
             return
-        method = getattr(self.target(found.scope), f"action_{found.method}")
+        method = getattr(self.target(found), f"action_{found.method}")
         result = method(argument) if argument is not None else method()
         if inspect.isawaitable(result):
             await result

@@ -241,10 +241,10 @@ class JobScreen(FrameScreen):
             return ("job", "app")
         return (*self.pane.scopes(), "job", "app")
 
-    def target(self, scope: str) -> object:
-        if scope in {"job", "app"}:
-            return super().target(scope)
-        return next((pane for pane in self.panes if scope in pane.scopes()), self)
+    def target(self, found: Action) -> object:
+        if found.scope in {"job", "app"}:
+            return super().target(found)
+        return next((pane for pane in self.panes if found.scope in pane.scopes()), self)
 
     def blocked_reason(self, found: Action) -> str | None:
         reason = super().blocked_reason(found)

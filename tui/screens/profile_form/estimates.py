@@ -1,9 +1,9 @@
-"""What the form says of money and room: the price, the quotas, the reducers' part in it."""
+"""Price, quota and reducers of the draft's request."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,102 +18,111 @@ from tui.domain.vertex.form.analysis import Analysis
 from tui.domain.vertex.prices import Prices
 from tui.domain.vertex.quota_fit import Fit, fit
 from tui.domain.vertex.reducers import Proposal, propose
-from tui.screens.profile_form.base import FormBase, aside
+from tui.screens.frame import FrameScreen
+from tui.screens.profile_form.draft_editor import DraftEditor, in_thread
 from tui.screens.workers import background
 from tui.session import BackendError, Session
 
 QUOTA_SECONDS = 20
 WIDE = 100
 """Cells from which on the summary has room for all of a price."""
-_LOOK = {"fits": ("✓ quota fits", "$text-success"), "unknown": ("? quota", "$text-muted")}
+_FIT_TEXT = {"fits": ("✓ quota fits", "$text-success"), "unknown": ("? quota", "$text-muted")}
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """What was reckoned for one request."""
+class RequestCost:
+    """Cost of one request."""
 
     estimate: Estimate
-    proposal: Proposal
     reducers: str
-    """Price an hour of the reducers that are there, or that would do."""
+    """Price an hour of its reducers, or of those that the proposal would add."""
 
 
-def figures_of(job: Mapping[str, Any], region: str, prices: Prices | None) -> Figures:
-    """Price and reducers of a request, by these prices; None are the built-in ones."""
+def request_cost(job: Mapping[str, Any], region: str, prices: Prices | None) -> RequestCost:
+    """Cost of a request at these prices; None means the built-in ones."""
     found, proposal = estimate(job, region, prices), propose(job, region)
     rate = found.reducers
     if rate is None and proposal.pool is not None:
         spec = job.get("jobSpec") or {}
         alone = {"jobSpec": {"workerPoolSpecs": [proposal.pool], "scheduling": spec.get("scheduling") or {}}}
         rate = estimate(alone, region, prices).hour
-    return Figures(found, proposal, money(rate, "/h") if rate is not None else "")
+    return RequestCost(found, money(rate, "/h") if rate is not None else "")
 
 
-class FormFigures(FormBase):
-    """See the module."""
+class Estimates:
+    """Computes the price with each analysis and reads the quotas in the background."""
 
-    _figures: Figures | None = None
-    _quotas: Sequence[Quota] | None = None
-    _quota_problem = ""
+    def __init__(
+        self,
+        screen: FrameScreen,
+        editor: DraftEditor,
+        on_prices: Callable[[], None],
+        on_quotas: Callable[[], None],
+    ) -> None:
+        """`on_prices` and `on_quotas` show new prices and new quotas."""
+        self._screen = screen
+        self._editor = editor
+        self._on_prices = on_prices
+        self._on_quotas = on_quotas
+        self._cost: RequestCost | None = None
+        self._quotas: Sequence[Quota] | None = None
+        self._quota_problem = ""
 
-    def on_mount(self) -> None:
+    def start(self) -> None:
+        """Read the quotas and follow the prices."""
         self.read_quotas()
-        again = partial(background, self, self._reprice, "form-prices")
-        self.console.prices_changed.subscribe(self, lambda _: again())
+        again = partial(background, self._screen, self._reprice, "form-prices")
+        self._screen.console.prices_changed.subscribe(self._screen, lambda _: again())
 
-    async def reckon(self, analysis: Analysis) -> None:
-        job = analysis.job
-        place = analysis.region or self.console.connection.regions[0]
-        prices = self.console.costs.prices
-        self._figures = await aside(figures_of, job, place, prices) if job is not None else None
+    async def compute(self, analysis: Analysis) -> None:
+        """Compute the cost of this request in a thread."""
+        job, console = analysis.job, self._screen.console
+        region = analysis.region or console.connection.regions[0]
+        prices = console.costs.prices
+        self._cost = await in_thread(request_cost, job, region, prices) if job is not None else None
 
     async def _reprice(self) -> None:
-        """The same request by other prices."""
-        looked_at = self.analysis
-        await self.reckon(looked_at)
-        if looked_at is not self.analysis:
-            await self.reckon(self.analysis)
-        self.show()
+        before = self._editor.analysis
+        await self.compute(before)
+        if before is not self._editor.analysis:
+            await self.compute(self._editor.analysis)
+        self._on_prices()
 
     # Price
 
     def price_text(self) -> Content:
-        if self._figures is None:
+        """What the job costs, as far as the line has room."""
+        if self._cost is None:
             return Content.styled("? price not known yet", "$text-muted")
-        found = self._figures.estimate
+        found = self._cost.estimate
         if found.hour is None:
             missing = found.missing[0] if found.missing else "no price is known"
             return Content.styled(f"? price: no {plain(missing)}", "$text-muted")
-        # The emulator bills nothing: it is what the cloud would take.
-        local = "cloud " if self._is_local() else ""
+        # The emulator bills nothing: this is the price in the cloud.
+        local = "cloud " if self._editor.local else ""
         rate, whole = (f"{local}{money(found.hour, '/h')}", "bold"), found.whole
-        if self.size.width < WIDE:
-            # A figure without its date is none: the sum gives way.
+        if self._screen.size.width < WIDE:
+            # A price needs its date: the sum is left out first.
             return Content.assemble(rate, (f"  est. {found.date}", "$text-muted"))
         more = f", {money(whole)} in all" if whole is not None else ""
         return Content.assemble(rate, f"{more}  ", (f"estimate, prices of {found.date}", "$text-muted"))
 
-    def on_resize(self) -> None:
-        """What the summary has room for differs."""
-        self.say_summary()
-
-    def _is_local(self) -> bool:
-        return self.session is not None and self.session.backend.info.local
-
     def reducers_text(self, analysis: Analysis) -> tuple[str, str, str]:
-        value, note, words = super().reducers_text(analysis)
-        figures = self._figures
-        if figures is None or note or not figures.reducers:
-            return value, note, words
-        return value, figures.reducers, words
+        """Value, note and help of the Reduction Server's switch."""
+        if analysis.job is None:
+            return "", "known once the fields have the right shape", ""
+        value, note, help = switch_text(propose(analysis.job, analysis.region))
+        if self._cost is None or note or not self._cost.reducers:
+            return value, note, help
+        return value, self._cost.reducers, help
 
     # Quota
 
     def read_quotas(self) -> None:
-        """Read the limits and what is used of them, in the background."""
-        session = self.session
-        if session is not None and self.blocked_reason(action("app.quotas")) is None:
-            background(self, partial(self._read_quotas, session), "form-quotas")
+        """Read the limits and their usage in the background."""
+        session = self._screen.session
+        if session is not None and self._screen.blocked_reason(action("app.quotas")) is None:
+            background(self._screen, partial(self._read_quotas, session), "form-quotas")
 
     async def _read_quotas(self, session: Session) -> None:
         try:
@@ -124,28 +133,36 @@ class FormFigures(FormBase):
             self._quota_problem = f"no answer within {QUOTA_SECONDS} s"
         except BackendError as error:
             self._quota_problem = error.message
-        if self.is_attached:
-            self.say_summary()
-
-    def refresh_here(self) -> None:
-        super().refresh_here()
-        self.read_quotas()
+        if self._screen.is_attached:
+            self._on_quotas()
 
     def quota_text(self) -> Content:
-        job = self.analysis.job
+        """Whether the quota is enough for the job."""
+        job = self._editor.analysis.job
         if job is None:
             return Content("")
         if self._quotas is None:
             why = f": {self._quota_problem}" if self._quota_problem else " not known yet"
             return Content.styled(f"? quota{plain(why)}", "$text-muted")
-        found = fit(job, self.place, self._quotas, running=tuple(self.console.store.active.values()))
-        return fit_words(found)
+        active = tuple(self._screen.console.store.active.values())
+        return fit_text(fit(job, self._editor.region, self._quotas, running=active))
 
 
-def fit_words(found: Fit) -> Content:
-    """The verdict in a few words, with its mark."""
+def fit_text(found: Fit) -> Content:
+    """Whether the quota is enough, in a few words with a mark."""
     if found.verdict == "short":
         return Content.styled(plain(f"✗ quota: {found.sentence}"), "$text-error")
-    words, tone = _LOOK[found.verdict]
+    text, tone = _FIT_TEXT[found.verdict]
     more = f": {plain(found.sentence)}" if found.verdict == "unknown" else ""
-    return Content.styled(f"{words}{more}", tone)
+    return Content.styled(f"{text}{more}", tone)
+
+
+def switch_text(found: Proposal) -> tuple[str, str, str]:
+    """Value, note and help of the Reduction Server's switch, without the price."""
+    help = f"{found.reason} {found.note}".strip()
+    if found.running:
+        note = f"enter makes it {found.count}" if found.helps and found.running != found.count else ""
+        return f"on   {found.running} × {found.machine_type}", note if found.helps else found.reason, help
+    if found.helps:
+        return f"off   {found.count} × {found.machine_type} would do", "", help
+    return "off", found.reason, help

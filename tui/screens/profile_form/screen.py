@@ -2,339 +2,194 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 
+from textual import on
 from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Input
 
-from tui.actions.registry import Action, action, bindings, key_text
-from tui.domain.formatting import age
+from tui.actions.registry import Action, bindings
+from tui.domain.profile.source import dotted
 from tui.domain.text import plain
-from tui.screens.dialogs.choice import ChoiceScreen
-from tui.screens.dialogs.preview import PreviewScreen
-from tui.screens.dialogs.prompt import PromptScreen
-from tui.screens.editor import edit_file
-from tui.screens.launch.screen import LaunchScreen
-from tui.screens.profile_form.base import SEP
-from tui.screens.profile_form.diff import DiffScreen
-from tui.screens.profile_form.field_keys import FormFields
+from tui.domain.vertex.form.analysis import Analysis
+from tui.screens.frame import FrameScreen
+from tui.screens.profile_form.body import SEP, FormBody
+from tui.screens.profile_form.draft_editor import DraftEditor
+from tui.screens.profile_form.estimates import Estimates
+from tui.screens.profile_form.field_actions import FieldActions
+from tui.screens.profile_form.file_actions import FileActions
+from tui.screens.profile_form.line_editor import LineEditor
+from tui.screens.profile_form.navigation import FormNavigation
 from tui.screens.workers import background
-from tui.session import now
-from tui.store.profiles.draft import Draft, FileChanged, read_text
-from tui.store.profiles.files import bad_name
-from tui.store.profiles.library import entry
-from tui.store.profiles.unsaved import Editor, Kept
+from tui.store.profiles.draft import Draft, read_text
+from tui.widgets.filter_bar import FilterBar
+from tui.widgets.form.line import FormLine
+from tui.widgets.form.view import FormView
 from tui.widgets.header_lines import Line
 
-OTHERS_SECONDS = 3.0
-"""Between two looks whether another console has the file open."""
+_NEED_VALUES = frozenset(
+    {
+        "open", "switch", "add", "remove", "fix", "next_problem", "previous_problem", "parameter", "inline",
+        "find", "fold", "fold_all", "next_section", "previous_section", "why", "copy", "request", "launch",
+    }
+)  # fmt: skip
+"""Methods of the actions that need a file that is YAML."""
 
 
-class FormScreen(FormFields):
-    """What concerns the file: save, save as, reload, the diff, the editor, launching, leaving."""
+class FormScreen(FrameScreen):
+    """Puts the parts together. Each action of the form is a method of the part that has it."""
 
     SCOPE = "form"
     BINDINGS = bindings("form")
+    CSS_PATH = "screen.tcss"
 
-    _others: Sequence[Editor] = ()
-    _away = False
-    """It was said that the changes are kept; nothing more is to be said of them."""
+    def __init__(self, draft: Draft, *, mine: bool = True) -> None:
+        super().__init__()
+        self.editor = DraftEditor(draft, self, self.refresh_draft)
+        self._estimates = Estimates(self, self.editor, on_prices=self._show, on_quotas=self._show_summary)
+        self.body = FormBody(self, self.editor, self._estimates)
+        self._line = LineEditor(self, self.editor, self.body)
+        self.navigation = FormNavigation(self, self.editor, self.body)
+        self._fields = FieldActions(self, self.editor, self.body, self.navigation, self._line)
+        self._file = FileActions(self, self.editor, self._line, mine=mine)
+        self._parts = (self.navigation, self._fields, self._file)
+
+    @property
+    def draft(self) -> Draft:
+        """The profile that is edited."""
+        return self.editor.draft
+
+    @property
+    def analysis(self) -> Analysis:
+        """What was found in the draft when it was last checked."""
+        return self.editor.analysis
+
+    @property
+    def view(self) -> FormView:
+        """The widget with the rows."""
+        return self.body.view
+
+    @property
+    def line(self) -> FormLine:
+        """The widget in which a value is typed."""
+        return self.body.line
+
+    def compose_body(self) -> Iterable[Widget]:
+        yield from self.body.compose()
 
     def on_mount(self) -> None:
-        background(self, self._opened, "form-file", exclusive=False)
-        self.set_interval(OTHERS_SECONDS, partial(background, self, self._look_around, "form-others"))
-
-    async def _opened(self) -> None:
-        self._say_others(await asyncio.to_thread(self.draft.come))
-        kept = await asyncio.to_thread(self.draft.found)
-        if kept is not None:
-            self._offer(kept)
+        self._file.start()
+        self.watch(self.view, "scroll_y", self._line.follow_row, init=False)
+        self._estimates.start()
+        self.view.focus()
+        background(self, self.refresh_draft, "form-check", exclusive=False)
 
     async def on_unmount(self) -> None:
-        """What is not saved is kept, and said so where nobody was asked."""
-        if self.draft.changed and not self._away:
-            self.console.notify(
-                f"Changes to {self.draft.path.name} are kept; e on it offers them again.", markup=False
-            )
-        await asyncio.to_thread(self.draft.go)
+        """Keep unsaved changes."""
+        await self._file.stop()
 
-    # Other consoles
+    def on_resize(self) -> None:
+        """Keep the line at its row; the summary may have room for more."""
+        self.call_after_refresh(self._line.follow_row)
+        self.body.show_summary()
 
-    async def _look_around(self) -> None:
-        self._say_others(await asyncio.to_thread(self.draft.others))
+    async def refresh_draft(self, cursor: str = "") -> None:
+        """Check the draft's text in a thread and show it."""
+        found = await self.editor.check()
+        await self._estimates.compute(found)
+        self.editor.analysis = found
+        self.body.show(cursor)
 
-    def _say_others(self, found: Sequence[Editor]) -> None:
-        """Tell who else edits the file, once; the first line keeps saying so."""
-        new = [editor for editor in found if editor not in self._others]
-        self._others = found
-        if new:
-            who = ", ".join(f"{editor.name} for {age(now() - editor.since)}" for editor in new)
-            self.notify(
-                f"{self.draft.path.name} is open in another console too: {who}. Each keeps its own changes; "
-                "whoever saves second is asked.",
-                severity="warning",
-                markup=False,
-                timeout=10,
-            )
-        self.refresh_frame()
+    def _show(self) -> None:
+        self.body.show()
 
-    def top_line(self) -> Line:
-        left, right = super().top_line()
-        if self._others:
-            who = self._others[0].name + (f" +{len(self._others) - 1}" if len(self._others) > 1 else "")
-            right = Content.assemble((f"also open: {plain(who)}", "bold $text-warning"), SEP, right)
-        return left, right
+    def _show_summary(self) -> None:
+        self.body.show_summary()
+
+    def refresh_here(self) -> None:
+        """Read the quotas again, and the file if another program has changed it."""
+        super().refresh_here()
+        self._estimates.read_quotas()
+        background(self, self._file.check_disk, "form-file")
+
+    # Actions
+
+    def target(self, found: Action) -> object:
+        if found.scope != self.SCOPE:
+            return super().target(found)
+        return next((part for part in self._parts if hasattr(part, f"action_{found.method}")), self)
 
     def blocked_reason(self, found: Action) -> str | None:
         reason = super().blocked_reason(found)
-        if reason is not None or found.scope != "form":
+        if reason is not None or found.scope != self.SCOPE:
             return reason
-        match found.method:
-            case "save" if not self.draft.changed and self.mine:
-                return "Nothing has changed since it was saved."
-            case "diff" if not self.draft.changed:
-                return "Nothing differs from the file."
-            case "undo" if not self.draft.can_undo:
-                return "There is nothing to undo."
-            case "redo" if not self.draft.can_redo:
-                return "There is nothing to redo."
-            case "request" | "launch" if self.analysis.job is None:
-                return "There is no request as long as the fields don't have the right shape."
-        return None
+        if not self.analysis.readable and found.method in _NEED_VALUES:
+            return "The file can't be read; E opens the editor."
+        return next(filter(None, (part.blocked_reason(found) for part in self._parts)), None)
 
-    # Undo
+    @on(FormView.Moved)
+    def _moved(self) -> None:
+        self.body.show_detail()
 
-    async def action_undo(self) -> None:
-        """Take the last change back."""
-        what = self.draft.undo()
-        await self._stepped(f"Took back: {what}")
+    @on(FormView.Chosen)
+    async def _chosen(self) -> None:
+        await self.action_do("form.open")
 
-    async def action_redo(self) -> None:
-        """Make it again."""
-        what = self.draft.redo()
-        await self._stepped(f"Made again: {what}")
+    @on(Input.Changed, "#edit")
+    def _typing(self, event: Input.Changed) -> None:
+        event.stop()
+        self._line.typing(event.value)
 
-    async def _stepped(self, words: str) -> None:
-        await self.look()
-        self.notify(words, markup=False, timeout=2)
-        await asyncio.to_thread(self.draft.keep)
+    @on(FormLine.Left)
+    async def _line_left(self, event: FormLine.Left) -> None:
+        event.stop()
+        await self._line.take(event)
 
-    # Saving
+    @on(FilterBar.Changed)
+    def _finding(self, event: FilterBar.Changed) -> None:
+        event.stop()
+        self.navigation.find(event.text)
 
-    async def action_save(self) -> None:
-        """Write the file."""
-        if not await self.settle():
-            return
-        if not self.mine:
-            self.action_save_as()
-            return
-        await self._save()
-
-    async def _save(self, *, over: bool = False) -> bool:
-        try:
-            await asyncio.to_thread(self.draft.save, over=over)
-        except FileChanged as error:
-            self._ask_changed(error)
-            return False
-        except OSError as error:
-            self._cant("save", self.draft.path, error)
-            return False
-        await self._was_saved()
-        return True
-
-    async def _was_saved(self) -> None:
-        await self.look()
-        wrong = len([p for p in self.analysis.problems if p.severity == "error"])
-        more = f"; it has {wrong} error{'s' * (wrong > 1)} still" if wrong else ""
-        self.notify(
-            f"Saved {self.draft.path}{more}", severity="warning" if wrong else "information", markup=False
-        )
-
-    def _cant(self, verb: str, path: Path, error: OSError) -> None:
-        why = error.strerror or str(error)
-        self.notify(f"Can't {verb} {path}: {why}. What you changed is kept.", severity="error", markup=False)
-
-    def _ask_changed(self, error: FileChanged) -> None:
-        answers = [
-            ("o", "write it all the same", "" if error.gone else "u brings back what was there"),
-            ("a", "save as another file", ""),
-        ]
-        if not error.gone:
-            answers.insert(0, ("r", "read what is on the disk", "u brings yours back"))
-
-        def chosen(key: str | None) -> None:
-            if key == "o":
-                background(self, self._save_over, "form-file", exclusive=False)
-            elif key == "a":
-                self.action_save_as()
-            elif key == "r":
-                background(self, self._reload, "form-file", exclusive=False)
-
-        self.app.push_screen(ChoiceScreen(f"{error}. Nothing was written.", answers), chosen)
-
-    async def _save_over(self) -> None:
-        await self._save(over=True)
-
-    async def _reload(self) -> None:
-        try:
-            await asyncio.to_thread(self.draft.reload)
-        except OSError as error:
-            self._cant("read", self.draft.path, error)
-            return
-        await self.look()
-
-    def action_save_as(self) -> None:
-        """Save under another name in the user's own folder."""
-        folder = self.console.profile_folder
-
-        def check(name: str) -> str:
-            there = folder / f"{name}.yaml"
-            return bad_name(name) or (f"{there} is there already." if there.exists() else "")
-
-        def answered(name: str | None) -> None:
-            if name:
-                background(
-                    self, partial(self._save_as, folder / f"{name}.yaml"), "form-file", exclusive=False
-                )
-
-        name = self.draft.path.stem if not self.mine else f"{self.draft.path.stem}-copy"
-        self.app.push_screen(PromptScreen("Save as", name, check=check), answered)
-
-    async def _save_as(self, path: Path) -> None:
-        try:
-            await asyncio.to_thread(self.draft.save_as, path)
-        except OSError as error:
-            self._cant("write", path, error)
-            return
-        self.mine = True
-        await self._was_saved()
-
-    def refresh_here(self) -> None:
-        """Look whether the file is still what was opened, and read the quotas again."""
-        super().refresh_here()
-        background(self, self._look_at_disk, "form-file")
-
-    async def _look_at_disk(self) -> None:
-        try:
-            text = await asyncio.to_thread(read_text, self.draft.path)
-        except OSError as error:
-            self._cant("read", self.draft.path, error)
-            return
-        if text == self.draft.saved:
-            return
-        if self.draft.changed:
-            self._ask_changed(FileChanged(self.draft.path))
-        else:
-            await self._reload()
-            self.notify("The file was changed by somebody else; this is what it says now.", markup=False)
-
-    # Unsaved work
-
-    def _offer(self, kept: Kept) -> None:
-        since = age(now() - kept.time)
-        changed = "" if kept.base == self.draft.saved else "; the file was changed since"
-        answers = [("g", "go on with them", "u takes them back"), ("t", "throw them away", "")]
-
-        def chosen(key: str | None) -> None:
-            if key == "g":
-                background(self, partial(self._take_kept, kept), "form-file", exclusive=False)
-            elif key == "t":
-                background(
-                    self, partial(asyncio.to_thread, self.draft.forget, kept), "form-file", exclusive=False
-                )
-
-        question = f"Changes of {since} ago to {self.draft.path.name} were not saved{changed}"
-        self.app.push_screen(ChoiceScreen(question, answers), chosen)
-
-    async def _take_kept(self, kept: Kept) -> None:
-        await self.take_text(kept.text, "go on with what was not saved")
-        # It is this console's own from now on.
-        await asyncio.to_thread(self.draft.forget, kept)
-
-    # Elsewhere
-
-    def action_diff(self) -> None:
-        """What differs from the file."""
-        self.app.push_screen(DiffScreen(self.draft.path.name, self.draft.diff()))
-
-    def action_request(self) -> None:
-        """The exact request with the parameters' defaults."""
-        job = self.analysis.job
-        if job is not None:
-            path = self.console.create_path(self.place)
-            self.app.push_screen(PreviewScreen(f"Request of {self.draft.path.stem}", path, job))
-
-    async def action_launch(self) -> None:
-        """Open the launch screen of the saved file."""
-        if self.draft.changed or not await asyncio.to_thread(self.draft.path.exists):
-            self.notify("Save it first: ctrl+s. What is launched is what the file says.", markup=False)
-            return
-        found = await asyncio.to_thread(entry, self.draft.path, mine=self.mine)
-        if found.problem:
-            self.notify(found.problem, severity="warning", markup=False)
-        else:
-            self.app.push_screen(LaunchScreen(found))
-
-    async def action_editor(self) -> None:
-        """Edit the file in the user's editor, unsaved changes included."""
-        if not self.mine:
-            self.notify("A ready-made profile: S saves a copy of your own first.", markup=False)
-            return
-        if self.draft.changed and not await self._save():
-            return
-        problem = edit_file(self.app, self.draft.path)
-        if problem:
-            self.notify(problem, severity="error", markup=False)
-        await self._reload()
-
-    def action_back(self) -> None:
-        """From the value to the keys, from the keys back to the list; what is not saved is asked about."""
-        if self.leave_line():
-            return
-        if not self.confirm_leave():
-            self.dismiss()
+    @on(FilterBar.Closed)
+    def _find_closed(self, event: FilterBar.Closed) -> None:
+        event.stop()
+        self.navigation.close_find(event.text)
 
     def left_behind(self) -> None:
-        """Say where the changes are."""
-        if self.draft.changed:
-            key = key_text(action("app.profiles"), self.keymap)
-            self.console.notify(
-                f"{self.draft.path.name} has changes that are not saved; {key} goes back to it.", markup=False
-            )
+        self._file.note_unsaved()
 
     def confirm_leave(self) -> bool:
-        """Ask what to do with unsaved changes; `False` where there are none."""
-        if not self.draft.changed:
-            return False
-        lines = len([x for x in self.draft.diff() if x[:1] in "+-" and not x.startswith(("+++", "---"))])
-        answers = [
-            ("s", "save and leave", f"{lines} lines differ"),
-            ("k", "keep for later", "offered at the next opening"),
-            ("t", "throw the changes away", ""),
-        ]
+        return self._file.confirm_leave()
 
-        def chosen(key: str | None) -> None:
-            if key:
-                background(self, partial(self._leave, key), "form-file", exclusive=False)
+    # The frame
 
-        self.app.push_screen(
-            ChoiceScreen(f"{self.draft.path.name} has changes that are not saved", answers), chosen
-        )
-        return True
+    def top_line(self) -> Line:
+        console, draft = self.console, self.draft
+        state = "~ not saved" if draft.changed else "" if self._file.mine else "ready-made"
+        left = Content.assemble(
+            ("vxtui", "bold $accent"), SEP, (f"Edit {plain(draft.path.stem)}", "bold"), "  ",
+            (state, "$text-accent"),
+        )  # fmt: skip
+        right = Content.assemble((plain(console.context_name), "bold"), f"  {plain(self.editor.region)}")
+        if self.read_only:
+            right = Content.assemble(("read-only", "bold $text-warning"), SEP, right)
+        others = self._file.others
+        if others:
+            who = others[0].name + (f" +{len(others) - 1}" if len(others) > 1 else "")
+            right = Content.assemble((f"also open: {plain(who)}", "bold $text-warning"), SEP, right)
+        return left, right
 
-    async def _leave(self, how: str) -> None:
-        if how == "s":
-            if not self.mine:
-                self.action_save_as()
-                return
-            if not await self._save():
-                return
-        await asyncio.to_thread(self.draft.forget if how == "t" else self.draft.keep)
-        await asyncio.to_thread(self.draft.go)
-        self._away = True
-        self.dismiss()
+    def second_line(self) -> Line:
+        row = self.body.row
+        where = dotted(row.path) if row is not None and row.path else ""
+        file = str(self.draft.path)
+        home = str(Path.home())
+        file = file.replace(home, "~", 1) if file.startswith(home) else file
+        if len(where) + len(file) + len(SEP) > self.size.width:
+            file = self.draft.path.name if not where else ""
+        return Content(plain(where)), Content.styled(plain(file), "$text-muted")
 
 
 def open_draft(path: Path, state_dir: Path) -> Draft:

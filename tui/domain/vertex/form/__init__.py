@@ -1,6 +1,6 @@
 """A profile as a form: its fields in groups with help and choices, and the rows a screen shows. Pure."""
 
 from tui.domain.vertex.form.fields import SECTIONS, Field, Section
-from tui.domain.vertex.form.rows import Look, Row, RowKind, build_rows
+from tui.domain.vertex.form.rows import FormState, Row, RowKind, build_rows
 
-__all__ = ["SECTIONS", "Field", "Look", "Row", "RowKind", "Section", "build_rows"]
+__all__ = ["SECTIONS", "Field", "FormState", "Row", "RowKind", "Section", "build_rows"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -11,7 +11,7 @@ from tui.domain.masking import mask_text
 from tui.domain.profile.source import Problem, dotted
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT, REDUCTION_SERVER, machines
 from tui.domain.vertex.field_check import camel
-from tui.domain.vertex.field_table import HEADER, JOB_SPEC, STRING, WORKER_POOL, Kind
+from tui.domain.vertex.field_table import HEADER, JOB_SPEC, WORKER_POOL, Kind
 from tui.domain.vertex.form import fields as table
 from tui.domain.vertex.form.fields import Field, Section
 from tui.domain.vertex.form.values import (
@@ -85,63 +85,63 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What the rows are made of. `turned` are keys of groups whose fold is not the usual one."""
+class FormState:
+    """What the rows are made of. `toggled` are keys of groups whose fold is not the default."""
 
     value: Any
     saved: Any = None
     wrapped: bool = True
-    turned: Collection[str] = frozenset()
+    toggled: Collection[str] = frozenset()
     problems: Sequence[Problem] = ()
     reducers: tuple[str, str, str] = ("", "", "")
     """Value, note and help of the Reduction Server's switch."""
-    everything: bool = False
+    expanded: bool = False
     """All groups are open."""
 
 
-def build_rows(look: Look) -> list[Row]:
+def build_rows(state: FormState) -> list[Row]:
     """Every row that is shown, from the top; a problem is on its own row or on the one around it."""
-    return _Builder(look).rows()
+    return _Builder(state).rows()
 
 
 @dataclass
 class _Builder:
-    look: Look
+    state: FormState
     found: list[Row] = field(default_factory=list)
 
     def rows(self) -> list[Row]:
         spec = self._spec_path()
-        if self.look.wrapped:
+        if self.state.wrapped:
             self._section(table.SECTIONS[0], ())
             self._parameters()
         self._pools((*spec, "workerPoolSpecs"))
         for section in table.SECTIONS[1:]:
             if section.base == "spec":
                 self._section(section, spec)
-            elif self.look.wrapped:
+            elif self.state.wrapped:
                 self._section(section, ())
         self._unknown(spec)
         return self._with_problems()
 
     def _spec_path(self) -> Path:
-        return actual(self.look.value, ("jobSpec",)) if self.look.wrapped else ()
+        return actual(self.state.value, ("jobSpec",)) if self.state.wrapped else ()
 
     def _get(self, path: Path) -> Any:
-        return at(self.look.value, path)
+        return at(self.state.value, path)
 
-    def _is_open(self, key: str, usual: bool) -> bool:
-        return self.look.everything or usual != (key in self.look.turned)
+    def _is_open(self, key: str, default: bool) -> bool:
+        return self.state.expanded or default != (key in self.state.toggled)
 
     def _add(self, row: Row) -> None:
-        self.found.append(replace(row, changed=_differs(self.look, row.path)) if row.path else row)
+        self.found.append(replace(row, changed=_differs(self.state, row.path)) if row.path else row)
 
     # Sections and fields
 
     def _section(self, section: Section, base: Path) -> None:
-        known = [(f, actual(self.look.value, (*base, *f.path))) for f in section.fields]
+        known = [(f, actual(self.state.value, (*base, *f.path))) for f in section.fields]
         is_set = [f for f, path in known if self._get(path) not in (MISSING, None)]
-        usual = bool(is_set) or any(f.common for f in section.fields)
-        opened = self._is_open(section.id, usual)
+        default = bool(is_set) or any(f.common for f in section.fields)
+        opened = self._is_open(section.id, default)
         note = "" if opened else ", ".join(f.label for f in is_set or section.fields)
         self._add(Row(section.id, RowKind.SECTION, section.title, open=opened, note=note))
         if opened:
@@ -180,7 +180,7 @@ class _Builder:
 
     def _filled(self, row: Row, each: Field) -> Row:
         text = mask_text(_shown(row.raw)) if not isinstance(row.raw, Mapping | list) else "…"
-        name = reference(self.look.value, row.raw)
+        name = reference(self.state.value, row.raw)
         shown = self._default(name) if name else text
         value = f"{text} = {shown}" if name else text
         return replace(row, value=value, parameter=name, note=_words(each.name, shown))
@@ -208,7 +208,7 @@ class _Builder:
                 path = (*row.path, name)
                 self._add(
                     Row(_key(path), RowKind.PAIR, str(name), path, row.depth + 1, pair_value(name, value),
-                        raw=value, field=each, parameter=reference(self.look.value, value))
+                        raw=value, field=each, parameter=reference(self.state.value, value))
                 )  # fmt: skip
             return
         for i, item in enumerate(raw if isinstance(raw, list) else ()):
@@ -226,7 +226,7 @@ class _Builder:
                     kind=RowKind.PAIR,
                     label=str(name),
                     value=shown,
-                    parameter=reference(self.look.value, value),
+                    parameter=reference(self.state.value, value),
                 )
             )
         elif each.kind.name == "message":
@@ -235,9 +235,9 @@ class _Builder:
             self._add(replace(row, kind=RowKind.ELEMENT, open=opened, value=text))
             if opened:
                 for inner in table.ELEMENTS.get(each.name, ()):
-                    self._field(inner, actual(self.look.value, (*path, *inner.path)), depth + 1)
+                    self._field(inner, actual(self.state.value, (*path, *inner.path)), depth + 1)
         else:
-            name = reference(self.look.value, item)
+            name = reference(self.state.value, item)
             text = mask_text(_shown(item))
             value = f"{text} = {self._default(name)}" if name else text
             self._add(replace(row, value=value, parameter=name))
@@ -284,12 +284,12 @@ class _Builder:
     # Pools
 
     def _pools(self, names: Path) -> None:
-        path = actual(self.look.value, names)
+        path = actual(self.state.value, names)
         pools = self._get(path)
         pools = pools if isinstance(pools, list) else []
         for i, pool in enumerate(pools):
             self._pool(i, pool, (*path, i))
-        value, note, words = self.look.reducers
+        value, note, words = self.state.reducers
         self._add(Row(REDUCERS_KEY, RowKind.SWITCH, "Reduction Server", value=value, note=note, help=words))
         if len(pools) < MAX_POOLS:
             words = f"a adds pool {len(pools)}, {table.ROLES[len(pools)]}"
@@ -297,7 +297,7 @@ class _Builder:
 
     def _pool(self, i: int, pool: Any, path: Path) -> None:
         key = _key(path)
-        role = role_of(i, pool, self.look.value)
+        role = role_of(i, pool, self.state.value)
         if not pool:
             self._add(
                 Row(
@@ -313,10 +313,10 @@ class _Builder:
             return
         opened = self._is_open(key, i < 2)
         row = Row(key, RowKind.POOL, f"Pool {i}  {role}", path, raw=pool, open=opened)
-        self._add(replace(row, value=pool_text(pool, self.look.value), note=_image(pool)))
+        self._add(replace(row, value=pool_text(pool, self.state.value), note=_image(pool)))
         if not opened:
             return
-        known = [(f, actual(self.look.value, (*path, *f.path))) for f in table.POOL]
+        known = [(f, actual(self.state.value, (*path, *f.path))) for f in table.POOL]
         tasks = {t for t in ("containerSpec", "pythonPackageSpec") if self._has(path, t)} or {"containerSpec"}
         away = {"containerSpec", "pythonPackageSpec"} - tasks
         head = [k for k in known if k[0].path[0] in ("replicaCount", "machineSpec") and k[0].common]
@@ -331,13 +331,13 @@ class _Builder:
         self._unknown_in(path, pool, WORKER_POOL.fields)
 
     def _has(self, path: Path, name: str) -> bool:
-        return self._get(actual(self.look.value, (*path, name))) not in (MISSING, None)
+        return self._get(actual(self.state.value, (*path, name))) not in (MISSING, None)
 
     # What has no place
 
     def _unknown(self, spec: Path) -> None:
-        top = self.look.value
-        if self.look.wrapped:
+        top = self.state.value
+        if self.state.wrapped:
             self._unknown_in((), top, HEADER)
         else:
             self._unknown_in(spec, top, JOB_SPEC.fields)
@@ -376,7 +376,7 @@ class _Builder:
     def _with_problems(self) -> list[Row]:
         index = {canonical(row.path): i for i, row in enumerate(self.found) if row.path}
         given: dict[int, list[Problem]] = {}
-        for problem in self.look.problems:
+        for problem in self.state.problems:
             path = canonical(problem.path)
             given.setdefault(self._place(index, path), []).append(problem)
         for i, problems in given.items():
@@ -393,8 +393,8 @@ def _shown(value: Any) -> str:
     return scalar_text(value) or '""'
 
 
-def _differs(look: Look, path: Path) -> bool:
-    old, new = at(look.saved, path), at(look.value, path)
+def _differs(state: FormState, path: Path) -> bool:
+    old, new = at(state.saved, path), at(state.value, path)
     return old is not new and old != new
 
 
@@ -447,11 +447,3 @@ def role_of(position: int, pool: Any, root: Any = None) -> str:
     if position == 2 and pool:
         return "reducers" if is_reduction_server(pool, root) else "servers"
     return table.ROLES[position] if position < len(table.ROLES) else "no such position"
-
-
-def all_groups(rows: Sequence[Row]) -> Iterator[str]:
-    """Keys of what can be opened or closed."""
-    return (row.key for row in rows if row.open is not None)
-
-
-__all__ = ["STRING", "Look", "Row", "RowKind", "build_rows"]

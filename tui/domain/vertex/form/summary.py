@@ -47,7 +47,7 @@ def totals(job: Mapping[str, Any]) -> str:
     return "   ".join(parts)
 
 
-def verdict(analysis: Analysis) -> str:
+def problem_counts(analysis: Analysis) -> str:
     """`2 errors, 1 warning`; empty where there is none."""
     words = [(Severity.ERROR, "error"), (Severity.WARNING, "warning"), (Severity.NOTE, "note")]
     return ", ".join(pieces(n, word) for severity, word in words if (n := analysis.count(severity)))

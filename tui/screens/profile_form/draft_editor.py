@@ -1,0 +1,96 @@
+"""The draft with its analysis; every change of the form goes through `apply` or `replace`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+from tui.domain.profile import ProfileInvalid
+from tui.domain.profile.document_edit import Edit
+from tui.domain.vertex.form.analysis import Analysis, analyse
+from tui.screens.frame import FrameScreen
+from tui.store.profiles.draft import Draft
+
+RESPONSIVE_INTERVAL, USUAL_INTERVAL = 0.0001, sys.getswitchinterval()
+"""Seconds after which a thread that computes hands the interpreter to another one."""
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def in_thread(work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+    """Run `work` in a thread and keep the screen responsive: a key would wait 5 ms at each switch."""
+    sys.setswitchinterval(RESPONSIVE_INTERVAL)
+    try:
+        return await asyncio.to_thread(work, *args, **more)
+    finally:
+        sys.setswitchinterval(USUAL_INTERVAL)
+
+
+class DraftEditor:
+    """Holds the draft, what is wrong with it, and what its file said when it was last saved."""
+
+    def __init__(self, draft: Draft, screen: FrameScreen, show: Callable[[str], Awaitable[None]]) -> None:
+        """`show` checks the draft and shows it; its argument is the key of the row to go to."""
+        self.draft = draft
+        self.analysis = Analysis(draft.text)
+        self._screen = screen
+        self._show = show
+        self._saved = Analysis(draft.text)
+
+    @property
+    def values(self) -> Any:
+        """The draft's values; None where the text is not YAML."""
+        return self.analysis.value
+
+    def saved_values(self, otherwise: Any) -> Any:
+        """The saved file's values, or `otherwise` where that file is not YAML."""
+        return self._saved.value if self._saved.readable else otherwise
+
+    @property
+    def region(self) -> str:
+        """Where the job would run."""
+        return self.analysis.region or self._screen.console.connection.regions[0]
+
+    @property
+    def local(self) -> bool:
+        """The job would run on this machine."""
+        session = self._screen.session
+        return session is not None and session.backend.info.local
+
+    def analyse(self, text: str) -> Analysis:
+        """Check a text of this profile for the context that is open."""
+        path, connection = self.draft.path, self._screen.console.connection
+        return analyse(text, str(path), path.stem, region=connection.regions[0], local=self.local)
+
+    async def check(self) -> Analysis:
+        """Check the draft's text in a thread. The result is not `analysis` yet: the caller sets it."""
+        text, saved = self.draft.text, self.draft.saved
+        found = await in_thread(self.analyse, text)
+        if saved != self._saved.text or not self._saved.readable:
+            self._saved = found if saved == text else await in_thread(self.analyse, saved)
+        return found
+
+    async def refresh(self, cursor: str = "") -> None:
+        """Check the draft and show it, with the cursor on the row of that key."""
+        await self._show(cursor)
+
+    async def apply(self, edits: Sequence[Edit], what: str, cursor: str = "") -> bool:
+        """Make a change that undo reverts; whether the text differs now."""
+        if not edits:
+            return False
+        try:
+            text = await in_thread(self.draft.preview, edits)
+        except (ProfileInvalid, LookupError, ValueError) as error:
+            self._screen.notify(f"{what}: {error}", severity="error", markup=False)
+            return False
+        return await self.replace(text, what, cursor)
+
+    async def replace(self, text: str, what: str, cursor: str = "") -> bool:
+        """Take another text, check and show it, and keep it on disk in case of a crash."""
+        if not self.draft.replace(text, what):
+            return False
+        await self.refresh(cursor)
+        await asyncio.to_thread(self.draft.keep)
+        return True

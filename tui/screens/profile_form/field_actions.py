@@ -1,0 +1,345 @@
+"""Keys that work on the field under the cursor: edit, choose, switch, add, remove, fix, parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from textual.content import Content
+
+from tui.actions.registry import Action
+from tui.domain.profile import Problem
+from tui.domain.profile.document_edit import Edit, edited
+from tui.domain.profile.source import dotted
+from tui.domain.text import plain
+from tui.domain.vertex import reducers
+from tui.domain.vertex.form import changes
+from tui.domain.vertex.form.changes import Refused
+from tui.domain.vertex.form.choices import Choice, choices, machines_with, pool_of, pool_paths, region_of
+from tui.domain.vertex.form.fields import ROLES
+from tui.domain.vertex.form.rows import MAX_POOLS, Row, RowKind
+from tui.domain.vertex.form.values import MISSING, Path, at, canonical, scalar_text
+from tui.screens.dialogs.pick import PickScreen
+from tui.screens.dialogs.prompt import PromptScreen
+from tui.screens.frame import FrameScreen
+from tui.screens.profile_form.body import FormBody
+from tui.screens.profile_form.draft_editor import DraftEditor
+from tui.screens.profile_form.line_editor import LineEditor, typed_text
+from tui.screens.profile_form.navigation import FormNavigation
+from tui.screens.workers import background
+
+ALL = "\x00all"
+"""The choice that shows every machine."""
+FREE = frozenset({"machineType", "region", "bootDiskType", "acceleratorCount", "tpuTopology"})
+"""Fields whose catalogue may be older than the service: any text may be typed."""
+
+
+class FieldActions:
+    """Turns a key into edits of the draft."""
+
+    def __init__(
+        self,
+        screen: FrameScreen,
+        editor: DraftEditor,
+        body: FormBody,
+        navigation: FormNavigation,
+        line: LineEditor,
+    ) -> None:
+        self._screen = screen
+        self._editor = editor
+        self._body = body
+        self._navigation = navigation
+        self._line = line
+
+    def blocked_reason(self, found: Action) -> str | None:
+        """Why an action can't run now."""
+        row = self._body.row
+        if found.method == "fix" and fixable(row) is None:
+            return "No automatic fix here; n goes to the next problem."
+        if found.method == "switch" and not (row is not None and switches(row)):
+            return "space turns a switch, or a yes into a no; enter edits other values."
+        return None
+
+    def _warn(self, why: object) -> None:
+        self._screen.notify(str(why), severity="warning", markup=False)
+
+    def _apply_later(self, edits: Sequence[Edit], what: str, cursor: str = "") -> None:
+        """Make a change after a dialog has answered."""
+
+        async def work() -> None:
+            await self._editor.apply(edits, what, cursor)
+
+        background(self._screen, work, "form-take", exclusive=False)
+
+    # Editing
+
+    async def action_open(self) -> None:
+        """Edit the value, choose one, or open the group."""
+        row = self._body.row
+        if row is None:
+            return
+        if row.kind is RowKind.MORE and row.open is None:
+            self._add_pool()
+        elif row.kind is RowKind.POOL and not row.raw:
+            await self._pool_at(int(row.path[-1]))
+        elif row.kind is RowKind.TASK:
+            edits = changes.other_task(self._editor.values, row.path)
+            await self._editor.apply(edits, "change what the pool runs")
+        elif row.kind is RowKind.SWITCH:
+            await self._switch_reducers(adjust=True)
+        elif switches(row):
+            await self.action_switch()
+        elif row.kind is RowKind.LIST and row.open is None:
+            await self.action_add()
+        elif row.open is not None and row.kind is not RowKind.PARAMETER:
+            self._navigation.action_fold()
+        elif row.kind is RowKind.UNKNOWN:
+            self._screen.notify("It can't be edited here: D removes it, E opens the editor.", markup=False)
+        else:
+            self._edit(row)
+
+    def _edit(self, row: Row) -> None:
+        values, regions = self._editor.values, self._screen.console.connection.regions
+        found = choices(values, row, region_of(values, self._editor.region), regions)
+        if found:
+            self._pick(row, found)
+            return
+        text = typed_text(values, row)
+        if "\n" in text:
+            self._screen.notify("This value has several lines; E opens the editor.", markup=False)
+            return
+        self._line.open(row, text)
+
+    async def action_switch(self) -> None:
+        """Turn a yes into a no, or a switch."""
+        row = self._body.row
+        if row is None:
+            return
+        if row.kind is RowKind.SWITCH:
+            await self._switch_reducers()
+            return
+        on = scalar_text(row.raw).lower() in {"true", "yes"}
+        if row.parameter:
+            on = typed_text(self._editor.values, row) == "true"
+        edits = changes.typed(self._editor.values, row, "false" if on else "true")
+        await self._editor.apply(edits, f"switch {row.label}")
+
+    async def _switch_reducers(self, *, adjust: bool = False) -> None:
+        """Turn the Reduction Server on or off; with `adjust`, set the proposed number where it is on."""
+        job, region = self._editor.analysis.job, self._editor.analysis.region
+        if job is None:
+            self._screen.notify("It can be sized once the fields have the right shape.", markup=False)
+            return
+        found = reducers.propose(job, region)
+        if found.running and adjust and found.helps and found.count != found.running:
+            edits, what = reducers.edits_on(job, region), f"make it {found.count} reducers"
+        elif found.running:
+            edits, what = reducers.edits_off(job), "turn Reduction Server off"
+        elif found.helps:
+            edits, what = reducers.edits_on(job, region), f"add {found.count} reducers"
+        else:
+            self._warn(found.reason)
+            return
+        await self._editor.apply(edits, what)
+
+    # Choices
+
+    def _pick(self, row: Row, found: Sequence[Choice]) -> None:
+        name = row.field.name if row.field else ""
+        options = [(c.value, choice_line(c)) for c in found]
+        if name == "machineType":
+            options.append((ALL, Content.styled("… every machine", "$text-muted")))
+
+        def chosen(value: str | None) -> None:
+            if value == ALL:
+                self._pick_machine(row, "")
+            elif value is not None:
+                self._take_choice(row, value)
+
+        current = typed_text(self._editor.values, row)
+        self._screen.app.push_screen(PickScreen(row.label, options, current, free=name in FREE), chosen)
+
+    def _pick_machine(self, row: Row, accelerator: str, before: Sequence[Edit] = ()) -> None:
+        """Choose a machine that takes the accelerator; `before` are edits to make with it."""
+        values = self._editor.values
+        region = region_of(values, self._editor.region) if accelerator else ""
+        options = [(c.value, choice_line(c)) for c in machines_with(accelerator, region)]
+        pool = pool_of(row)
+
+        def chosen(value: str | None) -> None:
+            if value is not None and pool is not None:
+                root = edited(self._editor.values, before)
+                edits = (*before, *changes.machine_edits(root, pool, value))
+                self._apply_later(edits, "set machine", row.key)
+
+        title = f"A machine with {accelerator}" if accelerator else "machine"
+        self._screen.app.push_screen(PickScreen(title, options, free=True), chosen)
+
+    def _take_choice(self, row: Row, value: str) -> None:
+        name, pool = (row.field.name if row.field else ""), pool_of(row)
+        values = self._editor.values
+        if name == "acceleratorType" and pool is not None and not row.parameter:
+            edits = changes.accelerator_edits(values, pool, value)
+            if value and not changes.takes(values, pool, value):
+                self._pick_machine(row, value, edits)
+                return
+        elif name == "machineType" and pool is not None and not row.parameter:
+            edits = changes.machine_edits(values, pool, value)
+        else:
+            try:
+                edits = changes.typed(values, row, value)
+            except ValueError as error:
+                self._warn(error)
+                return
+        self._apply_later(edits, f"set {row.label}", row.key)
+
+    # Adding and removing
+
+    async def action_add(self) -> None:
+        """Add what belongs here."""
+        row = self._body.row
+        if row is None:
+            return
+        if row.key == "parameters" or row.kind is RowKind.PARAMETER:
+            self._ask_name("Name of the new parameter", "", self._add_parameter)
+        elif changes.list_of(row) is not None and row.field is not None:
+            if row.field.kind.name == "message" and row.field.name != "env":
+                await self._add_element(row, f"add to {row.field.label}")
+            else:
+                pairs = row.field.name == "env" or row.field.kind.name == "map"
+                self._line.open(row, "", add=True, hint="NAME=VALUE" if pairs else "the new element")
+        elif pool_of(row) is not None or row.kind in {RowKind.MORE, RowKind.SWITCH, RowKind.SECTION}:
+            self._add_pool()
+        else:
+            self._screen.notify("a adds to a list, the parameters or the pools.", markup=False)
+
+    async def _add_element(self, row: Row, what: str) -> None:
+        try:
+            edits, path = changes.new_element(self._editor.values, row)
+        except Refused as error:
+            self._warn(error)
+            return
+        self._body.keep_open(changes.list_of(row))
+        await self._editor.apply(edits, what, dotted(canonical(path)))
+
+    def _ask_name(self, question: str, name: str, then: Callable[[str], object]) -> None:
+        def answered(found: str | None) -> None:
+            if found:
+                then(found)
+
+        self._screen.app.push_screen(PromptScreen(question, name, check=changes.name_problem), answered)
+
+    def _add_parameter(self, name: str) -> None:
+        if at(self._editor.values, ("parameters", name)) is not MISSING:
+            self._warn(f"There is a parameter {name} already.")
+            return
+        path: Path = ("parameters", name)
+        self._apply_later((Edit(path, {"default": ""}),), f"add parameter {name}", dotted(path))
+
+    def _add_pool(self) -> None:
+        """Ask which position, where more than one is free."""
+        path = pool_paths(self._editor.values, self._editor.analysis.wrapped)
+        pools = at(self._editor.values, path)
+        pools = pools if isinstance(pools, list) else []
+        free = [i for i in range(MAX_POOLS) if i >= len(pools) or not pools[i]]
+        if not free:
+            self._screen.notify(f"A job has {MAX_POOLS} pools, and all of them are used.", markup=False)
+            return
+        options = [
+            (str(i), Content.assemble(f"pool {i}  ", (ROLES[i], "bold"), (_pool_hint(i), "$text-muted")))
+            for i in free
+        ]
+
+        def chosen(value: str | None) -> None:
+            if value is not None:
+                add = partial(self._pool_at, int(value))
+                background(self._screen, add, "form-take", exclusive=False)
+
+        self._screen.app.push_screen(PickScreen("Add a pool like the workers", options), chosen)
+
+    async def _pool_at(self, position: int) -> None:
+        path = pool_paths(self._editor.values, self._editor.analysis.wrapped)
+        key = dotted(canonical((*path, position)))
+        if position > 1:
+            self._body.toggled.add(key)
+        edits = changes.new_pool(self._editor.values, path, position)
+        await self._editor.apply(edits, f"add pool {position}", f"{key}.replicaCount")
+
+    async def action_remove(self) -> None:
+        """Remove what the row stands for."""
+        row = self._body.row
+        if row is None:
+            return
+        if row.kind is RowKind.SWITCH:
+            await self.action_switch()
+            return
+        try:
+            edits = changes.removal(self._editor.values, row)
+        except Refused as error:
+            self._warn(error)
+            return
+        await self._editor.apply(edits, f"remove {row.label}")
+
+    # Parameters
+
+    def action_parameter(self) -> None:
+        """Make a parameter of the value."""
+        row = self._body.row
+        if row is None:
+            return
+
+        def named(name: str) -> None:
+            try:
+                edits = changes.to_parameter(self._editor.values, row, name)
+            except Refused as error:
+                self._warn(error)
+                return
+            self._apply_later(edits, f"make {row.label} the parameter {name}", row.key)
+
+        try:
+            changes.to_parameter(self._editor.values, row, "name")
+        except Refused as error:
+            self._warn(error)
+            return
+        name = (row.field.label if row.field else row.label).replace(" ", "-")
+        self._ask_name(f"{row.label} becomes the parameter", "" if name.isdigit() else name, named)
+
+    async def action_inline(self) -> None:
+        """Replace the reference by the parameter's default."""
+        row = self._body.row
+        if row is None:
+            return
+        try:
+            edits = changes.inlined(self._editor.values, row)
+        except Refused as error:
+            self._warn(error)
+            return
+        await self._editor.apply(edits, f"make {row.label} a plain value")
+
+    # Problems
+
+    async def action_fix(self) -> None:
+        """Make the edits that the problem proposes."""
+        problem = fixable(self._body.row)
+        if problem is not None:
+            await self._editor.apply(problem.edits, f"fix {problem.field or 'the problem'}")
+
+
+def fixable(row: Row | None) -> Problem | None:
+    """The row's first problem with an automatic fix."""
+    return next((p for p in row.problems if p.edits), None) if row is not None else None
+
+
+def switches(row: Row) -> bool:
+    """The row is a switch, or a yes or no."""
+    boolean = row.kind is RowKind.FIELD and row.field is not None and row.field.kind.name == "boolean"
+    return row.kind is RowKind.SWITCH or boolean
+
+
+def choice_line(choice: Choice) -> Content:
+    """A choice in a list: the value, and what it means."""
+    return Content.assemble(f"{plain(choice.value) or 'none':<22} ", (plain(choice.words), "$text-muted"))
+
+
+def _pool_hint(position: int) -> str:
+    return "  (space on Reduction Server adds reducers)" if position == 2 else ""

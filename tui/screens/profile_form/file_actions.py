@@ -1,0 +1,330 @@
+"""Keys that work on the profile's file: undo, save, reload, diff, editor, launch; and leaving the form."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from tui.actions.registry import Action, action, key_text
+from tui.domain.formatting import age
+from tui.screens.dialogs.choice import ChoiceScreen
+from tui.screens.dialogs.preview import PreviewScreen
+from tui.screens.dialogs.prompt import PromptScreen
+from tui.screens.editor import edit_file
+from tui.screens.frame import FrameScreen
+from tui.screens.launch.screen import LaunchScreen
+from tui.screens.profile_form.diff import DiffScreen
+from tui.screens.profile_form.draft_editor import DraftEditor
+from tui.screens.profile_form.line_editor import LineEditor
+from tui.screens.workers import background
+from tui.session import now
+from tui.store.profiles.draft import FileChanged, read_text
+from tui.store.profiles.files import bad_name
+from tui.store.profiles.library import entry
+from tui.store.profiles.unsaved import Editor, Kept
+
+OTHERS_SECONDS = 3.0
+"""Between two checks whether another console has the file open."""
+
+
+class FileActions:
+    """`mine`: the file is the user's own; a ready-made one is saved as a copy."""
+
+    def __init__(self, screen: FrameScreen, editor: DraftEditor, line: LineEditor, *, mine: bool) -> None:
+        self.mine = mine
+        self.others: Sequence[Editor] = ()
+        """Other consoles that have the file open."""
+        self._screen = screen
+        self._editor = editor
+        self._draft = editor.draft
+        self._line = line
+        self._asked = False
+        """The user has chosen what becomes of the changes: there is nothing more to say about them."""
+
+    def blocked_reason(self, found: Action) -> str | None:
+        """Why an action can't run now."""
+        match found.method:
+            case "save" if not self._draft.changed and self.mine:
+                return "Nothing has changed since it was saved."
+            case "diff" if not self._draft.changed:
+                return "Nothing differs from the file."
+            case "undo" if not self._draft.can_undo:
+                return "There is nothing to undo."
+            case "redo" if not self._draft.can_redo:
+                return "There is nothing to redo."
+            case "request" | "launch" if self._editor.analysis.job is None:
+                return "There is no request as long as the fields don't have the right shape."
+        return None
+
+    def _background(self, work: Callable[[], Awaitable[object]]) -> None:
+        async def run() -> None:
+            await work()
+
+        background(self._screen, run, "form-file", exclusive=False)
+
+    # Opening and closing
+
+    def start(self) -> None:
+        """Mark the file as open here, offer unsaved changes, and watch for other consoles."""
+        self._background(self._opened)
+        again = partial(background, self._screen, self._check_others, "form-others")
+        self._screen.set_interval(OTHERS_SECONDS, again)
+
+    async def _opened(self) -> None:
+        self._show_others(await asyncio.to_thread(self._draft.come))
+        kept = await asyncio.to_thread(self._draft.found)
+        if kept is not None:
+            self._offer(kept)
+
+    async def stop(self) -> None:
+        """Keep unsaved changes; say so if the user was not asked about them."""
+        if self._draft.changed and not self._asked:
+            self._screen.console.notify(
+                f"Changes to {self._draft.path.name} are kept; e on it offers them again.", markup=False
+            )
+        await asyncio.to_thread(self._draft.go)
+
+    # Other consoles
+
+    async def _check_others(self) -> None:
+        self._show_others(await asyncio.to_thread(self._draft.others))
+
+    def _show_others(self, found: Sequence[Editor]) -> None:
+        """Notify once about each console that edits the file too; the first line keeps showing it."""
+        new = [editor for editor in found if editor not in self.others]
+        self.others = found
+        if new:
+            who = ", ".join(f"{editor.name} for {age(now() - editor.since)}" for editor in new)
+            self._screen.notify(
+                f"{self._draft.path.name} is open in another console too: {who}. Each keeps its own changes; "
+                "whoever saves second is asked.",
+                severity="warning",
+                markup=False,
+                timeout=10,
+            )
+        self._screen.refresh_frame()
+
+    # Undo
+
+    async def action_undo(self) -> None:
+        """Undo the last change."""
+        await self._show_step(f"Undid: {self._draft.undo()}")
+
+    async def action_redo(self) -> None:
+        """Redo the change that was undone last."""
+        await self._show_step(f"Redid: {self._draft.redo()}")
+
+    async def _show_step(self, text: str) -> None:
+        await self._editor.refresh()
+        self._screen.notify(text, markup=False, timeout=2)
+        await asyncio.to_thread(self._draft.keep)
+
+    # Saving
+
+    async def action_save(self) -> None:
+        """Write the file."""
+        if not await self._line.settle():
+            return
+        if not self.mine:
+            self.action_save_as()
+            return
+        await self._save()
+
+    async def _save(self, *, over: bool = False) -> bool:
+        try:
+            await asyncio.to_thread(self._draft.save, over=over)
+        except FileChanged as error:
+            self._ask_changed(error)
+            return False
+        except OSError as error:
+            self._report("save", self._draft.path, error)
+            return False
+        await self._report_saved()
+        return True
+
+    async def _report_saved(self) -> None:
+        await self._editor.refresh()
+        errors = len([p for p in self._editor.analysis.problems if p.severity == "error"])
+        more = f"; it still has {errors} error{'s' * (errors > 1)}" if errors else ""
+        self._screen.notify(
+            f"Saved {self._draft.path}{more}",
+            severity="warning" if errors else "information",
+            markup=False,
+        )
+
+    def _report(self, verb: str, path: Path, error: OSError) -> None:
+        why = error.strerror or str(error)
+        self._screen.notify(
+            f"Can't {verb} {path}: {why}. Your changes are kept.", severity="error", markup=False
+        )
+
+    def _ask_changed(self, error: FileChanged) -> None:
+        answers = [
+            ("o", "overwrite it", "" if error.gone else "u brings back what was there"),
+            ("a", "save as another file", ""),
+        ]
+        if not error.gone:
+            answers.insert(0, ("r", "read it from disk", "u brings your changes back"))
+
+        def chosen(key: str | None) -> None:
+            if key == "o":
+                self._background(partial(self._save, over=True))
+            elif key == "a":
+                self.action_save_as()
+            elif key == "r":
+                self._background(self._reload)
+
+        self._screen.app.push_screen(ChoiceScreen(f"{error}. Nothing was written.", answers), chosen)
+
+    async def _reload(self) -> None:
+        try:
+            await asyncio.to_thread(self._draft.reload)
+        except OSError as error:
+            self._report("read", self._draft.path, error)
+            return
+        await self._editor.refresh()
+
+    def action_save_as(self) -> None:
+        """Save under another name in the user's own folder."""
+        folder = self._screen.console.profile_folder
+
+        def check(name: str) -> str:
+            target = folder / f"{name}.yaml"
+            return bad_name(name) or (f"{target} exists already." if target.exists() else "")
+
+        def answered(name: str | None) -> None:
+            if name:
+                self._background(partial(self._save_as, folder / f"{name}.yaml"))
+
+        name = self._draft.path.stem if not self.mine else f"{self._draft.path.stem}-copy"
+        self._screen.app.push_screen(PromptScreen("Save as", name, check=check), answered)
+
+    async def _save_as(self, path: Path) -> None:
+        try:
+            await asyncio.to_thread(self._draft.save_as, path)
+        except OSError as error:
+            self._report("write", path, error)
+            return
+        self.mine = True
+        await self._report_saved()
+
+    async def check_disk(self) -> None:
+        """Reload the file if another program has changed it; ask first if there are unsaved changes."""
+        try:
+            text = await asyncio.to_thread(read_text, self._draft.path)
+        except OSError as error:
+            self._report("read", self._draft.path, error)
+            return
+        if text == self._draft.saved:
+            return
+        if self._draft.changed:
+            self._ask_changed(FileChanged(self._draft.path))
+        else:
+            await self._reload()
+            self._screen.notify("Another program has changed the file; it was read again.", markup=False)
+
+    # Unsaved changes of an earlier console
+
+    def _offer(self, kept: Kept) -> None:
+        since = age(now() - kept.time)
+        changed = "" if kept.base == self._draft.saved else "; the file was changed since"
+        answers = [("g", "go on with them", "u undoes them"), ("t", "throw them away", "")]
+
+        def chosen(key: str | None) -> None:
+            if key == "g":
+                self._background(partial(self._take_kept, kept))
+            elif key == "t":
+                self._background(partial(asyncio.to_thread, self._draft.forget, kept))
+
+        question = f"Changes of {since} ago to {self._draft.path.name} were not saved{changed}"
+        self._screen.app.push_screen(ChoiceScreen(question, answers), chosen)
+
+    async def _take_kept(self, kept: Kept) -> None:
+        await self._editor.replace(kept.text, "go on with unsaved changes")
+        # This console keeps them as its own from now on.
+        await asyncio.to_thread(self._draft.forget, kept)
+
+    # Other screens
+
+    def action_diff(self) -> None:
+        """Show what differs from the file."""
+        self._screen.app.push_screen(DiffScreen(self._draft.path.name, self._draft.diff()))
+
+    def action_request(self) -> None:
+        """Show the exact request with the parameters' defaults."""
+        job = self._editor.analysis.job
+        if job is not None:
+            path = self._screen.console.create_path(self._editor.region)
+            self._screen.app.push_screen(PreviewScreen(f"Request of {self._draft.path.stem}", path, job))
+
+    async def action_launch(self) -> None:
+        """Open the launch screen of the saved file."""
+        if self._draft.changed or not await asyncio.to_thread(self._draft.path.exists):
+            self._screen.notify("Save it first: ctrl+s. A launch reads the file.", markup=False)
+            return
+        found = await asyncio.to_thread(entry, self._draft.path, mine=self.mine)
+        if found.problem:
+            self._screen.notify(found.problem, severity="warning", markup=False)
+        else:
+            self._screen.app.push_screen(LaunchScreen(found))
+
+    async def action_editor(self) -> None:
+        """Save the changes and open the file in the user's editor."""
+        if not self.mine:
+            self._screen.notify("A ready-made profile: S saves a copy of your own first.", markup=False)
+            return
+        if self._draft.changed and not await self._save():
+            return
+        problem = edit_file(self._screen.app, self._draft.path)
+        if problem:
+            self._screen.notify(problem, severity="error", markup=False)
+        await self._reload()
+
+    # Leaving
+
+    def action_back(self) -> None:
+        """Leave the line without its text, else leave the form; unsaved changes are asked about."""
+        if not self._line.discard() and not self.confirm_leave():
+            self._screen.dismiss()
+
+    def note_unsaved(self) -> None:
+        """Notify, when another list is opened, that there are unsaved changes here."""
+        if self._draft.changed:
+            key = key_text(action("app.profiles"), self._screen.keymap)
+            self._screen.console.notify(
+                f"{self._draft.path.name} has unsaved changes; {key} goes back to it.", markup=False
+            )
+
+    def confirm_leave(self) -> bool:
+        """Ask what to do with unsaved changes; False where there are none."""
+        if not self._draft.changed:
+            return False
+        diff = self._draft.diff()
+        lines = len([x for x in diff if x[:1] in "+-" and not x.startswith(("+++", "---"))])
+        answers = [
+            ("s", "save and leave", f"{lines} lines differ"),
+            ("k", "keep for later", "offered at the next opening"),
+            ("t", "throw the changes away", ""),
+        ]
+
+        def chosen(key: str | None) -> None:
+            if key:
+                self._background(partial(self._leave, key))
+
+        question = f"{self._draft.path.name} has unsaved changes"
+        self._screen.app.push_screen(ChoiceScreen(question, answers), chosen)
+        return True
+
+    async def _leave(self, answer: str) -> None:
+        if answer == "s":
+            if not self.mine:
+                self.action_save_as()
+                return
+            if not await self._save():
+                return
+        await asyncio.to_thread(self._draft.forget if answer == "t" else self._draft.keep)
+        await asyncio.to_thread(self._draft.go)
+        self._asked = True
+        self._screen.dismiss()

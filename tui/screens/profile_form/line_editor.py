@@ -1,0 +1,147 @@
+"""The line in which a value is typed: opening it, checking while it is typed, taking or leaving it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+
+from tui.domain.profile import ProfileInvalid
+from tui.domain.profile.document_edit import Edit
+from tui.domain.profile.source import dotted
+from tui.domain.vertex.form import changes
+from tui.domain.vertex.form.changes import Refused
+from tui.domain.vertex.form.rows import Row, RowKind
+from tui.domain.vertex.form.values import at, canonical, pair_text, scalar_text
+from tui.screens.frame import FrameScreen
+from tui.screens.profile_form.body import FormBody
+from tui.screens.profile_form.draft_editor import DraftEditor, in_thread
+from tui.screens.workers import background
+from tui.widgets.form.line import FormLine
+
+TYPING_PAUSE = 0.2
+"""Seconds without a key after which the typed text is checked."""
+
+
+class LineEditor:
+    """Edits one row at a time, in the body's line."""
+
+    def __init__(self, screen: FrameScreen, editor: DraftEditor, body: FormBody) -> None:
+        self._screen = screen
+        self._editor = editor
+        self._body = body
+        self._editing: tuple[Row, bool] | None = None
+        """The row whose value is typed, and whether the text is added to its list."""
+
+    def open(self, row: Row, text: str, *, add: bool = False, hint: str = "") -> None:
+        """Edit `text` at the row; with `add` the text becomes a new element of its list."""
+        place = self._body.view.place_of(row.key)
+        if place is not None:
+            self._editing = (row, add)
+            self._body.line.open(text, *place, hint)
+
+    def follow_row(self) -> None:
+        """Keep the line at its row when the form has scrolled."""
+        place = self._body.view.place_of(self._editing[0].key) if self._editing is not None else None
+        if place is not None:
+            self._body.line.put(*place)
+
+    def typing(self, text: str) -> None:
+        """The text differs: check it once the keys pause."""
+        if self._editing is not None:
+            background(self._screen, partial(self._check, text), "form-typing")
+
+    async def _check(self, text: str) -> None:
+        """Show what is wrong with the text, or the rows as they would be with it."""
+        await asyncio.sleep(TYPING_PAUSE)
+        edits, wrong = self._edits_of(text)
+        if wrong:
+            self._body.show_wrong(wrong)
+            return
+        rows = await in_thread(self._preview, edits)
+        if self._editing is not None and rows:
+            self._body.view.show(rows)
+            self._body.show_detail()
+
+    def _preview(self, edits: Sequence[Edit]) -> list[Row]:
+        """The rows with these edits; none where they can't be made."""
+        try:
+            text = self._editor.draft.preview(edits)
+        except (ProfileInvalid, LookupError, ValueError):
+            return []
+        return self._body.rows_of(self._editor.analyse(text))
+
+    def _edits_of(self, text: str) -> tuple[Sequence[Edit], str]:
+        """Edits that the text means, or what is wrong with it."""
+        if self._editing is None:
+            return (), ""
+        row, add = self._editing
+        values = self._editor.values
+        try:
+            found = changes.addition(values, row, text)[0] if add else changes.typed(values, row, text)
+        except (ValueError, Refused) as error:
+            return (), str(error)
+        return found, ""
+
+    async def take(self, event: FormLine.Left) -> None:
+        """Take the text and close the line. A wrong text keeps it open, unless a click has left it."""
+        if self._editing is None:
+            return
+        row, add = self._editing
+        text = self._body.line.value
+        if add and not text.strip():
+            self._close()
+            return
+        edits, wrong = self._edits_of(text)
+        if wrong and not event.clicked:
+            self._body.show_wrong(wrong)
+            return
+        cursor = row.key
+        if add and not wrong:
+            path = changes.addition(self._editor.values, row, text)[1]
+            cursor = dotted(canonical(path))
+            self._body.keep_open(changes.list_of(row))
+        self._close()
+        if wrong:
+            self._screen.notify(f"{row.label} stays as it was. {wrong}", severity="warning", markup=False)
+        elif not await self._editor.apply(edits, f"{'add to' if add else 'set'} {row.label}", cursor):
+            self._body.show()
+        view = self._body.view
+        if event.move:
+            (view.action_cursor_down if event.move > 0 else view.action_cursor_up)()
+
+    def _close(self) -> bool:
+        """Close the line; whether it was open."""
+        was_open = self._editing is not None
+        self._editing = None
+        self._screen.workers.cancel_group(self._screen, "form-typing")
+        self._body.line.shut()
+        if was_open:
+            self._body.view.focus()
+        return was_open
+
+    async def settle(self) -> bool:
+        """Take what is being typed; whether the line is closed now."""
+        if self._editing is not None:
+            await self.take(FormLine.Left(0))
+        return self._editing is None
+
+    def discard(self) -> bool:
+        """Close the line without taking the text; whether it was open."""
+        was_open = self._close()
+        if was_open:
+            self._body.show()
+        return was_open
+
+
+def typed_text(root: object, row: Row) -> str:
+    """The text that the line starts with; of a parameter its default."""
+    if row.kind is RowKind.PAIR:
+        raw = row.raw
+        if isinstance(raw, dict):
+            return pair_text(raw.get("name", ""), raw.get("value", ""), open_=True)
+        return pair_text(row.path[-1], raw, open_=True)
+    if row.parameter:
+        setting = at(root, ("parameters", row.parameter))
+        return scalar_text(setting.get("default") if isinstance(setting, dict) else setting)
+    return "" if isinstance(row.raw, list | dict) else scalar_text(row.raw)
