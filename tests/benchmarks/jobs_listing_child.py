@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tui.backends.vertex.transport import lazy_imports
+from tui import lazy_imports
 from tui.emulator.paths import StateDir
 
 PROJECT = "local"

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tui import lazy_imports
 from tui.backends.interface import (
     Backend,
     BackendError,
@@ -24,7 +25,6 @@ from tui.backends.interface import (
     Reach,
     Unavailable,
 )
-from tui.backends.vertex.transport import lazy_imports
 from tui.backends.vertex.transport.connect import Endpoint, in_thread
 from tui.domain.job import Job
 from tui.domain.metric import MetricsReading
@@ -37,6 +37,10 @@ from tui.domain.vertex.prices import Prices
 if TYPE_CHECKING:
     from tui.backends.vertex.services import Rooms
 
+PREFLIGHT = ("tui.backends.vertex.preflight.checks",)
+"""Modules that a launch's checks need."""
+PRICES = ("tui.backends.vertex.prices",)
+"""Modules that reading the billing catalogue needs."""
 CONNECT_SECONDS = 90.0
 """Longest connect: starting an emulator on a loaded machine, or a slow token service."""
 
@@ -141,7 +145,7 @@ class VertexBackend(Backend):
         return await self._open.quotas.read(regions)
 
     async def read_prices(self) -> Prices:
-        await in_thread(lambda: lazy_imports.load(lazy_imports.PRICES))
+        await in_thread(lambda: lazy_imports.load(PRICES))
         return await self._open.prices()
 
     async def read_bucket(self, name: str) -> Bucket:
@@ -158,7 +162,7 @@ class VertexBackend(Backend):
 
     async def preflight(self, request: LaunchRequest) -> AsyncIterator[Check]:
         try:
-            await in_thread(lambda: lazy_imports.load(lazy_imports.PREFLIGHT))
+            await in_thread(lambda: lazy_imports.load(PREFLIGHT))
             looks = self._open.preflight().run(request)
         except BackendError as error:
             yield unknown("service", error.message, error.fix)
