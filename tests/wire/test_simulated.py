@@ -12,8 +12,8 @@ from tests.wire.attempts import FOREVER
 from tests.wire.test_backend_emulator import both, launch, pool
 from tui.domain.metric import CPU, GPU, GPU_MEMORY, MetricsReading
 from tui.emulator.runner import process_tree, sampler
+from tui.emulator.runner.plan import ReplicaPlan
 from tui.emulator.runs import gpus
-from tui.emulator.runs.plan import ReplicaPlan
 
 
 async def test_simulated_accelerators_move_and_say_that_they_are_no_measurement(
