@@ -197,7 +197,7 @@ async def test_it_reads_less_often_while_nothing_is_at_work() -> None:
     reader, _, _ = poller(backend, Clock())
     await reader.read_once()
     assert reader.interval == QUIET
-    backend.jobs |= {j.name: j for j in fleet()}
+    backend.stored |= {j.name: j for j in fleet()}
     await reader.read_once()
     assert reader.interval == 1.0
 
@@ -224,7 +224,7 @@ async def test_deeds_are_written_down_before_and_after(tmp_path: Path) -> None:
     backend = MemoryBackend([job(1, "a"), job(2, "b", JobState.FAILED)])
     journal = Journal(tmp_path / "s" / "audit.jsonl", Clock())
     deeds = Deeds(Session(backend, Settings()), journal)
-    one, two = backend.jobs.values()
+    one, two = backend.stored.values()
     assert (await deeds.cancel(one)).ok and (await deeds.delete(two)).ok
     launched = await deeds.launch("us-central1", {"displayName": "new"})
     assert launched.ok and launched.job is not None and launched.job.display_name == "new"
@@ -243,7 +243,7 @@ async def test_a_disk_that_is_full_stands_not_in_the_way_of_a_cancel(tmp_path: P
     (tmp_path / "s").write_text("a file where a folder should be")
     backend = MemoryBackend([job(1, "a")])
     journal = Journal(tmp_path / "s" / "audit.jsonl", Clock())
-    outcome = await Deeds(Session(backend, Settings()), journal).cancel(next(iter(backend.jobs.values())))
+    outcome = await Deeds(Session(backend, Settings()), journal).cancel(next(iter(backend.stored.values())))
     assert outcome.ok and backend.cancelled
     assert any("audit" in event.text for event in journal.events)
 

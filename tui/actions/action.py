@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tui.backends.capability import Capability
-
-NOTHING = Capability(0)
-
 
 @dataclass(frozen=True, slots=True)
 class Action:
@@ -17,6 +13,7 @@ class Action:
     ("app" for everywhere). The scope's target implements `action_<method>`. `key` may hold several keys,
     comma-separated, or none for a thing that is only a command. `mutates` closes it in read-only mode;
     `confirm` means that a dialog naming the target comes first. `footer` shows it in the last line.
+    `needs` names a service of the backend or an operation of one (`Backend.offers`), e.g. `jobs.cancel`.
     `direct` leaves the gate out: the widget that has the binding runs its own method (moves, mostly).
     """
 
@@ -29,7 +26,7 @@ class Action:
     mutates: bool = False
     confirm: bool = False
     footer: bool = True
-    needs: Capability = NOTHING
+    needs: str = ""
     command: str = ""
     """Word after `:` that runs it; empty means the last part of the id."""
     argument: str = ""

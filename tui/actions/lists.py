@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from tui.actions.action import Action
-from tui.backends.capability import Capability as C
 
 _APP = (
     Action("app.jobs", "1", "jobs", "Jobs of every region of this context", "app", "jobs", footer=False),
     Action("app.profiles", "2", "profiles", "Saved profiles to launch", "app", "profiles", footer=False),
     Action("app.fleet", "3", "fleet", "Every replica and GPU that is at work", "app", "fleet", footer=False),
-    Action("app.quotas", "4", "quotas", "Training quotas", "app", "quotas", footer=False, needs=C.QUOTAS),
+    Action("app.quotas", "4", "quotas", "Training quotas", "app", "quotas", footer=False, needs="quotas"),
     Action("app.events", "6", "events", "What happened in this console", "app", "events", footer=False),
     Action("app.job", "", "job", "Open one job by name or id", "app", "job", footer=False, argument="NAME"),
     Action(
@@ -22,7 +21,7 @@ _APP = (
         mutates=True,
         confirm=True,
         footer=False,
-        needs=C.LAUNCH,
+        needs="jobs.create",
         argument="PROFILE",
     ),
     Action(
@@ -35,7 +34,7 @@ _APP = (
         mutates=True,
         confirm=True,
         footer=False,
-        needs=C.CANCEL,
+        needs="jobs.cancel",
         argument="NAME",
     ),
     Action("app.theme", "", "theme", "Change the colours", "app", "theme", footer=False, argument="THEME"),
@@ -140,7 +139,14 @@ _TABLE = (
 
 _JOBS = (
     Action(
-        "jobs.launch", "l", "launch", "Launch a saved profile", "jobs", "launch", mutates=True, needs=C.LAUNCH
+        "jobs.launch",
+        "l",
+        "launch",
+        "Launch a saved profile",
+        "jobs",
+        "launch",
+        mutates=True,
+        needs="jobs.create",
     ),
     Action("jobs.open", "enter", "open", "Open the job", "jobs", "open"),
     Action("jobs.mark", "space", "mark", "Mark or unmark the job", "jobs", "mark"),
@@ -162,7 +168,7 @@ _JOBS = (
         "cancel",
         mutates=True,
         confirm=True,
-        needs=C.CANCEL,
+        needs="jobs.cancel",
     ),
     Action(
         "jobs.delete",
@@ -174,7 +180,7 @@ _JOBS = (
         mutates=True,
         confirm=True,
         footer=False,
-        needs=C.DELETE,
+        needs="jobs.delete",
     ),
     Action("jobs.filter", "slash", "filter", "Filter: state:running gpu:a100 age<2d text", "jobs", "filter"),
     Action("jobs.sort", "s", "sort", "Sort by the next column", "jobs", "sort"),
@@ -207,7 +213,7 @@ _PROFILES = (
         "profiles",
         "launch",
         mutates=True,
-        needs=C.LAUNCH,
+        needs="jobs.create",
     ),
     Action(
         "profiles.preview",
@@ -242,7 +248,9 @@ _PROFILES = (
 )
 
 _LAUNCH = (
-    Action("launch.go", "enter", "launch", "Launch it, once", "launch", "go", mutates=True, needs=C.LAUNCH),
+    Action(
+        "launch.go", "enter", "launch", "Launch it, once", "launch", "go", mutates=True, needs="jobs.create"
+    ),
     Action("launch.next", "tab", "change a value", "Type into the next value", "launch", "next"),
     Action("launch.preview", "v", "view request", "The exact request", "launch", "preview"),
     Action("launch.fix", "F", "fix", "Mend what a check found, for this launch", "launch", "fix"),

@@ -37,14 +37,22 @@ class Deeds:
         """Ask for a cancel; the job ends a little later."""
         backend = self._session.backend
         return await self._do(
-            "cancel", job.name, lambda: backend.cancel_job(job.name), f"Cancelling {job.display_name}", job
+            "cancel",
+            job.name,
+            lambda: backend.job_service(job.name).cancel(job.name),
+            f"Cancelling {job.display_name}",
+            job,
         )
 
     async def delete(self, job: Job) -> Outcome:
         """Delete an ended job."""
         backend = self._session.backend
         return await self._do(
-            "delete", job.name, lambda: backend.delete_job(job.name), f"Deleted {job.display_name}", job
+            "delete",
+            job.name,
+            lambda: backend.job_service(job.name).delete(job.name),
+            f"Deleted {job.display_name}",
+            job,
         )
 
     async def pack(self, order: Order, tell: Callable[[str], None]) -> tuple[Mapping[str, Any], Outcome]:
@@ -66,7 +74,10 @@ class Deeds:
         name = str(custom_job.get("displayName", "a job"))
         backend, request = self._session.backend, LaunchRequest(region, custom_job)
         return await self._do(
-            "launch", f"{region}/{name}", lambda: backend.create_job(request), f"Launched {name}"
+            "launch",
+            f"{region}/{name}",
+            lambda: backend.jobs["custom_job"].create(request),
+            f"Launched {name}",
         )
 
     async def _do(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tui.actions.action import NOTHING, Action
+from tui.actions.action import Action
 from tui.actions.job import ACTIONS as _JOB
 from tui.actions.lists import ACTIONS as _LISTS
 from tui.actions.profile_form import ACTIONS as _FORM
@@ -18,7 +18,7 @@ from tui.actions.profile_form import ACTIONS as _FORM
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
-__all__ = ["NOTHING", "Action", "action", "actions", "bindings", "key_problems", "key_text"]
+__all__ = ["Action", "action", "actions", "bindings", "key_problems", "key_text"]
 
 _ACTIONS: tuple[Action, ...] = (*_LISTS, *_FORM, *_JOB)
 _BY_ID = {a.id: a for a in _ACTIONS}

@@ -139,7 +139,7 @@ class FrameScreen(Screen[None]):
             return f"Read-only: {found.label} would change something. Start without --read-only to allow it."
         if (found.mutates or found.needs) and session is None:
             return "Not connected yet; ctrl+r tries again."
-        if session is not None and found.needs & ~session.backend.capabilities:
+        if session is not None and found.needs and not session.backend.offers(found.needs):
             return f"{session.backend.info.name} can't do this: {found.label} is not offered there."
         return None
 

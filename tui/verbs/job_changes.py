@@ -32,13 +32,14 @@ async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
                 exit_code=1,
             )
         await confirmed(f"Cancel {formatting.stakes(found, datetime.now(UTC))}?", yes=yes)
-        await backend.cancel_job(found.name)
+        service = backend.job_service(found.name)
+        await service.cancel(found.name)
         pause = 0.2 if backend.info.local else 2.0
         waited = 0.0
         while not no_wait and not found.state.terminal and waited < PATIENCE:
             await asyncio.sleep(pause)
             waited += pause
-            found = await backend.get_job(found.name)
+            found = await service.get(found.name)
     if run.json:
         print_json(job_json(found))
     else:
@@ -68,7 +69,7 @@ async def delete(run: Run, job: str, yes: bool) -> None:
             )
         await confirmed(f"Delete {found.display_name} ({found.id}, {found.state.value.lower()})?", yes=yes)
         try:
-            await backend.delete_job(found.name)
+            await backend.job_service(found.name).delete(found.name)
         except NotFound:
             note("it was gone already")
     if run.json:

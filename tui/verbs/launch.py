@@ -82,7 +82,7 @@ async def launch(  # noqa: PLR0917 - one for each option
         await confirmed(_question(request, context.name, doubts), yes=yes)
         if package is not None:
             await carry_out(package, backend)
-        job = await backend.create_job(request)
+        job = await backend.jobs["custom_job"].create(request)
         note(f"created {job.name}")
         if wait:
             return await _wait(run, backend, job)
@@ -161,7 +161,7 @@ async def _wait(run: Run, backend: Backend, job: Job) -> int:
         while not job.state.terminal:
             await asyncio.sleep(pause)
             try:
-                job = await backend.get_job(job.name)
+                job = await backend.job_service(job.name).get(job.name)
                 silent = 0.0
             except Unavailable as error:
                 silent += pause
@@ -175,7 +175,7 @@ async def _wait(run: Run, backend: Backend, job: Job) -> int:
     except asyncio.CancelledError:
         note(f"no longer waiting; {job.display_name} goes on. `vxtui cancel {job.id}` would end it.")
         return INTERRUPTED
-    progress = (await backend.read_progress([job]))[job.name]
+    progress = (await backend.progress.read([job]))[job.name]
     document: dict[str, Any] = job_json(job, progress)
     if run.json:
         print_json(document)
