@@ -129,6 +129,20 @@ class VxtuiApp(ConsoleApp):
         elif job is not None:
             self.notify(f"{plain(job.display_name)} has ended already.", severity="warning", markup=False)
 
+    def action_preempt(self, reference: str) -> None:
+        """Preempt the machines of a job on the emulator."""
+        job = self._find(reference)
+        if job is not None:
+            from tui.screens.jobs.job_actions import confirm_preempt
+
+            confirm_preempt(self, job)
+
+    def action_emulator_stop(self) -> None:
+        """Stop the emulator of this machine."""
+        from tui.screens.jobs.job_actions import confirm_emulator_stop
+
+        confirm_emulator_stop(self)
+
     def _find(self, reference: str) -> Job | None:
         found = self.store.find(reference)
         if len(found) == 1:

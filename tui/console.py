@@ -55,7 +55,7 @@ def run_console(settings: Settings, context_name: str, *, read_only: bool = Fals
                 read_profiles=partial(_read_profiles, profile_folder(settings)),
                 profile_folder=profile_folder(settings),
                 themes=themes,
-                read_only=read_only or settings.read_only,
+                read_only=read_only,
                 snapshot=SnapshotFile(where, context.name).load(),
             )
             for problem in problems:

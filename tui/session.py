@@ -1,4 +1,4 @@
-"""What every screen and verb shares: the open context, the settings, and whether it may change things."""
+"""What every screen and verb shares: the open context, the settings, and what may be changed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tui.backends.errors import BackendError, Stopped
+from tui.config.access import Access
 from tui.config.settings import Settings
 
 if TYPE_CHECKING:
@@ -28,5 +29,5 @@ class Session:
 
     backend: Backend
     settings: Settings
-    read_only: bool = False
+    access: Access = field(default_factory=Access)
     clock: Callable[[], datetime] = field(default=now)

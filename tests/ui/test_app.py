@@ -95,10 +95,7 @@ async def test_a_job_asked_for_while_connecting_opens_when_that_is_done(tmp_path
         backend.let.set()
         await until(pilot, lambda: app.live, "the connection")
         if stays:
-            # Composed too: a screen that is left while it mounts has lost its parts.
-            await until(
-                pilot, lambda: isinstance(app.screen, JobScreen) and app.screen.query("#facts"), "the job"
-            )
+            await until(pilot, lambda: isinstance(app.screen, JobScreen), "the job")
             assert app.screen.job_name == wanted
         else:
             await pilot.pause()
@@ -204,7 +201,7 @@ async def test_enter_opens_the_job_under_the_cursor(tmp_path: Path, monkeypatch:
 async def test_quotas(tmp_path: Path) -> None:
     backend = MemoryBackend()
     metric = "aiplatform.googleapis.com/custom_model_training_nvidia_a100_gpus"
-    backend.stored_quotas = [
+    backend.quotas = [
         Quota(metric, "us-central1", 32, 24, used_at=NOON),
         Quota(metric, "europe-west4", 0, None),
         Quota(metric, "us-east4", None, 3),
@@ -228,7 +225,7 @@ async def test_quotas(tmp_path: Path) -> None:
 async def test_quotas_are_sorted_by_any_column_and_grouped_by_region(tmp_path: Path) -> None:
     backend = MemoryBackend()
     stem = "aiplatform.googleapis.com/custom_model_training_"
-    backend.stored_quotas = [
+    backend.quotas = [
         Quota(f"{stem}{name}", region, limit, used)
         for region in ("us-central1", "europe-west4")
         for name, limit, used in (("a100_gpus", 32, 24), ("l4_gpus", 8, None), ("cpus", -1, 40))
@@ -267,7 +264,7 @@ async def test_events_tell_what_was_done(tmp_path: Path, monkeypatch: pytest.Mon
         assert "Cancelling eval-sweep-12" in "".join(table(app).render_line(y).text for y in range(5))
         await pilot.press("enter")
         assert went == [fleet()[2].name]
-        assert app.journal.path.read_text().count('"cancel"') == 2
+        assert app.journal.path.read_text().count('"job.cancel"') == 2
 
 
 async def test_another_context_without_a_restart(tmp_path: Path) -> None:

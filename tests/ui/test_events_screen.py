@@ -17,10 +17,14 @@ def audited(path: Path) -> str:
 
     def line(minutes: float, result: str, **more: str) -> str:
         at = (NOON - timedelta(minutes=minutes)).isoformat()
-        said = {"time": at, "context": "test", "action": "cancel", "target": target, "result": result}
+        said = {"time": at, "context": "test", "action": "job.cancel", "target": target, "result": result}
         return json.dumps(said | more)
 
-    said = [line(1500, "asked"), line(1499, "failed", error="UNAVAILABLE: [red]no answer"), '{"time": 7}']
+    said = [
+        line(1500, "asked"),
+        line(1499, "failed", code="UNAVAILABLE", message="[red]no answer"),
+        '{"time": 7}',
+    ]
     path.write_text("\n".join([*said, "not json", line(90, "done"), line(-5, "done"), '{"time": "20']))
     return target
 

@@ -12,7 +12,7 @@ import pytest
 from tests.ui.double import MemoryBackend
 from tests.ui.test_jobs_screen import until
 from tests.ui.test_profiles_screen import choose, profiles, text
-from tui.backends.interface import Bucket, PermissionDenied, Progressed, StorageService
+from tui.backends.interface import PermissionDenied, Progressed
 from tui.screens.launch.screen import LaunchScreen
 
 PROFILE = """\
@@ -35,31 +35,18 @@ class BucketBackend(MemoryBackend):
         self.files: dict[str, bytes] = {}
         self.go = asyncio.Event()
         self.denied = False
-        self.use(storage=Files(self))
 
-
-class Files(StorageService):
-    def __init__(self, backend: BucketBackend) -> None:
-        self._backend = backend
-
-    async def bucket(self, name: str) -> Bucket:
-        return Bucket(name, "us-central1")
-
-    async def create_bucket(self, name: str, location: str) -> Bucket:
-        return Bucket(name, location)
-
-    async def size_of(self, uri: str) -> int | None:
-        files = self._backend.files
-        return len(files[uri]) if uri in files else None
+    async def object_size(self, uri: str) -> int | None:
+        return len(self.files[uri]) if uri in self.files else None
 
     async def upload(self, path: Path, uri: str, progress: Progressed | None = None) -> None:
-        if self._backend.denied:
+        if self.denied:
             raise PermissionDenied("Can't upload: no.", fix="Ask for a role.")
         data = await asyncio.to_thread(path.read_bytes)
         assert progress is not None
         progress(len(data) // 2, len(data))
-        await self._backend.go.wait()
-        self._backend.files[uri] = data
+        await self.go.wait()
+        self.files[uri] = data
 
 
 @pytest.fixture
@@ -114,7 +101,7 @@ async def test_what_can_t_be_packed_or_sent_is_said_on_the_screen(
         await pilot.press("l")
         await until(pilot, lambda: isinstance(app.screen, LaunchScreen), "the launch screen")
         await pilot.press("enter")
-        await until(pilot, lambda: "Packing failed" in text(app, "#answer"), "the refusal")
+        await until(pilot, lambda: "Launch failed: Can't upload" in text(app, "#answer"), "the refusal")
         assert "Ask for a role" in text(app, "#answer")
         (folder / "profiles/my-task/task.py").unlink()
         await until(pilot, lambda: app.screen._failed_at + 1 < time.monotonic(), "a second")

@@ -14,16 +14,24 @@ from hypothesis import strategies as st
 
 from tests.ui.double import NOON, Clock, MemoryBackend, fleet, job
 from tests.waiting import LIMIT
-from tui.actions.operations import Deeds
-from tui.backends.interface import BackendError, InvalidRequest, JobPage, PermissionDenied, Unavailable
-from tui.config.settings import Settings
+from tui.actions.operations.jobs import JobOperations
+from tui.actions.operations.runner import OperationRunner
+from tui.backends.interface import (
+    BackendError,
+    InvalidRequest,
+    JobPage,
+    LaunchRequest,
+    PermissionDenied,
+    Unavailable,
+)
+from tui.config.access import Access, ReadOnly
+from tui.config.settings import Context
 from tui.domain.progress import Progress
 from tui.domain.states import JobState
-from tui.session import Session
 from tui.store.jobs.poller import QUIET, Poller
 from tui.store.jobs.snapshot import MOST_JOBS, SnapshotFile
 from tui.store.jobs.table import JobChange, JobStore
-from tui.store.journal import Journal
+from tui.store.journal import Journal, user
 
 
 def read(store: JobStore, *pages: JobPage) -> list[JobChange]:
@@ -197,7 +205,7 @@ async def test_it_reads_less_often_while_nothing_is_at_work() -> None:
     reader, _, _ = poller(backend, Clock())
     await reader.read_once()
     assert reader.interval == QUIET
-    backend.stored |= {j.name: j for j in fleet()}
+    backend.jobs |= {j.name: j for j in fleet()}
     await reader.read_once()
     assert reader.interval == 1.0
 
@@ -220,30 +228,87 @@ async def test_a_kick_ends_the_wait() -> None:
         await task
 
 
-async def test_deeds_are_written_down_before_and_after(tmp_path: Path) -> None:
+def operations(backend: MemoryBackend, journal: Journal, access: Access | None = None) -> JobOperations:
+    context = Context("test", project="p")
+    return JobOperations(OperationRunner(context, access or Access(), journal, "console"), backend)
+
+
+def audit_lines(journal: Journal) -> list[dict[str, str]]:
+    return [json.loads(line) for line in journal.path.read_text().splitlines()]
+
+
+async def test_operations_are_written_down_before_and_after(tmp_path: Path) -> None:
     backend = MemoryBackend([job(1, "a"), job(2, "b", JobState.FAILED)])
     journal = Journal(tmp_path / "s" / "audit.jsonl", Clock())
-    deeds = Deeds(Session(backend, Settings()), journal)
-    one, two = backend.stored.values()
-    assert (await deeds.cancel(one)).ok and (await deeds.delete(two)).ok
-    launched = await deeds.launch("us-central1", {"displayName": "new"})
-    assert launched.ok and launched.job is not None and launched.job.display_name == "new"
-    backend.error = InvalidRequest("bad [/] \x1b[31m", fix="mend it", fields={"a.b": "wrong"})
-    refused = await deeds.launch("us-central1", {"displayName": "new"})
+    ops = operations(backend, journal)
+    one, two = backend.jobs.values()
+    assert (await ops.cancel(one)).ok and (await ops.delete(two)).ok
+    request = LaunchRequest("us-central1", {"displayName": "new"})
+    launched = await ops.launch(request)
+    assert launched.ok and launched.value is not None and launched.value.display_name == "new"
+    backend.error = InvalidRequest("bad [/] \x1b[31m", fix="fix it", fields={"a.b": "wrong"})
+    refused = await ops.launch(request)
     assert not refused.ok and refused.fields == {"a.b": "wrong"} and "\x1b" not in refused.text
-    lines = [json.loads(line) for line in journal.path.read_text().splitlines()]
+    lines = audit_lines(journal)
     assert [(x["action"], x["result"]) for x in lines] == [
-        ("cancel", "asked"), ("cancel", "done"), ("delete", "asked"), ("delete", "done"),
-        ("launch", "asked"), ("launch", "done"), ("launch", "asked"), ("launch", "failed"),
+        ("job.cancel", "asked"), ("job.cancel", "done"), ("job.delete", "asked"), ("job.delete", "done"),
+        ("job.launch", "asked"), ("job.launch", "done"), ("job.launch", "asked"), ("job.launch", "failed"),
     ]  # fmt: skip
-    assert lines[0]["target"] == one.name and stat.S_IMODE(journal.path.stat().st_mode) == 0o600
+    assert lines[0] == {
+        "time": NOON.isoformat(), "user": user(), "surface": "console", "context": "test", "project": "p",
+        "region": "us-central1", "action": "job.cancel", "target": one.name, "result": "asked",
+    }  # fmt: skip
+    assert (lines[-1]["code"], lines[-1]["message"]) == ("INVALID_ARGUMENT", "bad [/] \x1b[31m")
+    assert stat.S_IMODE(journal.path.stat().st_mode) == 0o600
 
 
-async def test_a_disk_that_is_full_stands_not_in_the_way_of_a_cancel(tmp_path: Path) -> None:
+async def test_an_interrupted_operation_is_written_down_as_such(tmp_path: Path) -> None:
+    backend = MemoryBackend([job(1, "a")])
+    journal = Journal(tmp_path / "audit.jsonl", Clock())
+    sent = asyncio.Event()
+
+    async def hang(name: str) -> None:
+        sent.set()
+        await asyncio.Event().wait()
+
+    backend.cancel_job = hang  # type: ignore[method-assign]
+    task = asyncio.create_task(operations(backend, journal).cancel(next(iter(backend.jobs.values()))))
+    await sent.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [(x["result"], x.get("code")) for x in audit_lines(journal)] == [
+        ("asked", None),
+        ("failed", "INTERRUPTED"),
+    ]
+
+
+async def test_a_defect_in_an_operation_is_written_down_and_not_hidden(tmp_path: Path) -> None:
+    backend = MemoryBackend([job(1, "a")])
+    journal = Journal(tmp_path / "audit.jsonl", Clock())
+    backend.error = ZeroDivisionError("no")  # type: ignore[assignment]
+    with pytest.raises(ZeroDivisionError):
+        await operations(backend, journal).cancel(next(iter(backend.jobs.values())))
+    assert [x.get("code") for x in audit_lines(journal)] == [None, "INTERNAL"]
+
+
+async def test_jobs_of_a_read_only_member_of_a_group_are_refused(tmp_path: Path) -> None:
+    backend = MemoryBackend([job(1, "a")])
+    journal = Journal(tmp_path / "audit.jsonl", Clock())
+    one = next(iter(backend.jobs.values()))
+    closed = Access(members={"production": ReadOnly("read_only: true of production", "Open it.")})
+    outcome = await operations(backend, journal, closed).cancel(replace(one, context="production"))
+    assert not outcome.ok and "read_only: true of production" in outcome.text and outcome.fix == "Open it."
+    assert outcome.error is not None and outcome.error.code == "READ_ONLY"
+    assert not backend.cancelled and not journal.path.exists()
+    assert (await operations(backend, journal, closed).cancel(replace(one, context="research"))).ok
+
+
+async def test_a_full_disk_does_not_stop_a_cancel(tmp_path: Path) -> None:
     (tmp_path / "s").write_text("a file where a folder should be")
     backend = MemoryBackend([job(1, "a")])
     journal = Journal(tmp_path / "s" / "audit.jsonl", Clock())
-    outcome = await Deeds(Session(backend, Settings()), journal).cancel(next(iter(backend.stored.values())))
+    outcome = await operations(backend, journal).cancel(next(iter(backend.jobs.values())))
     assert outcome.ok and backend.cancelled
     assert any("audit" in event.text for event in journal.events)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from tests.ui.double import NOON, Clock, MemoryBackend, job
-from tui.backends.interface import MetricService, Unavailable
+from tui.backends.interface import Unavailable
 from tui.config.settings import Settings
 from tui.domain.job import Job
 from tui.domain.metric import CPU, GPU, MetricsReading, Series
@@ -22,28 +22,15 @@ class Busy(MemoryBackend):
         super().__init__(jobs)
         self.asked: list[str] = []
         self.labels = (("simulated", "true"),) if simulated else ()
-        self.use(metrics=BusyMetrics(self))
 
-
-class BusyMetrics(MetricService):
-    def __init__(self, backend: Busy) -> None:
-        self._backend = backend
-
-    async def read(
+    async def read_metrics(
         self, name: str, *, since: datetime | None = None, metrics: Sequence[str] = ()
     ) -> MetricsReading:
-        self._backend.meet_error()
-        self._backend.asked.append(name)
+        self._try()
+        self.asked.append(name)
         points = ((NOON - timedelta(seconds=1), 0.0),)
         series = tuple(
-            Series(
-                GPU,
-                "workerpool0-0",
-                str(n),
-                "1",
-                tuple((at, share) for at, _ in points),
-                self._backend.labels,
-            )
+            Series(GPU, "workerpool0-0", str(n), "1", tuple((at, share) for at, _ in points), self.labels)
             for n, share in enumerate((0.4, 0.6))
         )
         return MetricsReading(series, (), NOON)

@@ -9,7 +9,7 @@ import pytest
 from tests.waiting import LIMIT, until
 from tests.wire.control import Clients, connect, emulator, python, start_server, state_dir
 from tui.emulator.paths import AttemptDir
-from tui.emulator.runner.plan import AttemptStatus
+from tui.emulator.runs.plan import AttemptStatus
 from tui.emulator.runs.runner_handle import LocalRunner
 
 PLATFORM = [

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tui.backends.capability import Capability
+
+NOTHING = Capability(0)
+
 
 @dataclass(frozen=True, slots=True)
 class Action:
     """One thing a person can do.
 
     `id` is stable and is what a key map names, e.g. `jobs.cancel`. `scope` is the place it belongs to
-    ("app" for everywhere). The scope's target implements `action_<method>`. `key` may hold several keys,
-    comma-separated, or none for a thing that is only a command. `mutates` closes it in read-only mode;
-    `confirm` means that a dialog naming the target comes first. `footer` shows it in the last line.
-    `needs` names a service of the backend or an operation of one (`Backend.offers`), e.g. `jobs.cancel`.
-    `direct` leaves the gate out: the widget that has the binding runs its own method (moves, mostly).
+    ("app" for everywhere, "verb" for what only the command line has). The scope's target implements
+    `action_<method>`. `key` may hold several keys, comma-separated, or none for an action that is only a
+    command. `operation` names what it changes, e.g. `job.cancel`: actions of several screens and a verb
+    share one operation, which the audit journal records. An action with an operation mutates, and is
+    refused where the context is read-only; `confirm` means that a dialog naming the target comes first.
+    `footer` shows it in the last line. `direct` leaves the gate out: the widget that has the binding runs
+    its own method. `local` actions need a context of this machine.
+
+    What does not mutate: writing what the user sees to a file of their choice (a log, an export), vxtui's
+    own caches (prices, snapshots, unsaved drafts), the choice of a theme, and starting the emulator, which
+    every reading of its jobs does too. None of them changes a job or a profile that somebody may launch.
     """
 
     id: str
@@ -23,15 +33,21 @@ class Action:
     help: str
     scope: str
     method: str
-    mutates: bool = False
+    operation: str = ""
     confirm: bool = False
     footer: bool = True
-    needs: str = ""
+    needs: Capability = NOTHING
     command: str = ""
     """Word after `:` that runs it; empty means the last part of the id."""
     argument: str = ""
     """What its command takes after the word, e.g. "NAME"; such an action's method takes one string."""
     direct: bool = False
+    local: bool = False
+
+    @property
+    def mutates(self) -> bool:
+        """It changes something: a job, a profile's file, or the emulator."""
+        return bool(self.operation)
 
     @property
     def word(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tui.actions.action import Action
+from tui.backends.capability import Capability as C
 
 
 def _act(
@@ -19,16 +20,19 @@ def _move(id: str, key: str, label: str, method: str) -> Action:
 
 _JOB = (
     Action(
-        "job.cancel", "c", "cancel", "Cancel this job", "job", "cancel", mutates=True, confirm=True,
-        needs="jobs.cancel",
+        "job.cancel", "c", "cancel", "Cancel this job", "job", "cancel", operation="job.cancel",
+        confirm=True, needs=C.CANCEL,
     ),
     Action(
-        "job.delete", "D", "delete", "Delete this ended job", "job", "delete", mutates=True, confirm=True,
-        needs="jobs.delete",
+        "job.delete", "D", "delete", "Delete this ended job", "job", "delete", operation="job.delete",
+        confirm=True, needs=C.DELETE,
     ),
     _act("job.spec", "d", "spec", "The job's specification"),
     _act("job.fleet", "m", "map", "This job's replicas and GPUs as a heat map"),
-    _act("job.clone", "C", "clone", "Save the job as a profile of yours"),
+    Action(
+        "job.clone", "C", "clone", "Save the job as a profile of yours", "job", "clone",
+        operation="profile.import", footer=False,
+    ),
     _act("job.pause", "p", "pause", "Hold the screen still, or let it go on"),
     _act("job.copy_name", "Y", "copy name", "Copy the job's resource name"),
     _act("job.link", "o", "link", "Show and copy the job's page in the cloud console"),

@@ -7,21 +7,35 @@ which asks `blocked_reason` before the scope's target runs the action.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from tui.actions.action import Action
+from tui.actions.action import NOTHING, Action
 from tui.actions.job import ACTIONS as _JOB
 from tui.actions.lists import ACTIONS as _LISTS
 from tui.actions.profile_form import ACTIONS as _FORM
+from tui.actions.verbs import ACTIONS as _VERBS
 
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
-__all__ = ["Action", "action", "actions", "bindings", "key_problems", "key_text"]
+    from tui.config.access import ReadOnly
 
-_ACTIONS: tuple[Action, ...] = (*_LISTS, *_FORM, *_JOB)
-_BY_ID = {a.id: a for a in _ACTIONS}
+__all__ = [
+    "NOTHING",
+    "Action",
+    "action",
+    "actions",
+    "bindings",
+    "key_problems",
+    "key_text",
+    "operation",
+    "refusal",
+    "register",
+]
+
+_BY_ID: dict[str, Action] = {}
+"""Every action, in display order."""
 
 _KEY_TEXT = {
     "question_mark": "?",
@@ -47,14 +61,49 @@ _KEY_TEXT = {
 }
 
 
+def register(found: Iterable[Action]) -> None:
+    """Add actions, e.g. those of a kind of work, before a screen takes its bindings.
+
+    Raises:
+        ValueError: for an id that is there already.
+    """
+    for each in found:
+        if each.id in _BY_ID:
+            raise ValueError(f"two actions have the id {each.id}")
+        _BY_ID[each.id] = each
+
+
+# Those of the command line first: their labels name an operation where no key was pressed.
+register((*_VERBS, *_LISTS, *_FORM, *_JOB))
+
+
 def actions(scope: str | None = None) -> list[Action]:
     """All actions, or those of one scope, in display order."""
-    return [a for a in _ACTIONS if scope is None or a.scope == scope]
+    return [a for a in _BY_ID.values() if scope is None or a.scope == scope]
 
 
 def action(action_id: str) -> Action:
     """The action of that id. Raises KeyError."""
     return _BY_ID[action_id]
+
+
+def operation(operation_id: str) -> Action:
+    """The first action that runs this operation: what it is called where no key was pressed.
+
+    Raises:
+        KeyError: for an operation that no action declares.
+    """
+    for each in _BY_ID.values():
+        if each.operation == operation_id:
+            return each
+    raise KeyError(operation_id)
+
+
+def refusal(found: Action, read_only: ReadOnly | None) -> str:
+    """Why the action is refused where changes are, naming the setting; "" where it is allowed."""
+    if read_only is None or not found.mutates:
+        return ""
+    return f"Read-only: {found.label} is refused by {read_only.setting}."
 
 
 def bindings(*scopes: str) -> list[BindingType]:
@@ -83,7 +132,7 @@ def key_problems(keymap: Mapping[str, str]) -> list[str]:
     """What is wrong with a user's key map: ids that no action has, and keys that two actions want."""
     unknown = sorted(set(keymap) - set(_BY_ID))
     found = [f"The key map names no action: {', '.join(unknown)}. ? lists the ids."] if unknown else []
-    for scope in dict.fromkeys(a.scope for a in _ACTIONS):
+    for scope in dict.fromkeys(a.scope for a in actions()):
         taken: dict[str, str] = {}
         for each in (*actions("app"), *actions(scope)) if scope != "app" else actions("app"):
             for key in (keymap.get(each.id) or each.key).split(","):

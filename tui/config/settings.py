@@ -41,6 +41,9 @@ class Context:
     members: list[str] = field(default_factory=list)
     """Names of the contexts of a group, whose jobs are listed together."""
 
+    read_only: bool = False
+    """Refuse every action that changes something in this context."""
+
     def __post_init__(self) -> None:
         if (self.kind == "group") != bool(self.members):
             raise ValueError("a context of the kind group, and only that one, has members")
@@ -63,7 +66,7 @@ class Settings:
     """The one to open; empty means the first of `contexts`, or `local` where there is none."""
 
     read_only: bool = False
-    """Refuse every action that changes something."""
+    """Refuse every action that changes something, in every context."""
 
     theme: str = ""
     """Name of a theme; empty means vxtui-dark."""

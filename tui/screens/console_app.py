@@ -17,6 +17,7 @@ from textual.screen import Screen
 from textual.signal import Signal
 from textual.worker import Worker, WorkerState
 
+from tui.config.access import Access, access_of
 from tui.config.settings import Context, Settings
 from tui.display.ascii_filter import AsciiFilter
 from tui.display.clipboard_app import ClipboardApp
@@ -40,7 +41,10 @@ if TYPE_CHECKING:
     from textual.filter import LineFilter
     from textual.theme import Theme
 
-    from tui.actions.operations import Deeds, Outcome
+    from tui.actions.operations.emulator import EmulatorOperations
+    from tui.actions.operations.jobs import JobOperations
+    from tui.actions.operations.profiles import ProfileOperations
+    from tui.actions.operations.runner import OperationRunner, Outcome
     from tui.backends.errors import BackendError
     from tui.store.profiles.entries import ProfileEntry
 
@@ -76,6 +80,7 @@ class ConsoleApp(ClipboardApp):
         snapshot: Snapshot | None = None,
         clock: Callable[[], datetime] = now,
     ) -> None:
+        """`read_only` is the option; the settings and the context may say so themselves."""
         # The driver is chosen where Textual's part begins.
         self.output = settings.output
         super().__init__()
@@ -84,7 +89,7 @@ class ConsoleApp(ClipboardApp):
         self.settings = settings
         self._ascii = AsciiFilter() if settings.ascii else None
         self.contexts = {c.name: c for c in contexts} | {context.name: context}
-        self.read_only = read_only
+        self._read_only = read_only
         self.clock = clock
         self.state_dir = state_dir
         self.profile_folder = profile_folder
@@ -126,7 +131,7 @@ class ConsoleApp(ClipboardApp):
             state_dir=self.state_dir,
             journal=self.journal,
             clock=self.clock,
-            read_only=self.read_only,
+            access=access_of(self.settings, context, flag=self._read_only),
             on_jobs=self._on_jobs,
             on_link=self._on_link,
         )
@@ -208,12 +213,40 @@ class ConsoleApp(ClipboardApp):
         """Why the context can't be reached; `None` where it can, or is being tried."""
         return self.connection.link.error
 
-    def deeds(self) -> Deeds | None:
-        """What can change something; `None` while not connected."""
-        return self.connection.deeds()
+    @property
+    def access(self) -> Access:
+        """What may be changed in the open context."""
+        return self.connection.access
 
-    def tell(self, outcome: Outcome) -> None:
-        """Show how a deed ended, and read what has come of it."""
+    # Operations; their modules are not loaded before something is changed
+
+    def _operation_runner(self) -> OperationRunner:
+        from tui.actions.operations.runner import OperationRunner  # noqa: PLC0415
+
+        projects = {context.name: context.project for context in self.contexts.values()}
+        context = self.connection.context
+        return OperationRunner(context, self.access, self.journal, "console", projects=projects)
+
+    def job_operations(self) -> JobOperations | None:
+        """Launch, cancel and delete; `None` while not connected."""
+        from tui.actions.operations.jobs import JobOperations  # noqa: PLC0415
+
+        return JobOperations(self._operation_runner(), self.session.backend) if self.session else None
+
+    def profile_operations(self) -> ProfileOperations:
+        """What writes profile files."""
+        from tui.actions.operations.profiles import ProfileOperations  # noqa: PLC0415
+
+        return ProfileOperations(self._operation_runner(), self.profile_folder)
+
+    def emulator_operations(self) -> EmulatorOperations:
+        """Faults and the end of this machine's emulator."""
+        from tui.actions.operations.emulator import EmulatorOperations  # noqa: PLC0415
+
+        return EmulatorOperations(self._operation_runner())
+
+    def tell(self, outcome: Outcome[Any]) -> None:
+        """Show how an operation ended, and read the jobs that it may have changed."""
         text = outcome.text + (f"\n{outcome.fix}" if outcome.fix else "")
         self.notify(text, severity="information" if outcome.ok else "error", markup=False)
         self.connection.again(hurry=True)

@@ -7,12 +7,23 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
+if TYPE_CHECKING:
+    from tui.screens.console_app import ConsoleApp
 
-def edit_file(app: App[object], path: Path) -> str:
-    """Run $VISUAL, $EDITOR or vi on the file; what went wrong, or an empty text."""
+
+async def edit_file(console: ConsoleApp, path: Path) -> None:
+    """Run $VISUAL, $EDITOR or vi on the file; what went wrong is shown."""
+    outcome = await console.profile_operations().edit(path, lambda: _run_editor(console, path))
+    if not outcome.ok:
+        console.notify(outcome.text, severity="error", markup=False)
+
+
+def _run_editor(app: App[Any], path: Path) -> str:
+    """What went wrong, or an empty text."""
     editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
     try:
         with app.suspend():

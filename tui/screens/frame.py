@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual import on
@@ -13,7 +13,9 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widget import Widget
 
-from tui.actions.registry import Action, action, actions, bindings, key_text
+from tui.actions.registry import Action, action, actions, bindings, key_text, refusal
+from tui.config.access import Access
+from tui.domain.job import Job
 from tui.session import Session
 from tui.widgets.header_lines import HeaderLines, Line
 from tui.widgets.key_footer import KeyFooter
@@ -61,10 +63,15 @@ class FrameScreen(Screen[None]):
         return bool(getattr(settings, "ascii", False))
 
     @property
+    def access(self) -> Access:
+        """What may be changed from here."""
+        found: Access = getattr(self._session or self.app, "access", Access())
+        return found
+
+    @property
     def read_only(self) -> bool:
         """Nothing may be changed from here."""
-        session = self.session
-        return session.read_only if session else bool(getattr(self.app, "read_only", False))
+        return self.access.read_only is not None
 
     def compose(self) -> ComposeResult:
         yield HeaderLines()
@@ -135,13 +142,23 @@ class FrameScreen(Screen[None]):
         if not hasattr(self.target(found), f"action_{found.method}"):
             return f"{found.label.capitalize()} is not possible here."
         session = self.session
-        if found.mutates and self.read_only:
-            return f"Read-only: {found.label} would change something. Start without --read-only to allow it."
-        if (found.mutates or found.needs) and session is None:
+        read_only = self.access.read_only
+        if read_only is not None and found.mutates:
+            return f"{refusal(found, read_only)} {read_only.fix}"
+        if (found.needs or found.local) and session is None:
             return "Not connected yet; ctrl+r tries again."
-        if session is not None and found.needs and not session.backend.offers(found.needs):
+        if session is not None and found.local and not session.backend.info.local:
+            return f"{found.label.capitalize()} is possible on the emulator alone."
+        if session is not None and found.needs & ~session.backend.capabilities:
             return f"{session.backend.info.name} can't do this: {found.label} is not offered there."
         return None
+
+    def jobs_refusal(self, found: Action, jobs: Sequence[Job]) -> str | None:
+        """Why the action is refused for every one of these jobs, as members of a group may be read-only."""
+        closed = [self.access.refused_for(job.context) for job in jobs]
+        if not closed or None in closed or closed[0] is None:
+            return None
+        return f"{refusal(found, closed[0])} {closed[0].fix}" if found.mutates else None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A key of a scope that is not in force falls through to the next one that has it."""

@@ -1,18 +1,22 @@
-"""What happened in this console: shown on the events screen, and what changed something kept on disk."""
+"""Events of this console, shown on its screen, and the audit file of what changed something."""
 
 from __future__ import annotations
 
 import json
 import os
+import pwd
+import socket
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
 KEPT = 1_000
 TAIL = 100_000
 """Bytes of the audit file that are read for what happened earlier."""
+Surface = Literal["console", "verb"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +30,26 @@ class Event:
     number: int = 0
 
 
-class Journal:
-    """Events of this run, newest last, and the audit file of every action that changed something.
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One operation: through which surface, where, and what it changes."""
 
-    The audit file holds one JSON object a line: time, context, action, target, result ("asked", "done" or
-    "failed") and, for a failure, the error's code and message. It is appended to, never rewritten.
+    surface: Surface
+    context: str
+    project: str
+    region: str
+    """Empty for what has none, e.g. a profile's file."""
+    action: str
+    """Id of the operation, e.g. `job.cancel`."""
+    target: str
+
+
+class Journal:
+    """Events of this run, newest last, and the audit file of every operation that changed something.
+
+    The audit file holds one JSON object a line: time, user (`name@host`), surface ("console" or "verb"),
+    context, project, region, action, target, result ("asked", "done" or "failed") and, for a failure, the
+    error's code and message. It is appended to, never rewritten.
     """
 
     def __init__(self, path: Path, clock: Callable[[], datetime]) -> None:
@@ -48,7 +67,7 @@ class Journal:
         return event
 
     def earlier(self) -> list[Event]:
-        """What the audit file tells of the time before this run, newest last; it reads the end of the file.
+        """Operations before this run, newest last, from the end of the audit file; blocking.
 
         A line that can't be read is left out: the file may be cut, or of another version.
         """
@@ -62,14 +81,14 @@ class Journal:
         found = [event for line in lines if (event := _event(line)) and event.at < self._began]
         return [replace(event, number=at - len(found)) for at, event in enumerate(found)]
 
-    def audit(self, context: str, action: str, target: str, result: str, error: str = "") -> None:
-        """Append one line to the audit file, for this user alone.
+    def audit(self, entry: AuditEntry, result: str, code: str = "", message: str = "") -> None:
+        """Append one line to the audit file, for this user alone; blocking.
 
         Raises:
             OSError: when it can't be written.
         """
-        line = {"time": self._clock().isoformat(), "context": context, "action": action, "target": target}
-        line |= {"result": result} | ({"error": error} if error else {})
+        line = {"time": self._clock().isoformat(), "user": user(), **asdict(entry), "result": result}
+        line |= {"code": code, "message": message} if code else {}
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(handle, "a", encoding="utf-8") as file:
@@ -86,5 +105,15 @@ def _event(line: str) -> Event | None:
         return None
     if result == "asked" or at.tzinfo is None:
         return None
-    error = f": {said['error']}" if said.get("error") else ""
+    error = f": {said['code']}: {said['message']}" if said.get("code") else ""
     return Event(at, "error" if error else "action", words + error, str(said["target"]))
+
+
+def user() -> str:
+    """Who works here: `name@host`."""
+    try:
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        # A container's user id may have no entry.
+        name = str(os.getuid())
+    return f"{name}@{socket.gethostname()}"

@@ -8,19 +8,28 @@ import click
 
 from tui.config.settings import all_contexts, choose_context
 from tui.verbs.output import print_json, table
-from tui.verbs.run import Run, verb
+from tui.verbs.run import READS, Run, verb
 
 
 @click.command()
-@verb
+@verb(READS)
 async def contexts(run: Run) -> None:
     """List contexts; the current one is marked."""
     current = choose_context(run.settings, run.context_name).name
     found = all_contexts(run.settings)
     if run.json:
-        print_json({"contexts": [{**asdict(c), "current": c.name == current} for c in found]})
+        shown = [{**asdict(c), "read_only": run.is_read_only(c), "current": c.name == current} for c in found]
+        print_json({"contexts": shown})
         return
     rows = [
-        ["*" if c.name == current else "", c.name, c.kind, c.project, ", ".join(c.regions)] for c in found
+        [
+            "*" if c.name == current else "",
+            c.name,
+            c.kind,
+            "read-only" if run.is_read_only(c) else "",
+            c.project,
+            ", ".join(c.regions),
+        ]
+        for c in found
     ]
-    table(("", "NAME", "KIND", "PROJECT", "REGIONS"), rows)
+    table(("", "NAME", "KIND", "ACCESS", "PROJECT", "REGIONS"), rows)

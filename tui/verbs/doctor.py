@@ -10,18 +10,18 @@ import sys
 
 import click
 
-from tui.backends.interface import ServiceHealth
+from tui.backends.interface import Reach
 from tui.config.loader import config_file
 from tui.config.settings import choose_context, profile_folder
 from tui.emulator import launcher
 from tui.emulator.paths import default_state_dir
 from tui.store.profiles.library import entries
 from tui.verbs.output import out, print_json
-from tui.verbs.run import Run, verb
+from tui.verbs.run import READS, Run, verb
 
 
 @click.command()
-@verb
+@verb(READS)
 async def doctor(run: Run) -> int:
     """Try everything a launch needs. Exit code 0 when all of it works, 5 when something does not."""
     context = choose_context(run.settings, run.context_name)
@@ -29,7 +29,7 @@ async def doctor(run: Run) -> int:
     if context.kind == "local":
         found.append(await asyncio.to_thread(_emulator))
     async with _opened(run) as backend:
-        found += await backend.check_health()
+        found += await backend.check()
     if run.json:
         lines = [{"what": r.what, "ok": r.ok, "detail": r.detail, "fix": r.fix} for r in found]
         print_json({"context": context.name, "checks": lines})
@@ -51,46 +51,42 @@ def _opened(run: Run):  # type: ignore[no-untyped-def]
     return aclosing(open_backend(choose_context(run.settings, run.context_name), run.settings))
 
 
-def _python() -> ServiceHealth:
+def _python() -> Reach:
     ok = sys.version_info >= (3, 11)
-    return ServiceHealth("python", ok, platform.python_version(), "Install Python 3.11 or newer.")
+    return Reach("python", ok, platform.python_version(), "Install Python 3.11 or newer.")
 
 
-def _terminal() -> ServiceHealth:
+def _terminal() -> Reach:
     term = os.environ.get("TERM", "")
     if not sys.stdout.isatty():
-        return ServiceHealth("terminal", True, "output is not a terminal; verbs work, the screen needs one")
+        return Reach("terminal", True, "output is not a terminal; verbs work, the screen needs one")
     ok = bool(term) and term != "dumb"
     colours = os.environ.get("COLORTERM") or "256 colours or fewer"
-    return ServiceHealth(
-        "terminal", ok, f"{term or 'unknown'}, {colours}", "Set TERM, e.g. to xterm-256color."
-    )
+    return Reach("terminal", ok, f"{term or 'unknown'}, {colours}", "Set TERM, e.g. to xterm-256color.")
 
 
-def _settings() -> ServiceHealth:
+def _settings() -> Reach:
     path = config_file()
-    return ServiceHealth(
-        "settings", True, str(path) if path.exists() else f"all defaults ({path} does not exist)"
-    )
+    return Reach("settings", True, str(path) if path.exists() else f"all defaults ({path} does not exist)")
 
 
-def _profiles(run: Run) -> list[ServiceHealth]:
+def _profiles(run: Run) -> list[Reach]:
     found = entries(profile_folder(run.settings))
     bad = [e for e in found if e.problem]
-    summary = ServiceHealth("profiles", not bad, f"{len(found) - len(bad)} of {len(found)} can be used")
-    return [summary, *(ServiceHealth(f"profile {e.name}", False, e.problem, f"Edit {e.path}.") for e in bad)]
+    summary = Reach("profiles", not bad, f"{len(found) - len(bad)} of {len(found)} can be used")
+    return [summary, *(Reach(f"profile {e.name}", False, e.problem, f"Edit {e.path}.") for e in bad)]
 
 
-def _trainer() -> ServiceHealth:
+def _trainer() -> Reach:
     there = importlib.util.find_spec("torch") is not None
     detail = (
         "torch is installed: local jobs can train" if there else "torch is missing: local jobs can't train"
     )
-    return ServiceHealth("trainer", there, detail, "pip install 'vxtui[trainer]'")
+    return Reach("trainer", there, detail, "pip install 'vxtui[trainer]'")
 
 
-def _emulator() -> ServiceHealth:
+def _emulator() -> Reach:
     state = default_state_dir()
     info = launcher.status(state)
     detail = f"runs, pid {info['pid']}" if info else "not running; it starts when it is needed"
-    return ServiceHealth("emulator", True, detail)
+    return Reach("emulator", True, detail)

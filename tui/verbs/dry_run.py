@@ -15,7 +15,6 @@ from tui.domain.profile import Problem
 from tui.domain.vertex.cost import Estimate, estimate
 from tui.domain.vertex.dry_run import document, price_words
 from tui.domain.vertex.rules.base import Severity
-from tui.store.jobs.checks import preflight
 from tui.store.jobs.costs import read_prices
 from tui.store.profiles.entries import pool_lines
 from tui.verbs.output import note, out, print_json
@@ -28,8 +27,8 @@ _MARKS = {Severity.ERROR: "✗", Severity.WARNING: "!", Severity.NOTE: "·"}
 
 
 @dataclass(slots=True)
-class Ahead:
-    """One launch: the request, what the rules say of it, and what was looked up."""
+class DryRun:
+    """One launch before it is sent: the request, what the rules say of it, and what was looked up."""
 
     project: str
     request: LaunchRequest
@@ -43,7 +42,7 @@ class Ahead:
 
     @property
     def fatal(self) -> list[Check]:
-        """What would make it fail, as far as can be known."""
+        """What would make it fail, as far as is known."""
         return [check for check in self.checks if check.fatal]
 
     @property
@@ -61,7 +60,7 @@ async def look(backend: Backend, request: LaunchRequest, seconds: float | None =
     found: list[Check] = []
     try:
         async with asyncio.timeout(seconds):
-            async for check in preflight(backend, request.region, request.custom_job):
+            async for check in backend.preflight(request):
                 found.append(check)
     except TimeoutError:
         found.append(unknown("service", f"some checks took more than {seconds:.0f} s and are left out"))
@@ -79,37 +78,35 @@ async def look_from_outside(backend: Backend, request: LaunchRequest) -> list[Ch
     return await look(backend, request)
 
 
-def show_dry_run(ahead: Ahead, *, as_json: bool) -> int:
+def show_dry_run(dry: DryRun, *, as_json: bool) -> int:
     """Print it; 2 where the rules find an error or a check a reason to fail."""
     if as_json:
-        print_json(
-            document(ahead.parent, ahead.request.custom_job, ahead.price, ahead.problems, ahead.checks)
-        )
+        print_json(document(dry.parent, dry.request.custom_job, dry.price, dry.problems, dry.checks))
     else:
-        _say(ahead)
-    return USAGE if ahead.errors or ahead.fatal else 0
+        _say(dry)
+    return USAGE if dry.errors or dry.fatal else 0
 
 
-def tell(ahead: Ahead) -> None:
+def tell(dry: DryRun) -> None:
     """Before a launch, on stderr: what is wrong and what could not be told; nothing where all is well."""
-    for problem in ahead.problems:
+    for problem in dry.problems:
         if problem.severity is not Severity.NOTE:
             note(f"{_MARKS[problem.severity]} {problem}")
-    for check in ahead.checks:
+    for check in dry.checks:
         if check.verdict is Verdict.PROBLEM:
             note(check_line(check))
             note_fix(check.fix)
-    unsure = [check.id.partition(":")[0] for check in ahead.checks if check.verdict is Verdict.UNKNOWN]
+    unsure = [check.id.partition(":")[0] for check in dry.checks if check.verdict is Verdict.UNKNOWN]
     if unsure:
         note(f"? not known: {', '.join(dict.fromkeys(unsure))}; --dry-run says why")
 
 
-def must_be_launchable(ahead: Ahead, *, asked: bool, force: bool) -> None:
+def must_be_launchable(dry: DryRun, *, asked: bool, force: bool) -> None:
     """Raises Failure where nobody is asked and a check found that the launch would fail, unless forced."""
-    if ahead.fatal and not asked and not force:
+    if dry.fatal and not asked and not force:
         raise Failure(
-            "\n".join(check.words for check in ahead.fatal),
-            fix="Nothing was sent. Mend that, or add --force to launch all the same.",
+            "\n".join(check.words for check in dry.fatal),
+            fix="Nothing was sent. Fix it, or add --force to launch all the same.",
             code="WOULD_FAIL",
         )
 
@@ -125,20 +122,20 @@ def note_fix(fix: str) -> None:
         note(f"  {'':<12} → {fix}")
 
 
-def _say(ahead: Ahead) -> None:
+def _say(dry: DryRun) -> None:
     """The request on stdout, everything about it on stderr."""
-    job: Mapping[str, Any] = ahead.request.custom_job
-    note(f"{job.get('displayName', '')} in {ahead.request.region}")
+    job: Mapping[str, Any] = dry.request.custom_job
+    note(f"{job.get('displayName', '')} in {dry.request.region}")
     for line in pool_lines(job):
         note(f"  {line}")
-    price = ahead.price
+    price = dry.price
     note(f"  price  {price_words(price)}")
     for words in price.notes:
         note(f"         {words}")
-    for problem in ahead.problems:
+    for problem in dry.problems:
         note(f"{_MARKS[problem.severity]} {problem}")
-    for check in ahead.checks:
+    for check in dry.checks:
         note(check_line(check))
         note_fix(check.fix)
-    out(f"POST /v1/{ahead.parent}/customJobs")
+    out(f"POST /v1/{dry.parent}/customJobs")
     out(json.dumps(dict(job), indent=2))

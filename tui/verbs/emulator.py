@@ -10,10 +10,11 @@ from typing import Any, TypeVar
 
 import click
 
+from tui.actions.operations.emulator import ask
 from tui.emulator import launcher
 from tui.emulator.paths import default_state_dir
 from tui.verbs.output import note, out, print_json
-from tui.verbs.run import Failure, Run, verb
+from tui.verbs.run import READS, Failure, Run, value_of, verb
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -40,7 +41,7 @@ def emulator() -> None:
     "--simulate-accelerators", is_flag=True, help="Invent GPU figures where a machine type has GPUs."
 )
 @click.option("--foreground", is_flag=True, help="Stay in this terminal until ctrl+c.")
-@verb
+@verb(READS)
 async def start(
     run: Run, rest: str | None, no_auth: bool, simulate_accelerators: bool, foreground: bool
 ) -> None:
@@ -71,13 +72,10 @@ async def start(
 
 
 @emulator.command()
-@verb
+@verb("emulator.stop")
 async def stop(run: Run) -> None:
     """Stop the emulator. Its jobs go on."""
-    try:
-        was_running = await asyncio.to_thread(launcher.stop, default_state_dir())
-    except launcher.LauncherError as error:
-        raise Failure(str(error), code="UNAVAILABLE", exit_code=5) from error
+    was_running = value_of(await run.emulator_operations().stop())
     if run.json:
         print_json({"stopped": was_running})
     else:
@@ -85,7 +83,7 @@ async def stop(run: Run) -> None:
 
 
 @emulator.command()
-@verb
+@verb(READS)
 async def status(run: Run) -> int:
     """Say whether it runs, where, and with how many jobs. Exit code 5 when it does not run."""
     state = default_state_dir()
@@ -94,7 +92,7 @@ async def status(run: Run) -> int:
         raise Failure(
             f"no emulator runs on {state.root}", fix="vxtui emulator start", code="UNAVAILABLE", exit_code=5
         )
-    info = await _ask({"do": "status"})
+    info = await ask({"do": "status"})
     if run.json:
         print_json(info)
         return 0
@@ -108,7 +106,7 @@ async def status(run: Run) -> int:
 
 @emulator.command()
 @click.option("--lines", "-n", default=50, show_default=True, help="How many of the last lines.")
-@verb
+@verb(READS)
 async def logs(run: Run, lines: int) -> None:
     """Print the emulator's own log."""
     path = default_state_dir().log
@@ -132,14 +130,13 @@ def fault() -> None:
 @fault.command()
 @click.argument("job")
 @click.option("--replica", metavar="R", help="Only this machine, e.g. workerpool1-0; all without it.")
-@verb
+@verb("emulator.fault")
 async def preempt(run: Run, job: str, replica: str | None) -> None:
     """Take JOB's machines away as Spot does: SIGTERM, SIGKILL after the grace, and the job starts again."""
-    run.must_be_writable("job.cancel")
     request = {"do": "preempt", "job": job}
     if replica:
         request["replica"] = replica
-    answer = await _ask(request)
+    answer = await _fault(run, request)
     if run.json:
         print_json(answer)
     else:
@@ -152,7 +149,7 @@ async def preempt(run: Run, job: str, replica: str | None) -> None:
 @click.option("--late", metavar="SHARE:SECONDS", help="Entries that come up to so much later.")
 @_amount("--double", "Entries sent twice.", "SHARE", click.FloatRange(0, 1))
 @click.option("--shuffle", is_flag=True, help="Entries of one message in no order.")
-@verb
+@verb("emulator.fault")
 async def tail(run: Run, cut_every: float, late: str | None, double: float, shuffle: bool) -> None:
     """Make log streams as bad as a network may: from now on, for all of them; without options all is well.
 
@@ -173,7 +170,7 @@ async def tail(run: Run, cut_every: float, late: str | None, double: float, shuf
         f"{double:.0%} twice" if double else "",
         "in no order" if shuffle else "",
     ]
-    _tell(run, await _ask(request), "log streams", said)
+    _tell(run, await _fault(run, request), "log streams", said)
 
 
 @fault.command()
@@ -186,14 +183,14 @@ async def tail(run: Run, cut_every: float, late: str | None, double: float, shuf
 @_amount("--cut-after", "Break uploads after so much.", "BYTES", click.IntRange(0))
 @_amount("--for", "Then all is well.", name="lasts")
 @_amount("--times", "Only so many requests.", "INTEGER", click.IntRange(0))
-@verb
+@verb("emulator.fault")
 async def buckets(run: Run, **asked: str | float | None) -> None:
     """Make Cloud Storage fail, slow or cut off uploads: from now on; without options all is well.
 
     It concerns the bucket server, not the files that a job writes below /gcs.
     """
     request = {"do": "buckets", **{key: value for key, value in asked.items() if value}}
-    answer = await _ask(request)
+    answer = await _fault(run, request)
     said = [
         answer["kind"],
         f"{answer['delay']:g} s late" if answer["delay"] else "",
@@ -217,14 +214,14 @@ async def buckets(run: Run, **asked: str | float | None) -> None:
 @click.option("--fail", "failing", metavar="SERVICE", multiple=True, help="It answers 503.")
 @click.option("--hang", "hanging", metavar="SERVICE", multiple=True, help="It does not answer.")
 @click.option("--expired", is_flag=True, help="Credentials are refused.")
-@verb
+@verb("emulator.fault")
 async def checks(run: Run, **asked: tuple[str, ...] | bool) -> None:
     """Make the checks before a launch fail: from now on; without options all is well.
 
     SERVICE is projects, accounts, registry, resources, boards or quotas. Buckets have faults of their own.
     """
     request = {"do": "checks", **{k: list(v) if isinstance(v, tuple) else v for k, v in asked.items()}}
-    answer = await _ask(request)
+    answer = await _fault(run, request)
     said = [
         f"{name} {', '.join(value)}" for name, value in answer.items() if isinstance(value, list) and value
     ]
@@ -245,15 +242,9 @@ def _late(text: str | None) -> tuple[float, float]:
     return found
 
 
-async def _ask(request: dict[str, Any]) -> dict[str, Any]:
-    """What the running emulator answers. Raises Failure."""
-    from tui.emulator.admin_client import AdminError, admin_call
-
-    try:
-        return await asyncio.to_thread(admin_call, default_state_dir(), request)
-    except AdminError as error:
-        exit_code = {"NOT_FOUND": 3, "UNAVAILABLE": 5, "DEADLINE_EXCEEDED": 5}.get(error.code, 2)
-        raise Failure(str(error), code=error.code, exit_code=exit_code) from error
+async def _fault(run: Run, request: dict[str, Any]) -> dict[str, Any]:
+    """What the emulator answers to a fault. Raises Failure."""
+    return value_of(await run.emulator_operations().fault(request))
 
 
 def _tell(run: Run, answer: dict[str, Any], what: str, said: Sequence[str], joint: str = ", ") -> None:

@@ -7,10 +7,9 @@ from datetime import UTC, datetime
 
 import click
 
-from tui.backends.interface import NotFound
 from tui.domain import formatting
 from tui.verbs.output import job_json, note, out, print_json
-from tui.verbs.run import Failure, Run, confirmed, find_job, verb
+from tui.verbs.run import Failure, Run, confirmed, find_job, value_of, verb
 
 PATIENCE = 30.0
 
@@ -19,10 +18,9 @@ PATIENCE = 30.0
 @click.argument("job")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--no-wait", is_flag=True, help="Do not wait for the job to end.")
-@verb
+@verb("job.cancel")
 async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
     """Cancel JOB and wait up to half a minute for its end."""
-    run.must_be_writable("job.cancel")
     async with run.backend() as backend:
         found = await find_job(backend, job)
         if found.state.terminal:
@@ -32,14 +30,13 @@ async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
                 exit_code=1,
             )
         await confirmed(f"Cancel {formatting.stakes(found, datetime.now(UTC))}?", yes=yes)
-        service = backend.job_service(found.name)
-        await service.cancel(found.name)
+        value_of(await run.job_operations(backend).cancel(found))
         pause = 0.2 if backend.info.local else 2.0
         waited = 0.0
         while not no_wait and not found.state.terminal and waited < PATIENCE:
             await asyncio.sleep(pause)
             waited += pause
-            found = await service.get(found.name)
+            found = await backend.get_job(found.name)
     if run.json:
         print_json(job_json(found))
     else:
@@ -54,10 +51,9 @@ async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
 @click.command()
 @click.argument("job")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@verb
+@verb("job.delete")
 async def delete(run: Run, job: str, yes: bool) -> None:
     """Delete JOB, which must have ended."""
-    run.must_be_writable("job.delete")
     async with run.backend() as backend:
         found = await find_job(backend, job)
         if not found.state.terminal:
@@ -68,10 +64,7 @@ async def delete(run: Run, job: str, yes: bool) -> None:
                 exit_code=1,
             )
         await confirmed(f"Delete {found.display_name} ({found.id}, {found.state.value.lower()})?", yes=yes)
-        try:
-            await backend.job_service(found.name).delete(found.name)
-        except NotFound:
-            note("it was gone already")
+        value_of(await run.job_operations(backend).delete(found))
     if run.json:
         print_json({"deleted": found.name})
     else:

@@ -12,18 +12,18 @@ import click
 
 from tui.backends.factory import open_backend
 from tui.backends.interface import Backend, LaunchRequest, Unavailable
-from tui.config.settings import choose_context, profile_folder
+from tui.config.settings import profile_folder
 from tui.domain.formatting import pieces
 from tui.domain.job import Job
 from tui.domain.preflight import Check
-from tui.domain.profile import Checked, Problem, ProfileInvalid, Request
+from tui.domain.profile import Checked, Problem, ProfileInvalid
 from tui.domain.states import JobState
 from tui.domain.vertex.custom_job_spec import within
-from tui.store.profiles.library import NoProfile, find, read_profile
-from tui.verbs.dry_run import QUICK, Ahead, look, look_from_outside, must_be_launchable, show_dry_run, tell
+from tui.store.profiles.library import NoProfile, check_in, find, read_profile
+from tui.verbs.dry_run import QUICK, DryRun, look, look_from_outside, must_be_launchable, show_dry_run, tell
 from tui.verbs.output import job_json, note, out, print_json
-from tui.verbs.package import carry_out, plan_of
-from tui.verbs.run import INTERRUPTED, Failure, Run, confirmed, verb
+from tui.verbs.package import StepPrinter, plan_of
+from tui.verbs.run import INTERRUPTED, Failure, Run, confirmed, value_of, verb
 
 POLL_LOCAL, POLL_CLOUD = 0.5, 10.0
 PATIENCE = 600.0
@@ -40,7 +40,7 @@ PATIENCE = 600.0
 @click.option("--wait", is_flag=True, help="Wait for the end; exit 0 only if it succeeded.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--force", is_flag=True, help="Launch all the same where a check says that it would fail.")
-@verb
+@verb("job.launch", dry_run=False)
 async def launch(  # noqa: PLR0917 - one for each option
     run: Run,
     profile: str,
@@ -56,33 +56,28 @@ async def launch(  # noqa: PLR0917 - one for each option
     What it needs is looked up first. Where a check says that it would fail, the question says so, and with
     --yes it is not sent (exit code 2) unless --force is there too. What can't be told stops nobody.
     """
-    if not dry_run:
-        run.must_be_writable("profile.launch")
     checked = check(run, profile, assignments, region or "")
-    request = addressed(run, checked.request, region or "")
-    context = choose_context(run.settings, run.context_name)
+    request, context = _request(checked), run.context
     package = None
     if not checked.errors:
-        package = await plan_of(run, profile, checked.request, request.region)
+        package = await plan_of(run, profile, checked.request)
     if package is not None:
         request = replace(request, custom_job=package.custom_job)
-    ahead = Ahead(context.project, request, checked.problems)
+    dry = DryRun(context.project, request, checked.problems)
     if dry_run:
-        if not ahead.errors:
+        if not dry.errors:
             async with aclosing(open_backend(context, run.settings)) as backend:
-                ahead.checks = await look_from_outside(backend, request)
-        return show_dry_run(ahead, as_json=run.json)
-    if ahead.errors:
-        raise _refused(ahead.errors)
+                dry.checks = await look_from_outside(backend, request)
+        return show_dry_run(dry, as_json=run.json)
+    if dry.errors:
+        raise _refused(dry.errors)
     async with run.backend() as backend:
-        ahead.checks = await look(backend, request, QUICK)
-        tell(ahead)
-        must_be_launchable(ahead, asked=not yes, force=force)
-        doubts = [] if force else ahead.fatal
+        dry.checks = await look(backend, request, QUICK)
+        tell(dry)
+        must_be_launchable(dry, asked=not yes, force=force)
+        doubts = [] if force else dry.fatal
         await confirmed(_question(request, context.name, doubts), yes=yes)
-        if package is not None:
-            await carry_out(package, backend)
-        job = await backend.jobs["custom_job"].create(request)
+        job = value_of(await run.job_operations(backend).launch(request, package, tell=StepPrinter().show))
         note(f"created {job.name}")
         if wait:
             return await _wait(run, backend, job)
@@ -93,23 +88,16 @@ async def launch(  # noqa: PLR0917 - one for each option
     return 0
 
 
-def prepare(run: Run, reference: str, assignments: tuple[str, ...], region: str) -> LaunchRequest:
+def prepare(run: Run, reference: str, assignments: tuple[str, ...]) -> LaunchRequest:
     """The request of a profile with its parameters, its package not made. Raises Failure."""
-    return addressed(run, fill(run, reference, assignments), region)
-
-
-def addressed(run: Run, filled: Request, region: str) -> LaunchRequest:
-    """With the region where it goes: the given one, else the profile's, else the context's first."""
-    context = choose_context(run.settings, run.context_name)
-    return LaunchRequest(region or filled.region or context.regions[0], filled.custom_job)
-
-
-def fill(run: Run, reference: str, assignments: tuple[str, ...]) -> Request:
-    """What a profile with its parameters asks for. Raises Failure, for the rules' errors too."""
     checked = check(run, reference, assignments, "")
     if checked.errors:
         raise _refused(checked.errors)
-    return checked.request
+    return _request(checked)
+
+
+def _request(checked: Checked) -> LaunchRequest:
+    return LaunchRequest(checked.request.region, checked.request.custom_job)
 
 
 def _refused(problems: Sequence[Problem]) -> Failure:
@@ -126,11 +114,7 @@ def check(run: Run, reference: str, assignments: tuple[str, ...], region: str) -
         values[name] = value
     try:
         path = find(reference, profile_folder(run.settings))
-        context, profile = choose_context(run.settings, run.context_name), read_profile(path)
-        checked = profile.check(values, region=region, local=context.kind == "local")
-        if checked.request.region:
-            return checked
-        return profile.check(values, region=context.regions[0], local=context.kind == "local")
+        return check_in(read_profile(path), values, run.context, region)
     except NoProfile as error:
         raise Failure(
             str(error), fix="`vxtui profiles list` shows what there is.", code="NOT_FOUND", exit_code=3
@@ -161,7 +145,7 @@ async def _wait(run: Run, backend: Backend, job: Job) -> int:
         while not job.state.terminal:
             await asyncio.sleep(pause)
             try:
-                job = await backend.job_service(job.name).get(job.name)
+                job = await backend.get_job(job.name)
                 silent = 0.0
             except Unavailable as error:
                 silent += pause
@@ -175,7 +159,7 @@ async def _wait(run: Run, backend: Backend, job: Job) -> int:
     except asyncio.CancelledError:
         note(f"no longer waiting; {job.display_name} goes on. `vxtui cancel {job.id}` would end it.")
         return INTERRUPTED
-    progress = (await backend.progress.read([job]))[job.name]
+    progress = (await backend.read_progress([job]))[job.name]
     document: dict[str, Any] = job_json(job, progress)
     if run.json:
         print_json(document)

@@ -21,7 +21,7 @@ from tui.domain.time_input import parse_moment
 from tui.store.log.filters import LineFilter
 from tui.store.log.text_file import TextFile
 from tui.verbs.output import SCHEMA, note, out, when
-from tui.verbs.run import Failure, Run, find_job, verb
+from tui.verbs.run import READS, Failure, Run, find_job, verb
 
 _MARKS = {Severity.WARNING: "!", Severity.ERROR: "▲", Severity.CRITICAL: "▲", Severity.ALERT: "▲"}
 
@@ -44,7 +44,7 @@ _MARKS = {Severity.WARNING: "!", Severity.ERROR: "▲", Severity.CRITICAL: "▲"
     "--severity", metavar="S", default="default", help="At least this: debug, info, warning, error …"
 )
 @click.option("--grep", metavar="RE", help="Only lines that match this regular expression.")
-@verb
+@verb(READS)
 async def logs(  # noqa: PLR0917 - one for each option
     run: Run,
     job: str | None,
@@ -113,7 +113,7 @@ def _file_json(entry: LogEntry, number: int) -> str:
 
 
 async def _batches(backend: Backend, query: LogQuery, follow: bool) -> AsyncIterator[LogBatch]:
-    source = backend.logs.tail(query) if follow else backend.logs.read(query)
+    source = backend.tail_logs(query) if follow else backend.read_logs(query)
     async for batch in source:
         yield batch
 

@@ -9,17 +9,17 @@ import click
 from tui.domain.formatting import NOT_MEASURED, age, figure
 from tui.domain.metric import Series
 from tui.verbs.output import note, print_json, table, when
-from tui.verbs.run import Run, find_job, verb
+from tui.verbs.run import READS, Run, find_job, verb
 
 
 @click.command()
 @click.argument("job")
-@verb
+@verb(READS)
 async def metrics(run: Run, job: str) -> None:
     """Show what each replica of JOB uses; what was not measured is said."""
     async with run.backend() as backend:
         found = await find_job(backend, job)
-        reading = await backend.metrics.read(found.name)
+        reading = await backend.read_metrics(found.name)
     if run.json:
         print_json(
             {

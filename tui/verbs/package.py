@@ -1,11 +1,10 @@
-"""A profile's `package` block on the way to a launch: what would be made, and making it, with progress."""
+"""A profile's `package` block before a launch: what would be made, and the progress of making it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tui.backends.interface import Backend
-from tui.config.settings import choose_context, profile_folder
+from tui.config.settings import profile_folder
 from tui.domain.profile import Request
 from tui.domain.vertex.packaging import Order, PackagingError, Target
 from tui.store.profiles.library import find
@@ -16,20 +15,20 @@ if TYPE_CHECKING:
     from tui.packaging.prepare import Plan, Step
 
 
-async def plan_of(run: Run, reference: str, request: Request, region: str) -> Plan | None:
-    """What a launch packs, told on stderr; `None` for a profile without a package. Raises Failure."""
+async def plan_of(run: Run, reference: str, request: Request) -> Plan | None:
+    """What a launch packs, printed on stderr; `None` for a profile without a package. Raises Failure."""
     if request.package is None:
         return None
     from tui.packaging.prepare import plan_package
 
-    context = choose_context(run.settings, run.context_name)
-    target = Target(context.project, region, context.kind == "local")
+    target = Target(run.context.project, request.region, run.context.kind == "local")
     beside = find(reference, profile_folder(run.settings)).parent
     order = Order(request.custom_job, request.package, str(beside), target)
     try:
         plan = await plan_package(order)
     except PackagingError as error:
-        raise _failure(error) from error
+        fix = error.fix or "Nothing was sent."
+        raise Failure(error.message, fix=fix, code="INVALID_PACKAGE") from error
     for line in plan.lines:
         note(line)
     if plan.dockerfile:
@@ -37,30 +36,16 @@ async def plan_of(run: Run, reference: str, request: Request, region: str) -> Pl
     return plan
 
 
-async def carry_out(plan: Plan, backend: Backend) -> None:
-    """Make the package or the image and bring it where the job finds it. Raises Failure, BackendError."""
-    from tui.packaging.prepare import prepare_package
-
-    teller = _Teller()
-    try:
-        await prepare_package(plan, backend, teller.tell)
-    except PackagingError as error:
-        raise _failure(error) from error
-
-
-class _Teller:
-    """Says each step once, and of an upload each tenth of it."""
+class StepPrinter:
+    """Prints each step of a package once, and of an upload each tenth of it."""
 
     def __init__(self) -> None:
-        self._said: tuple[str, int] = ("", -1)
+        self._printed: tuple[str, int] = ("", -1)
 
-    def tell(self, step: Step) -> None:
+    def show(self, step: Step) -> None:
+        """Print a step that differs from the last one."""
         tenth = step.done * 10 // step.total if step.total else 0
-        if (step.words, tenth) == self._said:
+        if (step.words, tenth) == self._printed:
             return
-        self._said = (step.words, tenth)
+        self._printed = (step.words, tenth)
         note(f"{step.words} {tenth * 10} %" if step.total else step.words)
-
-
-def _failure(error: PackagingError) -> Failure:
-    return Failure(error.message, fix=error.fix or "Nothing was sent.", code="INVALID_PACKAGE")

@@ -13,7 +13,7 @@ from tui.domain.vertex.cost import estimate, money
 from tui.domain.vertex.dry_run import price_json
 from tui.store.jobs.costs import keep_prices, read_prices
 from tui.verbs.output import note, print_json, table
-from tui.verbs.run import Failure, Run, verb
+from tui.verbs.run import READS, Failure, Run, verb
 
 STRATEGIES = ("STANDARD", "SPOT")
 
@@ -21,7 +21,7 @@ STRATEGIES = ("STANDARD", "SPOT")
 @click.command()
 @click.argument("machines", nargs=-1, metavar="[MACHINE]…")
 @click.option("--region", metavar="REGION", help="Instead of the context's first one.")
-@verb
+@verb(READS)
 async def prices(run: Run, machines: tuple[str, ...], region: str | None) -> None:
     """Show what an hour of MACHINE costs with its accelerators; all machines where none is named.
 
@@ -83,7 +83,7 @@ async def prices(run: Run, machines: tuple[str, ...], region: str | None) -> Non
 
 async def _refresh(run: Run) -> None:
     async with run.backend() as backend:
-        found = await backend.prices.read()
+        found = await backend.read_prices()
     try:
         # Made-up prices would stand in the place of better ones, in every context.
         if not found.simulated:

@@ -10,9 +10,9 @@ from tui.domain.formatting import NOT_MEASURED
 from tui.domain.quota import UNLIMITED
 from tui.domain.vertex import catalog
 from tui.domain.vertex.quota_fit import Fit, fits_in
-from tui.verbs.launch import fill
+from tui.verbs.launch import prepare
 from tui.verbs.output import print_json, table, when
-from tui.verbs.run import Run, verb
+from tui.verbs.run import READS, Run, verb
 
 VERDICTS = ("fits", "unknown", "short")
 
@@ -21,14 +21,14 @@ VERDICTS = ("fits", "unknown", "short")
 @click.option("--region", "regions", multiple=True, metavar="REGION", help="Only this region; repeatable.")
 @click.option("--all", "every", is_flag=True, help="Also regions in which nothing is used.")
 @click.option("--fit", "profile", metavar="PROFILE", help="In which regions this profile would fit.")
-@verb
+@verb(READS)
 async def quotas(run: Run, regions: tuple[str, ...], every: bool, profile: str | None) -> None:
     """Show training quotas: limit, used, free; or where a profile would fit."""
     if profile is not None:
         await _show_fit(run, profile, regions)
         return
     async with run.backend() as backend:
-        found = await backend.quotas.read(regions)
+        found = await backend.read_quotas(regions)
         home = backend.info.regions
     if not every and not regions:
         found = [q for q in found if q.used or q.region in home]
@@ -60,11 +60,11 @@ async def quotas(run: Run, regions: tuple[str, ...], every: bool, profile: str |
 
 async def _show_fit(run: Run, profile: str, regions: tuple[str, ...]) -> None:
     """Regions with their verdicts; without the profile's accelerators only those that are named."""
-    job = fill(run, profile, ()).custom_job
+    job = prepare(run, profile, ()).custom_job
     async with run.backend() as backend:
         home = backend.info.regions
         places = list(dict.fromkeys(regions or (*home, *catalog.regions())))
-        found = await backend.quotas.read(places)
+        found = await backend.read_quotas(places)
         running = [job async for page in backend.list_jobs() for job in page.jobs if job.state.active]
     fits = [fit for fit in fits_in(job, places, found, running=running) if regions or not fit.hardware]
     fits.sort(key=lambda fit: VERDICTS.index(fit.verdict))

@@ -6,38 +6,49 @@ import asyncio
 import functools
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import click
 
-from tui.actions.registry import action
+from tui.actions.operations.emulator import EmulatorOperations
+from tui.actions.operations.jobs import JobOperations
+from tui.actions.operations.profiles import ProfileOperations
+from tui.actions.operations.runner import READ_ONLY, OperationError, OperationRunner, Outcome
+from tui.actions.registry import operation, refusal
 from tui.backends.factory import open_backend
 from tui.backends.interface import Backend, BackendError, NotFound
+from tui.config.access import Access, access_of
 from tui.config.loader import load_settings
-from tui.config.settings import Settings, SettingsError, choose_context
+from tui.config.paths import state_dir
+from tui.config.settings import (
+    LOCAL,
+    Context,
+    Settings,
+    SettingsError,
+    all_contexts,
+    choose_context,
+    profile_folder,
+)
 from tui.domain.job import Job
+from tui.session import now
+from tui.store.journal import Journal
 from tui.verbs.output import note, print_error
 
+T = TypeVar("T")
 USAGE = 2
 INTERRUPTED = 130
 
 
-class Failure(Exception):
+class Failure(OperationError):
     """Ends a verb with a message, a fix and an exit code."""
-
-    def __init__(
-        self, message: str, *, fix: str = "", code: str = "INVALID_ARGUMENT", exit_code: int = USAGE
-    ) -> None:
-        super().__init__(message)
-        self.message, self.fix, self.code, self.exit_code = message, fix, code, exit_code
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a verb has: the settings, the context's name and how to answer."""
+    """What a verb has: the settings, the context's name and how to answer. `read_only` is the option."""
 
     settings: Settings
     context_name: str
@@ -47,56 +58,145 @@ class Run:
     @asynccontextmanager
     async def backend(self) -> AsyncIterator[Backend]:
         """The context's backend, connected."""
-        context = choose_context(self.settings, self.context_name)
-        async with open_backend(context, self.settings) as backend:
+        async with open_backend(self.context, self.settings) as backend:
             yield backend
 
-    def must_be_writable(self, action_id: str) -> None:
-        """Raises Failure when the registry says that this action changes something and we may not."""
-        if self.read_only and action(action_id).mutates:
-            raise Failure(
-                f"`{action(action_id).label}` changes something and vxtui is read-only here.",
-                fix="Leave out --read-only, or set read_only: false.",
-                code="READ_ONLY",
-            )
+    @property
+    def context(self) -> Context:
+        """The context that this verb is about. Raises SettingsError."""
+        return choose_context(self.settings, self.context_name)
+
+    def job_operations(self, backend: Backend) -> JobOperations:
+        """Launch, cancel and delete."""
+        return JobOperations(self._runner(self.context), backend)
+
+    def profile_operations(self) -> ProfileOperations:
+        """What writes profile files."""
+        return ProfileOperations(self._runner(self.context), profile_folder(self.settings))
+
+    def emulator_operations(self) -> EmulatorOperations:
+        """Faults and the end of this machine's emulator."""
+        return EmulatorOperations(self._runner(self._emulator_context))
+
+    @property
+    def _emulator_context(self) -> Context:
+        """The emulator belongs to `local` where the open context is another service's."""
+        context = self.context
+        return context if context.kind == "local" else choose_context(self.settings, LOCAL)
+
+    def _runner(self, context: Context) -> OperationRunner:
+        journal = Journal(state_dir() / "audit.jsonl", now)
+        projects = {each.name: each.project for each in all_contexts(self.settings)}
+        return OperationRunner(context, self._access(context), journal, "verb", projects=projects, warn=note)
+
+    def is_read_only(self, context: Context) -> bool:
+        """Whether nothing may be changed there."""
+        return self._access(context).read_only is not None
+
+    def _access(self, context: Context) -> Access:
+        return access_of(self.settings, context, flag=self.read_only)
+
+    def must_be_open(self, declared: Declared, given: Mapping[str, Any]) -> None:
+        """Raises Failure where this verb, called with these values, would change what is read-only."""
+        if not declared.mutates(given):
+            return
+        found = operation(declared.operation)
+        for context in (self.context, *([self._emulator_context] if found.local else [])):
+            read_only = self._access(context).read_only
+            if read_only is not None:
+                raise Failure(refusal(found, read_only), fix=read_only.fix, code=READ_ONLY)
 
 
+def value_of(outcome: Outcome[T], fixes: Mapping[str, str] | None = None) -> T:
+    """What an operation made or answered. `fixes` are the verb's own by the code of a failure.
+
+    Raises:
+        Failure: where it failed.
+    """
+    error = outcome.error
+    if error is not None:
+        lines = [outcome.text, *(f"{path}: {text}" for path, text in outcome.fields.items())]
+        fix = (fixes or {}).get(error.code, outcome.fix)
+        raise Failure("\n".join(lines), fix=fix, code=error.code, exit_code=error.exit_code)
+    # Without an error there is a value: None is one.
+    return cast("T", outcome.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a verb changes: an operation of the registry, or nothing."""
+
+    operation: str
+    when: Mapping[str, bool]
+    """The parameters with which it changes something; empty where it always does."""
+
+    def mutates(self, given: Mapping[str, Any]) -> bool:
+        """Whether the verb changes something with these values of its parameters."""
+        return bool(self.operation) and all(bool(given[name]) is value for name, value in self.when.items())
+
+
+READS = ""
+"""For `verb`: it changes nothing."""
 Verb = Callable[..., Coroutine[Any, Any, int | None]]
 
 
-def verb(function: Verb) -> Callable[..., Any]:
-    """`async def name(run, …) -> exit code` as a click callback with the common options."""
+_DECLARED: dict[Callable[..., Any], Declared] = {}
 
-    @click.option("--json", "as_json", is_flag=True, help="Print the documented JSON shape.")
-    @click.option("--context", "context_name", metavar="NAME", help="Context; see `vxtui contexts`.")
-    @click.option("--read-only", is_flag=True, help="Refuse to change anything.")
-    @click.pass_context
-    @functools.wraps(function)
-    def call(
-        ctx: click.Context, /, *, as_json: bool, context_name: str | None, read_only: bool, **kw: Any
-    ) -> None:
-        above = ctx.find_root().obj or {}
-        try:
-            settings = load_settings()
-            run = Run(
-                settings,
+
+def declared_of(command: click.Command) -> Declared:
+    """What a verb says that it changes. Raises KeyError for a command that is no verb."""
+    assert command.callback is not None
+    return _DECLARED[command.callback]
+
+
+def verb(operation_id: str, **when: bool) -> Callable[[Verb], Callable[..., Any]]:
+    """`async def name(run, …) -> exit code` as a click callback with the common options.
+
+    `operation_id` is what the verb changes, as the registry of actions knows it, or `READS`. With `when`,
+    e.g. `fix=True`, it changes something only where that parameter is set so. It is refused before it runs
+    where the context is read-only.
+    """
+    declared = Declared(operation_id, when)
+    if operation_id:
+        operation(operation_id)
+
+    def decorate(function: Verb) -> Callable[..., Any]:
+        @click.option("--json", "as_json", is_flag=True, help="Print the documented JSON shape.")
+        @click.option("--context", "context_name", metavar="NAME", help="Context; see `vxtui contexts`.")
+        @click.option("--read-only", is_flag=True, help="Refuse to change anything.")
+        @click.pass_context
+        @functools.wraps(function)
+        def call(
+            ctx: click.Context, /, *, as_json: bool, context_name: str | None, read_only: bool, **given: Any
+        ) -> None:
+            above = ctx.find_root().obj or {}
+            name, closed = (
                 context_name or above.get("context") or "",
-                as_json,
-                read_only or bool(above.get("read_only")) or settings.read_only,
+                read_only or bool(above.get("read_only")),
             )
-            code = asyncio.run(_guarded(function, run, kw)) or 0
-        except Failure as error:
-            code = print_error(error.code, error.message, error.fix, error.exit_code, as_json=as_json)
-        except BackendError as error:
-            code = print_error(error.code, error.message, error.fix, error.exit_code, as_json=as_json)
-        except SettingsError as error:
-            code = print_error("INVALID_SETTINGS", str(error), "", USAGE, as_json=as_json)
-        except (KeyboardInterrupt, asyncio.CancelledError):
-            note("interrupted")
-            code = INTERRUPTED
-        ctx.exit(code)
+            ctx.exit(_run(function, declared, given, name, as_json=as_json, read_only=closed))
 
-    return call
+        _DECLARED[call] = declared
+        return call
+
+    return decorate
+
+
+def _run(
+    function: Verb, declared: Declared, given: dict[str, Any], context: str, *, as_json: bool, read_only: bool
+) -> int:
+    """The verb's exit code, after printing what went wrong."""
+    try:
+        run = Run(load_settings(), context, as_json, read_only)
+        run.must_be_open(declared, given)
+        return asyncio.run(_guarded(function, run, given)) or 0
+    except (BackendError, OperationError) as error:
+        return print_error(error.code, error.message, error.fix, error.exit_code, as_json=as_json)
+    except SettingsError as error:
+        return print_error("INVALID_SETTINGS", str(error), "", USAGE, as_json=as_json)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        note("interrupted")
+        return INTERRUPTED
 
 
 async def _guarded(function: Verb, run: Run, kw: dict[str, Any]) -> int | None:

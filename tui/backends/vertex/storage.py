@@ -22,7 +22,6 @@ from tui.backends.interface import (
     PermissionDenied,
     Progressed,
     QuotaExceeded,
-    StorageService,
     Unauthenticated,
     Unavailable,
 )
@@ -44,7 +43,7 @@ class Cancelled(Exception):
     """Ends a thread whose caller has gone."""
 
 
-class Storage(StorageService):
+class Storage:
     """Buckets of one context."""
 
     def __init__(self, info: ContextInfo, endpoint: Endpoint) -> None:

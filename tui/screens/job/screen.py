@@ -262,6 +262,8 @@ class JobScreen(FrameScreen):
             return f"{plain(job.display_name)} is {job.state.value.lower()} already."
         if found.id == "job.delete" and job is not None and not job.state.terminal:
             return "Only an ended job can be deleted; c cancels it first."
+        if found.id in {"job.cancel", "job.delete"} and job is not None:
+            return self.jobs_refusal(found, [job])
         if found.id == "job.why" and self.feed.trouble is None:
             return "Everything could be read."
         return None

@@ -30,7 +30,6 @@ from tui.widgets.table.job_table import SORTABLE, JobTable, job_cells
 from tui.widgets.table.table import Cells, Table
 
 FIRST_RUN = "No jobs here yet."
-READ_ONLY_FIX = "This console is read-only; start it without --read-only to launch one."
 FIRST_RUN_FIX = "l launches one; local-2node trains on this machine in two minutes."
 
 
@@ -209,7 +208,8 @@ class JobsScreen(ListScreen):
         elif console.store.jobs:
             notice.tell("No job matches this filter.", plain(self.query_one(FilterBar).text), "esc clears it")
         elif console.live:
-            notice.tell(FIRST_RUN, "", READ_ONLY_FIX if self.read_only else FIRST_RUN_FIX)
+            closed = self.access.read_only
+            notice.tell(FIRST_RUN, "", plain(f"{closed.reason} {closed.fix}") if closed else FIRST_RUN_FIX)
         else:
             notice.tell(f"Connecting to {plain(console.context_name)}…", "", "2 shows the profiles meanwhile")
 
@@ -270,6 +270,10 @@ class JobsScreen(ListScreen):
             return _already("Nothing to cancel", self.selected())
         if found.id == "jobs.delete" and not any(job.state.terminal for job in self.selected()):
             return "Only an ended job can be deleted; c cancels it first."
+        if found.id in {"jobs.cancel", "jobs.delete"} and (
+            closed := self.jobs_refusal(found, self.selected())
+        ):
+            return closed
         if found.id == "jobs.why" and not self.console.connection.failing():
             return "Everything could be read."
         return None

@@ -33,14 +33,16 @@ from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.frame import FrameScreen
 from tui.screens.workers import background
 from tui.session import Session
-from tui.store.jobs.checks import preflight
+from tui.store.jobs.checks import launch_request, look
 from tui.store.profiles.entries import Parameter, Prepared, ProfileEntry, ProfileError, shape_lines
 from tui.widgets.checks import Checks
 from tui.widgets.header_lines import Line
 from tui.widgets.labelled_lines import Hanging, Labelled
 
 if TYPE_CHECKING:
-    from tui.actions.operations import Outcome
+    from tui.actions.operations.runner import Outcome
+    from tui.domain.job import Job
+    from tui.packaging.prepare import Step
 
 REGION = "region"
 SHAPE_LABEL = 10
@@ -96,7 +98,9 @@ class LaunchScreen(FrameScreen):
         """A launch waits for the checks of its request."""
         self._known = asyncio.Event()
         """The checks of the request as it is now are all there."""
-        self._packing: asyncio.Task[tuple[Mapping[str, Any], Outcome]] | None = None
+        self._packing: asyncio.Task[Outcome[Job]] | None = None
+        """The launch while it makes the package, which can be given up."""
+        self._given_up = False
         self._failed_at = float("-inf")
         self._mends: list[Edit] = []
         self._timer: Timer | None = None
@@ -194,7 +198,7 @@ class LaunchScreen(FrameScreen):
 
     async def _look_up(self, session: Session, prepared: Prepared) -> None:
         checks = self.query_one(Checks)
-        async for check in preflight(session.backend, prepared.region, prepared.custom_job):
+        async for check in look(session, prepared.region, prepared.custom_job):
             checks.add(check)
             self.refresh_frame()
         checks.end()
@@ -301,8 +305,7 @@ class LaunchScreen(FrameScreen):
 
     def action_go(self) -> None:
         """Launch it: once, however long the key is held."""
-        deeds = self.console.deeds()
-        if self._under_way or self._prepared is None or deeds is None:
+        if self._under_way or self._prepared is None or self.session is None:
             return
         if time.monotonic() - self._failed_at < HELD_KEY_SECONDS:
             # Held on: it counts from here, or a key that is held for long enough would launch again.
@@ -338,7 +341,7 @@ class LaunchScreen(FrameScreen):
             self._send(prepared)
 
     def _send(self, prepared: Prepared) -> None:
-        self._under_way = True
+        self._under_way, self._given_up = True, False
         self._answer(Content.styled("Launching…", "$text-warning"))
         # The app's work, not the screen's: it goes on when the job's screen takes this one's place.
         background(self.console, partial(self._launch, prepared), "launch", exclusive=False)
@@ -356,25 +359,30 @@ class LaunchScreen(FrameScreen):
         answer.update(Content("\n").join(map(Content.assemble, lines)))
 
     async def _launch(self, prepared: Prepared) -> None:
-        deeds = self.console.deeds()
-        if deeds is None:
+        operations = self.console.job_operations()
+        if operations is None:
             self._under_way = False
             return
-        job = prepared.custom_job
+        request = launch_request(prepared.region, prepared.custom_job)
+        task = asyncio.create_task(
+            operations.launch(request, prepared.order, tell=self._show_step, on_send=self._sent)
+        )
+        self._packing = task if prepared.order is not None else None
         try:
-            if prepared.order is not None:
-                self._packing = asyncio.create_task(deeds.pack(prepared.order, self._packs))
-                job, outcome = await self._packing
-            if prepared.order is None or outcome.ok:
-                self._packing = None
-                outcome = await deeds.launch(prepared.region, job)
+            outcome = await task
+        except asyncio.CancelledError:
+            if not self._given_up:
+                raise
+            self._answer(Content.styled("Given up; nothing was launched.", "bold $text-error"))
+            return
         finally:
             self._packing = None
             self._failed_at = time.monotonic()
             self._under_way = False
-        if outcome.ok and outcome.job is not None:
+            self.refresh_frame()
+        if outcome.value is not None:
             self._under_way = True
-            await self.console.launched(outcome.job)
+            await self.console.launched(outcome.value)
             return
         if not self.is_attached:
             self.console.tell(outcome)
@@ -385,10 +393,14 @@ class LaunchScreen(FrameScreen):
         self._answer(*lines)
         self.refresh_frame()
 
-    def _packs(self, line: str) -> None:
-        """A line of the package's progress."""
+    def _sent(self) -> None:
+        """The request goes out: giving up is too late."""
+        self._packing = None
+
+    def _show_step(self, step: Step) -> None:
+        """The package's progress."""
         if self.is_attached:
-            self._answer(Content.styled(plain(line), "$text-warning"), "esc gives it up")
+            self._answer(Content.styled(plain(step.line), "$text-warning"), "esc gives it up")
 
     def action_next(self) -> None:
         """Type into the next value."""
@@ -415,6 +427,7 @@ class LaunchScreen(FrameScreen):
         if self.focused is not None:
             self.set_focus(None)
         elif self._packing is not None:
+            self._given_up = True
             self._packing.cancel()
         elif self._waiting:
             self._wait_no_more()

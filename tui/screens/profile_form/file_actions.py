@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tui.actions.registry import Action, action, key_text
 from tui.domain.formatting import age
@@ -24,6 +25,9 @@ from tui.store.profiles.draft import FileChanged, read_text
 from tui.store.profiles.files import bad_name
 from tui.store.profiles.library import entry
 from tui.store.profiles.unsaved import Editor, Kept
+
+if TYPE_CHECKING:
+    from tui.actions.operations.runner import Outcome
 
 OTHERS_SECONDS = 3.0
 """Between two checks whether another console has the file open."""
@@ -133,16 +137,15 @@ class FileActions:
         await self._save()
 
     async def _save(self, *, over: bool = False) -> bool:
-        try:
-            await asyncio.to_thread(self._draft.save, over=over)
-        except FileChanged as error:
-            self._ask_changed(error)
-            return False
-        except OSError as error:
-            self._report("save", self._draft.path, error)
-            return False
-        await self._report_saved()
-        return True
+        outcome = await self._screen.console.profile_operations().save(self._draft, over=over)
+        cause = outcome.error.__cause__ if outcome.error else None
+        if isinstance(cause, FileChanged):
+            self._confirm_over(cause)
+        elif not outcome.ok:
+            self._report_unsaved(outcome)
+        else:
+            await self._report_saved()
+        return outcome.ok
 
     async def _report_saved(self) -> None:
         await self._editor.refresh()
@@ -154,13 +157,16 @@ class FileActions:
             markup=False,
         )
 
-    def _report(self, verb: str, path: Path, error: OSError) -> None:
+    def _report_unsaved(self, outcome: Outcome[None]) -> None:
+        self._screen.notify(f"{outcome.text} Your changes are kept.", severity="error", markup=False)
+
+    def _report_unread(self, error: OSError) -> None:
         why = error.strerror or str(error)
         self._screen.notify(
-            f"Can't {verb} {path}: {why}. Your changes are kept.", severity="error", markup=False
+            f"Can't read {self._draft.path}: {why}. Your changes are kept.", severity="error", markup=False
         )
 
-    def _ask_changed(self, error: FileChanged) -> None:
+    def _confirm_over(self, error: FileChanged) -> None:
         answers = [
             ("o", "overwrite it", "" if error.gone else "u brings back what was there"),
             ("a", "save as another file", ""),
@@ -182,7 +188,7 @@ class FileActions:
         try:
             await asyncio.to_thread(self._draft.reload)
         except OSError as error:
-            self._report("read", self._draft.path, error)
+            self._report_unread(error)
             return
         await self._editor.refresh()
 
@@ -202,10 +208,9 @@ class FileActions:
         self._screen.app.push_screen(PromptScreen("Save as", name, check=check), answered)
 
     async def _save_as(self, path: Path) -> None:
-        try:
-            await asyncio.to_thread(self._draft.save_as, path)
-        except OSError as error:
-            self._report("write", path, error)
+        outcome = await self._screen.console.profile_operations().save_as(self._draft, path)
+        if not outcome.ok:
+            self._report_unsaved(outcome)
             return
         self.mine = True
         await self._report_saved()
@@ -215,12 +220,12 @@ class FileActions:
         try:
             text = await asyncio.to_thread(read_text, self._draft.path)
         except OSError as error:
-            self._report("read", self._draft.path, error)
+            self._report_unread(error)
             return
         if text == self._draft.saved:
             return
         if self._draft.changed:
-            self._ask_changed(FileChanged(self._draft.path))
+            self._confirm_over(FileChanged(self._draft.path))
         else:
             await self._reload()
             self._screen.notify("Another program has changed the file; it was read again.", markup=False)
@@ -277,9 +282,7 @@ class FileActions:
             return
         if self._draft.changed and not await self._save():
             return
-        problem = edit_file(self._screen.app, self._draft.path)
-        if problem:
-            self._screen.notify(problem, severity="error", markup=False)
+        await edit_file(self._screen.console, self._draft.path)
         await self._reload()
 
     # Leaving
@@ -304,10 +307,11 @@ class FileActions:
         diff = self._draft.diff()
         lines = len([x for x in diff if x[:1] in "+-" and not x.startswith(("+++", "---"))])
         answers = [
-            ("s", "save and leave", f"{lines} lines differ"),
             ("k", "keep for later", "offered at the next opening"),
             ("t", "throw the changes away", ""),
         ]
+        if not self._screen.read_only:
+            answers.insert(0, ("s", "save and leave", f"{lines} lines differ"))
 
         def chosen(key: str | None) -> None:
             if key:

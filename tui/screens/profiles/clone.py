@@ -12,7 +12,7 @@ from tui.domain.vertex.interchange import Imported, from_resource
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.workers import background
 from tui.session import BackendError
-from tui.store.profiles.files import BadName, bad_name, write_profile
+from tui.store.profiles.files import bad_name
 
 if TYPE_CHECKING:
     from tui.screens.console_app import ConsoleApp
@@ -33,7 +33,7 @@ async def _read(console: ConsoleApp, job: Job) -> None:
         return
     try:
         async with asyncio.timeout(PATIENCE):
-            resource = await session.backend.job_service(job.name).spec(job.name)
+            resource = await session.backend.job_spec(job.name)
         found = from_resource(resource)
     except (BackendError, ProfileInvalid, TimeoutError) as error:
         why = str(error) or f"no answer within {PATIENCE:.0f} s"
@@ -58,11 +58,9 @@ def _names(console: ConsoleApp) -> set[str]:
 
 
 async def _write(console: ConsoleApp, found: Imported, name: str) -> None:
-    try:
-        path = await asyncio.to_thread(write_profile, console.profile_folder, name, found.text)
-    except (BadName, OSError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        console.notify(f"It was not saved: {reason}", severity="error", markup=False)
+    outcome = await console.profile_operations().write(name, found.text)
+    if not outcome.ok:
+        console.notify(f"{outcome.text} {outcome.fix}".strip(), severity="error", markup=False)
         return
     await console.load_profiles()
-    console.notify(f"Saved as {path}. 2 shows the profiles.", markup=False)
+    console.notify(f"Saved as {outcome.value}. 2 shows the profiles.", markup=False)

@@ -227,10 +227,10 @@ class ProfilesScreen(ListScreen):
         self.app.push_screen(PromptScreen(f"Name of your copy of {entry.name}", name, check=check), answered)
 
     async def _duplicate(self, entry: ProfileEntry, name: str) -> None:
-        try:
-            path = await asyncio.to_thread(entry.copy_to, self.console.profile_folder, name)
-        except OSError as error:
-            self.notify(f"Can't copy {entry.path}: {error.strerror}", severity="error", markup=False)
+        outcome = await self.console.profile_operations().duplicate(entry.path, name)
+        path = outcome.value
+        if path is None:
+            self.notify(f"{outcome.text} {outcome.fix}".strip(), severity="error", markup=False)
             return
         await self._load()
         # A reading that began before there was a copy may end after this one, and take the cursor away.
@@ -251,7 +251,7 @@ class ProfilesScreen(ListScreen):
             return
         self.app.push_screen(FormScreen(draft, mine=mine))
 
-    def action_editor(self) -> None:
+    async def action_editor(self) -> None:
         """Edit the file's text; of a ready-made one a copy is what can be changed."""
         entry = self.current
         if entry is None:
@@ -259,9 +259,7 @@ class ProfilesScreen(ListScreen):
         if not entry.mine:
             self.notify("A ready-made profile: d makes a copy of your own to edit.", markup=False)
             return
-        problem = edit_file(self.app, entry.path)
-        if problem:
-            self.notify(problem, severity="error", markup=False)
+        await edit_file(self.console, entry.path)
         self.refresh_here()
 
 

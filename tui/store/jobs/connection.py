@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tui.backends.errors import BackendError
+from tui.config.access import Access
 from tui.config.settings import Context, Settings
 from tui.session import Session
 from tui.store.jobs.connection_state import Link, LinkState, broken
@@ -19,7 +20,6 @@ from tui.store.jobs.table import JobChange, JobStore
 from tui.store.journal import Journal
 
 if TYPE_CHECKING:
-    from tui.actions.operations import Deeds
     from tui.backends.interface import Backend
     from tui.store.jobs.poller import Poller
 
@@ -42,13 +42,13 @@ class Connection:
         state_dir: Path,
         journal: Journal,
         clock: Callable[[], datetime],
-        read_only: bool,
+        access: Access,
         on_jobs: Callable[[JobChange], None],
         on_link: Callable[[Link], None],
     ) -> None:
         self.context = context
         self.settings = settings
-        self.read_only = read_only
+        self.access = access
         self.clock = clock
         self.journal = journal
         self.store = JobStore()
@@ -88,12 +88,6 @@ class Connection:
             found.append(("training progress", self.poller.progress_error))
         return found
 
-    def deeds(self) -> Deeds | None:
-        """What can change something; `None` while not connected."""
-        from tui.actions.operations import Deeds  # noqa: PLC0415 - not before there is a session
-
-        return Deeds(self.session, self.journal) if self.session else None
-
     # The way there
 
     def restore(self, snapshot: Snapshot | None) -> None:
@@ -115,7 +109,7 @@ class Connection:
         try:
             backend = await asyncio.to_thread(self._made)
             await backend.connect()
-            self.session = Session(backend, self.settings, self.read_only, self.clock)
+            self.session = Session(backend, self.settings, self.access, self.clock)
             from tui.store.jobs.poller import Poller  # noqa: PLC0415 - not needed for the first paint
 
             self.poller = Poller(

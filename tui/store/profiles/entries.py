@@ -84,18 +84,6 @@ class ProfileEntry:
         """Sentences of what stops a launch there, and of what is doubtful; it takes milliseconds."""
         return ((self.problem,) if self.problem else (), ()) if self.rules is None else self.rules(context)
 
-    def copy_to(self, folder: Path, name: str) -> Path:
-        """A copy of the file in `folder`; never over a file that is there.
-
-        Raises:
-            OSError: when it can't be written or exists.
-        """
-        folder.mkdir(parents=True, exist_ok=True)
-        target = folder / f"{name}.yaml"
-        with target.open("xb") as file:
-            file.write(self.path.read_bytes())
-        return target
-
 
 def _machine(machine: Mapping[str, Any]) -> str:
     kind = str(machine.get("acceleratorType", ""))

@@ -53,6 +53,21 @@ def write_profile(folder: Path, name: str, text: str, *, force: bool = False) ->
     return target
 
 
+def copy_profile(source: Path, folder: Path, name: str) -> Path:
+    """Copy a profile's file, byte for byte, to `NAME.yaml` in the user's folder.
+
+    Raises:
+        FileExistsError: when there is a file of that name.
+        OSError: when it can't be read or written.
+    """
+    text = source.read_bytes()
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{name}.yaml"
+    with target.open("xb") as file:
+        file.write(text)
+    return target
+
+
 def replace_text(target: Path, text: str) -> None:
     """Write a file anew, whole or not at all; its mode stays, and so does a link to it.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tui.config.paths import shipped
 from tui.config.settings import Context
-from tui.domain.profile import Problem, Profile, ProfileInvalid, judged, load
+from tui.domain.profile import Checked, Problem, Profile, ProfileInvalid, judged, load
 from tui.domain.profile.source import decode
 from tui.domain.vertex.packaging import Order, PackagingError, Target
 from tui.domain.vertex.rules.base import Severity
@@ -120,12 +120,24 @@ def _in_short(problem: Problem) -> str:
     return ": ".join([*where, *filter(None, [leaf]), f"{problem.message} {problem.fix}".strip()])
 
 
-def _prepare(profile: Profile, values: Mapping[str, str], context: Context, region: str) -> Prepared:
+def check_in(profile: Profile, values: Mapping[str, str], context: Context, region: str = "") -> Checked:
+    """What a profile asks for in a context, and what is wrong with it.
+
+    The region is the given one, else the profile's own, else the first of the context.
+
+    Raises:
+        ProfileInvalid: where a value does not fit its parameter.
+    """
     local = context.kind == "local"
+    checked = profile.check(values, region=region, local=local)
+    return (
+        checked if checked.request.region else profile.check(values, region=context.regions[0], local=local)
+    )
+
+
+def _prepare(profile: Profile, values: Mapping[str, str], context: Context, region: str) -> Prepared:
     try:
-        checked = profile.check(values, region=region, local=local)
-        if not checked.request.region:
-            checked = profile.check(values, region=context.regions[0], local=local)
+        checked = check_in(profile, values, context, region)
     except ProfileInvalid as error:
         raise ProfileError(str(error)) from error
     if checked.errors:
@@ -134,7 +146,7 @@ def _prepare(profile: Profile, values: Mapping[str, str], context: Context, regi
     found = checked.problems
     if request.package is None:
         return Prepared(place, request.custom_job, pools=(shape(profile),), found=found)
-    target = Target(context.project, place, local)
+    target = Target(context.project, place, context.kind == "local")
     order = Order(request.custom_job, request.package, str(Path(profile.document.file).parent), target)
     try:
         return Prepared(place, order.preview(), pools=(shape(profile),), found=found, order=order)

@@ -12,7 +12,7 @@ from tui.verbs.launch import prepare
 from tui.verbs.output import note, out, print_json, table
 from tui.verbs.profiles.interchange import export_profile, import_profile
 from tui.verbs.profiles.validate import validate
-from tui.verbs.run import Run, verb
+from tui.verbs.run import READS, Run, verb
 
 
 @click.group()
@@ -21,7 +21,7 @@ def profiles() -> None:
 
 
 @profiles.command("list")
-@verb
+@verb(READS)
 async def list_profiles(run: Run) -> None:
     """List every profile; one that can't be used is marked with its problem."""
     found = entries(profile_folder(run.settings))
@@ -52,10 +52,10 @@ async def list_profiles(run: Run) -> None:
 @click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable."
 )
-@verb
+@verb(READS)
 async def show(run: Run, profile: str, assignments: tuple[str, ...]) -> None:
     """Show the request that PROFILE would send."""
-    request = prepare(run, profile, assignments, "")
+    request = prepare(run, profile, assignments)
     if run.json:
         print_json({"region": request.region, "body": dict(request.custom_job)})
         return

@@ -17,17 +17,21 @@ from tui.domain.profile.source import decode
 from tui.domain.vertex.interchange import FORMS, Imported, export, from_resource, from_text
 from tui.domain.vertex.interchange.gcloud import is_command
 from tui.domain.vertex.rules import Severity
-from tui.store.profiles.files import BadName, write_profile
 from tui.store.profiles.library import LARGEST, NoProfile, find, read_profile
 from tui.verbs.output import note, out, print_json
-from tui.verbs.run import Failure, Run, find_job, verb
+from tui.verbs.run import READS, Failure, Run, find_job, value_of, verb
+
+_FIXES = {
+    "EXISTS": "Give another --name, or --force to write over it.",
+    "INVALID_ARGUMENT": "Give another with --name.",
+}
 
 
 @click.command("import")
 @click.argument("source", nargs=-1, required=True)
 @click.option("--name", metavar="NAME", help="Name of the profile; without it the job's own.")
 @click.option("--force", is_flag=True, help="Write over a profile of that name.")
-@verb
+@verb("profile.import")
 async def import_profile(run: Run, source: tuple[str, ...], name: str | None, force: bool) -> None:
     """Make a profile of SOURCE.
 
@@ -36,19 +40,8 @@ async def import_profile(run: Run, source: tuple[str, ...], name: str | None, fo
     """
     found = await _imported(run, source)
     chosen = name or found.name
-    try:
-        path = write_profile(profile_folder(run.settings), chosen, found.text, force=force)
-    except BadName as error:
-        raise Failure(str(error), fix="Give another with --name.") from error
-    except FileExistsError as error:
-        there = profile_folder(run.settings) / f"{chosen}.yaml"
-        raise Failure(
-            f"{there} is there already.",
-            fix="Give another --name, or --force to write over it.",
-            code="EXISTS",
-        ) from error
-    except OSError as error:
-        raise Failure(f"The profile can't be written: {error}", code="UNWRITABLE") from error
+    outcome = await run.profile_operations().write(chosen, found.text, force=force)
+    path = value_of(outcome, _FIXES)
     for line in found.notes:
         note(f"note: {line}")
     problems = inspect(found.text, str(path), chosen)
@@ -70,7 +63,7 @@ async def import_profile(run: Run, source: tuple[str, ...], name: str | None, fo
 )
 @click.option("--region", metavar="REGION", help="For this region instead of the profile's.")
 @click.option("--output", "target", metavar="FILE", help="Write it there instead of to stdout.")
-@verb
+@verb(READS)
 async def export_profile(  # noqa: PLR0917 - one for each option
     run: Run,
     profile: str,
@@ -121,7 +114,7 @@ async def _imported(run: Run, source: tuple[str, ...]) -> Imported:
         if found is None:
             async with run.backend() as backend:
                 job = await find_job(backend, text)
-                found = from_resource(await backend.job_service(job.name).spec(job.name))
+                found = from_resource(await backend.job_spec(job.name))
         return found
     except ProfileInvalid as error:
         fix = "Nothing was written. `vxtui profiles validate FILE --fix` mends what needs no decision."

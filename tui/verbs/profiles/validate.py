@@ -22,10 +22,9 @@ from tui.domain.vertex.interchange.gcloud import is_command, parse
 from tui.domain.vertex.interchange.imports import of_command
 from tui.domain.vertex.rules.base import Severity
 from tui.domain.vertex.rules.misnomers import document_notes
-from tui.store.profiles.files import replace_text
 from tui.store.profiles.library import LARGEST, NoProfile, find, read_profile
 from tui.verbs.output import note, out, print_json
-from tui.verbs.run import USAGE, Failure, Run, verb
+from tui.verbs.run import USAGE, Failure, Run, value_of, verb
 
 DOCUMENT = "docs/PROFILES.md"
 """Source of what concerns the file's form rather than the service."""
@@ -59,7 +58,7 @@ class _File:
 )
 @click.option("--region", default="", metavar="REGION", help="Judge for this region, not the profile's.")
 @click.option("--fix", is_flag=True, help="Write the changes that need no decision; print them as a diff.")
-@verb
+@verb("profile.fix", fix=True)
 async def validate(
     run: Run, profiles: tuple[str, ...], assignments: tuple[str, ...], region: str, fix: bool
 ) -> int:
@@ -73,7 +72,7 @@ async def validate(
     problems: list[Problem] = []
     diffs: list[dict[str, Any]] = []
     for file in files:
-        left, diff = _fixed(run, file, where) if fix else (_look(file, where), "")
+        left, diff = await _fixed(run, file, where) if fix else (_look(file, where), "")
         problems += left
         if diff:
             diffs.append({"file": file.shown, "diff": diff})
@@ -177,7 +176,7 @@ def _notes(file: _File) -> list[Problem]:
     return found
 
 
-def _fixed(run: Run, file: _File, where: _Where) -> tuple[list[Problem], str]:
+async def _fixed(run: Run, file: _File, where: _Where) -> tuple[list[Problem], str]:
     """What is left after mending one file, and the change as a unified diff; "" for none."""
     before = _look(file, where)
     if file.command and before:
@@ -193,10 +192,7 @@ def _fixed(run: Run, file: _File, where: _Where) -> tuple[list[Problem], str]:
     found = mend(text, file.shown, name, where.given, region=where.region, local=where.local)
     if found.text == text:
         return before, ""
-    try:
-        replace_text(file.path, found.text)
-    except OSError as error:
-        raise Failure(f"{file.shown} can't be written: {error}", code="UNWRITABLE") from error
+    value_of(await run.profile_operations().fix(file.path, found.text))
     diff = difflib.unified_diff(
         text.splitlines(keepends=True), found.text.splitlines(keepends=True), file.shown, file.shown
     )

@@ -1,0 +1,113 @@
+"""The audit journal: what is done by keys and by verbs leaves equal lines, apart from time and surface."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.shell import VXTUI, Home, home
+from tests.terminal import Terminal
+from tests.waiting import wait_for
+
+PROFILE = """\
+displayName: sleeper
+jobSpec:
+  workerPoolSpecs:
+    - machineSpec: {machineType: n1-standard-4}
+      replicaCount: 1
+      containerSpec: {imageUri: python, command: [sleep, "600"]}
+"""
+
+
+@pytest.fixture
+def place() -> Iterator[Home]:
+    with home() as found:
+        folder = found.root / "c" / "vxtui" / "profiles"
+        folder.mkdir(parents=True)
+        (folder / "sleeper.yaml").write_text(PROFILE)
+        yield found
+
+
+def by_keys(place: Home) -> None:
+    """Launch a job, preempt it, cancel it and delete it."""
+    screen = Terminal([VXTUI], place.env)
+    try:
+        screen.wait("No jobs here yet")
+        screen.press(":")
+        screen.type(b"launch sleeper\r")
+        screen.wait(lambda t: "Launch sleeper" in t)
+        screen.press("enter")
+        wait_for(lambda: [j for j in place.jobs() if j["state"] == "RUNNING"], "the job to run")
+        screen.wait(lambda t: "running" in t and "c cancel" in t)
+        screen.press(":")
+        screen.type(b"preempt sleeper\r")
+        screen.wait(lambda t: "Preempt sleeper" in t)
+        screen.press("y")
+        wait_for(lambda: len(audit(place)) >= 4, "the fault")
+        screen.press("c")
+        screen.wait("Cancel sleeper")
+        screen.press("y")
+        screen.wait("D delete", seconds=120)
+        screen.press("D")
+        screen.wait("Delete sleeper")
+        screen.press("y")
+        wait_for(lambda: len(audit(place)) >= 8, "the end of the delete")
+        screen.press("ctrl+q")
+        assert screen.wait_exit() == 0
+    finally:
+        screen.close()
+
+
+def by_verbs(place: Home) -> None:
+    """The same."""
+    job = place.json("launch", "sleeper", "--yes")["name"]
+    wait_for(lambda: [j for j in place.jobs() if j["state"] == "RUNNING"], "the job to run")
+    place.json("emulator", "fault", "preempt", job)
+    place.json("cancel", job, "--yes")
+    place.json("delete", job, "--yes")
+
+
+def audit(place: Home) -> list[dict[str, Any]]:
+    path = place.root / "s" / "audit.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def without_run(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The lines without their time, their surface and the job's number."""
+    launched = next(line for line in lines if line["action"] == "job.launch" and line["result"] == "done")
+    job = launched["target"].rpartition("/")[2]
+    kept = [{k: v for k, v in line.items() if k not in {"time", "surface"}} for line in lines]
+    return json.loads(json.dumps(kept).replace(job, "JOB"))
+
+
+def test_keys_and_verbs_leave_equal_lines(place: Home) -> None:
+    by_keys(place)
+    keys = audit(place)
+    by_verbs(place)
+    verbs = audit(place)[len(keys) :]
+    assert {line["surface"] for line in keys} == {"console"}
+    assert {line["surface"] for line in verbs} == {"verb"}
+    assert without_run(keys) == without_run(verbs)
+    assert [(line["action"], line["result"]) for line in verbs] == [
+        (action, result)
+        for action in ("job.launch", "emulator.fault", "job.cancel", "job.delete")
+        for result in ("asked", "done")
+    ]
+    assert all(line["user"] and line["project"] and line["context"] == "local" for line in verbs)
+    assert {line["region"] for line in verbs if line["action"].startswith("job.")} == {"us-central1"}
+
+
+def test_a_verb_that_fails_says_how_it_ended(place: Home) -> None:
+    place.json("emulator", "start")
+    failed = place.run("delete", "nothing", "--yes")
+    assert failed.returncode == 3 and not audit(place)
+    place.json("launch", "sleeper", "--yes")
+    lines = audit(place)
+    refused = place.json("emulator", "fault", "preempt", "nothing", code=3)
+    assert refused["error"]["code"] == "NOT_FOUND"
+    asked, ended = audit(place)[len(lines) :]
+    assert (asked["result"], ended["result"], ended["code"]) == ("asked", "failed", "NOT_FOUND")
+    assert ended["target"] == "preempt nothing" and "nothing" in ended["message"]

@@ -1,0 +1,1 @@
+"""Everything that changes something: one operation each, for keys, palette, `:` commands and verbs alike."""

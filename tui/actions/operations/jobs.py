@@ -1,0 +1,95 @@
+"""Launch, cancel and delete."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tui.actions.operations.runner import OperationError, OperationRunner, Outcome
+from tui.backends.interface import Backend, LaunchRequest, NotFound
+from tui.domain.job import Job
+from tui.domain.text import plain
+from tui.domain.vertex.packaging import Order, PackagingError
+
+if TYPE_CHECKING:
+    from tui.packaging.prepare import Plan, Step
+
+
+class JobOperations:
+    """What changes jobs, through one open backend."""
+
+    def __init__(self, runner: OperationRunner, backend: Backend) -> None:
+        self._runner = runner
+        self._backend = backend
+
+    async def cancel(self, job: Job) -> Outcome[None]:
+        """Ask for a cancel; the job ends a little later."""
+        return await self._change(
+            "job.cancel", job, self._backend.cancel_job, f"Cancelling {job.display_name}"
+        )
+
+    async def delete(self, job: Job) -> Outcome[None]:
+        """Delete an ended job. One that is gone already counts as deleted."""
+
+        async def delete(name: str) -> None:
+            try:
+                await self._backend.delete_job(name)
+            except NotFound:
+                # Somebody else was first: what was asked for holds.
+                return
+
+        return await self._change("job.delete", job, delete, f"Deleted {job.display_name}")
+
+    async def launch(
+        self,
+        request: LaunchRequest,
+        package: Order | Plan | None = None,
+        *,
+        tell: Callable[[Step], None] = lambda _: None,
+        on_send: Callable[[], None] = lambda: None,
+    ) -> Outcome[Job]:
+        """Create exactly one job, after making its package and bringing it to the bucket.
+
+        `package` may be planned already, so that a person has seen what is packed. `tell` gets the progress
+        of the package; `on_send` is called when the request goes out, after which giving up is too late.
+        """
+
+        async def launch() -> Job:
+            body = request.custom_job if package is None else await self._packed(package, tell)
+            on_send()
+            return await self._backend.create_job(replace(request, custom_job=body))
+
+        name = str(request.custom_job.get("displayName", "a job"))
+        return await self._runner.run(
+            "job.launch",
+            name,
+            launch,
+            lambda job: f"Launched {plain(job.display_name)}",
+            region=request.region,
+            made=lambda job: job.name,
+        )
+
+    async def _packed(self, package: Order | Plan, tell: Callable[[Step], None]) -> dict[str, object]:
+        """The CustomJob to send, its package in place."""
+        # Loaded only now: few profiles have a package.
+        from tui.packaging.prepare import plan_package, prepare_package  # noqa: PLC0415
+
+        try:
+            plan = await plan_package(package) if isinstance(package, Order) else package
+            return await prepare_package(plan, self._backend, tell)
+        except PackagingError as error:
+            fix = error.fix or "Nothing was sent."
+            raise OperationError(error.message, fix=fix, code="INVALID_PACKAGE") from error
+
+    async def _change(
+        self, operation_id: str, job: Job, act: Callable[[str], Awaitable[None]], done: str
+    ) -> Outcome[None]:
+        return await self._runner.run(
+            operation_id,
+            job.name,
+            lambda: act(job.name),
+            lambda _: done,
+            region=job.region,
+            context=job.context,
+        )

@@ -1,0 +1,123 @@
+"""What every operation does: check read-only, act, write the audit journal, and report how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+from tui.actions.registry import operation, refusal
+from tui.backends.errors import BackendError, InvalidRequest
+from tui.config.access import Access
+from tui.config.settings import Context
+from tui.domain.text import plain
+from tui.store.journal import AuditEntry, Journal, Surface
+
+T = TypeVar("T")
+READ_ONLY = "READ_ONLY"
+USAGE = 2
+"""Exit code of a refused operation and of a wrong argument."""
+
+
+class OperationError(Exception):
+    """An operation failed. `code` is the word in `--json`, `exit_code` what a verb exits with."""
+
+    def __init__(
+        self, message: str, *, fix: str = "", code: str = "INVALID_ARGUMENT", exit_code: int = USAGE
+    ) -> None:
+        super().__init__(message)
+        self.message, self.fix, self.code, self.exit_code = message, fix, code, exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[T]):
+    """How an operation ended. `text` is for a person; `fix` says what to do after a failure."""
+
+    ok: bool
+    text: str
+    fix: str = ""
+    value: T | None = None
+    """What it made or answered; `None` after a failure."""
+    error: BackendError | OperationError | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Problems by the path of the request's field, where the service names them."""
+
+
+class OperationRunner:
+    """Runs the operations of one context for one surface, the console or a verb."""
+
+    def __init__(
+        self,
+        context: Context,
+        access: Access,
+        journal: Journal,
+        surface: Surface,
+        *,
+        projects: Mapping[str, str] | None = None,
+        warn: Callable[[str], None] | None = None,
+    ) -> None:
+        """`projects` by context are those of a group's members. `warn` tells the user that the audit
+        journal can't be written; without it that is an event.
+        """
+        self.context = context
+        self.access = access
+        self.journal = journal
+        self._surface = surface
+        self._projects = projects or {}
+        self._warn = warn or (lambda text: journal.add("error", text))
+
+    async def run(
+        self,
+        operation_id: str,
+        target: str,
+        act: Callable[[], Awaitable[T]],
+        done: Callable[[T], str],
+        *,
+        region: str = "",
+        context: str = "",
+        made: Callable[[T], str] | None = None,
+    ) -> Outcome[T]:
+        """Run `act` unless the context is read-only. Its `BackendError` and `OperationError` are outcomes.
+
+        `context` is the job's, which may belong to a member of a group. `done` says what was done, and
+        `made` names what was made in the journal's last line.
+
+        Raises:
+            KeyError: for an operation that the registry does not know.
+            Exception: any other error of `act`, after it is in the journal.
+        """
+        found = operation(operation_id)
+        where = context or self.context.name
+        read_only = self.access.refused_for(where)
+        if read_only is not None:
+            error = OperationError(refusal(found, read_only), fix=read_only.fix, code=READ_ONLY)
+            return Outcome(False, error.message, error.fix, error=error)
+        project = self._projects.get(where, self.context.project)
+        entry = AuditEntry(self._surface, where, project, region, operation_id, target)
+        try:
+            await self._audit(entry, "asked")
+            value = await act()
+        except (BackendError, OperationError) as error:
+            await self._audit(entry, "failed", error.code, error.message)
+            text = f"{found.label.capitalize()} failed: {plain(error.message)}"
+            self.journal.add("error", text, target)
+            fields = error.fields if isinstance(error, InvalidRequest) else {}
+            return Outcome(False, text, plain(error.fix), error=error, fields=fields)
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            await self._audit(entry, "failed", "INTERRUPTED", "Interrupted; its effect is not known.")
+            raise
+        except Exception as error:
+            await self._audit(entry, "failed", "INTERNAL", f"{type(error).__name__}: {error}")
+            raise
+        await self._audit(replace(entry, target=made(value)) if made else entry, "done")
+        text = done(value)
+        self.journal.add("action", text, made(value) if made else target)
+        return Outcome(True, plain(text), value=value)
+
+    async def _audit(self, entry: AuditEntry, result: str, code: str = "", message: str = "") -> None:
+        """A full disk must not stand in the way of a cancel: the user is told, and the operation goes on."""
+        try:
+            await asyncio.to_thread(self.journal.audit, entry, result, code, message)
+        except OSError as problem:
+            self._warn(f"The audit journal {self.journal.path} can't be written: {problem.strerror}")

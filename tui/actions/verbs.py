@@ -1,0 +1,20 @@
+"""Actions that only the command line has. No screen puts this scope in force."""
+
+from __future__ import annotations
+
+from tui.actions.action import Action
+
+ACTIONS: tuple[Action, ...] = (
+    Action(
+        "verb.profiles_import", "", "import", "Write a profile of a file, a command or a job", "verb", "",
+        operation="profile.import",
+    ),
+    Action(
+        "verb.profiles_fix", "", "fix", "Write the fixes that need no decision into a profile", "verb", "",
+        operation="profile.fix",
+    ),
+    Action(
+        "verb.emulator_fault", "", "fault", "Make the emulator or a job on it fail", "verb", "",
+        operation="emulator.fault", local=True,
+    ),
+)  # fmt: skip

@@ -1,0 +1,63 @@
+"""Whether something may be changed in a context, and which setting forbids it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tui.config.loader import config_file, from_environment
+from tui.config.settings import Context, Settings, all_contexts
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOnly:
+    """Changes are refused: the setting that does so and where it stands, and how to allow them."""
+
+    setting: str
+    fix: str
+
+    @property
+    def reason(self) -> str:
+        """One sentence."""
+        return f"Read-only by {self.setting}."
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where changes are refused: in the whole context, or for the jobs of some members of a group."""
+
+    read_only: ReadOnly | None = None
+    members: Mapping[str, ReadOnly] = field(default_factory=dict)
+    """By the name of the member that is read-only."""
+
+    def refused_for(self, context: str) -> ReadOnly | None:
+        """What refuses changes to a job of this context; `None` where they are allowed."""
+        return self.read_only or self.members.get(context)
+
+
+def access_of(settings: Settings, context: Context, *, flag: bool = False) -> Access:
+    """What may be changed in `context`; `flag` is the option `--read-only`.
+
+    A group is read-only as a whole where it says so itself, or where all its members are read-only. A member
+    that is no context is left to the backend, which says so.
+    """
+    if flag:
+        return Access(ReadOnly("the option --read-only", "Start without --read-only."))
+    environment = from_environment()
+    if settings.read_only:
+        if "read_only" in environment:
+            return Access(ReadOnly("VXTUI_READ_ONLY in the environment", "Unset VXTUI_READ_ONLY."))
+        return Access(ReadOnly(f"read_only: true in {config_file()}", "Set read_only: false there."))
+    where = "VXTUI_CONTEXTS in the environment" if "contexts" in environment else str(config_file())
+    if context.read_only:
+        return Access(_of_context(context, where))
+    known = {each.name: each for each in all_contexts(settings)}
+    members = [known[name] for name in dict.fromkeys(context.members) if name in known]
+    closed = {member.name: _of_context(member, where) for member in members if member.read_only}
+    everywhere = bool(closed) and len(closed) == len(members)
+    return Access(next(iter(closed.values())) if everywhere else None, closed)
+
+
+def _of_context(context: Context, where: str) -> ReadOnly:
+    setting = f"read_only: true of the context {context.name} in {where}"
+    return ReadOnly(setting, "Set read_only: false there, or use another context.")
