@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -152,3 +155,20 @@ def start_server(state: StateDir, *args: str, **kw: Any) -> subprocess.Popen[str
         [sys.executable, "-m", "tui.emulator", "--state-dir", str(state.root), *args],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, **kw,
     )  # fmt: skip
+
+
+def server_info(state: StateDir) -> dict[str, Any] | None:
+    """What the server of this directory tells of itself, once it answers."""
+    return dict(json.loads(state.info.read_text())) if state.info.exists() else None
+
+
+@asynccontextmanager
+async def served(state: StateDir, last: signal.Signals = signal.SIGTERM) -> AsyncIterator[Clients]:
+    """A server in a process of its own, from when it answers; at the end the signal `last` ends it."""
+    with start_server(state) as process:
+        await until(lambda: (server_info(state) or {}).get("pid") == process.pid, "the server")
+        async with connect(state.target) as clients:
+            yield clients
+        process.send_signal(last)
+        code = await asyncio.to_thread(process.wait, LIMIT)
+        assert code == (0 if last is signal.SIGTERM else -last)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 
 import pytest
 
-from tests.waiting import LIMIT, until
-from tests.wire.control import Clients, connect, emulator, python, start_server, state_dir
+from tests.waiting import until
+from tests.wire.control import Clients, emulator, python, served, state_dir
 from tui.emulator.paths import AttemptDir
 from tui.emulator.runs.plan import AttemptStatus
 from tui.emulator.runs.runner_handle import LocalRunner
@@ -123,25 +124,15 @@ async def test_no_line_is_lost_or_doubled_by_a_killed_server() -> None:
     with state_dir() as state:
         state.prepare()
         state.config.write_text("provisioning_seconds: 0")
-        with start_server(state) as first:
-            await until(state.info.exists, "the first server")
-            async with connect(state.target) as clients:
-                job = await clients.create(python(code))
+        async with served(state, signal.SIGKILL) as clients:
+            job = await clients.create(python(code))
 
-                async def begun() -> bool:
-                    return len(await entries(clients, job.name, "workerpool0-0")) > 20
+            async def begun() -> bool:
+                return len(await entries(clients, job.name, "workerpool0-0")) > 20
 
-                await until(begun, "some lines")
-            first.kill()
-            first.wait(timeout=LIMIT)
-        with start_server(state) as second:
-            await until(
-                lambda: state.info.exists() and str(second.pid) in state.info.read_text(), "the second"
-            )
-            async with connect(state.target) as clients:
-                await clients.reach(job.name, "FAILED")
-                assert await entries(clients, job.name, "workerpool0-0") == [f"line {i}" for i in range(300)]
-                said = await entries(clients, job.name, "service")
-                assert sum("command terminated with exit code 3" in text for text in said) == 1
-            second.terminate()
-            assert second.wait(timeout=LIMIT) == 0
+            await until(begun, "some lines")
+        async with served(state) as clients:
+            await clients.reach(job.name, "FAILED")
+            assert await entries(clients, job.name, "workerpool0-0") == [f"line {i}" for i in range(300)]
+            said = await entries(clients, job.name, "service")
+            assert sum("command terminated with exit code 3" in text for text in said) == 1

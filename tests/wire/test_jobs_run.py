@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,8 +11,8 @@ import pytest
 from google.api_core import exceptions
 
 from tests.processes import asked
-from tests.waiting import LIMIT, until
-from tests.wire.control import Clients, connect, emulator, pool, processes_of, python, start_server, state_dir
+from tests.waiting import until
+from tests.wire.control import Clients, emulator, pool, processes_of, python, served, state_dir
 from tui.emulator.server import Emulator
 
 FOREVER = "import time\nprint('up', flush=True)\ntime.sleep(600)"
@@ -205,36 +204,24 @@ async def test_a_job_outlives_its_server_and_keeps_its_exit_code(tmp_path: Path)
     with state_dir() as state:
         state.prepare()
         state.config.write_text("provisioning_seconds: 0")
-        with start_server(state) as first:
-            await until(state.info.exists, "the first server")
-            async with connect(state.target) as clients:
-                early = await clients.create(python(code + "sys.exit(3)"), name="ends while nobody looks")
-                late = await clients.create(python(FOREVER), python(FOREVER), name="goes on")
-                for job in (early, late):
-                    await clients.reach(job.name, "RUNNING")
-            first.kill()
-            first.wait(timeout=LIMIT)
+        async with served(state, signal.SIGKILL) as clients:
+            early = await clients.create(python(code + "sys.exit(3)"), name="ends while nobody looks")
+            late = await clients.create(python(FOREVER), python(FOREVER), name="goes on")
+            for job in (early, late):
+                await clients.reach(job.name, "RUNNING")
         before = {p.pid for p in processes_of(state.root)}
         keepers = [
             p for p in processes_of(state.root) if "tui.emulator.runner.attempt" in asked(p.cmdline, [])
         ]
         release.touch()
         await until(lambda: sum(p.is_running() for p in keepers) == 1, "the first job's runner to leave")
-        with start_server(state) as second:
-
-            def ready() -> bool:
-                return state.info.exists() and f'"pid": {second.pid}' in state.info.read_text()
-
-            await until(ready, "the second server")
-            async with connect(state.target) as clients:
-                ended = await clients.reach(early.name, "FAILED")
-                assert "non-zero status of 3." in ended.error.message
-                assert await clients.state(late.name) == "JOB_STATE_RUNNING"
-                assert {p.pid for p in processes_of(state.root)} <= before, "nothing was started again"
-                await clients.jobs.cancel_custom_job(name=late.name)
-                await clients.reach(late.name, "CANCELLED")
-            second.terminate()
-            assert second.wait(timeout=LIMIT) == 0
+        async with served(state) as clients:
+            ended = await clients.reach(early.name, "FAILED")
+            assert "non-zero status of 3." in ended.error.message
+            assert await clients.state(late.name) == "JOB_STATE_RUNNING"
+            assert {p.pid for p in processes_of(state.root)} <= before, "nothing was started again"
+            await clients.jobs.cancel_custom_job(name=late.name)
+            await clients.reach(late.name, "CANCELLED")
         await until(lambda: not processes_of(state.root), "no process to be left")
 
 
@@ -242,22 +229,12 @@ async def test_a_pending_job_starts_after_a_restart_of_the_server(tmp_path: Path
     with state_dir() as state:
         state.prepare()
         state.config.write_text("provisioning_seconds: 600")
-        with start_server(state) as first:
-            await until(state.info.exists, "the first server")
-            async with connect(state.target) as clients:
-                job = await clients.create(python("pass"))
-                await clients.reach(job.name, "PENDING")
-            os.kill(first.pid, signal.SIGKILL)
-            first.wait(timeout=LIMIT)
+        async with served(state, signal.SIGKILL) as clients:
+            job = await clients.create(python("pass"))
+            await clients.reach(job.name, "PENDING")
         state.config.write_text("provisioning_seconds: 0")
-        with start_server(state) as second:
-            await until(
-                lambda: state.info.exists() and str(second.pid) in state.info.read_text(), "the second"
-            )
-            async with connect(state.target) as clients:
-                await clients.reach(job.name, "SUCCEEDED")
-            second.terminate()
-            assert second.wait(timeout=LIMIT) == 0
+        async with served(state) as clients:
+            await clients.reach(job.name, "SUCCEEDED")
 
 
 async def test_many_jobs_at_once_all_end(clients: Clients) -> None:

@@ -21,7 +21,7 @@ import pytest
 from google.api_core import exceptions
 
 from tests.waiting import LIMIT, until
-from tests.wire.control import NEVER, connect, emulator, python, start_server, state_dir
+from tests.wire.control import NEVER, connect, emulator, python, served, server_info, start_server, state_dir
 from tui.emulator.paths import StateDir, StateDirError
 from tui.emulator.server import parse_address
 
@@ -30,10 +30,6 @@ from tui.emulator.server import parse_address
 def state() -> Iterator[StateDir]:
     with state_dir() as found:
         yield found
-
-
-def info(state: StateDir) -> dict[str, Any] | None:
-    return dict(json.loads(state.info.read_text())) if state.info.exists() else None
 
 
 def refused(state: StateDir, *args: str, **kw: Any) -> str:
@@ -47,7 +43,7 @@ def refused(state: StateDir, *args: str, **kw: Any) -> str:
 
 async def test_it_says_where_it_is_and_leaves_nothing_behind(state: StateDir) -> None:
     with start_server(state) as process:
-        found = await until(lambda: info(state), "emulator.json")
+        found = await until(lambda: server_info(state), "emulator.json")
         assert found["pid"] == process.pid and found["socket"] == str(state.socket)
         assert found["rest"] is None and found["state_dir"] == str(state.root) and found["version"]
         assert stat.S_IMODE(state.root.stat().st_mode) == 0o700
@@ -56,7 +52,7 @@ async def test_it_says_where_it_is_and_leaves_nothing_behind(state: StateDir) ->
 
         text = refused(state)
         assert str(process.pid) in text and str(state.root) in text
-        assert info(state) == found
+        assert server_info(state) == found
 
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=LIMIT) == 0
@@ -66,7 +62,7 @@ async def test_it_says_where_it_is_and_leaves_nothing_behind(state: StateDir) ->
 
 async def test_the_admin_can_end_it(state: StateDir) -> None:
     with start_server(state) as process:
-        await until(lambda: info(state), "emulator.json")
+        await until(lambda: server_info(state), "emulator.json")
         async with connect(state.target) as clients:
             assert await clients.admin(do="stop") == {"stopping": True}
         assert process.wait(timeout=LIMIT) == 0
@@ -74,7 +70,7 @@ async def test_the_admin_can_end_it(state: StateDir) -> None:
 
 async def test_it_ends_when_its_state_directory_is_gone(state: StateDir) -> None:
     with start_server(state) as process:
-        await until(lambda: info(state), "emulator.json")
+        await until(lambda: server_info(state), "emulator.json")
         shutil.rmtree(state.root)
         assert process.wait(timeout=LIMIT) == 0
         assert "Traceback" not in process.communicate()[1]
@@ -83,19 +79,11 @@ async def test_it_ends_when_its_state_directory_is_gone(state: StateDir) -> None
 async def test_jobs_survive_the_death_of_the_server(state: StateDir) -> None:
     state.prepare()
     state.config.write_text(json.dumps(NEVER))
-    with start_server(state) as process:
-        await until(lambda: info(state), "emulator.json")
-        async with connect(state.target) as clients:
-            job = await clients.create(python("pass"), labels={"a": "b"})
-        process.kill()
-        process.wait(timeout=LIMIT)
+    async with served(state, signal.SIGKILL) as clients:
+        job = await clients.create(python("pass"), labels={"a": "b"})
     assert state.socket.exists()
-    with start_server(state) as process:
-        await until(lambda: (info(state) or {}).get("pid") == process.pid, "the second server")
-        async with connect(state.target) as clients:
-            assert await clients.get(job.name) == job
-        process.terminate()
-        assert process.wait(timeout=LIMIT) == 0
+    async with served(state) as clients:
+        assert await clients.get(job.name) == job
 
 
 @pytest.mark.parametrize(
@@ -181,7 +169,7 @@ async def test_rest_serves_the_same_jobs(state: StateDir, auth: bool) -> None:
     state.prepare()
     state.config.write_text(json.dumps(NEVER))
     with start_server(state, "--rest", "127.0.0.1:0", *([] if auth else ["--no-auth"])) as process:
-        url = (await until(lambda: info(state), "emulator.json"))["rest"]
+        url = (await until(lambda: server_info(state), "emulator.json"))["rest"]
         async with connect(state.target) as clients:
             job = await clients.create(python("pass"), name="seen twice")
             assert (await clients.admin(do="status"))["rest"] == url

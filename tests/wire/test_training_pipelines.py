@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 from collections.abc import AsyncIterator
@@ -18,16 +17,15 @@ from google.cloud.aiplatform_v1.services.pipeline_service.transports import (
 from google.cloud.aiplatform_v1.types import TrainingPipeline
 from google.rpc import error_details_pb2
 
+from tests.waiting import until
 from tests.wire.control import (
     NEVER,
     PARENT,
     Clients,
-    connect,
     emulator,
     python,
-    start_server,
+    served,
     state_dir,
-    until,
 )
 
 CUSTOM_TASK = "gs://google-cloud-aiplatform/schema/trainingjob/definition/custom_task_1.0.0.yaml"
@@ -224,21 +222,11 @@ async def test_a_pipeline_outlives_its_server(tmp_path: Path) -> None:
     with state_dir() as state:
         state.prepare()
         state.config.write_text("provisioning_seconds: 0")
-        with start_server(state) as first:
-            await until(state.info.exists, "the first server")
-            async with connect(state.target) as clients:
-                pipelines = Pipelines(clients)
-                made = await pipelines.create(code + "sys.exit(3)")
-                await pipelines.reach(made.name, "RUNNING")
-            first.send_signal(signal.SIGKILL)
-            first.wait(timeout=60)
+        async with served(state, signal.SIGKILL) as clients:
+            pipelines = Pipelines(clients)
+            made = await pipelines.create(code + "sys.exit(3)")
+            await pipelines.reach(made.name, "RUNNING")
         release.touch()
-        with start_server(state) as second:
-            await until(
-                lambda: state.info.exists() and f'"pid": {second.pid}' in state.info.read_text(), "the second"
-            )
-            async with connect(state.target) as clients:
-                ended = await Pipelines(clients).reach(made.name, "FAILED")
-                assert child(ended) == child(made) and "status of 3." in ended.error.message
-            second.terminate()
-            await asyncio.to_thread(second.wait, 60)
+        async with served(state) as clients:
+            ended = await Pipelines(clients).reach(made.name, "FAILED")
+            assert child(ended) == child(made) and "status of 3." in ended.error.message
