@@ -49,6 +49,7 @@ print(job.resource_name, job.state.name)
 """
 
 
+# Seconds: the import of the SDK takes most of them.
 def test_the_high_level_sdk_runs_a_job_over_rest(place: Home) -> None:
     token = (place.state / "token").read_text().strip()
     done = subprocess.run(

@@ -104,6 +104,7 @@ print(exported.create(aiplatform_v1.JobServiceClient(transport=transport)).name)
 """
 
 
+# Seconds: eight commands, each a process of its own, and the import of a client.
 def test_the_exported_program_and_the_curl_call_create_the_job(place: Home) -> None:
     status = place.json("emulator", "status")
     token = (place.state / "token").read_text().strip()

@@ -35,6 +35,7 @@ def same(text: str) -> str:
     return json.dumps(json.loads(text, parse_int=float), sort_keys=True)
 
 
+# Many seconds: two replicas load torch and train 48 steps of the real profile.
 def test_two_nodes_train_and_everything_of_them_is_seen(place: Home) -> None:
     launch = place.popen("launch", "local-2node", "--set", "steps=48", "--yes", "--wait", "--json")
     job_id = wait_for(

@@ -93,6 +93,7 @@ def test_a_killed_emulator_loses_neither_the_job_nor_its_log(place: Home) -> Non
         assert [t for t in texts if t.startswith("line ")] == [f"line {i}" for i in range(lines)]
 
 
+# Many seconds: two replicas load torch and train, in two attempts.
 def test_a_preempted_spot_job_comes_back_and_goes_on_from_its_checkpoint(place: Home) -> None:
     pool = {
         "machineSpec": {"machineType": "n1-standard-4"},

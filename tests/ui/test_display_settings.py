@@ -57,6 +57,7 @@ def test_no_colour_means_none_and_the_cursor_is_seen(place: Home) -> None:
     assert any("7" in look.flags for look in looks), "the cursor is reverse"
 
 
+# Seconds: the console starts three times.
 def test_the_same_screen_with_stock_output_and_on_a_slow_line(place: Home) -> None:
     ours, raw = session(place)
     _, more = session(place, "--output", "stock", until=lambda text: text == ours)

@@ -365,6 +365,7 @@ async def test_a_job_that_writes_nothing(tmp_path: Path) -> None:
         assert "Loss and throughput: not reported" in text_of(metrics, "#not-measured")
 
 
+# Seconds: 126 keys, each with a picture of the whole screen.
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])
 async def test_every_tab_and_key_works_at_every_size(tmp_path: Path, size: tuple[int, int]) -> None:
     clock = Clock()

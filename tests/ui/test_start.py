@@ -75,6 +75,7 @@ def lightness(screen: Terminal) -> int:
     return -1 if ground == "default" else int(ground[:2], 16)
 
 
+# Seconds: the console starts four times.
 def test_a_theme_chosen_by_a_command_is_there_at_the_next_start(place: Home) -> None:
     settings(place, CLOUD)
     config = place.root / "c" / "vxtui" / "config.yaml"

@@ -55,8 +55,8 @@ class Fake:
     entries: list[Any] = field(default_factory=list)
     series: list[Any] = field(default_factory=list)
     tails: list[asyncio.Queue[Any]] = field(default_factory=list)
-    deaf: float = 0.0
-    """Seconds that a new tail does not listen yet."""
+    deaf: bool = False
+    """A stream that is opened waits, and hears nothing, while this holds."""
     operations: list[Any] = field(default_factory=list)
 
     # What a test does
@@ -170,7 +170,8 @@ class Fake:
 
     async def tail(self, requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
         await anext(aiter(requests))
-        await asyncio.sleep(self.deaf)
+        while self.deaf:  # noqa: ASYNC110 - a flag is simpler to set than an event
+            await asyncio.sleep(0.01)
         queue: asyncio.Queue[Any] = asyncio.Queue()
         self.tails.append(queue)
         try:

@@ -248,6 +248,7 @@ async def test_jobs_of_any_region_are_listed_and_pages_follow_each_other() -> No
         assert [job.name for job in await found.find_jobs(there.id)] == [there.name]
 
 
+# Seconds: the replica writes for four, while one server dies and another starts.
 async def test_the_local_context_starts_its_emulator_and_a_killed_one_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -262,7 +263,7 @@ async def test_the_local_context_starts_its_emulator_and_a_killed_one_again(
             info = launcher.status(state)
             assert info is not None
             state.config.write_text("".join(f"{key}: {value}\n" for key, value in QUICK.items()))
-            code = WRITER.format(count=60, pause=0.1)
+            code = WRITER.format(count=40, pause=0.1)
             job = await found.create_job(launch(pool(code)))
             following = asyncio.create_task(drain(found, job.name))  # type: ignore[arg-type]
             await reach(found, job.name, JobState.RUNNING)  # type: ignore[arg-type]

@@ -6,6 +6,8 @@ import asyncio
 import random
 import time
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 
@@ -20,7 +22,7 @@ from tests.wire.fake_vertex import START, Abort, Fake, State, connected, line
 from tui.backends.interface import LogBatch, LogQuery, NotFound, PermissionDenied, Unavailable
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.logs import tail as tail_module
-from tui.backends.vertex.transport.connect import LOCAL_PACE
+from tui.backends.vertex.transport.connect import LOCAL_PACE, Pace
 from tui.domain.log_entry import LogEntry, LogGap
 
 NAME = "projects/p/locations/us-central1/customJobs/1"
@@ -59,6 +61,19 @@ class Reader:
 
     async def end(self) -> None:
         await asyncio.wait_for(self.task, LIMIT)
+
+
+@asynccontextmanager
+async def streaming(pace: Pace = PACE) -> AsyncIterator[tuple[Fake, Reader]]:
+    """A running job whose log is followed: from its open stream to the end of the job."""
+    fake = Fake()
+    fake.add_job()
+    async with connected(fake, pace) as found:
+        reader = Reader(found)
+        await until(lambda: fake.tails, "the stream")
+        yield fake, reader
+        fake.end(NAME)
+        await reader.end()
 
 
 async def test_history_then_what_comes_until_the_job_has_ended() -> None:
@@ -111,36 +126,33 @@ async def test_what_both_history_and_stream_bring_comes_once() -> None:
 
 
 async def test_nothing_falls_between_history_and_a_stream_that_listens_late() -> None:
-    fake = Fake(deaf=0.6)
+    fake = Fake(deaf=True)
     fake.add_job()
     async with connected(fake, PACE) as found:
         reader = Reader(found)
         await until(lambda: fake.calls["ListLogEntries"], "history")
         assert not fake.tails
         fake.write("between", at=1)
+        fake.deaf = False
         await reader.reach(1)
         fake.end(NAME)
         await reader.end()
     assert reader.texts == ["between"]
 
 
-async def test_a_cut_stream_is_opened_again_and_the_hole_is_filled() -> None:
-    fake = Fake()
-    fake.add_job()
-    async with connected(fake, PACE) as found:
-        reader = Reader(found)
-        await until(lambda: fake.tails, "the stream")
+async def test_a_cut_stream_is_opened_again_and_the_hole_is_filled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tail_module, "OUTAGE", LIMIT)
+    async with streaming() as (fake, reader):
         fake.write("before", at=1)
         await reader.reach(1)
-        fake.deaf = 0.5
+        fake.deaf = True
         fake.cut()
         await until(lambda: not fake.tails, "the cut")
         fake.write("in the hole", at=2, send=False)
+        fake.deaf = False
         await until(lambda: fake.tails, "a new stream")
         fake.write("after", at=3)
         await reader.reach(3)
-        fake.end(NAME)
-        await reader.end()
     assert reader.texts == ["before", "in the hole", "after"]
     assert reader.gaps == []
     assert fake.calls["TailLogEntries"] == 2
@@ -156,9 +168,10 @@ async def test_a_stream_that_has_had_its_time_is_opened_again(code: StatusCode) 
             await until(lambda: fake.tails, "a stream")
             fake.write(str(number), at=number)
             await reader.reach(number + 1)
-            fake.deaf = 0.5
+            fake.deaf = True
             fake.cut(code)
             await until(lambda: not fake.tails, "the cut")
+            fake.deaf = False
         fake.end(NAME)
         await reader.end()
     assert reader.texts == ["0", "1", "2"]
@@ -172,11 +185,12 @@ async def test_a_list_that_fails_while_a_hole_is_filled_is_tried_again() -> None
         reader = Reader(found)
         await reader.reach(1)
         await until(lambda: fake.tails, "the stream")
-        fake.deaf = 0.5
+        fake.deaf = True
         fake.cut()
         await until(lambda: not fake.tails, "the cut")
         fake.write("hole", at=1, send=False)
         fake.fail("ListLogEntries", *[Abort(StatusCode.UNAVAILABLE)] * 8)
+        fake.deaf = False
         await reader.reach(2)
         fake.end(NAME)
         await reader.end()
@@ -215,11 +229,7 @@ async def test_a_stream_is_taken_as_soon_as_one_is_free(monkeypatch: pytest.Monk
 
 async def test_entries_left_out_are_a_gap_unless_a_list_has_them() -> None:
     reason = logging_types.TailLogEntriesResponse.SuppressionInfo.Reason
-    fake = Fake()
-    fake.add_job()
-    async with connected(fake, PACE) as found:
-        reader = Reader(found)
-        await until(lambda: fake.tails, "the stream")
+    async with streaming() as (fake, reader):
         lost = logging_types.TailLogEntriesResponse.pb()(
             entries=[line("told", at=1)],
             suppression_info=[
@@ -240,8 +250,6 @@ async def test_entries_left_out_are_a_gap_unless_a_list_has_them() -> None:
             )
         )
         await reader.reach(4)
-        fake.end(NAME)
-        await reader.end()
     assert reader.texts == ["told", "listed", "listed too", "also listed"]
     (gap,) = reader.gaps
     assert gap.count == 5
@@ -315,18 +323,12 @@ async def test_a_time_limit_ends_it_too() -> None:
 
 
 async def test_replicas_that_write_at_once_are_merged_in_order_of_time() -> None:
-    fake = Fake()
-    fake.add_job()
-    async with connected(fake, PACE) as found:
-        reader = Reader(found)
-        await until(lambda: fake.tails, "the stream")
+    async with streaming() as (fake, reader):
         # One replica's entries all come before the other's, as their collectors send them.
         for replica in ("workerpool1-0", "workerpool0-0"):
             for number in range(10):
                 fake.write(f"{number}", at=number / 10, replica=replica)
         await reader.reach(20)
-        fake.end(NAME)
-        await reader.end()
     assert [entry.key for entry in reader.entries] == sorted(entry.key for entry in reader.entries)
 
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from google.cloud.logging_v2.types import logging as logging_types
 
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 from tests.wire.control import QUICK, emulator
 from tests.wire.fake_vertex import START, Fake, FixedEndpoint, backend, connected, serving
 from tests.wire.test_backend_emulator import REGION, launch, pool, written
-from tests.wire.test_backend_tail import NAME, PACE, Reader
+from tests.wire.test_backend_tail import NAME, PACE, Reader, streaming
 from tui.backends.interface import ContextInfo, LogQuery
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.logs import tail as tail_module
@@ -26,30 +26,25 @@ from tui.domain.log_entry import LogEntry
 
 COUNTED = """
 import time
-for i in range(600):
+for i in range(400):
     print(f"{i:05}", flush=True)
     time.sleep(0.01)
 """
 
 
 async def test_what_came_long_after_its_own_time_while_there_was_no_stream_is_found() -> None:
-    fake = Fake()
-    fake.add_job()
     pace = replace(PACE, overlap=2.0, latest=600.0)
-    async with connected(fake, pace) as found:
-        reader = Reader(found)
-        await until(lambda: fake.tails, "the stream")
+    async with streaming(pace) as (fake, reader):
         for number in range(20):
             fake.write(f"before {number}", at=300 + number, received=301 + number)
         await reader.reach(20)
-        fake.deaf = 0.5
+        fake.deaf = True
         fake.cut()
         await until(lambda: not fake.tails, "the cut")
         fake.write("four minutes late", at=80, received=322, send=False)
         fake.write("in time", at=323, received=323, send=False)
+        fake.deaf = False
         await reader.reach(22)
-        fake.end(NAME)
-        await reader.end()
     assert Counter(reader.texts) == Counter(
         [f"before {n}" for n in range(20)] + ["four minutes late", "in time"]
     )
@@ -60,11 +55,7 @@ async def test_what_came_long_after_its_own_time_while_there_was_no_stream_is_fo
 
 
 async def test_what_only_a_list_has_at_the_end_of_a_long_stream_still_comes() -> None:
-    fake = Fake()
-    fake.add_job()
-    async with connected(fake, replace(PACE, overlap=2.0, latest=600.0)) as found:
-        reader = Reader(found)
-        await until(lambda: fake.tails, "the stream")
+    async with streaming(replace(PACE, overlap=2.0, latest=600.0)) as (fake, reader):
         fake.write("first", at=1, received=1)
         await until(lambda: fake.calls["ListLogEntries"] >= 2, "the look at the seam")
         for number in range(10):
@@ -72,8 +63,6 @@ async def test_what_only_a_list_has_at_the_end_of_a_long_stream_still_comes() ->
         await reader.reach(11)
         # On its way in the stream when the job ends.
         fake.write("last", at=101, received=101, send=False)
-        fake.end(NAME)
-        await reader.end()
     assert reader.texts == ["first", *(f"streamed {n}" for n in range(10)), "last"]
 
 
@@ -146,12 +135,11 @@ async def test_a_list_that_outlives_its_stream_does_not_stand_for_the_next_ones(
     assert sorted(reader.texts) == sorted(wanted)
 
 
-async def test_what_a_stream_left_out_long_after_its_opening_is_looked_for() -> None:
-    fake = Fake()
-    fake.add_job()
-    async with connected(fake, replace(PACE, overlap=2.0, latest=600.0)) as found:
-        reader = Reader(found)
-        await until(lambda: fake.tails, "the stream")
+async def test_what_a_stream_left_out_long_after_its_opening_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tail_module, "OUTAGE", LIMIT)
+    async with streaming(replace(PACE, overlap=2.0, latest=600.0)) as (fake, reader):
         fake.write("first", at=1, received=1)
         await until(lambda: fake.calls["ListLogEntries"] >= 2, "the look at the seam")
         fake.write("second", at=100, received=100)
@@ -164,30 +152,23 @@ async def test_what_a_stream_left_out_long_after_its_opening_is_looked_for() -> 
             )
         )
         await reader.reach(3)
-        fake.end(NAME)
-        await reader.end()
     assert (reader.texts, reader.gaps) == (["first", "second", "left out"], [])
 
 
 async def test_an_outage_that_a_person_sees_is_told_of_with_what_was_fetched_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tail_module, "OUTAGE", 0.1)
-    fake = Fake()
-    fake.add_job()
-    async with connected(fake, PACE) as found:
-        reader = Reader(found)
-        await until(lambda: fake.tails, "the stream")
+    monkeypatch.setattr(tail_module, "OUTAGE", 0.0)
+    async with streaming() as (fake, reader):
         fake.write("before", at=1)
         await reader.reach(1)
-        fake.deaf = 0.5
+        fake.deaf = True
         fake.cut()
         await until(lambda: not fake.tails, "the cut")
         for number in range(3):
             fake.write(f"hole {number}", at=2 + number, send=False)
+        fake.deaf = False
         await until(lambda: reader.gaps, "word of the hole")
-        fake.end(NAME)
-        await reader.end()
     (gap,) = reader.gaps
     assert (gap.count, gap.filled) == (0, 3)
     assert gap.words == "reconnected: 3 lines fetched late, in place; nothing missing"
@@ -228,10 +209,11 @@ async def test_without_a_tail_left_on_this_machine_the_log_is_polled_until_there
     assert reader.texts == ["polled 0", "polled 1", "polled 2", "streamed"]
 
 
+# Seconds: the replicas write for four, so that the stream is cut several times.
 async def test_over_streams_that_are_cut_late_doubled_and_shuffled_each_line_comes_once() -> None:
     async with emulator(**QUICK) as (running, clients):
         await clients.admin(
-            do="tail", cut_every=1.5, late_share=0.2, late_seconds=2, double_share=0.2, shuffle=True
+            do="tail", cut_every=1, late_share=0.2, late_seconds=2, double_share=0.2, shuffle=True
         )
         info = ContextInfo("local", "p", (REGION,), local=True)
         async with VertexBackend(info, FixedEndpoint({REGION: running.target}, everywhere=True)) as found:
@@ -253,13 +235,14 @@ async def test_what_came_before_a_stream_began_to_listen_is_found_once_it_has_sp
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tail_module, "SETTLE", 0.1)
-    fake = Fake(deaf=1.0)
+    fake = Fake(deaf=True)
     fake.add_job()
     async with connected(fake, replace(PACE, overlap=2.0, latest=600.0)) as found:
         reader = Reader(found)
         await until(lambda: fake.calls["ListLogEntries"] >= 2, "the look at the seam")
         assert not fake.tails, "the stream was opened and does not listen yet"
         fake.write("in between", at=1, received=1)
+        fake.deaf = False
         await until(lambda: fake.tails, "the stream")
         fake.write("later", at=100, received=100)
         await reader.reach(2)

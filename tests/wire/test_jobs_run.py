@@ -198,6 +198,7 @@ async def test_a_killed_runner_never_leaves_its_job_running(place: tuple[Emulato
     assert await until(lambda: not processes_of(running.state.root), "its replicas to be gone")
 
 
+# Seconds: two servers start one after the other.
 async def test_a_job_outlives_its_server_and_keeps_its_exit_code(tmp_path: Path) -> None:
     release = tmp_path / "release"
     code = f"import pathlib, sys, time\nwhile not pathlib.Path({str(release)!r}).exists(): time.sleep(0.05)\n"

@@ -67,6 +67,7 @@ def objects(place: Home) -> list[Path]:
     return sorted(p for p in root.rglob("*") if p.is_file())
 
 
+# Seconds: an emulator starts, and pip installs a package beside each of two replicas.
 def test_a_folder_with_a_script_runs_as_a_package_from_the_bucket(place: Home) -> None:
     profile = str(place.root / "profiles/packed.yaml")
     shown = place.json("launch", profile, "--dry-run")
@@ -109,6 +110,7 @@ def find(value: object, key: str) -> list[str]:
     return []
 
 
+# Seconds: seven commands, each a process of its own.
 def test_the_same_folder_is_sent_once_and_a_changed_one_anew(place: Home) -> None:
     profile = str(place.root / "profiles/packed.yaml")
     before = len(objects(place))

@@ -275,6 +275,7 @@ print(state)
 """
 
 
+# Seconds: the import of the SDK takes most of them.
 @pytest.mark.parametrize("auth", [True, False], ids=["token", "no-auth"])
 async def test_the_high_level_sdk_runs_a_job(auth: bool) -> None:
     async for place in started(auth):

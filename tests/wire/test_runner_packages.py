@@ -63,6 +63,7 @@ def wheel(folder: Path, name: str, requires: str = "") -> None:
             archive.writestr(path, text)
 
 
+# Seconds: setuptools builds a package and pip resolves its requirements in a new environment.
 @pytest.mark.parametrize("there", [True, False], ids=["in the index", "nowhere"])
 def test_only_requirements_that_are_missing_here_are_fetched(there: bool) -> None:
     task = "import vxneeded, vxdeep, psutil; print(vxneeded.WORD, vxdeep.WORD, psutil.__file__)"
