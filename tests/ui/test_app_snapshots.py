@@ -40,6 +40,16 @@ SMALL, USUAL, LARGE = (80, 24), (120, 40), (200, 60)
 Step = Callable[[Pilot[Any]], Awaitable[None]]
 
 
+SIZES_AND_THEMES = pytest.mark.parametrize(
+    ("size", "theme"),
+    [
+        (SMALL, "vxtui-dark"), (USUAL, "vxtui-dark"), (USUAL, "vxtui-light"), (LARGE, "vxtui-dark"),
+        (SMALL, "ansi16"),
+    ],
+    ids=["80-dark", "120-dark", "120-light", "200-dark", "80-ansi"],
+)  # fmt: skip
+
+
 @pytest.fixture
 def look(tmp_path: Path, snap_compare: Any) -> Callable[..., None]:
     """Compare the console after `keys`, on `backend`, with its picture."""
@@ -81,14 +91,7 @@ async def _ready(pilot: Pilot[Any], *, app: VxtuiApp, keys: tuple[str, ...]) -> 
     await pilot.wait_for_scheduled_animations()
 
 
-@pytest.mark.parametrize(
-    ("size", "theme"),
-    [
-        (SMALL, "vxtui-dark"), (USUAL, "vxtui-dark"), (USUAL, "vxtui-light"), (LARGE, "vxtui-dark"),
-        (SMALL, "ansi16"),
-    ],
-    ids=["80-dark", "120-dark", "120-light", "200-dark", "80-ansi"],
-)  # fmt: skip
+@SIZES_AND_THEMES
 def test_jobs(look: Callable[..., None], size: tuple[int, int], theme: str) -> None:
     look(size, theme, "j", "j", "space")
 

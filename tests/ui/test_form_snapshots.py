@@ -11,7 +11,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.ui.double import MemoryBackend, console
-from tests.ui.test_app_snapshots import LARGE, PROFILE, SMALL, USUAL
+from tests.ui.test_app_snapshots import LARGE, PROFILE, SIZES_AND_THEMES, SMALL, USUAL
 from tests.ui.test_jobs_screen import until
 from tui.app import VxtuiApp
 from tui.config.settings import Settings
@@ -57,14 +57,7 @@ async def _ready(pilot: Pilot[Any], *, app: VxtuiApp, keys: tuple[str, ...], tex
     await pilot.pause()
 
 
-@pytest.mark.parametrize(
-    ("size", "theme"),
-    [
-        (SMALL, "vxtui-dark"), (USUAL, "vxtui-dark"), (USUAL, "vxtui-light"), (LARGE, "vxtui-dark"),
-        (SMALL, "ansi16"),
-    ],
-    ids=["80-dark", "120-dark", "120-light", "200-dark", "80-ansi"],
-)  # fmt: skip
+@SIZES_AND_THEMES
 def test_form(look: Callable[..., None], size: tuple[int, int], theme: str) -> None:
     look(size, theme, "right_square_bracket", "right_square_bracket", "j", "j", "j")
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.ui.double import MemoryBackend
 from tests.ui.test_jobs_screen import until
-from tests.ui.test_profiles_screen import choose, profiles, text
+from tests.ui.test_profiles_screen import launch_screen, profiles, text
 from tui.backends.interface import PermissionDenied, Progressed
 from tui.screens.launch.screen import LaunchScreen
 
@@ -65,9 +65,7 @@ def uris(request: Any) -> list[str]:
 async def test_a_package_is_made_sent_and_launched(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = BucketBackend()
     async with profiles(backend, folder, monkeypatch) as (app, pilot, went):
-        await choose(app, pilot, "packed")
-        await pilot.press("l")
-        await until(pilot, lambda: isinstance(app.screen, LaunchScreen), "the launch screen")
+        await launch_screen(app, pilot, "packed")
         await pilot.press("enter")
         await until(pilot, lambda: " 49 %" in text(app, "#answer") or " 50 %" in text(app, "#answer"), "half")
         assert "esc gives it up" in text(app, "#answer") and not backend.created
@@ -81,9 +79,7 @@ async def test_a_package_is_made_sent_and_launched(folder: Path, monkeypatch: py
 async def test_a_package_is_given_up_by_esc(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = BucketBackend()
     async with profiles(backend, folder, monkeypatch) as (app, pilot, _):
-        await choose(app, pilot, "packed")
-        await pilot.press("l")
-        await until(pilot, lambda: isinstance(app.screen, LaunchScreen), "the launch screen")
+        await launch_screen(app, pilot, "packed")
         await pilot.press("enter")
         await until(pilot, lambda: "esc gives it up" in text(app, "#answer"), "the progress")
         await pilot.press("escape")
@@ -97,9 +93,7 @@ async def test_what_can_t_be_packed_or_sent_is_said_on_the_screen(
     backend = BucketBackend()
     backend.denied = True
     async with profiles(backend, folder, monkeypatch) as (app, pilot, _):
-        await choose(app, pilot, "packed")
-        await pilot.press("l")
-        await until(pilot, lambda: isinstance(app.screen, LaunchScreen), "the launch screen")
+        await launch_screen(app, pilot, "packed")
         await pilot.press("enter")
         await until(pilot, lambda: "Launch failed: Can't upload" in text(app, "#answer"), "the refusal")
         assert "Ask for a role" in text(app, "#answer")

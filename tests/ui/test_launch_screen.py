@@ -12,7 +12,7 @@ from textual.widgets import Input, Static
 
 from tests.ui.double import MemoryBackend
 from tests.ui.test_jobs_screen import footer, said, until
-from tests.ui.test_profiles_screen import choose, profiles, text
+from tests.ui.test_profiles_screen import choose, launch_screen, profiles, text
 from tui.backends.interface import LaunchRequest
 from tui.domain.preflight import Check, Verdict, buckets_of, ok
 from tui.domain.profile.document_edit import Edit
@@ -74,9 +74,7 @@ async def test_checks_come_live_and_are_mended_by_a_key(
 ) -> None:
     backend = CheckedBackend()
     async with profiles(backend, folder, monkeypatch) as (app, pilot, _):
-        await choose(app, pilot, "far")
-        await pilot.press("l")
-        await until(pilot, lambda: isinstance(app.screen, LaunchScreen), "the launch screen")
+        await launch_screen(app, pilot, "far")
         await until(pilot, lambda: "short by 16" in text(app, "#checks"), "the quota's line")
         assert "… looking" in text(app, "#checks") and "may not act" not in text(app, "#checks")
         assert "F  It would fit" in text(app, "#checks") and "fix" in footer(app)
@@ -111,9 +109,7 @@ async def test_a_mend_without_a_parameter_is_of_this_launch_alone(
     backend = CheckedBackend()
     backend.go.set()
     async with profiles(backend, folder, monkeypatch) as (app, pilot, went):
-        await choose(app, pilot, "far")
-        await pilot.press("l")
-        await until(pilot, lambda: isinstance(app.screen, LaunchScreen), "the launch screen")
+        await launch_screen(app, pilot, "far")
         app.screen.query(Input).first().value = "us-east1"
         await until(pilot, lambda: "F  Use gs://arr-coc-us" in text(app, "#checks"), "the bucket's line")
         await until(pilot, lambda: "short by 16" not in text(app, "#checks"), "the other region's checks")

@@ -12,11 +12,10 @@ from textual.widgets import Static
 from tests.ui.double import MemoryBackend
 from tests.ui.test_form_screen import form, screen
 from tests.ui.test_jobs_screen import opened, said, until
-from tests.ui.test_profiles_screen import choose, profiles, text
+from tests.ui.test_profiles_screen import launch_screen, profiles, text
 from tui.app import VxtuiApp
 from tui.backends.interface import PermissionDenied
 from tui.domain.vertex.prices import Price, Prices, Range, built_in
-from tui.screens.launch.screen import LaunchScreen
 from tui.screens.quotas.prices import PricesScreen
 from tui.store.jobs.costs import keep_prices, read_prices
 
@@ -111,9 +110,7 @@ async def test_prices_that_a_verb_has_fetched_reach_the_launch_screen(
 ) -> None:
     monkeypatch.setattr("tui.app.PRICES_EVERY", 0.05)
     async with profiles(MemoryBackend(), tmp_path, monkeypatch) as (app, pilot, _):
-        await choose(app, pilot, "local-2node")
-        await pilot.press("l")
-        await until(pilot, lambda: isinstance(app.screen, LaunchScreen), "the launch screen")
+        await launch_screen(app, pilot, "local-2node")
         await until(pilot, lambda: "prices of" in text(app, "#shape"), "the built-in ones")
         keep_prices(tmp_path, table(3))
         await until(pilot, lambda: DAY in text(app, "#shape"), "the fetched ones")

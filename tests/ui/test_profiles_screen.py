@@ -53,6 +53,13 @@ async def choose(app: VxtuiApp, pilot: Pilot[Any], name: str) -> None:
     await pilot.pause()
 
 
+async def launch_screen(app: VxtuiApp, pilot: Pilot[Any], name: str) -> None:
+    """The launch screen of the profile `name`."""
+    await choose(app, pilot, name)
+    await pilot.press("l")
+    await until(pilot, lambda: isinstance(app.screen, LaunchScreen), "the launch screen")
+
+
 def text(app: VxtuiApp, selector: str) -> str:
     return str(app.screen.query_one(selector, Static).content)
 
