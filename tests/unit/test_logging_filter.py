@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.emulator.logging.fields import EntryFields, plan
-from tui.emulator.logging.filter import (
+from tui.emulator.filters import (
     And,
     Call,
     Comparison,
@@ -28,6 +27,8 @@ from tui.emulator.logging.filter import (
     render,
     time_value,
 )
+from tui.emulator.logging.filter_fields import ENTRY_FIELDS
+from tui.emulator.logging.query_plan import query_plan
 from tui.emulator.logging.record import JSON, TEXT, Record, Row, Source
 from tui.emulator.logging.store import LogStore
 
@@ -103,7 +104,7 @@ SCRAPS = st.sampled_from(
 
 
 @given(st.text(max_size=60) | st.lists(SCRAPS).map(" ".join))
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_any_text_is_a_filter_or_a_clear_error(text: str) -> None:
     try:
         tree = parse(text)
@@ -139,7 +140,7 @@ def trees(leaves: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
 
 
 @given(trees(LEAVES))
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_a_tree_survives_being_written_down(tree: Node) -> None:
     assert parse(render(tree)) == tree
 
@@ -302,10 +303,10 @@ def _ordered(operator: str, left: Any, right: Any) -> Any:
 
 
 @given(trees(CONDITIONS), rows())
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_evaluation_and_its_plan_agree_with_the_rules(tree: Node, stored: list[Row]) -> None:
     by_id = {source.id: source for source in SOURCES}
-    judge, how = compiled(tree, EntryFields()), plan(tree)
+    judge, how = compiled(tree, ENTRY_FIELDS), query_plan(tree)
     for row in stored:
         record = Record(by_id[row[0]], row)
         expected = naive(tree, record)
@@ -321,9 +322,9 @@ def test_evaluation_and_its_plan_agree_with_the_rules(tree: Node, stored: list[R
 
 
 @given(trees(CONDITIONS), rows(), st.booleans())
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_sqlite_gives_what_evaluation_gives(tree: Node, stored: list[Row], newest_first: bool) -> None:
-    judge, how = compiled(tree, EntryFields()), plan(tree)
+    judge, how = compiled(tree, ENTRY_FIELDS), query_plan(tree)
     with tempfile.TemporaryDirectory(prefix="vx") as root:
         store = LogStore(Path(root) / "logs.db")
         made = {

@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tui.emulator.logging.fields import Plan, plan
-from tui.emulator.logging.filter import FilterError, parse
+from tui.emulator.filters import FilterError, parse
+from tui.emulator.logging.query_plan import QueryPlan, query_plan
 from tui.emulator.logging.record import Record, Source
 from tui.emulator.logging.store import LogStore
 from tui.emulator.rpc.methods import invalid
@@ -54,10 +54,10 @@ def owners(field: str, names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def filter_plan(text: str) -> Plan:
+def filter_plan(text: str) -> QueryPlan:
     """Raises WireError: INVALID_ARGUMENT with the position of what is wrong."""
     try:
-        return plan(parse(text))
+        return query_plan(parse(text))
     except FilterError as error:
         raise invalid(("filter", str(error))) from error
 
@@ -67,7 +67,7 @@ class Listing:
     """One page of entries.list."""
 
     owners: frozenset[str]
-    plan: Plan
+    plan: QueryPlan
     newest_first: bool
     size: int
     digest: str

@@ -20,8 +20,8 @@ from google.cloud.logging_v2.types import logging as logging_types
 from google.rpc import code_pb2
 
 from tui.emulator.logging.faults import FaultBoard, LogFaults
-from tui.emulator.logging.fields import Plan
 from tui.emulator.logging.query import filter_plan, owners
+from tui.emulator.logging.query_plan import QueryPlan
 from tui.emulator.logging.record import Pb, Record
 from tui.emulator.logging.store import LogStore
 from tui.emulator.rpc.methods import WireError, invalid
@@ -98,7 +98,7 @@ def _window(request: Pb) -> float:
 class Session:
     """What one client waits for. `hear` is called in the writer's thread."""
 
-    def __init__(self, owners: frozenset[str], plan: Plan, window: float, board: FaultBoard) -> None:
+    def __init__(self, owners: frozenset[str], plan: QueryPlan, window: float, board: FaultBoard) -> None:
         self._owners = owners
         self._plan = plan
         self._window = window

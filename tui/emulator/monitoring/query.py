@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from google.api import metric_pb2
 from google.cloud.monitoring_v3.types import common, metric_service
 
-from tui.emulator.logging.filter import (
+from tui.emulator.filters import (
     MISSING,
     And,
-    Call,
     Comparison,
     Condition,
     Field,
+    FieldEntry,
+    FieldTable,
     FilterError,
     Node,
     Not,
     Or,
+    UnknownField,
     Value,
     compiled,
     parse,
@@ -45,48 +46,54 @@ class Target:
     metric_labels: Mapping[str, str] | None = None
 
 
-class SeriesFields:
-    """Fields of a filter over series: metric.type, resource.type, their labels, and project."""
+_HINT = "use metric.type, metric.labels.NAME, resource.type, resource.labels.NAME or project"
 
-    def __init__(self, *, whole: bool) -> None:
-        self._whole = whole
 
-    def field(self, path: tuple[str, ...]) -> Field[Target]:
-        match path:
-            case ("metric", "type"):
+def _metric(whole: bool) -> Callable[[tuple[str, ...]], Field[Target]]:
+    def entry(rest: tuple[str, ...]) -> Field[Target]:
+        match rest:
+            case ("type",):
                 return Field(lambda target: target.metric_type)
-            case ("resource", "type"):
-                return Field(lambda target: target.resource_type)
-            case ("resource", "labels" | "label", *rest) if rest:
-                return _label(lambda target: target.resource_labels, ".".join(rest))
-            case ("metric", "labels" | "label", *rest) if rest:
-                name = ".".join(rest)
-                return Field(
-                    lambda target: (target.metric_labels or {}).get(name, MISSING), known=self._whole
-                )
-            case ("project",):
-                return _label(lambda target: target.resource_labels, "project_id")
-        raise KeyError(
-            f"{'.'.join(path)!r} can't be filtered by; use metric.type, metric.labels.NAME, resource.type, "
-            "resource.labels.NAME or project"
-        )
+            case ("labels" | "label", *names) if names:
+                name = ".".join(names)
+                return Field(lambda target: (target.metric_labels or {}).get(name, MISSING), known=whole)
+        raise UnknownField(f"{'.'.join(('metric', *rest))!r} can't be filtered by; {_HINT}")
 
-    def search(self, text: str) -> Condition[Target]:
-        raise FilterError(f"{text!r} stands alone; Monitoring's filters are comparisons", 0)
-
-    def call(self, call: Call) -> Condition[Target]:
-        raise KeyError(f"{call.name}() can't stand alone; write metric.type = {call.name}(…)")
+    return entry
 
 
-def _label(labels: Any, name: str) -> Field[Target]:
-    return Field(lambda target: labels(target).get(name, MISSING))
+def _resource(rest: tuple[str, ...]) -> Field[Target]:
+    match rest:
+        case ("type",):
+            return Field(lambda target: target.resource_type)
+        case ("labels" | "label", *names) if names:
+            return _resource_label(".".join(names))
+    raise UnknownField(f"{'.'.join(('resource', *rest))!r} can't be filtered by; {_HINT}")
+
+
+def _resource_label(name: str) -> Field[Target]:
+    return Field(lambda target: target.resource_labels.get(name, MISSING))
+
+
+def _fields(whole: bool) -> FieldTable[Target]:
+    entries: dict[str, FieldEntry[Target]] = {
+        "metric": _metric(whole),
+        "resource": _resource,
+        "project": _resource_label("project_id"),
+    }
+    return FieldTable(entries, hint=_HINT)
+
+
+SERIES_FIELDS = _fields(whole=True)
+RESOURCE_FIELDS = _fields(whole=False)
+"""While only the resource is known; metric labels stay undecided."""
 
 
 def checked_filter(text: str) -> Node:
     """Raises WireError: INVALID_ARGUMENT with the position of what is wrong."""
     try:
         node = parse(text)
-        compiled(node, SeriesFields(whole=True))
+        compiled(node, SERIES_FIELDS)
     except FilterError as error:
         raise invalid(("filter", str(error))) from error
     return node
@@ -149,8 +156,8 @@ class Question:
         aligner, period = _alignment(request)
         return cls(
             metric,
-            compiled(node, SeriesFields(whole=False)),
-            compiled(node, SeriesFields(whole=True)),
+            compiled(node, RESOURCE_FIELDS),
+            compiled(node, SERIES_FIELDS),
             _interval(request, metric),
             aligner,
             period,

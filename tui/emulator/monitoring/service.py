@@ -21,11 +21,11 @@ from google.cloud.monitoring_v3.types import metric_service
 from tui.domain.vertex.catalog import SERVICE as AIPLATFORM
 from tui.domain.vertex.catalog import all_quota_metrics
 from tui.emulator.config import load_config
+from tui.emulator.filters import FilterError, compile_filter
 from tui.emulator.interfaces import JobCatalog, JobRecord
-from tui.emulator.logging.filter import FilterError, compiled, parse
 from tui.emulator.logging.record import Pb
 from tui.emulator.monitoring.descriptors import METRICS, QUOTA_LIMIT, TRAINING_RESOURCE, Metric
-from tui.emulator.monitoring.query import FULL, MAX_PAGE, Question, SeriesFields, Target
+from tui.emulator.monitoring.query import FULL, MAX_PAGE, SERIES_FIELDS, Question, Target
 from tui.emulator.monitoring.series import Kind, Point, TimeSeries, ValueType, differences, gauge
 from tui.emulator.paths import AttemptDir, StateDir
 from tui.emulator.rpc.methods import Method, invalid, not_found
@@ -191,7 +191,7 @@ def _series(
 def _descriptor_filter(text: str) -> Callable[[Metric], Any]:
     """A filter over descriptors speaks of metric.type and resource.type."""
     try:
-        judge = compiled(parse(text), SeriesFields(whole=True))
+        judge = compile_filter(text, SERIES_FIELDS)
     except FilterError as error:
         raise invalid(("filter", str(error))) from error
     return lambda metric: judge(Target(metric.type, metric.resource, {}))

@@ -18,7 +18,7 @@ from tui.emulator.database import Pb
 from tui.emulator.interfaces import CustomJobPb, JobRecord
 from tui.emulator.rpc.methods import Method, failed_precondition, invalid
 from tui.emulator.rpc.paging import keep_only, mask_fields
-from tui.emulator.vertex.job_match import CUSTOM_JOB
+from tui.emulator.vertex.filter_fields import CUSTOM_JOB_FIELDS
 from tui.emulator.vertex.job_table import Job, JobTable, State
 from tui.emulator.vertex.operations import CUSTOM_JOB_KIND, Operations
 from tui.emulator.vertex.resource_requests import creation_parent, find, list_page
@@ -78,7 +78,7 @@ class JobServer:
 
     async def list(self, request: Pb) -> Pb:
         fields = mask_fields(request.read_mask.paths, CustomJobPb.DESCRIPTOR)
-        page, token = list_page(self._table, request, CUSTOM_JOB)
+        page, token = list_page(self._table, request, CUSTOM_JOB_FIELDS)
         reply = ListResponsePb(custom_jobs=[job.pb for job in page], next_page_token=token)
         keep_only(reply.custom_jobs, fields)
         return reply

@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator
 
 from tui.emulator.database import Pb
+from tui.emulator.filters import Condition, FieldTable, FilterError, compile_filter
 from tui.emulator.rpc.methods import invalid, not_found
 from tui.emulator.rpc.page_token import read_token, write_token
 from tui.emulator.rpc.paging import page_size, query_digest
-from tui.emulator.vertex.job_filter import FilterError
-from tui.emulator.vertex.job_match import FieldTable, Match, compile_filter
 from tui.emulator.vertex.resource_table import R, ResourceTable
 
 _PARENT = re.compile(r"projects/([^/\s\x00-\x20\x7f]+)/locations/([^/\s\x00-\x20\x7f]+)")
@@ -46,7 +45,7 @@ def find(table: ResourceTable[R], collection: str, kind: str, name: str) -> R:
     return resource
 
 
-def list_page(table: ResourceTable[R], request: Pb, fields: FieldTable) -> tuple[list[R], str]:
+def list_page(table: ResourceTable[R], request: Pb, fields: FieldTable[Pb]) -> tuple[list[R], str]:
     """One page of a list request, newest first, and the next page's token, empty after the last page.
 
     A page token is bound to the parent and the filter it was issued for. The location `-` means every
@@ -69,7 +68,7 @@ def list_page(table: ResourceTable[R], request: Pb, fields: FieldTable) -> tuple
     return page, write_token(page[-1].key, digest) if more else ""
 
 
-def take(resources: Iterator[R], wanted: Match, size: int) -> tuple[list[R], bool]:
+def take(resources: Iterator[R], wanted: Condition[Pb], size: int) -> tuple[list[R], bool]:
     """Up to `size` resources that match, and whether there is another."""
     page: list[R] = []
     for resource in resources:
@@ -87,7 +86,7 @@ def _read_parent(parent: str) -> tuple[str, str]:
     return match[1], match[2]
 
 
-def _compile(text: str, fields: FieldTable) -> Match:
+def _compile(text: str, fields: FieldTable[Pb]) -> Condition[Pb]:
     try:
         return compile_filter(text, fields)
     except FilterError as error:

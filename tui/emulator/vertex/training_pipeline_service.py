@@ -17,7 +17,7 @@ from tui.emulator.database import Pb
 from tui.emulator.interfaces import TrainingPipelinePb, TrainingPipelineRecord
 from tui.emulator.rpc.methods import Method, failed_precondition, invalid
 from tui.emulator.rpc.paging import keep_only, mask_fields
-from tui.emulator.vertex import job_match
+from tui.emulator.vertex.filter_fields import TRAINING_PIPELINE_FIELDS
 from tui.emulator.vertex.operations import TRAINING_PIPELINE_KIND, Operations
 from tui.emulator.vertex.resource_requests import creation_parent, find, list_page
 from tui.emulator.vertex.training_pipeline_inputs import read_custom_task
@@ -83,7 +83,7 @@ class TrainingPipelineServer:
 
     async def list(self, request: Pb) -> Pb:
         fields = mask_fields(request.read_mask.paths, TrainingPipelinePb.DESCRIPTOR)
-        page, token = list_page(self._table, request, job_match.TRAINING_PIPELINE)
+        page, token = list_page(self._table, request, TRAINING_PIPELINE_FIELDS)
         reply = ListResponsePb(training_pipelines=[found.pb for found in page], next_page_token=token)
         keep_only(reply.training_pipelines, fields)
         return reply

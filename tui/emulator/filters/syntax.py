@@ -1,12 +1,13 @@
-"""The tree of a filter, and how it is written down again."""
+"""The syntax tree of a filter, the same for every service, and how it is written down again."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
 
-PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 """A field name that needs no quotes. Names never start with a digit or a dash."""
+_KEYWORDS = frozenset({"AND", "OR", "NOT"})
 
 
 class FilterError(ValueError):
@@ -51,10 +52,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Words without a field: they may be anywhere in an entry."""
+    """Words without a field: they may be anywhere in a record. `end` is the position after them."""
 
     text: str
     position: int = field(default=0, compare=False)
+    end: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,4 +121,5 @@ def _literal(value: Value) -> str:
 
 
 def _name(name: str) -> str:
-    return name if PLAIN_NAME.fullmatch(name) else quote(name)
+    plain = _PLAIN_NAME.fullmatch(name) and name not in _KEYWORDS
+    return name if plain else quote(name)

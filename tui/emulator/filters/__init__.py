@@ -1,0 +1,72 @@
+"""The filters of every service that the emulator speaks: one grammar, one syntax tree, one evaluator.
+
+`parser` reads a text, `syntax` has the tree, `fields` the table of a service's fields, `value_types` what
+the operators mean, and `evaluate` answers for a record. The tables are with their services.
+"""
+
+from tui.emulator.filters.evaluate import compile_filter, compiled
+from tui.emulator.filters.fields import (
+    MISSING,
+    Condition,
+    Field,
+    FieldEntry,
+    FieldTable,
+    Truth,
+    UnknownField,
+)
+from tui.emulator.filters.parser import parse
+from tui.emulator.filters.syntax import (
+    And,
+    Call,
+    Comparison,
+    FilterError,
+    Node,
+    Not,
+    Or,
+    Search,
+    Value,
+    quote,
+    render,
+)
+from tui.emulator.filters.value_types import (
+    EQUALITY,
+    ORDER,
+    EnumName,
+    Ordered,
+    WildcardText,
+    as_number,
+    rfc3339_value,
+    time_value,
+)
+
+__all__ = [
+    "EQUALITY",
+    "MISSING",
+    "ORDER",
+    "And",
+    "Call",
+    "Comparison",
+    "Condition",
+    "EnumName",
+    "Field",
+    "FieldEntry",
+    "FieldTable",
+    "FilterError",
+    "Node",
+    "Not",
+    "Or",
+    "Ordered",
+    "Search",
+    "Truth",
+    "UnknownField",
+    "Value",
+    "WildcardText",
+    "as_number",
+    "compile_filter",
+    "compiled",
+    "parse",
+    "quote",
+    "render",
+    "rfc3339_value",
+    "time_value",
+]

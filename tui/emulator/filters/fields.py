@@ -1,0 +1,122 @@
+"""The table of fields that a service's filters may speak of."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from tui.emulator.filters.parser import MAX_NESTING
+from tui.emulator.filters.syntax import Call, Comparison, FilterError, Search
+from tui.emulator.filters.value_types import AnyValue, ValueType
+
+T = TypeVar("T")
+Truth = bool | None
+"""`None`: what is known of the record does not decide it."""
+Condition = Callable[[T], Truth]
+
+MISSING: Any = object()
+"""What `Field.get` returns for a record that lacks the field."""
+ANY_VALUE = AnyValue()
+
+
+class UnknownField(LookupError):
+    """There is no such field. The message is a sentence for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field(Generic[T]):
+    """One field: how to read it, and what it can be compared with."""
+
+    get: Callable[[T], Any]
+    """The value, or `MISSING`."""
+    values: ValueType = ANY_VALUE
+    defaulted: bool = False
+    """Every record has the field, perhaps empty; `field:*` asks whether it is not empty."""
+    missing_differs: bool = False
+    """A record that lacks the field meets `!=`. Otherwise it meets no comparison, not even that one."""
+    known: bool = True
+    """Whether `get` can be asked at all. A comparison with a field that is not known is undecided."""
+    may_contain: Callable[[T, str], bool] | None = None
+    """Cheaper than `get`: False when no text in the field can contain this one (case folded)."""
+
+
+FieldEntry = Field[T] | Callable[[tuple[str, ...]], Field[T]]
+"""A field, or what makes one of the rest of a path (`labels.KEY`) and raises `UnknownField`."""
+
+
+class FieldTable(Generic[T]):
+    """The fields of one kind of record.
+
+    `hint` ends the sentence about an unknown field. `aliases` maps other spellings of the first name in a
+    path. `search` compiles words that stand without a field, `functions` the calls that stand alone; a
+    service without them refuses both. `max_nesting` limits parentheses and negations.
+    """
+
+    def __init__(
+        self,
+        fields: Mapping[str, FieldEntry[T]],
+        *,
+        hint: str,
+        aliases: Mapping[str, str] | None = None,
+        search: Callable[[str], Condition[T]] | None = None,
+        functions: Mapping[str, Callable[[str], Condition[T]]] | None = None,
+        max_nesting: int = MAX_NESTING,
+    ) -> None:
+        self._fields = fields
+        self._hint = hint
+        self._aliases = aliases or {}
+        self._search = search
+        self._functions = functions or {}
+        self.max_nesting = max_nesting
+
+    def find(self, path: tuple[str, ...]) -> Field[T]:
+        """Raises UnknownField."""
+        first = self._aliases.get(path[0], path[0])
+        entry = self._fields.get(first)
+        name = ".".join(path)
+        if entry is None:
+            near = difflib.get_close_matches(first, [*self._fields, *self._aliases], 1)
+            hint = f"did you mean {near[0]}?" if near else self._hint
+            raise UnknownField(f"{name!r} is not a field to filter by; {hint}")
+        if not isinstance(entry, Field):
+            return entry(path[1:])
+        if len(path) > 1:
+            raise UnknownField(f"{name!r}: {first} has no part {path[1]!r}; write {first}")
+        return entry
+
+    def field(self, comparison: Comparison) -> Field[T]:
+        """The field that a comparison names. Raises FilterError."""
+        try:
+            field = self.find(comparison.path)
+        except UnknownField as error:
+            raise FilterError(str(error), comparison.position) from error
+        if comparison.operator not in field.values.operators:
+            name, allowed = ".".join(comparison.path), " ".join(field.values.operators)
+            problem = f"{name} can't be compared with {comparison.operator!r}; it takes {allowed}"
+            raise FilterError(problem, comparison.position)
+        return field
+
+    def search(self, words: Search) -> Condition[T]:
+        """Where words without a field are looked for. Raises FilterError."""
+        if self._search is None:
+            problem = f"{words.text!r} stands alone; an operator (= != : < <= > >=) must follow"
+            raise FilterError(problem, words.end)
+        return self._search(words.text)
+
+    @property
+    def searches(self) -> bool:
+        """Whether words may stand without a field."""
+        return self._search is not None
+
+    def call(self, call: Call) -> Condition[T]:
+        """A function that stands alone. Raises FilterError."""
+        function = self._functions.get(call.name)
+        if function is None:
+            known = ", ".join(f'{name}("…")' for name in self._functions)
+            hint = f"; {known} may stand alone" if known else "; write field = value"
+            raise FilterError(f"{call.name}() can't stand alone{hint}", call.position)
+        if len(call.arguments) != 1:
+            raise FilterError(f"{call.name}() takes one value", call.position)
+        return function(call.arguments[0])

@@ -1,0 +1,226 @@
+"""From text to syntax tree: `grammar.lark` read by lark, and what is wrong with a text told in a sentence.
+
+lark is imported and the grammar is compiled with the first filter, so that the emulator starts without it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from tui.emulator.filters.syntax import (
+    EVERYTHING,
+    And,
+    Call,
+    Comparison,
+    FilterError,
+    Node,
+    Not,
+    Or,
+    Search,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from lark import Lark, Token, UnexpectedInput
+    from lark.parsers.lalr_interactive_parser import InteractiveParser
+
+MAX_LENGTH = 20_000
+"""Characters in a filter (vertex facts 5.3)."""
+MAX_NESTING = 100
+"""Parentheses and negations inside each other. Everything that walks a tree recurses so deep."""
+
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-7]{3})|(.))", re.DOTALL)
+_NEGATIONS = frozenset({"_NOT", "_MINUS"})
+_NESTS = _NEGATIONS | {"_OPEN", "CALL"}
+_LETTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_QUOTES = "\"'"
+_BLANK = re.compile(r"(?:\s+|--[^\n]*)*")
+_WORDS_PART = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^."'][^."]*""", re.DOTALL)
+
+
+def parse(text: str, max_nesting: int = MAX_NESTING) -> Node:
+    """The tree of a filter; an empty one lets everything through.
+
+    Raises:
+        FilterError: with a sentence and the position.
+    """
+    if len(text) > MAX_LENGTH:
+        raise FilterError(f"the filter has {len(text)} characters; {MAX_LENGTH} is the most", MAX_LENGTH)
+    if _BLANK.fullmatch(text):
+        return EVERYTHING
+    grammar = _grammar()
+    from lark import UnexpectedInput
+
+    reader = grammar.parse_interactive(text)
+    nesting = _Nesting(max_nesting)
+    try:
+        for token in reader.iter_parse():
+            nesting.check(token)
+        # The tree builder makes nodes of ours in place of lark's trees.
+        return cast(Node, reader.feed_eof())
+    except UnexpectedInput as error:
+        raise _explained(error, reader, text) from None
+
+
+@cache
+def _grammar() -> Lark:
+    from lark import Lark
+
+    text = Path(__file__).with_name("grammar.lark").read_text("utf-8")
+    return Lark(text, parser="lalr", transformer=_TreeBuilder(), maybe_placeholders=False)
+
+
+class _Nesting:
+    """Counts open parentheses and pending negations while the parser takes tokens."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._nested: list[str] = []
+
+    def check(self, token: Token) -> None:
+        """Raises FilterError at the first token that is nested too deep."""
+        nested = self._nested
+        if token.type in _NESTS:
+            nested.append(token.type)
+            if len(nested) > self._limit:
+                problem = f"more than {self._limit} conditions nested inside each other"
+                raise FilterError(problem, token.start_pos or 0)
+            return
+        if token.type == "_CLOSE" and nested:
+            nested.pop()
+        # A condition or a closed parenthesis ends the negations before it.
+        while nested and nested[-1] in _NEGATIONS:
+            nested.pop()
+
+
+class _TreeBuilder:
+    """What the parser makes of each rule of the grammar, called with the parts of the rule."""
+
+    def start(self, parts: list[Node]) -> Node:
+        return parts[0]
+
+    def all_of(self, parts: list[Node]) -> Node:
+        return And(tuple(parts))
+
+    def any_of(self, parts: list[Node]) -> Node:
+        return Or(tuple(parts))
+
+    def not_(self, parts: list[Node]) -> Node:
+        return Not(parts[0])
+
+    def search(self, parts: list[Token]) -> Node:
+        (token,) = parts
+        return Search(".".join(_names(token)), token.start_pos or 0, token.end_pos or 0)
+
+    def comparison(self, parts: list[Any]) -> Node:
+        token, operator, value = parts
+        return Comparison(_names(token), str(operator), value, token.start_pos or 0)
+
+    def value_list(self, parts: list[Any]) -> Node:
+        """`field=("a" OR "b")` is one comparison for each value."""
+        token, operator, values = parts
+        names, position = _names(token), token.start_pos or 0
+
+        def compared(node: Any) -> Node:
+            match node:
+                case And(several):
+                    return And(tuple(compared(part) for part in several))
+                case Or(several):
+                    return Or(tuple(compared(part) for part in several))
+                case Not(part):
+                    return Not(compared(part))
+            return Comparison(names, str(operator), node, position)
+
+        return compared(values)
+
+    def literal(self, parts: list[Token]) -> Value:
+        (token,) = parts
+        strings = [part for part in _WORDS_PART.findall(token) if part[0] in _QUOTES]
+        if not strings:
+            return Value(str(token), False)
+        if strings != [token]:
+            problem = "a value is either a string in quotes or a word; put all of it in quotes"
+            raise FilterError(problem, token.start_pos or 0)
+        return Value(_unquoted(token))
+
+    def dashed(self, parts: list[Token]) -> Value:
+        return Value(str(parts[0]), False)
+
+    def call(self, parts: list[Any]) -> Call:
+        name, *values = parts
+        return Call(name[:-1], tuple(value.text for value in values), name.start_pos or 0)
+
+
+def _names(token: Token) -> tuple[str, ...]:
+    if token.type in {"NUMBER", "TIME"}:
+        return (str(token),)
+    parts = _WORDS_PART.findall(token)
+    return tuple(_unquoted(part) if part[0] in _QUOTES else part for part in parts)
+
+
+def _unquoted(text: str) -> str:
+    return _ESCAPE.sub(_unescape, text[1:-1])
+
+
+def _unescape(match: re.Match[str]) -> str:
+    code = match[1] or match[2] or match[3]
+    if code:
+        number = int(code, 16)
+        return chr(number) if number < 0x110000 and not 0xD800 <= number < 0xE000 else "\ufffd"
+    if match[4]:
+        return chr(int(match[4], 8))
+    # An unknown escape keeps its backslash, so that "\d" reaches a regular expression as it is.
+    letter = match[5]
+    return _LETTERS.get(letter) or (letter if letter in "\"'\\" else match[0])
+
+
+def _explained(error: UnexpectedInput, reader: InteractiveParser, text: str) -> FilterError:
+    """The sentence and the position for what the parser could not read."""
+    found: Token | None = getattr(error, "token", None)
+    # Of what is on the stack, tokens alone have an end; nodes have not.
+    tokens = [value for value in reader.parser_state.value_stack if hasattr(value, "end_pos")]
+    ended = found is not None and found.type == "$END"
+    at = len(text) if ended else error.pos_in_stream or 0
+    if not ended and text[at] == "." and tokens and tokens[-1].end_pos == at:
+        after = repr(text[at + 1]) if at + 1 < len(text) else "the end of the filter"
+        return FilterError(f"expected a name after the dot, found {after}", at + 1)
+    if found is None:
+        return FilterError(_stray_character(text[at]), at)
+    here = "the end of the filter" if ended else repr(str(found))
+    expected = reader.choices()
+    incomplete = "WORDS" in expected and "_CLOSE" not in expected and "$END" not in expected
+    operator = next((token for token in reversed(tokens) if token.type == "OPERATOR"), None)
+    opening = _innermost_open(tokens)
+    if opening is not None and opening.type == "CALL":
+        problem = f"expected ) after the values of {opening[:-1]}, found {here}"
+    elif incomplete and operator is not None:
+        problem = f"expected a value after {operator}, found {here}; put special characters in quotes"
+    elif incomplete:
+        problem = f"expected a condition, found {here}"
+    elif ended and opening is not None:
+        problem = f"the parenthesis at character {(opening.start_pos or 0) + 1} is never closed"
+    else:
+        problem = f"unexpected {here}"
+    return FilterError(problem, at)
+
+
+def _innermost_open(tokens: list[Token]) -> Token | None:
+    closed = 0
+    for token in reversed(tokens):
+        if token.type == "_CLOSE":
+            closed += 1
+        elif token.type in _NESTS:
+            if not closed:
+                return token
+            closed -= 1
+    return None
+
+
+def _stray_character(character: str) -> str:
+    """What to say about a character at which no token begins."""
+    if character in _QUOTES:
+        return "a quote is open and never closed; add the closing one"
+    return f"{character!r} has no meaning here; put text with such characters in quotes"

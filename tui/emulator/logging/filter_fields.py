@@ -1,0 +1,217 @@
+"""What a filter over log entries may speak of.
+
+Words without a field are looked for in the payload, the labels, the log's name and the resource; not in
+insert ids and times, where they would match by accident.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tui.domain.log_entry import Severity
+from tui.emulator.filters import (
+    MISSING,
+    Condition,
+    Field,
+    FieldEntry,
+    FieldTable,
+    Ordered,
+    UnknownField,
+    as_number,
+    time_value,
+)
+from tui.emulator.logging.record import JSON, LogEntryPb, Record, Source
+
+_NAMES = [field.json_name for field in LogEntryPb.DESCRIPTOR.fields]
+_SNAKE = {field.name: field.json_name for field in LogEntryPb.DESCRIPTOR.fields if "_" in field.name}
+"""Both `text_payload` and `textPayload` are understood."""
+_HINT = (
+    "use one of resource, labels, severity, timestamp, textPayload, jsonPayload, logName or insertId, "
+    "or put text to search for in quotes"
+)
+SOURCE_NAMES = frozenset({"resource", "logName"})
+"""Fields that all entries of a source have in common."""
+
+_NEVER_ESCAPED = re.compile(r"[a-z0-9 _.,:;=@#%()\[\]-]*")
+"""Text that JSON writes as it is, unless all of it is written as \\u escapes."""
+
+
+def canonical(path: tuple[str, ...]) -> tuple[str, ...]:
+    """The path with its first name in the REST form."""
+    return (_SNAKE.get(path[0], path[0]), *path[1:])
+
+
+def severity_value(text: str) -> int:
+    """The number of a severity's name, or of a number. Raises ValueError."""
+    return int(text) if text.isdecimal() else int(Severity.parse(text))
+
+
+_TIME = Ordered(time_value)
+
+
+# What a source answers.
+
+
+def _resource(rest: tuple[str, ...]) -> Field[Source]:
+    match rest:
+        case ():
+            return Field(
+                lambda source: {"type": source.resource_type, "labels": dict(source.resource_labels)}
+            )
+        case ("type",):
+            return Field(lambda source: source.resource_type, defaulted=True)
+        case ("labels",):
+            return Field(lambda source: dict(source.resource_labels))
+        case ("labels", *names):
+            label = ".".join(names)
+            return Field(lambda source: source.resource_labels.get(label, MISSING))
+    raise UnknownField(
+        f"a resource has no field {'.'.join(rest)!r}; use resource.type or resource.labels.NAME"
+    )
+
+
+def _log_id(wanted: str) -> Condition[Source]:
+    return lambda source: source.log_id == wanted
+
+
+def _in_source(folded: str) -> Callable[[Source], bool]:
+    def found(source: Source) -> bool:
+        texts = (source.log_name, source.resource_type, *source.resource_labels.values())
+        return any(folded in text.casefold() for text in texts)
+
+    return found
+
+
+_LOG_NAME: Field[Source] = Field(lambda source: source.log_name, defaulted=True)
+
+
+# What an entry answers.
+
+
+def _of_entry(field: Field[Source]) -> Field[Record]:
+    get = field.get
+    return Field(lambda record: get(record.source), defaulted=field.defaulted)
+
+
+def _entry_log_id(wanted: str) -> Condition[Record]:
+    return lambda record: record.source.log_id == wanted
+
+
+def _search_entry(text: str) -> Condition[Record]:
+    folded = text.casefold()
+    in_source = _in_source(folded)
+    # A number may be written in many ways.
+    is_number = as_number(text) is not None
+
+    def found(record: Record) -> bool:
+        if folded in record.text.casefold():
+            return True
+        if (is_number or _may_contain(record, folded)) and _contains(record.json, folded):
+            return True
+        extra = record.extra
+        return bool(extra and _contains(extra.get("labels"), folded)) or in_source(record.source)
+
+    return found
+
+
+def _json_payload(rest: tuple[str, ...]) -> Field[Record]:
+    def get(record: Record) -> Any:
+        found = record.json
+        return MISSING if found is None else _walk(found, rest)
+
+    return Field(get, may_contain=_may_contain)
+
+
+def _labels(rest: tuple[str, ...]) -> Field[Record]:
+    label = (".".join(rest),) if rest else ()
+    return Field(lambda record: _walk(record.extra.get("labels", MISSING), label))
+
+
+def _other(name: str) -> Callable[[tuple[str, ...]], Field[Record]]:
+    """A part of an entry that only a client writes; it is read from the entry's REST form."""
+
+    def entry(rest: tuple[str, ...]) -> Field[Record]:
+        path = (name, *(_camel(part) for part in rest))
+        return Field(lambda record: _walk(record.extra, path) if record.extra else MISSING)
+
+    return entry
+
+
+def _walk(value: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        if not isinstance(value, dict) or name not in value:
+            return MISSING
+        value = value[name]
+    return value
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _may_contain(record: Record, folded: str) -> bool:
+    """Whether a JSON line can contain this text. Looking at the line is far cheaper than parsing it."""
+    if record.row[4] != JSON or not _NEVER_ESCAPED.fullmatch(folded):
+        return True
+    line = str(record.row[5]).casefold()
+    return folded in line or "\\u" in line
+
+
+def _contains(value: Any, folded: str) -> bool:
+    if isinstance(value, str):
+        return folded in value.casefold()
+    if isinstance(value, dict):
+        return any(_contains(element, folded) for element in value.values())
+    if isinstance(value, list):
+        return any(_contains(element, folded) for element in value)
+    if isinstance(value, bool):
+        return folded == str(value).casefold()
+    return isinstance(value, int | float) and folded == f"{value:g}"
+
+
+_ENTRY: Mapping[str, FieldEntry[Record]] = {
+    **{name: _other(name) for name in _NAMES},
+    "timestamp": Field(lambda record: record.row[1], _TIME),
+    "receiveTimestamp": Field(lambda record: record.row[6], _TIME),
+    "severity": Field(lambda record: record.row[3], Ordered(severity_value), defaulted=True),
+    "insertId": Field(lambda record: record.row[2], defaulted=True),
+    "textPayload": Field(lambda record: record.text, defaulted=True),
+    "trace": Field(lambda record: str(record.extra.get("trace", "")), defaulted=True),
+    "spanId": Field(lambda record: str(record.extra.get("spanId", "")), defaulted=True),
+    "jsonPayload": _json_payload,
+    "labels": _labels,
+    "resource": lambda rest: _of_entry(_resource(rest)),
+    "logName": _of_entry(_LOG_NAME),
+}
+
+ENTRY_FIELDS: FieldTable[Record] = FieldTable(
+    _ENTRY, hint=_HINT, aliases=_SNAKE, search=_search_entry, functions={"log_id": _entry_log_id}
+)
+
+
+# A source decides what it can; everything else about its entries stays open.
+
+
+def _undecided(name: str) -> Callable[[tuple[str, ...]], Field[Source]]:
+    def entry(rest: tuple[str, ...]) -> Field[Source]:
+        values = ENTRY_FIELDS.find((name, *rest)).values
+        return Field(lambda source: MISSING, values, known=False)
+
+    return entry
+
+
+def _search_source(text: str) -> Condition[Source]:
+    found = _in_source(text.casefold())
+    return lambda source: found(source) or None
+
+
+SOURCE_FIELDS: FieldTable[Source] = FieldTable(
+    {**{name: _undecided(name) for name in _NAMES}, "resource": _resource, "logName": _LOG_NAME},
+    hint=_HINT,
+    aliases=_SNAKE,
+    search=_search_source,
+    functions={"log_id": _log_id},
+)

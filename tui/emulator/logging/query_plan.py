@@ -1,0 +1,101 @@
+"""How a filter over log entries is answered: how much of it the sources and SQLite decide beforehand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tui.emulator.filters import And, Call, Comparison, Condition, Node, Not, Or, Value, compiled, time_value
+from tui.emulator.logging.filter_fields import (
+    ENTRY_FIELDS,
+    SOURCE_FIELDS,
+    SOURCE_NAMES,
+    canonical,
+    severity_value,
+)
+from tui.emulator.logging.record import Record, Source
+from tui.emulator.logging.store import FIRST, LAST, Window
+
+_TIME, _SEVERITY, _RECEIVED = ("timestamp",), ("severity",), ("receiveTimestamp",)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlan:
+    """Which sources are read, which of their rows, and what is asked of each row."""
+
+    source: Condition[Source]
+    window: Window
+    entry: Condition[Record]
+
+
+def query_plan(node: Node) -> QueryPlan:
+    """Raises FilterError for a filter that means nothing for log entries."""
+    compiled(node, ENTRY_FIELDS)
+    parts = node.parts if isinstance(node, And) else (node,)
+    rest = And(tuple(part for part in parts if not _settled(part)))
+    return QueryPlan(compiled(node, SOURCE_FIELDS), window(node), compiled(rest, ENTRY_FIELDS))
+
+
+def window(node: Node) -> Window:
+    """The narrowest bounds that no entry which meets the filter lies outside of."""
+    match node:
+        case And(parts):
+            found = [window(part) for part in parts]
+            return Window(
+                max((w.first for w in found), default=FIRST),
+                min((w.last for w in found), default=LAST),
+                max((w.severity for w in found), default=0),
+                max((w.received for w in found), default=FIRST),
+                min((w.received_last for w in found), default=LAST),
+            )
+        case Or(parts):
+            found = [window(part) for part in parts]
+            return Window(
+                min(w.first for w in found),
+                max(w.last for w in found),
+                min(w.severity for w in found),
+                min(w.received for w in found),
+                max(w.received_last for w in found),
+            )
+        case Comparison(path, operator, Value(text)) if not node.presence:
+            return _bounds(canonical(path), operator, text)
+    return Window()
+
+
+def _bounds(path: tuple[str, ...], operator: str, text: str) -> Window:
+    full = Window()
+    if path == _SEVERITY and operator in {"=", ":", ">=", ">"}:
+        return replace(full, severity=severity_value(text) + (operator == ">"))
+    if path == _RECEIVED and operator in {">=", ">"}:
+        return replace(full, received=time_value(text) + (operator == ">"))
+    if path == _RECEIVED and operator in {"<=", "<"}:
+        return replace(full, received_last=time_value(text) - (operator == "<"))
+    if path != _TIME or operator in {"!=", "=~", "!~"}:
+        return full
+    at = time_value(text)
+    first = {"=": at, ":": at, ">=": at, ">": at + 1}.get(operator, FIRST)
+    last = {"=": at, ":": at, "<=": at, "<": at - 1}.get(operator, LAST)
+    return Window(max(first, FIRST), min(last, LAST))
+
+
+def _settled(node: Node) -> bool:
+    """Whether the choice of sources and the window decide this part of a conjunction altogether."""
+    match node:
+        case And(parts) | Or(parts):
+            return all(_of_source(part) for part in parts)
+        case Comparison(path, operator, Value()) if not node.presence:
+            name = canonical(path)
+            ordered = operator in {">=", ">"} or (name == _TIME and operator in {"=", ":", "<", "<="})
+            ordered = ordered or (name == _RECEIVED and operator in {"<", "<="})
+            return (name in {_TIME, _SEVERITY, _RECEIVED} and ordered) or _of_source(node)
+    return _of_source(node)
+
+
+def _of_source(node: Node) -> bool:
+    match node:
+        case And(parts) | Or(parts):
+            return all(_of_source(part) for part in parts)
+        case Not(part):
+            return _of_source(part)
+        case Comparison(path):
+            return canonical(path)[0] in SOURCE_NAMES
+    return isinstance(node, Call)

@@ -1,0 +1,83 @@
+"""What the list filters of Vertex's resources may speak of.
+
+After the docstrings of ListCustomJobsRequest.filter and ListTrainingPipelinesRequest.filter: `display_name`
+and `training_task_definition` with = != and : (wildcard), `state` with = and !=, `create_time` with all
+comparisons against an RFC 3339 time, `labels.KEY` with = and `:*`. Names may be in camelCase, as REST
+clients write them. Chosen here, not documented: `!=` is true where `=` is false, so also for a resource
+without that label; `*` in the value of `:` stands for any text and the rest must match whole; `labels.KEY`
+takes != and : too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.cloud.aiplatform_v1.types import job_state, pipeline_state
+
+from tui.emulator.filters import (
+    MISSING,
+    ORDER,
+    EnumName,
+    Field,
+    FieldEntry,
+    FieldTable,
+    Ordered,
+    UnknownField,
+    WildcardText,
+    rfc3339_value,
+)
+
+Pb = Any  # a plain protobuf message, whose classes are made at run time
+
+MAX_NESTING = 50
+"""Parentheses and negations inside each other; more is refused rather than risked."""
+
+_TEXT = WildcardText()
+_TIME = Ordered(rfc3339_value, ORDER)
+
+
+def _state(what: str, enum: Any, example: str) -> Field[Pb]:
+    numbers = {name: int(value) for name, value in enum.__members__.items()}
+    return Field(lambda resource: resource.state, EnumName(what, numbers, example))
+
+
+def _create_time(resource: Pb) -> int:
+    created = resource.create_time
+    return int(created.seconds) * 10**9 + int(created.nanos)
+
+
+def _label(rest: tuple[str, ...]) -> Field[Pb]:
+    if len(rest) != 1:
+        name = ".".join(("labels", *rest))
+        raise UnknownField(f"{name!r}: write labels.KEY; a KEY with dots stands in quotes")
+    (key,) = rest
+    return Field(lambda resource: resource.labels.get(key, MISSING), _TEXT, missing_differs=True)
+
+
+def _table(state: Field[Pb], **more: Field[Pb]) -> FieldTable[Pb]:
+    fields: dict[str, FieldEntry[Pb]] = {
+        "display_name": Field(lambda resource: resource.display_name, _TEXT),
+        "state": state,
+        "create_time": Field(_create_time, _TIME),
+        **more,
+        "labels": _label,
+    }
+    names = [name for name in fields if name != "labels"]
+    return FieldTable(
+        fields,
+        hint=f"use {', '.join(names)} or labels.KEY",
+        aliases={_camel(name): name for name in names if "_" in name},
+        max_nesting=MAX_NESTING,
+    )
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+CUSTOM_JOB_FIELDS = _table(_state("job state", job_state.JobState, "JOB_STATE_RUNNING"))
+TRAINING_PIPELINE_FIELDS = _table(
+    _state("pipeline state", pipeline_state.PipelineState, "PIPELINE_STATE_RUNNING"),
+    training_task_definition=Field(lambda resource: resource.training_task_definition, _TEXT),
+)
