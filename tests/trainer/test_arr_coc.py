@@ -74,7 +74,7 @@ def test_colours_are_those_of_the_cie() -> None:
     assert float(white[CHANNELS.index("a*")]) == pytest.approx(128 / 255, abs=1e-3)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**31), st.integers(1, 12), st.integers(1, 12), st.integers(1, 20), st.integers(0, 30))
 def test_a_choice_is_the_most_relevant_in_the_order_of_reading(
     seed: int, rows: int, columns: int, least: int, more: int

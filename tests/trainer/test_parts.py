@@ -36,13 +36,13 @@ def indices(world: int, position: int, seed: int, batches: int = 3) -> list[list
 
 
 @given(st.sampled_from([1, 2, 4, 8]), st.integers(0, 400), st.integers(0, 5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_global_batch_does_not_depend_on_the_world_size(world: int, position: int, seed: int) -> None:
     assert indices(world, position, seed) == indices(1, position, seed)
 
 
 @given(st.integers(0, 60), st.integers(1, 4))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_position_is_all_that_a_resume_needs(position: int, batches: int) -> None:
     whole = indices(2, position, 0, batches + 2)
     assert indices(2, position + 8 * batches, 0, 2) == whole[batches:]

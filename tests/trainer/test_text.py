@@ -42,7 +42,7 @@ def test_a_learned_vocabulary_needs_fewer_tokens_and_loses_nothing(tmp_path: Pat
     assert again.end not in tokens
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=40), min_size=1), st.integers(1, 9))
 def test_windows_are_the_documents_one_after_another(tmp_path: Path, texts: list[str], context: int) -> None:
     tokenizer = Bytes()

@@ -20,7 +20,7 @@ def cluster_spec(pool: int, index: int, counts: dict[int, int], job: object = "{
 
 
 @given(st.integers(0, 9), st.integers(0, 5), st.integers(0, 2), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_ranks_are_a_permutation_and_leave_reducers_out(
     workers: int, reducers: int, evals: int, data: st.DataObject
 ) -> None:

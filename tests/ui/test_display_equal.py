@@ -74,7 +74,7 @@ def pressed(keys: Sequence[str], start: Callable[[Path], AbstractAsyncContextMan
 
 
 RANDOM = settings(
-    max_examples=4, deadline=None, database=None, phases=(Phase.explicit, Phase.generate),
+    max_examples=4, database=None, phases=(Phase.explicit, Phase.generate),
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 SEQUENCES = st.lists(st.sampled_from(KEYS), min_size=12, max_size=20)

@@ -402,7 +402,7 @@ json_values = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     st.text(max_size=40),
     st.none() | st.dictionaries(st.sampled_from(["message", "vxtui", "a", "[/]"]), json_values, max_size=4),
@@ -418,7 +418,7 @@ def test_any_line_can_be_shown_and_is_safe(message: str, json: dict[str, Any] | 
     assert "time" in entry_details(entry)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.lists(st.text("abc", max_size=4), max_size=5), st.sampled_from(["a", "b+", "ab", "c|a", "x"]))
 def test_cutting_keeps_the_text_and_marks_what_matches(pieces: list[str], pattern: str) -> None:
     parts = [(piece, "own") for piece in pieces]

@@ -75,7 +75,7 @@ def written_whole(wanted: Row) -> list[pyte.screens.Char]:
     return [screen.buffer[0][x] for x in range(WIDTH)]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(frames, st.booleans(), st.integers(0, WIDTH - 1), st.integers(0, HEIGHT - 1))
 def test_any_frame_after_any_other(
     found: list[list[list[tuple[str, str]]]], keeps: bool, x: int, y: int
@@ -90,7 +90,7 @@ def test_any_frame_after_any_other(
         assert terminal.show(rows, (x, y)) == ""
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.integers(-4, 4), st.integers(0, 3), st.integers(0, 3), st.data())
 def test_a_block_that_moves(by: int, above: int, below: int, data: st.DataObject) -> None:
     lines = [row([(f"line {n} {'x' * (n % 7)}", LOOKS[n % len(LOOKS)])]) for n in range(40)]

@@ -43,7 +43,7 @@ def cells(screen: pyte.Screen) -> list[list[pyte.screens.Char]]:
     return [[screen.buffer[y][x] for x in range(WIDTH)] for y in range(HEIGHT)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 1000), st.integers(0, 400), st.integers(0, 400))
 def test_any_changes_show_what_was_wanted(seed: int, first: int, second: int) -> None:
     one = frame(seed, first)

@@ -85,7 +85,7 @@ def edits_of(text: str, deed: str, number: int, words: str) -> tuple[Edit, ...]:
     return ()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(TEXTS), STEPS)
 @example(TEXTS[-1], [("type", 1, "\x7f")])
 def test_any_edits_stay_readable_and_undo_gives_the_file_back(

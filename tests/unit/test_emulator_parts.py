@@ -174,7 +174,7 @@ def test_page_tokens_are_opaque_checked_and_bound_to_their_question() -> None:
         page_size(-1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_no_job_is_shown_twice_or_missed_while_others_come_and_go(data: st.DataObject) -> None:
     def row(number: int) -> JobRow:

@@ -160,7 +160,7 @@ PIECES = st.one_of(
     pieces=st.lists(PIECES, max_size=8),
     values=st.fixed_dictionaries({n: st.text() for n in ("A", "B", "_C1")}),
 )
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_references_are_expanded_once_and_escapes_kept(
     pieces: list[tuple[str, str]], values: dict[str, str]
 ) -> None:
@@ -171,7 +171,7 @@ def test_references_are_expanded_once_and_escapes_kept(
 
 
 @given(st.text(alphabet="$)A x"))
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_without_a_reference_only_double_dollars_change(text: str) -> None:
     assert expand(text, {"A": "no"}) == text.replace("$$", "$")
     assert expand(text + "$(A", {"A": "no"}).endswith("(A")
@@ -240,7 +240,7 @@ def test_settings_and_scheduling_reach_the_runner(state: StateDir) -> None:
 
 
 @given(wanted=st.lists(st.integers(0, 8), max_size=8), present=st.integers(0, 8))
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_gpus_are_shared_out_evenly(wanted: list[int], present: int) -> None:
     shares = gpus.share_out(wanted, range(present))
     for count, mine in zip(wanted, shares, strict=True):

@@ -246,7 +246,7 @@ ANYTHING = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.dictionaries(st.sampled_from(NAMES), ANYTHING, max_size=5), st.sampled_from(["7", "", "a=b", "${y}"])
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tui.domain.log_entry import LogEntry, Severity
@@ -22,7 +22,6 @@ lines = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(lines, st.integers(1, 20), st.sampled_from([3, 1000]))
 def test_every_line_is_in_one_bin_and_errors_are_where_they_were(
     some: list[tuple[int, Severity]], count: int, block_lines: int

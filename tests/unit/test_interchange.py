@@ -349,9 +349,7 @@ def scalars(field: Any) -> st.SearchStrategy[Any]:
 SPECS = messages(CustomJob.pb(CustomJob()).DESCRIPTOR.fields_by_name["job_spec"].message_type)
 
 
-@settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(
     spec=SPECS,
     labels=st.dictionaries(st.text(max_size=5) | st.sampled_from(ODD), st.text(max_size=5), max_size=3),
@@ -376,7 +374,7 @@ def test_any_job_of_the_official_message_survives_every_form(
     assert sent_by(code) == first
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     data=st.binary(max_size=80)
     | st.text(max_size=60).map(lambda t: t.encode(errors="surrogatepass"))
@@ -402,7 +400,7 @@ WORDS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(parts=st.lists(st.sampled_from(WORDS), max_size=14))
 def test_any_text_is_imported_or_refused_in_words(parts: list[str]) -> None:
     text = "gcloud ai custom-jobs create " + "".join(parts)

@@ -99,7 +99,7 @@ json_values = st.recursive(
         json_values | st.sampled_from(["step", "checkpoint", "phase", "resumed"]),
     )
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_no_line_of_anybodys_breaks_progress(fields: dict[str, Any]) -> None:
     progress = advance(Progress(), NOW, {"vxtui": fields})
     assert (

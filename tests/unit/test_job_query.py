@@ -89,7 +89,7 @@ def test_a_mistake_is_named(text: str, words: str, position: int) -> None:
     assert words in caught.value.message and caught.value.position == position
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.text(max_size=60) | st.text(alphabet='abst:,<>="-!.* 12dhm', max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
@@ -110,7 +110,7 @@ terms = (
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.lists(terms, max_size=4), terms, words)
 def test_terms_are_joined_by_and(several: list[str], one: str, name: str) -> None:
     job = make(name)

@@ -81,7 +81,7 @@ def check(store: LogStore, expected: Sequence[Line]) -> None:
         assert (store.oldest, store.newest) == (expected[0].timestamp, expected[-1].timestamp)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(batches, st.sampled_from([2, 5, 1000]), st.booleans(), st.integers(0, 9))
 def test_any_arrival_gives_the_sorted_unique_lines_now_and_after_reopening(
     arrivals: list[tuple[list[LogEntry], list[LogGap]]], block_lines: int, at_once: bool, reopened: int
@@ -123,7 +123,6 @@ def test_any_arrival_gives_the_sorted_unique_lines_now_and_after_reopening(
         again.close()
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(entries, max_size=8), max_size=5))
 def test_lines_merge_as_lists_do_and_survive_the_disk(parts: list[list[LogEntry]]) -> None:
     merged = merge([Lines.of(part) for part in parts]) if parts else Lines.of([])

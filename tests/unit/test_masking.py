@@ -61,7 +61,7 @@ json_values = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(json_values)
 def test_the_shape_stays_and_masking_twice_changes_nothing(value: Any) -> None:
     safe, _ = masked(value)

@@ -15,7 +15,7 @@ from tui.widgets.plot.view_range import PlotView, value_at
 numbers = st.floats(-1e9, 1e9, allow_nan=False)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.lists(numbers, min_size=1, max_size=2000), st.sampled_from([10, 100, 400]))
 def test_thinning_keeps_the_ends_and_the_extremes(values: list[float], most: int) -> None:
     x, y = thin([float(n) for n in range(len(values))], values, most)
@@ -25,7 +25,7 @@ def test_thinning_keeps_the_ends_and_the_extremes(values: list[float], most: int
     assert x == sorted(x)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(numbers, st.floats(1e-6, 1e9), st.integers(2, 8), st.booleans())
 def test_ticks_are_few_and_within(low: float, width: float, most: int, time: bool) -> None:
     high = low + width
@@ -53,7 +53,7 @@ def _steps(draw: st.DrawFn) -> list[str]:
     return draw(st.lists(st.sampled_from(["in", "out", "left", "right", "earlier", "later"]), max_size=30))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.floats(0, 1e6), st.floats(10, 1e6), _steps())
 def test_a_view_never_leaves_what_there_is(low: float, wide: float, steps: list[str]) -> None:
     full = (low, low + wide)

@@ -255,7 +255,7 @@ def paths(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int,
     return found
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     shared=st.dictionaries(keys, values, min_size=1, max_size=3),
     rest=st.dictionaries(keys, values, max_size=3),
@@ -293,7 +293,7 @@ def test_any_edit_of_any_text_gives_the_values_of_the_mechanical_edit(
     assert found.startswith("# first\n") and found.endswith("# last\n")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(value=st.dictionaries(keys, values, min_size=1))
 def test_a_new_file_has_the_values_it_was_made_of(value: Any) -> None:
     text = render_new(value)
@@ -304,7 +304,7 @@ def test_a_new_file_has_the_values_it_was_made_of(value: Any) -> None:
 odd = st.text(st.characters(codec="utf-8", categories=["Cc", "Cn", "Cf", "Zl", "Zp", "Ll"]), max_size=8)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(kept=odd, typed=odd, bare=st.booleans())
 def test_json_takes_and_keeps_every_character(kept: str, typed: str, bare: bool) -> None:
     text = json.dumps({"displayName": kept, "labels": {"a": "b"}}, ensure_ascii=not bare)
@@ -322,7 +322,7 @@ referring = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     body=st.dictionaries(keys, referring, min_size=1, max_size=3),
     number=st.integers(0),

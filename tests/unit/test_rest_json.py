@@ -60,7 +60,7 @@ def test_paths_agree_with_the_client_library(name: str) -> None:
     mask=st.lists(st.sampled_from(["name", "display_name", "job_spec.scheduling"]), unique=True),
     camel=st.booleans(),
 )  # fmt: skip
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_a_query_means_what_was_sent(
     size: int, filter: str, token: str, mask: list[str], camel: bool
 ) -> None:
@@ -89,7 +89,7 @@ def test_nested_and_repeated_parameters() -> None:
     content=st.binary(max_size=60)
     | st.dictionaries(st.text(), st.none() | st.text()).map(json.dumps).map(str.encode)
 )
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_any_body_is_read_or_refused(content: bytes) -> None:
     request = job_service.CreateCustomJobRequest.pb()()
     try:

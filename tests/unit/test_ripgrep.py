@@ -22,7 +22,7 @@ patterns = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(pieces, max_size=40).map("".join), patterns, st.booleans())
 async def test_both_find_the_same_lines(
     tmp_path_factory: pytest.TempPathFactory, text: str, pattern: str, fold: bool

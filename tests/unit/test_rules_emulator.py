@@ -190,7 +190,7 @@ def rest_path(path: str) -> Place:
 
 
 @given(job())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @example({"displayName": "x", "jobSpec": {}})
 def test_what_the_service_refuses_a_rule_has_found_there(raw: dict[str, Any]) -> None:
     found = [f for f in check_job(Case(raw, REGION, local=True)) if f.severity is Severity.ERROR]
@@ -201,7 +201,7 @@ def test_what_the_service_refuses_a_rule_has_found_there(raw: dict[str, Any]) ->
 
 
 @given(job())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_rules_speak_of_what_is_there(raw: dict[str, Any]) -> None:
     """Every finding says something, cites its source, and leads to a place that exists or could."""
     for found in check_job(Case(raw, REGION)):
@@ -211,7 +211,7 @@ def test_rules_speak_of_what_is_there(raw: dict[str, Any]) -> None:
 
 
 @given(job(), st.sampled_from(["NVIDIA_H100", "A100", "TPU_V4", ""]), st.booleans())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_mending_any_job_ends_where_nothing_can_be_mended(raw: dict[str, Any], kind: str, bare: bool) -> None:
     pools = raw["jobSpec"]["workerPoolSpecs"]
     if pools and kind:

@@ -54,7 +54,7 @@ def model(names: list[str], prefix: str, delimiter: str, start: str, end: str) -
     return items, prefixes
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     names=st.sets(NAME, max_size=12), prefix=TEXT, delimiter=st.sampled_from(["", "/", "-", "a", "b/"]),
     start=TEXT, end=TEXT, limit=st.integers(1, 4),

@@ -90,7 +90,7 @@ states = st.sampled_from(list(JobState))
 listing = st.dictionaries(st.integers(1, 6), states, max_size=6)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.lists(st.tuples(listing, st.booleans()), max_size=5))
 def test_changes_alone_rebuild_the_list(readings: list[tuple[dict[int, JobState], bool]]) -> None:
     """Who only listens to changes knows the same names as the store."""

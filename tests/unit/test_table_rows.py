@@ -20,7 +20,7 @@ def key_of(item: tuple[str, int | None]) -> SortKey:
     return (value is None, 0 if value is None else value, name)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(changes, st.booleans(), st.integers(0, 6))
 def test_changes_give_the_order_that_sorting_anew_gives(
     steps: list[dict[str, object]], reverse: bool, most: int
@@ -54,7 +54,6 @@ def test_a_change_that_alters_no_order_leaves_the_very_list() -> None:
     assert not listing.update(["a", "b", "stranger"]) and listing.order is order
 
 
-@settings(deadline=None)
 @given(st.dictionaries(names, st.sampled_from("xyz")), st.sets(st.sampled_from("xyz")))
 def test_rows_of_closed_groups_are_not_shown(group_of: dict[str, str], closed: set[str]) -> None:
     flat, parents, members = grouped(sorted(group_of), group_of.__getitem__)

@@ -11,7 +11,7 @@ from tui.domain.text import clip, plain
 
 
 @given(st.text())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_no_control_character_survives(text: str) -> None:
     shown = plain(text)
     assert not any(unicodedata.category(c) == "Cc" for c in shown)
@@ -19,7 +19,7 @@ def test_no_control_character_survives(text: str) -> None:
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cf", "Cs"])))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_ordinary_text_is_untouched(text: str) -> None:
     assert plain(text) == text
 
@@ -35,7 +35,7 @@ def test_sequences_vanish_whole_and_their_text_stays() -> None:
 
 
 @given(st.text(), st.integers(1, 40))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_clip_is_never_wider(text: str, width: int) -> None:
     assert len(clip(text, width)) <= width
     if len(text) <= width:

@@ -28,7 +28,7 @@ def naive(data: bytes) -> list[str]:
     return found[:-1] if not found[-1] and data[-1:] in {b"", b"\n"} else found
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.lists(texts, max_size=4), st.sampled_from([3, 7, 64]), st.sampled_from([1, 3]))
 def test_a_growing_file_has_the_lines_it_has(parts: list[bytes], block: int, chunk: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:

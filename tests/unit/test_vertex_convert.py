@@ -133,7 +133,7 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), JSON, max_size=5))
 def test_json_survives_the_wire(payload: dict[str, object]) -> None:
     pb = LogEntry.pb()()

@@ -34,7 +34,7 @@ def logs(draw: st.DrawFn) -> list[LogEntry]:
     return found
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(logs(), st.data())
 def test_any_interleaving_of_history_and_stream_gives_each_entry_once_in_order_per_replica(
     written: list[LogEntry], data: st.DataObject
@@ -66,7 +66,7 @@ def test_any_interleaving_of_history_and_stream_gives_each_entry_once_in_order_p
         assert keys == sorted(keys)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(logs(), st.randoms(use_true_random=False))
 def test_whatever_comes_within_the_hold_comes_out_in_the_order_of_keys(
     written: list[LogEntry], random: object

@@ -103,14 +103,14 @@ async def test_a_closed_connection_sends_nothing() -> None:
     assert send.calls == []
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.integers(0, 60), st.one_of(st.none(), st.floats(0, 100)))
 def test_delays_are_jittered_bounded_and_never_shorter_than_asked(attempt: int, asked: float | None) -> None:
     seconds = delay(attempt, QuotaExceeded("busy", retry_after=asked), 8.0)
     assert (asked or 0) <= seconds <= (asked or 0) + 8.0
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.integers(1, 8), st.lists(st.floats(0, 30, allow_nan=False), max_size=60))
 def test_never_more_than_the_limit_in_any_period(calls: int, gaps: list[float]) -> None:
     limiter, now, granted = RateLimiter(calls, period=60.0), 0.0, []
@@ -122,7 +122,7 @@ def test_never_more_than_the_limit_in_any_period(calls: int, gaps: list[float]) 
         assert last - first >= 60.0 - 1e-6
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(1, 20))
 def test_calls_within_the_limit_do_not_wait(calls: int) -> None:
     limiter = RateLimiter(calls)

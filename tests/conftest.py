@@ -1,0 +1,10 @@
+"""What holds for every test."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+# A property holds or not; how long an example takes depends on what else the machine does. So no example has
+# a deadline, and the generation of examples is not timed either. The suite's own timeout ends what hangs.
+settings.register_profile("vxtui", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("vxtui")
