@@ -211,7 +211,6 @@ def test_an_image_scores_the_same_alone_and_in_a_batch(backbone: Backbone) -> No
     assert float(together) == pytest.approx(float(mean), abs=1e-5)
 
 
-@settings(deadline=None)
 @given(st.text(max_size=60), st.text(max_size=20), st.integers(2, 50))
 def test_only_the_answer_is_scored(question: str, answer: str, length: int) -> None:
     tokens, targets = to_tokens(encode, question, answer, length)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trainer.ranks import Ranks
@@ -145,7 +145,6 @@ def test_what_a_save_and_an_upload_really_took_counts_from_then_on(
     found.close()
 
 
-@settings(deadline=None)
 @given(
     save=st.floats(0, 1e4),
     upload=st.none() | st.floats(0, 1e4),

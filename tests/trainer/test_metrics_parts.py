@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensorboardX.proto.event_pb2 import Event
 
@@ -93,14 +93,12 @@ def test_a_spike_and_what_is_no_number_are_skipped_and_then_rolled_back() -> Non
     assert guard.judge(math.inf, 1.0) is Verdict.SKIP, "counted afresh after it"
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0.1, 100), min_size=LEAST_SEEN, max_size=60))
 def test_without_a_spike_factor_finite_losses_are_kept(losses: list[float]) -> None:
     guard = Guard()
     assert all(guard.judge(loss, 1.0) is Verdict.KEEP for loss in losses)
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0, 10), max_size=40), st.integers(1, 5))
 def test_it_stops_after_so_many_evaluations_without_a_new_best(losses: list[float], patience: int) -> None:
     stop = EarlyStop(patience)

@@ -61,7 +61,6 @@ def test_windows_are_shifted_by_one() -> None:
     assert inputs.tolist() == TEXT[24:32].tolist() and targets.tolist() == TEXT[25:33].tolist()
 
 
-@settings(deadline=None)
 @given(st.integers(1, 64), st.integers(1, 16), st.integers(1, 8))
 def test_a_batch_is_shared_out_evenly_or_refused(batch: int, most: int, world: int) -> None:
     if batch % world:

@@ -21,7 +21,6 @@ from trainer.models import language
 from trainer.prepare import main
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_bytes_come_back(text: str) -> None:
     tokenizer = Bytes()
