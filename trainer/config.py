@@ -1,4 +1,4 @@
-"""Settings of a run: a dataclass for each part, their flags, and what is wrong with them in one sentence."""
+"""Settings of a run: a dataclass for each group of flags, and their checks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from trainer.errors import UsageError
+from trainer.registry import MODELS, STRATEGIES
+
 PRESETS: dict[str, dict[str, int]] = {
     "tiny": {"layers": 2, "heads": 4, "width": 64, "context": 64, "batch": 16, "micro_batch": 16},
     "small": {"layers": 4, "heads": 4, "width": 128, "context": 128, "batch": 16, "micro_batch": 16},
@@ -20,16 +23,7 @@ PRESETS: dict[str, dict[str, int]] = {
     "1b": {"layers": 24, "heads": 16, "width": 2048, "context": 2048, "batch": 512, "micro_batch": 4},
     "7b": {"layers": 32, "heads": 32, "width": 4096, "context": 2048, "batch": 1024, "micro_batch": 1},
 }
-STRATEGIES = ("ddp", "fsdp", "zero1", "zero2", "zero3")
 ON_OFF = ("off", "on")
-
-
-class UsageError(Exception):
-    """The flags can't be used; the message names the flag, the reason and the remedy."""
-
-
-class DataError(Exception):
-    """The data can't be read; the message names the path and the reason."""
 
 
 def _flag(default: Any, text: str, **kw: Any) -> Any:
@@ -40,57 +34,57 @@ def _flag(default: Any, text: str, **kw: Any) -> Any:
 class ModelConfig:
     """What is trained."""
 
-    model: str = _flag("gpt", "a name that trainer/workload.py knows")
-    preset: str = _flag("tiny", "sizes of the GPT and of its batch", choices=sorted(PRESETS))
-    context: int = _flag(0, "tokens a sequence; 0 takes the preset's")
+    model: str = _flag("gpt", f"one of {', '.join(MODELS)}")
+    preset: str = _flag("tiny", "sizes of the GPT and its batch", choices=sorted(PRESETS))
+    context: int = _flag(0, "tokens per sequence; 0: the preset's")
     dropout: float = _flag(0.0, "0 to 1")
-    weights: str = _flag("", "causal-lm, arr-coc: a model's folder or name, or a config.json; arr-coc: tiny")
-    init_weights: str = _flag(
-        "", "a .safetensors or a checkpoint of any strategy, whose weights a run starts with that has no own"
+    weights: str = _flag(
+        "", "causal-lm, arr-coc: a model's folder or name, or a config.json; arr-coc also: tiny"
     )
-    stage: str = _flag("adapter", "arr-coc: what learns", choices=["adapter", "lora", "both"])
-    image_side: int = _flag(512, "arr-coc: pixels along each side that images are brought to")
+    init_weights: str = _flag(
+        "", "a .safetensors or a checkpoint of any strategy: initial weights of a run without a checkpoint"
+    )
+    stage: str = _flag("adapter", "arr-coc: what is trained", choices=["adapter", "lora", "both"])
+    image_side: int = _flag(512, "arr-coc: images are resized to a square of this side, in pixels")
 
 
 @dataclass(frozen=True, slots=True)
 class DataConfig:
-    """What it is trained on; for arr-coc a .jsonl file of images with questions."""
+    """The training data; for arr-coc a .jsonl file of images with questions."""
 
     data: str = _flag(
         "",
         "folders, files (comma-separated), gs://…, or a .bin of trainer.prepare; default: Python's sources",
     )
     tokenizer: str = _flag("bytes", "bytes, a tokenizer.json or a folder with one")
-    field: str = _flag("text", "of each line of a .jsonl file")
-    batch: int = _flag(0, "sequences an optimizer step, over all processes; 0 takes the preset's")
-    micro_batch: int = _flag(0, "most sequences a process has at once; the rest is accumulated; 0: preset's")
-    workers: int = _flag(0, "processes that read ahead, for each training process")
+    field: str = _flag("text", "the field with the text in each line of a .jsonl file")
+    batch: int = _flag(0, "sequences per optimizer step, over all ranks; 0: the preset's")
+    micro_batch: int = _flag(0, "max sequences per rank and pass; the rest is accumulated; 0: the preset's")
+    workers: int = _flag(0, "processes per rank that read the data ahead")
 
 
 @dataclass(frozen=True, slots=True)
 class OptimizerConfig:
-    """AdamW with a warm-up and a cosine."""
+    """AdamW with a linear warm-up and a cosine decay."""
 
-    learning_rate: float = _flag(3e-3, "peak, after the warm-up")
+    learning_rate: float = _flag(3e-3, "peak learning rate, after the warm-up")
     warmup: int = _flag(20, "steps of linear warm-up")
-    weight_decay: float = _flag(0.1, "on matrices only")
-    clip: float = _flag(1.0, "largest norm of the gradient; 0: no limit")
+    weight_decay: float = _flag(0.1, "weight decay, on matrices only")
+    clip: float = _flag(1.0, "max norm of the gradient; 0: no clipping")
 
 
 @dataclass(frozen=True, slots=True)
 class ParallelConfig:
-    """How the work is shared out and in which precision it is done."""
+    """Parallelism, device and precision."""
 
-    strategy: str = _flag("ddp", "how model and optimizer are shared out", choices=STRATEGIES)
-    device: str = _flag(
-        "auto", "where to train; auto: a GPU where there is one", choices=["auto", "cpu", "cuda"]
-    )
+    strategy: str = _flag("ddp", "how model and optimizer are sharded", choices=STRATEGIES)
+    device: str = _flag("auto", "auto: a GPU if there is one", choices=["auto", "cpu", "cuda"])
     precision: str = _flag("auto", "auto: bf16 on a GPU, else fp32", choices=["auto", "fp32", "bf16", "fp16"])
     reshard: str = _flag("on", "fsdp: free a block's weights after its forward", choices=ON_OFF)
-    activation_checkpointing: str = _flag("off", "compute activations again in the backward", choices=ON_OFF)
+    activation_checkpointing: str = _flag("off", "recompute activations in the backward pass", choices=ON_OFF)
     compile: str = _flag("off", "torch.compile for each block", choices=ON_OFF)
     offload: str = _flag("none", "zero: what is kept in CPU memory", choices=["none", "optimizer", "all"])
-    deepspeed_config: str = _flag("", "zero: a JSON file of DeepSpeed's own settings, which win over ours")
+    deepspeed_config: str = _flag("", "zero: a JSON file of DeepSpeed's settings, which override ours")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,56 +93,60 @@ class CheckpointConfig:
 
     checkpoint_dir: str = _flag("", "folder of this run's checkpoints; default: ./checkpoints")
     checkpoint_every: int = _flag(500, "steps between two checkpoints; 0: only at the end")
-    keep: int = _flag(3, "checkpoints kept in each place")
-    upload_dir: str = _flag("", "gs://… or a folder to copy them to; default: $AIP_CHECKPOINT_DIR/<job>")
+    keep: int = _flag(3, "checkpoints to keep in each place")
+    upload_dir: str = _flag("", "gs://… or a folder to upload them to; default: $AIP_CHECKPOINT_DIR/<job>")
     upload_every: int = _flag(0, "steps between two uploads; 0: twice --checkpoint-every")
-    async_save: str = _flag("on", "write while training goes on", choices=ON_OFF)
-    resume: str = _flag("auto", "start from the newest good checkpoint, or afresh", choices=["auto", "never"])
-    grace: float = _flag(25.0, "seconds between SIGTERM and SIGKILL that a save may take; 0: not checked")
+    async_save: str = _flag("on", "write while training continues", choices=ON_OFF)
+    resume: str = _flag(
+        "auto", "auto: from the newest good checkpoint; never: from step 0", choices=["auto", "never"]
+    )
+    grace: float = _flag(
+        25.0, "seconds between SIGTERM and SIGKILL, for a save and its upload; 0: not checked"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class GuardConfig:
-    """What becomes of a step whose loss or gradient is not finite, or leaps out."""
+    """What to do with a step whose loss or gradient is not finite, or whose loss spikes."""
 
     guard: str = _flag(
         "rollback",
-        "skip: leave such a step out, and end after too many in a row; rollback: go back to the last "
-        "checkpoint then; off: end at the first loss that is not finite",
+        "skip: skip such a step, and end the run after too many in a row; rollback: restore the last "
+        "checkpoint then; off: end the run at the first loss that is not finite",
         choices=["off", "skip", "rollback"],
     )
-    guard_patience: int = _flag(3, "steps left out in a row before it ends or goes back")
+    guard_patience: int = _flag(3, "skipped steps in a row before the run ends or rolls back")
     spike: float = _flag(
-        0.0, "leave out a loss that is so many usual deviations above the recent median; 0: none, e.g. 20"
+        0.0, "skip a loss that is so many median deviations above the recent median, e.g. 20; 0: none"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchConfig:
-    """How the nodes come together."""
+    """Processes, rendezvous and restarts."""
 
-    nproc: int = _flag(0, "processes on this node; 0: one a GPU, or one")
-    max_restarts: int = _flag(3, "fresh attempts in a row that bring no new checkpoint")
+    nproc: int = _flag(0, "processes on this node; 0: one per GPU, or one")
+    max_restarts: int = _flag(3, "restarts in a row without a new checkpoint")
     join_timeout: float = _flag(1800.0, "seconds to wait for the other nodes")
-    peer_timeout: float = _flag(15.0, "seconds of silence after which another node is given up")
-    hang_timeout: float = _flag(300.0, "seconds after which a process that answers nobody is given up")
+    peer_timeout: float = _flag(15.0, "seconds of silence after which another node counts as lost")
+    hang_timeout: float = _flag(300.0, "seconds after which a collective call of a hanging rank fails")
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
     """One run. Sizes are in tokens and sequences, times in seconds."""
 
-    steps: int = _flag(400, "optimizer steps in all")
-    seed: int = _flag(0, "of the model, the data order and dropout")
-    log_every: int = _flag(5, "steps between two lines")
+    steps: int = _flag(400, "total optimizer steps")
+    seed: int = _flag(0, "seed of the model, the data order and dropout")
+    log_every: int = _flag(5, "steps between two log lines")
     eval_every: int = _flag(0, "steps between two evaluations; 0: none")
-    eval_batches: int = _flag(8, "batches an evaluation")
-    early_stop: int = _flag(0, "evaluations in a row without a new best loss, after which it ends; 0: never")
+    eval_batches: int = _flag(8, "batches per evaluation")
+    early_stop: int = _flag(0, "evaluations in a row without a new best loss that end the run; 0: never")
     profile_steps: str = _flag("", "FIRST-LAST: steps that torch's profiler records on rank 0, e.g. 20-25")
-    profile_dir: str = _flag("", "folder of the trace; default: profile below TensorBoard's, else here")
-    tensorboard_dir: str = _flag("", "figures for TensorBoard; default: $AIP_TENSORBOARD_LOG_DIR, else none")
-    tuning_metric: str = _flag("loss", "name of the metric that a tuning trial reports: the study's metricId")
-    print_config: bool = _flag(False, "print the resolved settings as JSON and end")
+    profile_dir: str = _flag("", "folder of the trace; default: profile below TensorBoard's, else ./profile")
+    tensorboard_dir: str = _flag("", "folder for TensorBoard; default: $AIP_TENSORBOARD_LOG_DIR, else none")
+    tuning_metric: str = _flag("loss", "metric that a tuning trial reports: the study's metricId")
+    print_config: bool = _flag(False, "print the resolved settings as JSON and exit")
     model: ModelConfig = field(default_factory=ModelConfig)
     data: DataConfig = field(default_factory=DataConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
@@ -176,19 +174,19 @@ _NOT_NEGATIVE = (
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence, with the flag that was probably meant."""
+    """Raises UsageError, with the flag that was probably meant, instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
-        _, found, unknown = message.partition("unrecognized arguments: ")
-        if found:
+        _, is_unknown, unknown = message.partition("unrecognized arguments: ")
+        if is_unknown:
             word = unknown.split()[0].split("=")[0]
             near = difflib.get_close_matches(word, self._option_string_actions, 1)
-            message = f"{word} is no flag" + (f"; did you mean {near[0]}?" if near else "; see --help")
+            message = f"{word} is not a flag" + (f"; did you mean {near[0]}?" if near else "; see --help")
         raise UsageError(message.removeprefix("argument "))
 
 
 def parse(argv: Sequence[str] | None = None) -> Config:
-    """Flags to settings.
+    """The settings of these flags, by default the command line's.
 
     Raises:
         UsageError: for an unknown flag or a value that can't be used.
@@ -215,52 +213,58 @@ def _add(group: Any, items: Sequence[Any]) -> None:
 
 def _check(given: dict[str, Any]) -> None:
     for name in (*_AT_LEAST_ONE, *_NOT_NEGATIVE):
-        least = 1 if name in _AT_LEAST_ONE else 0
-        if given[name] < least:
-            raise UsageError(f"--{name.replace('_', '-')} must be at least {least}, not {given[name]}")
+        minimum = 1 if name in _AT_LEAST_ONE else 0
+        if given[name] < minimum:
+            raise UsageError(f"--{name.replace('_', '-')} must be at least {minimum}, not {given[name]}")
     if not 0 <= given["dropout"] < 1:
         raise UsageError(f"--dropout must be in [0, 1), not {given['dropout']}")
-    zero = given["strategy"].startswith("zero")
-    for name, default in (("offload", "none"), ("deepspeed_config", "")):
-        if given[name] != default and not zero:
-            raise UsageError(
-                f"--{name.replace('_', '-')} needs --strategy zero1, zero2 or zero3, not {given['strategy']}"
-            )
+    _check_strategy_flags(given)
     if given["spike"] and given["guard"] == "off":
         raise UsageError(f"--spike {given['spike']:g} needs --guard skip or rollback, not off")
     every, upload = given["checkpoint_every"], given["upload_every"]
     if upload and every and upload % every:
         raise UsageError(
-            f"--upload-every {upload} is no multiple of --checkpoint-every {every}: only what was saved "
+            f"--upload-every {upload} is not a multiple of --checkpoint-every {every}: only what was saved "
             f"can be uploaded; use {max(1, round(upload / every)) * every}"
         )
     _check_json(given["deepspeed_config"])
+
+
+def _check_strategy_flags(given: dict[str, Any]) -> None:
+    """Refuse flags that only other strategies take."""
+    defaults = {item.name: item.default for item in fields(ParallelConfig)}
+    for name in dict.fromkeys(flag for entry in STRATEGIES.values() for flag in entry.flags):
+        if given[name] != defaults[name] and name not in STRATEGIES[given["strategy"]].flags:
+            *others, last = [strategy for strategy, entry in STRATEGIES.items() if name in entry.flags]
+            takers = f"{', '.join(others)} or {last}" if others else last
+            raise UsageError(f"--{name.replace('_', '-')} needs --strategy {takers}, not {given['strategy']}")
 
 
 def _check_json(name: str) -> None:
     if not name:
         return
     try:
-        found = json.loads(Path(name).read_text())
+        content = json.loads(Path(name).read_text())
     except OSError as error:
         raise UsageError(f"--deepspeed-config {name}: {error.strerror}") from error
     except ValueError as error:
         raise UsageError(f"--deepspeed-config {name} is not JSON: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise UsageError(f"--deepspeed-config {name} is not a JSON object")
 
 
 def _complete(config: Config) -> Config:
-    """Zeros that mean 'the usual' replaced by it."""
+    """Replace zeros and empty texts that stand for a default."""
     preset, data, saving = PRESETS[config.model.preset], config.data, config.checkpoint
-    # The sources that come with every Python; images and questions are drawn where none are given.
-    usual = "" if config.model.model == "arr-coc" else str(Path(sysconfig.get_paths()["stdlib"]))
+    entry = MODELS.get(config.model.model)
+    # Every Python comes with its sources; arr-coc generates images with questions instead.
+    default_data = str(Path(sysconfig.get_paths()["stdlib"])) if entry is None or entry.text else ""
     return replace(
         config,
         model=replace(config.model, context=config.model.context or preset["context"]),
         data=replace(
             data,
-            data=data.data or usual,
+            data=data.data or default_data,
             batch=data.batch or preset["batch"],
             micro_batch=data.micro_batch or preset["micro_batch"],
         ),
@@ -270,24 +274,24 @@ def _complete(config: Config) -> Config:
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """How a global batch is shared out: `accumulate` times `micro` sequences on each of `world` processes."""
+    """How a global batch is split: `accumulation_steps` times `micro_batch` sequences on each rank."""
 
     batch: int
-    micro: int
-    accumulate: int
-    world: int
+    micro_batch: int
+    accumulation_steps: int
+    world_size: int
 
     @classmethod
-    def of(cls, batch: int, most: int, world: int) -> BatchPlan:
-        """The largest micro-batch that `most` allows.
+    def of(cls, batch: int, max_micro_batch: int, world_size: int) -> BatchPlan:
+        """With the largest micro-batch up to `max_micro_batch`.
 
         Raises:
-            UsageError: when the processes can't have the same number of sequences.
+            UsageError: when the ranks can't have the same number of sequences.
         """
-        if batch % world:
-            low = batch // world * world
-            near = f"{low} or {low + world}" if low else str(world)
-            raise UsageError(f"--batch {batch} can't be shared out over {world} processes; use {near}")
-        share = batch // world
-        micro = next(n for n in range(min(share, most), 0, -1) if share % n == 0)
-        return cls(batch, micro, share // micro, world)
+        if batch % world_size:
+            low = batch // world_size * world_size
+            near = f"{low} or {low + world_size}" if low else str(world_size)
+            raise UsageError(f"--batch {batch} can't be split over {world_size} processes; use {near}")
+        per_rank = batch // world_size
+        micro_batch = next(n for n in range(min(per_rank, max_micro_batch), 0, -1) if per_rank % n == 0)
+        return cls(batch, micro_batch, per_rank // micro_batch, world_size)

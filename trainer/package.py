@@ -1,8 +1,8 @@
-"""`python -m trainer.package [PLACE]`: the trainer as a Python package, for jobs without an image of ours.
+"""`python -m trainer.package [TARGET]`: package the trainer for jobs without an image of ours.
 
-A source distribution, as `python setup.py sdist` would make it: the same code makes the same bytes. PLACE is
-a folder or gs://BUCKET/FOLDER, by default ./dist. What it needs is what `vxtui[trainer]` needs; the packages
-of `vxtui[vision]` are an extra of it. An image that has torch already keeps its own.
+The package is a source distribution as of `python setup.py sdist`; the same code gives the same bytes. TARGET
+is a folder or gs://BUCKET/FOLDER, by default ./dist. It requires what `vxtui[trainer]` requires, and has
+the packages of `vxtui[vision]` as an extra. An image that has torch already keeps its own.
 """
 
 from __future__ import annotations
@@ -19,34 +19,37 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-from trainer.checkpoint.place import PlaceError, place_of
+from trainer.checkpoint.locations import open_store
+from trainer.checkpoint.remote_store import RemoteStoreError
 
 NAME = "vxtui_trainer"
 HERE = Path(__file__).resolve().parent
-_TIME = 946_684_800
-"""Of every file, in seconds since the epoch: not when it was packed."""
+_MTIME = 946_684_800
+"""Of every file, in seconds since the epoch: fixed, so that the bytes do not depend on the time."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0 done, 2 when it can't be written."""
-    parser = argparse.ArgumentParser("python -m trainer.package", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("place", nargs="?", default="dist", help="a folder or gs://BUCKET/FOLDER")
-    place = parser.parse_args(argv).place.rstrip("/")
-    if re.fullmatch("gs:/*", place):
-        parser.error("a place in Cloud Storage is gs://BUCKET or gs://BUCKET/FOLDER")
+    """The exit code: 0, or 2 when it can't be written."""
+    parser = argparse.ArgumentParser(
+        "python -m trainer.package", description="Package the trainer for jobs without an image of ours."
+    )
+    parser.add_argument("target", nargs="?", default="dist", help="a folder or gs://BUCKET/FOLDER")
+    target = parser.parse_args(argv).target.rstrip("/")
+    if re.fullmatch("gs:/*", target):
+        parser.error("a target in Cloud Storage is gs://BUCKET or gs://BUCKET/FOLDER")
     try:
         name = f"{NAME}-{version()}.tar.gz"
         with tempfile.TemporaryDirectory(prefix="vxtui-trainer-") as folder:
             path = Path(folder, name)
             path.write_bytes(archive())
-            place_of(place).send(path, name)
+            open_store(target).upload_file(path, name)
     except metadata.PackageNotFoundError:
         sys.stderr.write("vxtui is not installed here, so its version is not known: pip install -e .\n")
         return 2
-    except (PlaceError, OSError) as error:
-        sys.stderr.write(f"the package can't be brought to {place}: {error}\n")
+    except (RemoteStoreError, OSError) as error:
+        sys.stderr.write(f"the package can't be copied to {target}: {error}\n")
         return 2
-    sys.stdout.write(f"{place}/{name}\n")
+    sys.stdout.write(f"{target}/{name}\n")
     return 0
 
 
@@ -61,22 +64,22 @@ def archive() -> bytes:
             for path in sorted(HERE.rglob("*.py"))
         },
     }
-    raw = io.BytesIO()
+    compressed = io.BytesIO()
     with (
-        gzip.GzipFile("", "wb", 9, raw, mtime=0) as packed,
-        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as made,
+        gzip.GzipFile("", "wb", 9, compressed, mtime=0) as stream,
+        tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archived,
     ):
         for name, data in files.items():
             entry = tarfile.TarInfo(name)
-            entry.size, entry.mtime, entry.mode = len(data), _TIME, 0o644
-            made.addfile(entry, io.BytesIO(data))
-    return raw.getvalue()
+            entry.size, entry.mtime, entry.mode = len(data), _MTIME, 0o644
+            archived.addfile(entry, io.BytesIO(data))
+    return compressed.getvalue()
 
 
 def setup_py() -> str:
-    """Without build requirements: an image has setuptools, and may have no network."""
+    """The text of setup.py, without build requirements: an image has setuptools, and may have no network."""
     folders = sorted({path.parent.relative_to(HERE.parent).as_posix() for path in HERE.rglob("*.py")})
-    needs = requirements()
+    required = requirements()
     return (
         "from setuptools import setup\n\n"
         "setup(\n"
@@ -84,39 +87,41 @@ def setup_py() -> str:
         f"    version={version()!r},\n"
         '    python_requires=">=3.11",\n'
         f"    packages={[folder.replace('/', '.') for folder in folders]!r},\n"
-        f"    install_requires={needs['trainer']!r},\n"
-        f"    extras_require={{'vision': {needs['vision']!r}}},\n"
+        f"    install_requires={required['trainer']!r},\n"
+        f"    extras_require={{'vision': {required['vision']!r}}},\n"
         ")\n"
     )
 
 
 def version() -> str:
-    """That of vxtui, whose part the trainer is."""
+    """The version of vxtui, which the trainer is part of. Raises PackageNotFoundError."""
     return _installed().version
 
 
 def requirements() -> dict[str, list[str]]:
-    """What vxtui's extras `trainer` and `vision` ask for: by the checkout, else as it was installed."""
+    """The packages of vxtui's extras `trainer` and `vision`, in the checkout or the installed package."""
     project = HERE.parent / "pyproject.toml"
     extras = ("trainer", "vision")
     if project.is_file():
-        found = tomllib.loads(project.read_text())["project"]["optional-dependencies"]
-        return {extra: list(found[extra]) for extra in extras}
+        optional = tomllib.loads(project.read_text())["project"]["optional-dependencies"]
+        return {extra: list(optional[extra]) for extra in extras}
     lines = _installed().requires or []
     if _installed().name == NAME:
         lines = [line if ";" in line else f"{line}; extra == 'trainer'" for line in lines]
-    return {extra: [m[1] for line in lines if (m := _of(extra).fullmatch(line))] for extra in extras}
+    return {
+        extra: [m[1] for line in lines if (m := _extra_pattern(extra).fullmatch(line))] for extra in extras
+    }
 
 
 def _installed() -> metadata.Distribution:
-    """vxtui, or what this module has made of its trainer. Raises PackageNotFoundError."""
+    """vxtui, or the package that this module writes. Raises PackageNotFoundError."""
     try:
         return metadata.distribution("vxtui")
     except metadata.PackageNotFoundError:
         return metadata.distribution(NAME)
 
 
-def _of(extra: str) -> re.Pattern[str]:
+def _extra_pattern(extra: str) -> re.Pattern[str]:
     return re.compile(rf"(.*?)\s*;\s*extra\s*==\s*['\"]{extra}['\"]")
 
 

@@ -1,4 +1,4 @@
-"""Make a token file of text: `python -m trainer.prepare --out tokens.bin FILE|FOLDER …`."""
+"""`python -m trainer.prepare --out tokens.bin FILE|FOLDER …`: write a token file of text."""
 
 from __future__ import annotations
 
@@ -6,27 +6,31 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from trainer.config import DataError
+from trainer.cloud_paths import local_path
 from trainer.data.documents import documents, files_of
-from trainer.data.text import local_path
 from trainer.data.token_file import write_tokens
 from trainer.data.tokenizer import Tokenizer, load_tokenizer, train_bpe
+from trainer.errors import DataError
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        "python -m trainer.prepare", description="Make a token file that the trainer maps into memory."
+        "python -m trainer.prepare", description="Write a token file, which the trainer maps into memory."
     )
     parser.add_argument("text", nargs="+", help="text files, .jsonl files or folders; gs:// where mounted")
-    parser.add_argument("--out", required=True, help="the file to write, NAME.bin; NAME.json goes beside it")
+    parser.add_argument(
+        "--out", required=True, help="the file to write, NAME.bin; NAME.json is written beside it"
+    )
     parser.add_argument("--tokenizer", default="bytes", help="bytes, a tokenizer.json or a folder with one")
-    parser.add_argument("--bpe", type=int, default=0, help="learn a BPE of this many tokens from the text")
-    parser.add_argument("--field", default="text", help="of each line of a .jsonl file")
+    parser.add_argument("--bpe", type=int, default=0, help="train a BPE of this many tokens on the text")
+    parser.add_argument(
+        "--field", default="text", help="the field with the text in each line of a .jsonl file"
+    )
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 0, or 2 with a sentence on stderr."""
+    """The exit code: 0, or 2 with a sentence on stderr."""
     given = _parser().parse_args(argv)
     out = local_path(given.out)
     try:
@@ -34,17 +38,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise DataError(f"--out {given.out}: the name must end in .bin")
         files = files_of([local_path(text) for text in given.text])
         if given.bpe:
-            learned = out.with_suffix(".tokenizer.json")
-            tokenizer: Tokenizer = train_bpe(documents(files, given.field), given.bpe, learned)
+            trained = out.with_suffix(".tokenizer.json")
+            tokenizer: Tokenizer = train_bpe(documents(files, given.field), given.bpe, trained)
         else:
             tokenizer = load_tokenizer(given.tokenizer)
-        about = write_tokens(out, documents(files, given.field), tokenizer)
+        info = write_tokens(out, documents(files, given.field), tokenizer)
     except DataError as error:
         sys.stderr.write(f"trainer.prepare: {error}\n")
         return 2
     sys.stdout.write(
-        f"{out}: {about.tokens:,} tokens of {about.documents:,} documents, vocabulary {about.vocabulary:,}"
-        f" ({about.tokenizer})\n"
+        f"{out}: {info.tokens:,} tokens of {info.documents:,} documents, vocabulary {info.vocabulary:,}"
+        f" ({info.tokenizer})\n"
     )
     return 0
 

@@ -13,14 +13,15 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from trainer.checkpoint.manager import Checkpoints
+from trainer.checkpoint.manager import CheckpointManager
 from trainer.checkpoint.save import Saver
 from trainer.config import BatchPlan, parse
 from trainer.data.text import Windows
-from trainer.group import ProcessGroup
-from trainer.strategy.base import Strategy, make
+from trainer.distributed.process_group import ProcessGroup
+from trainer.models.workload import Workload
+from trainer.strategy.base import Strategy
+from trainer.strategy.build import build_strategy
 from trainer.strategy.ddp import DDP
-from trainer.workload import Workload
 
 # 40.9 M parameters with two moments: 491 MB; ZeRO keeps the weights twice, and has 30.4 M for 487 MB.
 WIDTH, LAYERS, ZERO_LAYERS = 1024, 39, 29
@@ -38,19 +39,19 @@ class Stack(nn.Module):
 def main(folder: Path, rounds: int, name: str) -> None:
     os.environ.setdefault("LOCAL_RANK", "0")  # DeepSpeed asks for it
     group = ProcessGroup({})
-    group.join(torch.device("cpu"), 300)
+    group.init(torch.device("cpu"), 300)
     flags = [f"--checkpoint-dir={folder / 'ours'}", "--keep=1", "--grace=0", f"--strategy={name}"]
     config = parse(flags)
-    strategy = make(config, BatchPlan.of(1, 1, 1), torch.device("cpu"))
+    strategy = build_strategy(config, BatchPlan.of(1, 1, 1), torch.device("cpu"))
     layers = LAYERS if name == "ddp" else ZERO_LAYERS
     model = Stack(layers)
     strategy.setup(Workload(model, list(model.layers), Windows(torch.zeros(100, dtype=torch.uint8), 8), 8))
     # DeepSpeed makes the moments at the first step.
     strategy.forward_backward((torch.ones(1, WIDTH),), last=True)
-    strategy.update(1e-4, strategy.norm_square(), None)
-    Checkpoints(config, group)
+    strategy.update(1e-4, strategy.squared_norm(), None)
+    CheckpointManager(config, group)
     saver = Saver(folder / "ours", strategy, group, shared=True, keep=1, config={})
-    saver.warm()
+    saver.warm_up()
     stalls, durable, peer = [], [], []
     for step in range(1, rounds + 1):
         began = time.monotonic()

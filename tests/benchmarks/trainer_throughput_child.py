@@ -18,14 +18,14 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from trainer import workload as workloads
+from trainer import registry
 from trainer.config import BatchPlan, Config, parse
-from trainer.data.sampler import order
+from trainer.data.sampler import permutation
 from trainer.data.text import Windows, read_bytes
-from trainer.model import GPT
-from trainer.strategy.blocks import adamw
+from trainer.models.gpt import GPT
+from trainer.models.workload import Workload
+from trainer.strategy.model_setup import make_optimizer
 from trainer.train import Trainer, learning_rate
-from trainer.workload import Workload
 
 CONTEXT, BATCH, CLIP = 128, 16, 1.0
 CPU = torch.device("cpu")
@@ -52,7 +52,7 @@ def workload(config: Config) -> Workload:
 def stream(rank: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """The batches of the trainer's order, as one would write it down: no loader, no epoch's edge."""
     data = windows()
-    places = order(0, 0, len(data))
+    places = permutation(0, 0, len(data))
     for start in range(0, len(data) - BATCH, BATCH):
         rows = [data[n] for n in places[start + rank : start + BATCH : 2]]
         yield torch.stack([row[0] for row in rows]), torch.stack([row[1] for row in rows])
@@ -76,19 +76,21 @@ def bare(config: Config, batches: Any) -> Loop:
     """The shortest loop of this strategy."""
     strategy, net = config.parallel.strategy, model()
     if strategy == "ddp":
-        return by_hand(DistributedDataParallel(net), adamw(net, config), config, batches)
+        return by_hand(DistributedDataParallel(net), make_optimizer(net, config), config, batches)
     if strategy == "fsdp":
         from torch.distributed.fsdp import fully_shard
 
         for block in net.blocks:
             fully_shard(block)
         fully_shard(net)
-        return by_hand(net, adamw(net, config), config, batches)
-    from trainer.strategy.deepspeed import engine_settings, load_deepspeed
+        return by_hand(net, make_optimizer(net, config), config, batches)
+    from trainer.strategy.deepspeed import engine_settings
+    from trainer.strategy.deepspeed_package import load_deepspeed
 
-    settings = engine_settings(config, BatchPlan.of(BATCH, BATCH, 2), torch.float32)
+    stage = int(strategy.removeprefix("zero"))
+    settings = engine_settings(config, BatchPlan.of(BATCH, BATCH, 2), torch.float32, stage)
     engine, optimizer, _, _ = load_deepspeed(CPU).initialize(
-        model=net, optimizer=adamw(net, config), config=settings, dist_init_required=False
+        model=net, optimizer=make_optimizer(net, config), config=settings, dist_init_required=False
     )
 
     def step(number: int) -> float:
@@ -106,7 +108,7 @@ def accelerate(config: Config, batches: Any) -> Loop:
     from accelerate import Accelerator
 
     tool, net = Accelerator(cpu=True), model()
-    wrapped, optimizer = tool.prepare(net, adamw(net, config))
+    wrapped, optimizer = tool.prepare(net, make_optimizer(net, config))
 
     def step(number: int) -> float:
         for group in optimizer.param_groups:
@@ -126,7 +128,7 @@ def fabric(config: Config, batches: Any) -> Loop:
 
     tool, net = Fabric(accelerator="cpu", devices=2, strategy="ddp"), model()
     tool.launch()
-    wrapped, optimizer = tool.setup(net, adamw(net, config))
+    wrapped, optimizer = tool.setup(net, make_optimizer(net, config))
 
     def step(number: int) -> float:
         for group in optimizer.param_groups:
@@ -156,14 +158,14 @@ def own(trainer: Trainer) -> Loop:
 def main(strategy: str, rounds: int, steps: int, first: int) -> None:
     """`first`: which of the loops is made first, for what is made later lies elsewhere in memory."""
     rank = int(os.environ["RANK"])
-    workloads.WORKLOADS["bench"] = "tests.benchmarks.trainer_throughput_child:workload"
+    registry.MODELS["bench"] = registry.ModelEntry("tests.benchmarks.trainer_throughput_child:workload")
     flags = [
         "--model=bench", "--device=cpu", f"--strategy={strategy}", f"--batch={BATCH}", "--micro-batch=16",
         f"--steps={rounds * steps + steps}", "--checkpoint-every=0", "--grace=0", "--log-every=10",
     ]  # fmt: skip
     config = parse(flags)
     trainer = Trainer(config)
-    trainer.group.join(CPU, 300)
+    trainer.group.init(CPU, 300)
     makers: dict[str, Callable[[], Loop]] = {
         "bare": lambda: bare(config, stream(rank)),
         "ours": lambda: own(trainer),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from trainer.group import ProcessGroup
+from trainer.distributed.process_group import ProcessGroup
 
 torch.set_num_threads(1)
 
@@ -16,6 +16,6 @@ torch.set_num_threads(1)
 def group() -> Iterator[ProcessGroup]:
     """One process that is a group by itself."""
     found = ProcessGroup({})
-    found.join(torch.device("cpu"), 60)
+    found.init(torch.device("cpu"), 60)
     yield found
-    found.leave()
+    found.destroy()

@@ -1,4 +1,4 @@
-"""Loaded once by the server that training processes are forked from."""
+"""Imported once by the server that training processes are forked from."""
 
 import gc
 import os
@@ -12,13 +12,15 @@ import torch.distributed.fsdp
 
 import trainer.models.language
 import trainer.train  # noqa: F401
-from trainer import workload
-from trainer.strategy.deepspeed import load_deepspeed
+from tests.trainer import toys
+from trainer import registry
+from trainer.strategy.deepspeed_package import load_deepspeed
 
 load_deepspeed(torch.device("cpu"))
 
-workload.WORKLOADS["spoilt"] = "tests.trainer.spoilt:spoilt"
+registry.MODELS["faulty"] = registry.ModelEntry("tests.trainer.faulty_workload:faulty")
+toys.register()
 
-# What is loaded stays: every process would look through it for garbage.
+# What is imported is never garbage, and every process would look through it.
 gc.collect()
 gc.freeze()

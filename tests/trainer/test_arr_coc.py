@@ -17,16 +17,16 @@ from torch.utils.data import default_collate
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
 from tests.trainer.ranks import Ranks
-from trainer import workload
-from trainer.checkpoint.weights import start_with
-from trainer.config import DataError, UsageError, parse
-from trainer.models.arr_coc import ArrCoc
-from trainer.models.arr_coc.attend import at, choose
+from trainer.checkpoint.weights import init_weights
+from trainer.config import parse
+from trainer.errors import DataError, UsageError
+from trainer.models.arr_coc.backbone import Backbone, build_qwen, patches
+from trainer.models.arr_coc.dataset import GeneratedShapes, QuestionFile, to_tokens
 from trainer.models.arr_coc.lora import LowRank
-from trainer.models.arr_coc.model import NOT_SCORED
-from trainer.models.arr_coc.questions import QuestionFile, Shapes, to_tokens
-from trainer.models.arr_coc.qwen import Backbone, build, patches
+from trainer.models.arr_coc.model import IGNORED, ArrCoc
 from trainer.models.arr_coc.texture import CHANNELS, texture_array
+from trainer.models.arr_coc.token_selection import gather_rows, select
+from trainer.models.build import build_workload
 
 pytestmark = pytest.mark.arithmetic
 
@@ -38,11 +38,11 @@ def encode(text: str) -> list[int]:
 @pytest.fixture
 def backbone() -> Backbone:
     torch.manual_seed(0)
-    return Backbone(build("tiny", torch.float32))
+    return Backbone(build_qwen("tiny", torch.float32))
 
 
 def drawn(count: int = 16, side: int = 128) -> list[torch.Tensor]:
-    shapes = Shapes(count, encode, side=side, length=40)
+    shapes = GeneratedShapes(count, encode, side=side, length=40)
     return list(default_collate([shapes[n] for n in range(count)]))
 
 
@@ -80,12 +80,12 @@ def test_a_choice_is_the_most_relevant_in_the_order_of_reading(
     seed: int, rows: int, columns: int, least: int, more: int
 ) -> None:
     relevance = torch.rand(3, 32, 32, generator=torch.Generator().manual_seed(seed))
-    found = choose(relevance, (rows, columns), least=least, most=least + more)
+    found = select(relevance, (rows, columns), min_tokens=least, max_tokens=least + more)
     score = torch.nn.functional.interpolate(
         relevance[:, None], (rows, columns), mode="bilinear", align_corners=False
     ).flatten(1)
     for image in range(3):
-        taken = found.index[image][found.there[image]]
+        taken = found.index[image][found.valid[image]]
         assert min(least, rows * columns) <= len(taken) <= min(least + more, rows * columns)
         assert torch.equal(taken, taken.unique()), "each once, sorted"
         left = [n for n in range(rows * columns) if n not in set(taken.tolist())]
@@ -129,11 +129,11 @@ def test_with_every_token_chosen_it_is_the_official_model(backbone: Backbone) ->
             mm_token_type_ids=kinds,
         ).logits[:, count + 2 :]
         index = torch.arange(count)[None].expand(2, -1)
-        states = backbone.read(
-            [at(level, index) for level in backbone.see(images)],
+        states = backbone.hidden_states(
+            [gather_rows(level, index) for level in backbone.encode_images(images)],
             torch.ones(2, count, dtype=torch.bool),
             torch.stack((index // columns, index % columns), 2),
-            backbone.words(tokens.clamp_min(0)),
+            backbone.embed(tokens.clamp_min(0)),
             real,
         )
         ours = backbone.logits(states)
@@ -142,7 +142,7 @@ def test_with_every_token_chosen_it_is_the_official_model(backbone: Backbone) ->
 
 @pytest.mark.parametrize("stage", ["adapter", "lora", "both"])
 def test_it_learns_with_gradients_everywhere_that_they_belong(backbone: Backbone, stage: str) -> None:
-    model = ArrCoc(backbone, stage=stage, rank=4, least=4, most=12)
+    model = ArrCoc(backbone, stage=stage, rank=4, min_tokens=4, max_tokens=12)
     before = {n: p.detach().clone() for n, p in model.named_parameters() if not p.requires_grad}
     learning = {n: p for n, p in model.named_parameters() if p.requires_grad}
     parts = {n.split(".")[0] for n in learning}
@@ -171,9 +171,11 @@ def test_each_stage_starts_with_what_the_one_before_has_learned(tmp_path: Path) 
     batch, file = drawn(4), tmp_path / "before.safetensors"
 
     def stage(name: str, *, first: bool = False) -> ArrCoc:
-        model = ArrCoc(Backbone(build("tiny", torch.float32)), stage=name, rank=4, least=4, most=12)
+        model = ArrCoc(
+            Backbone(build_qwen("tiny", torch.float32)), stage=name, rank=4, min_tokens=4, max_tokens=12
+        )
         if not first:
-            start_with(model, str(file), print)
+            init_weights(model, str(file), print)
         return model
 
     def loss(model: ArrCoc) -> float:
@@ -199,12 +201,12 @@ def test_each_stage_starts_with_what_the_one_before_has_learned(tmp_path: Path) 
 
 
 def test_an_image_scores_the_same_alone_and_in_a_batch(backbone: Backbone) -> None:
-    model = ArrCoc(backbone, least=4, most=12).eval()
+    model = ArrCoc(backbone, min_tokens=4, max_tokens=12).eval()
     images, tokens, targets = drawn(4)
     with torch.no_grad():
         together = model(images, tokens, targets)
         alone = [model(images[n : n + 1], tokens[n : n + 1], targets[n : n + 1]) for n in range(4)]
-    counts = [(targets[n] != NOT_SCORED).sum() for n in range(4)]
+    counts = [(targets[n] != IGNORED).sum() for n in range(4)]
     mean = sum(a * c for a, c in zip(alone, counts, strict=True)) / sum(counts)
     # Losses of about 6 through two layers of 64 to 128 terms a sum: 128 * EPS is 1.5e-5 at worst, and roughly
     # its root for errors of either sign.
@@ -216,8 +218,8 @@ def test_only_the_answer_is_scored(question: str, answer: str, length: int) -> N
     tokens, targets = to_tokens(encode, question, answer, length)
     assert len(tokens) == len(targets) == length
     said = encode(answer)[: length - 1]
-    assert targets[targets != NOT_SCORED].tolist() == said
-    assert torch.equal(tokens[targets != NOT_SCORED], targets[targets != NOT_SCORED])
+    assert targets[targets != IGNORED].tolist() == said
+    assert torch.equal(tokens[targets != IGNORED], targets[targets != IGNORED])
 
 
 def test_questions_come_from_a_file_and_a_bad_line_is_named(tmp_path: Path) -> None:
@@ -238,7 +240,7 @@ def test_questions_come_from_a_file_and_a_bad_line_is_named(tmp_path: Path) -> N
 
 def test_a_model_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no Qwen3-VL"):
-        build(str(tmp_path / "nothing"), torch.float32)
+        build_qwen(str(tmp_path / "nothing"), torch.float32)
 
 
 def test_two_processes_train_it_with_zero_and_leave_what_is_frozen_alone(tmp_path: Path) -> None:
@@ -255,7 +257,7 @@ def test_two_processes_train_it_with_zero_and_leave_what_is_frozen_alone(tmp_pat
     for seed in (random.seed, np.random.seed, torch.manual_seed):
         seed(7)
     config = parse(["--model=arr-coc", "--stage=both", "--image-side=128", "--context=40", "--seed=7"])
-    model = workload.build(config).model
+    model = build_workload(config).model
     for name, weight in model.named_parameters():
         # Without weight decay only a gradient moves a weight.
         assert torch.equal(weight.detach(), after[name]) != weight.requires_grad, name
@@ -264,11 +266,11 @@ def test_two_processes_train_it_with_zero_and_leave_what_is_frozen_alone(tmp_pat
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--image-side=100"], "--image-side 100 is no multiple of 32"),
+        (["--image-side=100"], "--image-side 100 is not a multiple of 32"),
         (["--image-side=128", "--data=/nowhere.jsonl"], "/nowhere.jsonl can't be read"),
         (["--image-side=128", "--weights=/nowhere"], "no Qwen3-VL can be loaded from /nowhere"),
     ],
 )
 def test_settings_that_cant_be_are_told_before_training(flags: list[str], words: str) -> None:
     with pytest.raises((UsageError, DataError), match=words):
-        workload.build(parse(["--model=arr-coc", "--device=cpu", *flags]))
+        build_workload(parse(["--model=arr-coc", "--device=cpu", *flags]))

@@ -8,9 +8,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, PretrainedConfig
 
-from trainer import workload
-from trainer.config import UsageError, parse
-from trainer.models.causal_lm import load
+from trainer.config import parse
+from trainer.errors import UsageError
+from trainer.models.build import build_workload
+from trainer.models.causal_lm import load_model
 from trainer.prepare import main as prepare
 
 pytestmark = pytest.mark.arithmetic
@@ -28,7 +29,7 @@ def test_a_config_alone_makes_a_model_of_its_size_that_learns(
 ) -> None:
     config.save_pretrained(tmp_path)
     torch.manual_seed(0)
-    model = load(str(tmp_path / "config.json"), torch.float32)
+    model = load_model(str(tmp_path / "config.json"), torch.float32)
     assert (model.vocabulary, model.context) == (300, 64)
     assert len(model.blocks()) == config.num_hidden_layers
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
@@ -47,7 +48,7 @@ def test_a_folder_gives_its_own_weights_and_the_library_s_own_loss(tmp_path: Pat
     torch.manual_seed(0)
     official = AutoModelForCausalLM.from_config(LLAMA)
     official.save_pretrained(tmp_path)
-    model = load(str(tmp_path), torch.float32)
+    model = load_model(str(tmp_path), torch.float32)
     tokens = torch.randint(0, 300, (2, 12))
     with torch.no_grad():
         theirs = official(input_ids=tokens, labels=tokens).loss
@@ -59,7 +60,7 @@ def test_what_is_no_model_is_said(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     for where in (str(tmp_path / "none.json"), str(tmp_path / "config.json")):
         with pytest.raises(UsageError, match="no causal language model"):
-            load(where, torch.float32)
+            load_model(where, torch.float32)
 
 
 def test_a_model_and_its_text_must_fit(tmp_path: Path) -> None:
@@ -68,15 +69,15 @@ def test_a_model_and_its_text_must_fit(tmp_path: Path) -> None:
     config = str(tmp_path / "config.json")
     flags = ["--model=causal-lm", f"--weights={config}", f"--data={tmp_path / 'text.txt'}"]
     assert prepare([str(tmp_path / "text.txt"), "--out", str(tmp_path / "t.bin"), "--bpe", "290"]) == 0
-    found = workload.build(parse([*flags[:2], f"--data={tmp_path / 't.bin'}", "--context=8", "--batch=2"]))
+    found = build_workload(parse([*flags[:2], f"--data={tmp_path / 't.bin'}", "--context=8", "--batch=2"]))
     loss = found.model(*(part[None] for part in found.train[0]))
     assert 4 < float(loss.detach()) < 8 and found.tokens_per_sample == 8
     with pytest.raises(UsageError, match="--context 128 is more than the 64"):
-        workload.build(parse([*flags, "--context=128"]))
+        build_workload(parse([*flags, "--context=128"]))
     small = LlamaConfig(**{**LLAMA.to_dict(), "vocab_size": 260})
     small.save_pretrained(tmp_path / "small")
     flags = [f"--weights={tmp_path / 'small' / 'config.json'}", f"--data={tmp_path / 't.bin'}", "--context=8"]
-    with pytest.raises(UsageError, match="knows 260"):
-        workload.build(parse(["--model=causal-lm", *flags]))
+    with pytest.raises(UsageError, match="has 260"):
+        build_workload(parse(["--model=causal-lm", *flags]))
     with pytest.raises(UsageError, match="needs --weights"):
-        workload.build(parse(["--model=causal-lm"]))
+        build_workload(parse(["--model=causal-lm"]))

@@ -1,4 +1,4 @@
-"""Checkpoints of one process: what is kept, what is damaged, what fails and is survived."""
+"""CheckpointManager of one process: what is kept, what is damaged, what fails and is survived."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pytest
 import torch
 from torch import nn
 
-from tests.shell import wait_for
-from trainer.checkpoint.manager import Checkpoints
-from trainer.checkpoint.manifest import MANIFEST, SIDE, damage, numbered, read
+from tests.waiting import wait_for
+from trainer.checkpoint.manager import CheckpointManager
+from trainer.checkpoint.manifest import EXTRA_STATE, MANIFEST, damage, read, step_folders
 from trainer.config import BatchPlan, Config, parse
 from trainer.data.text import Windows
-from trainer.group import ProcessGroup
+from trainer.distributed.process_group import ProcessGroup
+from trainer.models.workload import Workload
 from trainer.strategy.ddp import DDP
-from trainer.workload import Workload
 
 pytestmark = pytest.mark.arithmetic
 
@@ -44,7 +44,7 @@ def strategy() -> DDP:
     found.setup(Workload(model, [model.one], data, tokens_per_sample=8))
     batch = tuple(torch.stack(column) for column in zip(*(data[n] for n in range(4)), strict=True))
     found.forward_backward(batch, last=True)
-    found.update(1e-2, found.norm_square(), None)
+    found.update(1e-2, found.squared_norm(), None)
     return found
 
 
@@ -53,8 +53,8 @@ def config(folder: Path, *flags: str) -> Config:
 
 
 @pytest.fixture
-def checkpoints(tmp_path: Path, group: ProcessGroup) -> Iterator[Checkpoints]:
-    found = Checkpoints(config(tmp_path / "ck"), group)
+def checkpoints(tmp_path: Path, group: ProcessGroup) -> Iterator[CheckpointManager]:
+    found = CheckpointManager(config(tmp_path / "ck"), group)
     found.attach(strategy(), None)
     for step in (1, 2, 3):
         found.save(step, PROGRESS, wait=True)
@@ -62,19 +62,23 @@ def checkpoints(tmp_path: Path, group: ProcessGroup) -> Iterator[Checkpoints]:
     found.close()
 
 
-def again(tmp_path: Path, group: ProcessGroup, *flags: str) -> Checkpoints:
-    return Checkpoints(config(tmp_path / "ck", *flags), group)
+def again(tmp_path: Path, group: ProcessGroup, *flags: str) -> CheckpointManager:
+    return CheckpointManager(config(tmp_path / "ck", *flags), group)
 
 
-def test_only_the_newest_are_kept(checkpoints: Checkpoints, tmp_path: Path, group: ProcessGroup) -> None:
-    assert [p.name for p in numbered(tmp_path / "ck")] == ["step-3", "step-2"]
+def test_only_the_newest_are_kept(
+    checkpoints: CheckpointManager, tmp_path: Path, group: ProcessGroup
+) -> None:
+    assert [p.name for p in step_folders(tmp_path / "ck")] == ["step-3", "step-2"]
     found = again(tmp_path, group).find()
     assert found is not None and found.manifest.step == 3 and found.manifest.progress == PROGRESS
-    assert set(found.manifest.files) == {SIDE, ".metadata", "__0_0.distcp"}
+    assert set(found.manifest.files) == {EXTRA_STATE, ".metadata", "__0_0.distcp"}
     assert found.manifest.world_size == 1 and found.manifest.strategy == "ddp"
 
 
-def test_what_was_saved_comes_back(checkpoints: Checkpoints, tmp_path: Path, group: ProcessGroup) -> None:
+def test_what_was_saved_comes_back(
+    checkpoints: CheckpointManager, tmp_path: Path, group: ProcessGroup
+) -> None:
     torch.manual_seed(5), np.random.seed(5), random.seed(5)
     checkpoints.save(4, PROGRESS, wait=True)
     expected = (torch.rand(3).tolist(), np.random.rand(3).tolist(), random.random())
@@ -90,12 +94,12 @@ def test_what_was_saved_comes_back(checkpoints: Checkpoints, tmp_path: Path, gro
     loaded = fresh.state()
     assert {n.split(".")[0] for n in loaded} == {"model", "optimizer"}
     assert all(torch.equal(loaded[name], saved[name]) for name in saved)
-    assert fresh.side_state()["updates"] == 1
+    assert fresh.extra_state()["updates"] == 1
 
 
 @pytest.mark.parametrize("harm", ["truncate", "flip", "no manifest", "bad manifest", "missing"])
 def test_a_damaged_one_is_passed_over_and_said(
-    checkpoints: Checkpoints,
+    checkpoints: CheckpointManager,
     tmp_path: Path,
     group: ProcessGroup,
     harm: str,
@@ -120,22 +124,22 @@ def test_a_damaged_one_is_passed_over_and_said(
     found = again(tmp_path, group).find()
     assert found is not None and found.manifest.step == 2
     said = capfd.readouterr().out
-    assert said.count("is passed over") == 1 and "step-3" in said
+    assert said.count("is skipped") == 1 and "step-3" in said
 
 
 def test_a_save_that_was_cut_off_is_cleared_away(
-    checkpoints: Checkpoints, tmp_path: Path, group: ProcessGroup
+    checkpoints: CheckpointManager, tmp_path: Path, group: ProcessGroup
 ) -> None:
     partial = tmp_path / "ck" / "step-9.partial"
     partial.mkdir()
-    (partial / SIDE).write_bytes(b"half")
+    (partial / EXTRA_STATE).write_bytes(b"half")
     found = again(tmp_path, group).find()
     assert found is not None and found.manifest.step == 3
     assert not partial.exists()
 
 
 def test_a_full_disk_costs_the_checkpoint_not_the_training(
-    checkpoints: Checkpoints, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    checkpoints: CheckpointManager, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (512, hard))
@@ -155,9 +159,9 @@ def test_uploads_go_on_after_a_place_came_back(
 ) -> None:
     place = tmp_path / "bucket"
     place.write_text("a file where the folder should be")
-    found = Checkpoints(config(tmp_path / "ck", f"--upload-dir={place}"), group)
+    found = CheckpointManager(config(tmp_path / "ck", f"--upload-dir={place}"), group)
     found.attach(strategy(), None)
-    found.leave(7, PROGRESS, 1.0)
+    found.finish(7, PROGRESS, 1.0)
     out = ""
 
     def said() -> bool:
@@ -167,21 +171,21 @@ def test_uploads_go_on_after_a_place_came_back(
 
     wait_for(said, "both warnings", every=0.05)
     place.unlink()
-    found.leave(7, PROGRESS, 120.0)
+    found.finish(7, PROGRESS, 120.0)
     assert read(place / "step-7").step == 7 and damage(place / "step-7") is None
     found.close()
 
 
 def test_the_newest_of_both_places_counts(tmp_path: Path, group: ProcessGroup) -> None:
     flag = f"--upload-dir={tmp_path / 'bucket'}"
-    found = Checkpoints(config(tmp_path / "ck", flag), group)
+    found = CheckpointManager(config(tmp_path / "ck", flag), group)
     found.attach(strategy(), None)
-    found.leave(7, PROGRESS, 120.0)
+    found.finish(7, PROGRESS, 120.0)
     found.close()
     # The disk is gone, as after a preemption; then the copy is damaged too.
-    gone = Checkpoints(config(tmp_path / "new", flag), group)
+    gone = CheckpointManager(config(tmp_path / "new", flag), group)
     remote = gone.find()
     assert remote is not None and remote.manifest.step == 7 and remote.source == str(tmp_path / "bucket")
     gone.load(remote, strategy())
-    (tmp_path / "bucket" / "step-7" / SIDE).write_bytes(b"")
-    assert Checkpoints(config(tmp_path / "newer", flag), group).find() is None
+    (tmp_path / "bucket" / "step-7" / EXTRA_STATE).write_bytes(b"")
+    assert CheckpointManager(config(tmp_path / "newer", flag), group).find() is None

@@ -113,7 +113,7 @@ def test_it_goes_to_a_bucket_by_one_command(
         assert blob.name.startswith("packages/vxtui_trainer-")
         assert blob.download_as_bytes() == package.archive()
         assert package.main(["gs://nobody/packages"]) == 2
-        assert "can't be brought to gs://nobody/packages" in capsys.readouterr().err
+        assert "can't be copied to gs://nobody/packages" in capsys.readouterr().err
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(
@@ -122,7 +122,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(
     (tmp_path / "file").write_text("")
     assert package.main([str(tmp_path / "file")]) == 2
     said = capsys.readouterr().err
-    assert said.startswith("the package can't be brought to") and len(said.splitlines()) == 1
+    assert said.startswith("the package can't be copied to") and len(said.splitlines()) == 1
     with pytest.raises(SystemExit) as error:
         package.main(["gs://"])
     assert error.value.code == 2 and "gs://BUCKET/FOLDER" in capsys.readouterr().err

@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from tests.trainer.ranks import Ranks, losses
-from trainer.config import BatchPlan, UsageError, parse
-from trainer.strategy.base import make
+from trainer.config import BatchPlan, parse
+from trainer.errors import UsageError
+from trainer.strategy.build import build_strategy
 from trainer.strategy.deepspeed import engine_settings
 
 pytestmark = pytest.mark.arithmetic
@@ -112,20 +113,20 @@ def test_compiled_blocks_learn_the_same_and_their_checkpoints_fit(
 def test_zero_says_at_once_what_it_cannot_do_on_a_cpu() -> None:
     config = parse(["--strategy=zero2", "--precision=fp16"])
     with pytest.raises(UsageError, match="zero2 has no fp16 on CPUs; use --precision bf16 or fp32"):
-        make(config, BatchPlan.of(4, 4, 1), torch.device("cpu"))
+        build_strategy(config, BatchPlan.of(4, 4, 1), torch.device("cpu"))
 
 
 def test_deepspeed_settings_of_a_file_win_but_not_over_flags(tmp_path: Path) -> None:
     path = tmp_path / "ds.json"
     path.write_text(json.dumps({"zero_optimization": {"reduce_bucket_size": 7, "stage": "auto"}}))
     config = parse(["--strategy=zero2", f"--deepspeed-config={path}"])
-    found = engine_settings(config, BatchPlan.of(16, 4, 2), torch.float32)
+    found = engine_settings(config, BatchPlan.of(16, 4, 2), torch.float32, stage=2)
     assert found["zero_optimization"]["reduce_bucket_size"] == 7
     assert found["zero_optimization"]["stage"] == 2
     assert found["train_batch_size"] == 16 and found["gradient_accumulation_steps"] == 2
     path.write_text(json.dumps({"train_batch_size": 99}))
     with pytest.raises(UsageError, match=r"train_batch_size is set by --batch"):
-        engine_settings(config, BatchPlan.of(16, 4, 2), torch.float32)
+        engine_settings(config, BatchPlan.of(16, 4, 2), torch.float32, stage=2)
 
 
 def test_a_signal_during_an_evaluation_is_answered(tmp_path: Path) -> None:
@@ -144,4 +145,4 @@ def test_a_signal_during_an_evaluation_is_answered(tmp_path: Path) -> None:
 def test_a_batch_that_cannot_be_shared_out_is_an_error(tmp_path: Path) -> None:
     run = Ranks(tmp_path, 2, "--batch=5", f"--data={README}")
     assert run.wait() == [2, 2]
-    assert "--batch 5 can't be shared out over 2 processes; use 4 or 6" in run.said()[-1]["message"]
+    assert "--batch 5 can't be split over 2 processes; use 4 or 6" in run.said()[-1]["message"]

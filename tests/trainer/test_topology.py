@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer.topology import Topology, TopologyError
+from trainer.launch.topology import Topology, TopologyError
 
 
 def cluster_spec(pool: int, index: int, counts: dict[int, int], job: object = "{}") -> dict[str, str]:

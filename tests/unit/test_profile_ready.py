@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from trainer.config import STRATEGIES, parse
+from trainer.config import parse
 from trainer.package import NAME, version
+from trainer.registry import STRATEGIES
 from tui.domain.profile import Profile, inspect, load
 from tui.domain.vertex.reducers import propose
 

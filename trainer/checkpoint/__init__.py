@@ -1,1 +1,1 @@
-"""Checkpoints: written while training goes on, found again whatever was lost meanwhile."""
+"""Checkpoints: saved while training continues, found on the nodes' disks and in a remote store."""

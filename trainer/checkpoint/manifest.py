@@ -1,12 +1,12 @@
-"""The manifest of a checkpoint: what belongs to it. It is written last, and without it there is none.
+"""The manifest of a checkpoint: its files. It is written last; a folder without it is no checkpoint.
 
 A checkpoint is a folder `step-N` with
 
 - `manifest.json`: this file, with the size and the checksum of every other;
-- `side.pt`: each rank's random state, and small things that all ranks share;
+- `side.pt`: the random state of each rank, and small values that all ranks share;
 - `.metadata`, `__K_0.distcp`: weights and optimizer by torch.distributed.checkpoint (DDP and FSDP), or
-- `zero/`: DeepSpeed's own files; once another number of processes has loaded them, also `universal/`, which
-  is made of them and no part of the checkpoint.
+- `zero/`: DeepSpeed's own files; once another world size has loaded them, also `universal/`, which is
+  converted from them and no part of the checkpoint.
 """
 
 from __future__ import annotations
@@ -18,20 +18,19 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from trainer.errors import CheckpointError
+
 MANIFEST = "manifest.json"
-SIDE = "side.pt"
-
-
-class CheckpointError(Exception):
-    """A checkpoint can't be written or read; the message names the path and the reason."""
+EXTRA_STATE = "side.pt"
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a checkpoint is. `files` maps a name to its `bytes`, `crc32` and the `node` that wrote it.
+    """What a checkpoint has. `files` maps a name to its `bytes`, `crc32` and the `node` that wrote it.
 
-    On nodes with disks of their own each node's manifest lists what lies there; `node` says whose it is.
-    `progress` is the loop's: position in the data, losses, time spent.
+    Where each node has a disk of its own, its manifest lists the files there, and `node` is its rank.
+    `shared` says that all files are in one folder. `progress` is the training loop's: position in the data,
+    losses, time spent. `seconds` is how long the save took.
     """
 
     step: int
@@ -49,31 +48,31 @@ class Manifest:
     @property
     def size(self) -> int:
         """Bytes of all files."""
-        return sum(about["bytes"] for about in self.files.values())
+        return sum(file["bytes"] for file in self.files.values())
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Manifest:
-        """Raises ValueError, KeyError or TypeError for anything else than a manifest."""
-        found = json.loads(text)
-        if not isinstance(found, dict) or not isinstance(found.get("files"), dict):
-            raise ValueError("it is no manifest")
-        for about in found["files"].values():
-            _ = about["bytes"] + about["crc32"] + about["node"]
-        return cls(**found)
+        """Raises ValueError, KeyError or TypeError for a text that is not a manifest."""
+        fields = json.loads(text)
+        if not isinstance(fields, dict) or not isinstance(fields.get("files"), dict):
+            raise ValueError("it is not a manifest")
+        for file in fields["files"].values():
+            _ = file["bytes"] + file["crc32"] + file["node"]
+        return cls(**fields)
 
 
 def inventory(folder: Path, node: int) -> dict[str, dict[str, int]]:
-    """Size and checksum of each file below `folder`, which is then on the disk for good. Raises OSError."""
-    found = {}
+    """Sync each file below `folder`; its size and checksum, by name. Raises OSError."""
+    files = {}
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         with path.open("rb") as file:
             os.fsync(file.fileno())
         size = path.stat().st_size
-        found[path.relative_to(folder).as_posix()] = {"bytes": size, "crc32": checksum(path), "node": node}
-    return found
+        files[path.relative_to(folder).as_posix()] = {"bytes": size, "crc32": checksum(path), "node": node}
+    return files
 
 
 def write(folder: Path, manifest: Manifest) -> None:
@@ -89,12 +88,13 @@ def read(folder: Path) -> Manifest:
     try:
         return Manifest.from_json((folder / MANIFEST).read_text())
     except FileNotFoundError as error:
-        raise CheckpointError(f"{folder}: it has no manifest (the save was cut off)") from error
+        raise CheckpointError(f"{folder}: it has no manifest (the save was interrupted)") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{folder}: its manifest can't be read: {error}") from error
 
 
 def checksum(path: Path) -> int:
+    """CRC-32 of a file. Raises OSError."""
     value = 0
     with path.open("rb") as file:
         while block := file.read(1 << 20):
@@ -103,26 +103,31 @@ def checksum(path: Path) -> int:
 
 
 def damage(folder: Path) -> str | None:
-    """What is wrong with a checkpoint, or None. Every byte is read."""
+    """What is wrong with a checkpoint, or None. It reads every byte."""
     try:
         manifest = read(folder)
     except CheckpointError as error:
         return str(error).removeprefix(f"{folder}: ")
     try:
-        for name, about in manifest.files.items():
+        for name, expected in manifest.files.items():
             file = folder / name
             if not file.exists():
                 return f"{name} is missing"
-            if file.stat().st_size != about["bytes"]:
-                return f"{name} has {file.stat().st_size} bytes, not {about['bytes']}"
-            if checksum(file) != about["crc32"]:
+            if file.stat().st_size != expected["bytes"]:
+                return f"{name} has {file.stat().st_size} bytes, not {expected['bytes']}"
+            if checksum(file) != expected["crc32"]:
                 return f"{name} does not match its checksum"
     except OSError as error:
         return f"{error.filename} can't be read: {error.strerror}"
     return None
 
 
-def numbered(folder: Path) -> list[Path]:
+def step_folders(folder: Path) -> list[Path]:
     """Folders `step-N`, newest first."""
-    found = [p for p in folder.glob("step-*") if p.name[5:].isdigit()]
-    return sorted(found, key=lambda p: int(p.name[5:]), reverse=True)
+    numbered = [path for path in folder.glob("step-*") if path.name[5:].isdigit()]
+    return sorted(numbered, key=step_of, reverse=True)
+
+
+def step_of(path: Path) -> int:
+    """N of a folder `step-N`."""
+    return int(path.name.removeprefix("step-"))

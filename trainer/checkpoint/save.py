@@ -1,7 +1,7 @@
-"""Writing checkpoints: the state is copied, training goes on, a thread writes the copy.
+"""Saving checkpoints: the state is copied to the CPU, training continues, and a thread writes the copy.
 
-The copy goes to buffers that are kept, so that a save costs one pass over memory. All ranks' threads meet
-in a process group of their own. The manifest is written last, then the folder gets its name.
+The copy goes to buffers that are reused, so a save costs one pass over memory. The ranks' threads communicate
+in a process group of their own. The manifest is written last, then the folder is renamed.
 """
 
 from __future__ import annotations
@@ -16,24 +16,35 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed.checkpoint as dcp
-from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 
 from trainer.checkpoint import manifest as manifests
-from trainer.checkpoint.manifest import SIDE, CheckpointError, Manifest
-from trainer.checkpoint.rng import rng_state
-from trainer.group import ProcessGroup
-from trainer.strategy.base import WHOLE, ZERO, Strategy
+from trainer.checkpoint.manifest import EXTRA_STATE, Manifest, step_of
+from trainer.checkpoint.rng_state import get_rng_state
+from trainer.distributed.process_group import ProcessGroup
+from trainer.errors import CheckpointError, one_line
+from trainer.strategy.base import Strategy
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
-    """A finished checkpoint. `stall` is how long training stood still, `seconds` until it was on the disk."""
+class SavedCheckpoint:
+    """A complete checkpoint. `stall` is how long training stopped, `seconds` the whole save, in seconds."""
 
     path: Path
     step: int
     bytes: int
     seconds: float
+    stall: float
+
+
+@dataclass(frozen=True, slots=True)
+class _PendingSave:
+    """What the training thread hands to the writing thread."""
+
+    step: int
+    write: Callable[[], None]
+    extra: dict[str, Any]
+    progress: dict[str, Any]
+    began: float
     stall: float
 
 
@@ -49,43 +60,42 @@ class Saver:
         shared: bool,
         keep: int,
         config: dict[str, Any],
-        busy: Callable[[], frozenset[int]] = frozenset,
+        in_use: Callable[[], frozenset[int]] = frozenset,
     ) -> None:
-        """`shared` says that all ranks see the folder; `busy` names steps that may not be deleted now."""
+        """`shared` says that all ranks see the folder; `in_use` names steps that may not be deleted now."""
         self.folder, self._strategy, self._group = folder, strategy, group
-        self._keep, self._config, self._busy = keep, config, busy
+        self._keep, self._config, self._in_use = keep, config, in_use
         self.shared = shared
-        self.leads = group.rank == 0 if self.shared else group.local_rank == 0
-        # On disks of their own every node keeps a whole copy of what is the same everywhere.
-        alone = strategy.layout == WHOLE and not self.shared
-        self._members = group.own_node if alone else group.saving
-        pinned = torch.cuda.is_available()
-        self._stager = DefaultStager(StagingOptions(pinned, False, False, pinned))
+        self.coordinates = group.rank == 0 if self.shared else group.local_rank == 0
+        # On disks of their own every node writes a whole copy of a state that all ranks have.
+        per_node = strategy.layout.replicated and not self.shared
+        self._writers = group.node_group if per_node else group.checkpoint_group
         self._thread = ThreadPoolExecutor(1, "checkpoint")
-        self._pending: Future[Saved] | None = None
+        self._pending: Future[SavedCheckpoint] | None = None
 
-    def warm(self) -> None:
-        """Make the buffers now: their first use costs several times as much as the later ones."""
-        self._stage(self.folder)
+    def warm_up(self) -> None:
+        """Allocate the buffers now: their first use takes several times as long as the later ones."""
+        self._strategy.stage(self.folder, self._writers)
 
     def save(self, step: int, progress: dict[str, Any]) -> float:
-        """Begin a save; the seconds that training stood still. `result` tells how it went.
+        """Begin a save; the seconds for which training stopped. `result` tells how it ended.
 
-        An earlier save must have been taken by `result(wait=True)`.
+        The result of an earlier save must have been taken by `result(wait=True)`.
         """
         assert self._pending is None
         began = time.monotonic()
-        side = {"rng": rng_state(), "common": self._strategy.side_state()}
-        write = self._stage(self._partial(step))
+        extra = {"rng": get_rng_state(), "common": self._strategy.extra_state()}
+        write = self._strategy.stage(self._partial(step), self._writers)
         stall = time.monotonic() - began
-        self._pending = self._thread.submit(self._finish, step, write, side, progress, began, stall)
+        job = _PendingSave(step, write, extra, progress, began, stall)
+        self._pending = self._thread.submit(self._finish, job)
         return stall
 
-    def result(self, *, wait: bool) -> Saved | None:
-        """The save that has ended since the last call, or None while there is none.
+    def result(self, *, wait: bool) -> SavedCheckpoint | None:
+        """The save that has ended since the last call, or None.
 
         Raises:
-            CheckpointError: it failed; nothing of it is left, and training may go on.
+            CheckpointError: it failed; its files are deleted, and training may continue.
         """
         if self._pending is None or not (wait or self._pending.done()):
             return None
@@ -98,108 +108,74 @@ class Saver:
 
     def close(self) -> None:
         self._thread.shutdown(wait=True)
-        self._stager.close()
-
-    def _stage(self, partial: Path) -> Callable[[], None]:
-        """Copy the state; what writes the copy below `partial`, in the thread."""
-        if self._strategy.layout == ZERO:
-            write = self._strategy.stage_native(partial)
-        else:
-            staged: dict[str, Any] = self._stager.stage(self._strategy.state())  # type: ignore[assignment]
-
-            def write() -> None:
-                # The inventory brings the files onto the disk for good, once for all of them.
-                writer = dcp.FileSystemWriter(partial, sync_files=False)
-                dcp.save(staged, storage_writer=writer, process_group=self._members)
-
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        return write
+        self._strategy.close()
 
     def _partial(self, step: int) -> Path:
         return self.folder / f"step-{step}.partial"
 
-    def _finish(  # noqa: PLR0917
-        self,
-        step: int,
-        write: Callable[[], None],
-        side: dict[str, Any],
-        progress: dict[str, Any],
-        began: float,
-        stall: float,
-    ) -> Saved:
-        """In the thread. Every rank goes through the same meetings, whatever has failed."""
-        group, partial, final = self._group, self._partial(step), self.folder / f"step-{step}"
-        sides = group.gather(side, group.saving)
-        problem = self._attempt(lambda: self._write_side(partial, sides))
-        problem = self._attempt(write) or problem
-        problem = next((p for p in group.gather(problem, group.saving) if p), None)
-        if problem is None and self.leads:
-            seconds = time.monotonic() - began
-            problem = self._attempt(lambda: self._seal(partial, final, step, progress, seconds))
-        problem = next((p for p in group.gather(problem, group.saving) if p), None)
+    def _finish(self, job: _PendingSave) -> SavedCheckpoint:
+        """In the thread. Every rank makes the same collective calls, whatever has failed."""
+        group, ranks = self._group, self._group.checkpoint_group
+        partial, final = self._partial(job.step), self.folder / f"step-{job.step}"
+        extras = group.all_gather(job.extra, ranks)
+        problem = self._try(lambda: self._write_extra_state(partial, extras))
+        problem = self._try(job.write) or problem
+        problem = group.first_problem(problem, ranks)
+        if problem is None and self.coordinates:
+            seconds = time.monotonic() - job.began
+            problem = self._try(lambda: self._commit(partial, final, job, seconds))
+        problem = group.first_problem(problem, ranks)
         if problem is not None:
-            if self.leads:
+            if self.coordinates:
                 for path in (partial, final):
                     shutil.rmtree(path, ignore_errors=True)
             raise CheckpointError(f"can't write {final}: {problem}")
-        if self.leads:
-            self._prune()
+        if self.coordinates:
+            self._delete_old()
         size = manifests.read(final).size
-        return Saved(final, step, size, time.monotonic() - began, stall)
+        return SavedCheckpoint(final, job.step, size, time.monotonic() - job.began, job.stall)
 
     @staticmethod
-    def _attempt(write: Callable[[], object]) -> str | None:
+    def _try(write: Callable[[], object]) -> str | None:
         try:
             write()
         except BaseException as error:  # noqa: BLE001 - CheckpointException is no Exception
-            return reason(error)
+            return one_line(error)
         return None
 
-    def _write_side(self, partial: Path, sides: list[dict[str, Any]]) -> None:
+    def _write_extra_state(self, partial: Path, extras: list[dict[str, Any]]) -> None:
         partial.mkdir(parents=True, exist_ok=True)
-        if self.leads:
-            value = {"rng": [side["rng"] for side in sides], "common": sides[0]["common"]}
-            with (partial / SIDE).open("wb") as file:
+        if self.coordinates:
+            value = {"rng": [extra["rng"] for extra in extras], "common": extras[0]["common"]}
+            with (partial / EXTRA_STATE).open("wb") as file:
                 torch.save(value, file)
 
-    def _seal(self, partial: Path, final: Path, step: int, progress: dict[str, Any], seconds: float) -> None:
-        group = self._group
-        files = manifests.inventory(partial, group.node)
-        about = Manifest(
-            step=step, strategy=self._strategy.name, layout=self._strategy.layout, world_size=group.world,
-            nodes=group.nodes, node=group.node, shared=self.shared, files=files, progress=progress,
+    def _commit(self, partial: Path, final: Path, job: _PendingSave, seconds: float) -> None:
+        group, strategy = self._group, self._strategy
+        files = manifests.inventory(partial, group.node_rank)
+        manifest = Manifest(
+            step=job.step, strategy=strategy.name, layout=strategy.layout.name, world_size=group.world_size,
+            nodes=group.nodes, node=group.node_rank, shared=self.shared, files=files, progress=job.progress,
             config=self._config, seconds=seconds,
         )  # fmt: skip
-        manifests.write(partial, about)
+        manifests.write(partial, manifest)
         shutil.rmtree(final, ignore_errors=True)
         partial.rename(final)
 
-    def _prune(self) -> None:
-        for old in manifests.numbered(self.folder)[self._keep :]:
-            if int(old.name[5:]) not in self._busy():
+    def _delete_old(self) -> None:
+        for old in manifests.step_folders(self.folder)[self._keep :]:
+            if step_of(old) not in self._in_use():
                 shutil.rmtree(old, ignore_errors=True)
 
 
-def reason(error: BaseException) -> str:
-    """In one line; torch.distributed.checkpoint wraps each rank's own error."""
-    failures = getattr(error, "failures", None)
-    if failures:
-        rank, (inner, _) = next(iter(failures.items()))
-        return f"rank {rank}: {reason(inner)}"
-    if isinstance(error, OSError):
-        return error.strerror or str(error)
-    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-
-
 def prepare_folder(folder: Path, group: ProcessGroup) -> bool:
-    """Make the folder and clear away saves that were cut off; whether all ranks see the same one.
+    """Create the folder and delete interrupted saves; whether all ranks see the same folder.
 
     Raises:
         CheckpointError: on every rank, when one of them can't write there.
     """
     problem = None
-    token = folder / f".seen-by-all-{group.gather(time.time_ns())[0]}"
+    token = folder / f".seen-by-all-{group.all_gather(time.time_ns())[0]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if group.rank == 0:
@@ -210,10 +186,10 @@ def prepare_folder(folder: Path, group: ProcessGroup) -> bool:
             own.unlink()
     except OSError as error:
         problem = f"can't write to {folder}: {error.strerror or error}"
-    problem = next((p for p in group.gather(problem) if p), None)
+    problem = group.first_problem(problem)
     if problem:
         raise CheckpointError(problem)
-    shared = all(group.gather(token.exists()))
+    shared = all(group.all_gather(token.exists()))
     group.barrier()
     if group.rank == 0:
         token.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
-"""Copying finished checkpoints to a place that outlives the machine, behind the training's back.
+"""Uploading finished checkpoints to a remote store, in a thread beside the training.
 
-A failed upload never ends the training: it is said, and tried again until it works or a newer checkpoint
-takes its place. Where each node has a part of the checkpoint each uploads its own, and node 0 writes the
-manifest once all have.
+A failed upload never ends the training: it is reported and repeated until it succeeds or a newer checkpoint
+replaces it. Where each node has a part of the checkpoint each uploads its own, and node 0 writes the manifest
+once all have.
 """
 
 from __future__ import annotations
@@ -17,49 +17,60 @@ from pathlib import Path
 import torch.distributed as dist
 
 from trainer.checkpoint.manifest import Manifest
-from trainer.checkpoint.place import Place, PlaceError
+from trainer.checkpoint.remote_store import RemoteStore, RemoteStoreError
 
-_PAUSES = (2.0, 5.0, 10.0, 30.0, 60.0)
+_RETRY_DELAYS = (2.0, 5.0, 10.0, 30.0, 60.0)
 """Seconds between attempts; the last one from then on."""
 _POLL = 0.1
 
-Say = Callable[[str, str, dict[str, object]], None]
+Report = Callable[[str, str, dict[str, object]], None]
 """severity, message, fields"""
 
 
 class Uploader:
-    """A thread of its own. `offer` takes a finished checkpoint, `finish` waits for the last one."""
+    """A thread. `offer` hands it a finished checkpoint, `finish` waits for the last one."""
 
     def __init__(
-        self, place: Place, store: dist.Store, say: Say, *, node: int, nodes: int, leads: bool, keep: int
+        self,
+        store: RemoteStore,
+        shared_keys: dist.Store,
+        report: Report,
+        *,
+        node: int,
+        nodes: int,
+        coordinates: bool,
+        keep: int,
     ) -> None:
-        """`nodes` is how many upload a part each, 1 where one has it all; `leads` writes the manifest."""
-        self._place, self._store, self._say = place, store, say
-        self._node, self._nodes, self._leads, self._keep = node, nodes, leads, keep
+        """`nodes` is how many upload a part each, 1 where one node has all files.
+
+        The one that `coordinates` writes the manifest; `shared_keys` tells it what the others have uploaded.
+        """
+        self._store, self._shared_keys, self._report = store, shared_keys, report
+        self._node, self._nodes, self._coordinates, self._keep = node, nodes, coordinates, keep
         self._offered: tuple[Path, Manifest] | None = None
-        self._at_work: int | None = None
-        self.done = -1
-        """Step of the last upload that this node has ended."""
+        self._uploading: int | None = None
+        self.last_step = -1
+        """Step of the last upload that this node has completed."""
         self._changed = threading.Condition()
         threading.Thread(target=self._run, name="upload", daemon=True).start()
 
     def offer(self, path: Path, manifest: Manifest) -> None:
-        """Upload this one next; one that still waits is left out."""
+        """Upload this one next, instead of one that still waits."""
         with self._changed:
             self._offered = (path, manifest)
             self._changed.notify_all()
 
-    def busy(self) -> frozenset[int]:
-        """Steps whose files must stay for now."""
+    def in_use(self) -> frozenset[int]:
+        """Steps whose files must not be deleted now."""
         with self._changed:
             waiting = {self._offered[1].step} if self._offered else set()
-            return frozenset(waiting | ({self._at_work} if self._at_work is not None else set()))
+            return frozenset(waiting | ({self._uploading} if self._uploading is not None else set()))
 
     def finish(self, seconds: float) -> bool:
-        """Wait until nothing is left to do; False when it took longer than this."""
+        """Wait until all uploads are complete; False when that takes longer than `seconds`."""
         with self._changed:
             return self._changed.wait_for(
-                lambda: self._offered is None and self._at_work is None, timeout=seconds
+                lambda: self._offered is None and self._uploading is None, timeout=seconds
             )
 
     def _run(self) -> None:
@@ -68,63 +79,63 @@ class Uploader:
                 self._changed.wait_for(lambda: self._offered is not None)
                 assert self._offered is not None
                 (path, manifest), self._offered = self._offered, None
-                self._at_work = manifest.step
+                self._uploading = manifest.step
             self._upload(path, manifest)
             with self._changed:
-                self._at_work = None
+                self._uploading = None
                 self._changed.notify_all()
 
     def _upload(self, path: Path, manifest: Manifest) -> None:
-        """Until it is done or a newer one waits."""
+        """Until it is uploaded, or a newer one waits."""
         attempt = 0
         while True:
             began = time.monotonic()
             try:
-                whole = self._once(path, manifest)
-                self.done = manifest.step
-            except (PlaceError, OSError) as error:
-                pause = _PAUSES[min(attempt, len(_PAUSES) - 1)]
+                complete = self._upload_once(path, manifest)
+                self.last_step = manifest.step
+            except (RemoteStoreError, OSError) as error:
+                delay = _RETRY_DELAYS[min(attempt, len(_RETRY_DELAYS) - 1)]
                 attempt += 1
-                text = f"checkpoint {manifest.step} is not uploaded yet: {error}; again in {pause:.0f} s"
-                self._say("WARNING", text, {"step": manifest.step, "attempt": attempt})
+                text = (
+                    f"checkpoint {manifest.step} is not uploaded yet: {error}; next attempt in {delay:.0f} s"
+                )
+                self._report("WARNING", text, {"step": manifest.step, "attempt": attempt})
                 with self._changed:
-                    if self._changed.wait_for(lambda: self._offered is not None, timeout=pause):
+                    if self._changed.wait_for(lambda: self._offered is not None, timeout=delay):
                         return
                 continue
-            if whole is not None:
+            if complete is not None:
                 seconds = time.monotonic() - began
-                self._say(
-                    "INFO",
-                    f"checkpoint {whole.step} uploaded to {self._place.name} in {seconds:.1f} s",
-                    {"step": whole.step, "seconds": seconds, "bytes": whole.size, "place": self._place.name},
-                )
-                self._prune()
+                step, size, place = complete.step, complete.size, self._store.name
+                text = f"checkpoint {step} uploaded to {place} in {seconds:.1f} s"
+                self._report("INFO", text, {"step": step, "seconds": seconds, "bytes": size, "place": place})
+                self._delete_old()
             return
 
-    def _once(self, path: Path, manifest: Manifest) -> Manifest | None:
-        """The manifest that was written, or None where another node writes it or a newer one waits."""
+    def _upload_once(self, path: Path, manifest: Manifest) -> Manifest | None:
+        """The manifest of the whole checkpoint, or None where another node writes it or a newer one waits."""
         step = manifest.step
-        self._place.put(step, path, manifest.files)
-        if not self._leads:
-            self._store.set(f"uploaded/{step}/{self._node}", json.dumps(manifest.files))
+        self._store.upload(step, path, manifest.files)
+        if not self._coordinates:
+            self._shared_keys.set(f"uploaded/{step}/{self._node}", json.dumps(manifest.files))
             return None
         files = dict(manifest.files)
         for node in range(self._nodes):
             if node == self._node:
                 continue
             key = f"uploaded/{step}/{node}"
-            while not self._store.check([key]):
+            while not self._shared_keys.check([key]):
                 if self._offered is not None:
                     return None
                 time.sleep(_POLL)
-            files.update(json.loads(self._store.get(key)))
-        whole = replace(manifest, files=files, shared=True)
-        self._place.seal(step, whole)
-        return whole
+            files.update(json.loads(self._shared_keys.get(key)))
+        complete = replace(manifest, files=files, shared=True)
+        self._store.commit(step, complete)
+        return complete
 
-    def _prune(self) -> None:
+    def _delete_old(self) -> None:
         try:
-            for old in self._place.steps()[self._keep :]:
-                self._place.remove(old)
-        except PlaceError as error:
-            self._say("WARNING", f"an old checkpoint is not deleted: {error}", {})
+            for old in self._store.steps()[self._keep :]:
+                self._store.delete(old)
+        except RemoteStoreError as error:
+            self._report("WARNING", f"an old checkpoint is not deleted: {error}", {})

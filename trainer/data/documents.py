@@ -1,4 +1,4 @@
-"""Documents of files and folders, in an order that is the same everywhere."""
+"""Documents of files and folders, in the same order on every machine."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from trainer.config import DataError
-from trainer.data.text import TEXT
+from trainer.data.text import TEXT_SUFFIXES
+from trainer.errors import DataError
 
 
 def files_of(paths: Sequence[Path]) -> list[Path]:
-    """The files named, and those of text below the folders named, by name.
+    """The files, and the text files below the folders, sorted by name.
 
     Raises:
-        DataError: for a path that is not there.
+        DataError: for a path that does not exist.
     """
-    found: list[Path] = []
+    files: list[Path] = []
     for path in paths:
         if path.is_file():
-            found.append(path)
+            files.append(path)
         elif path.is_dir():
-            found += sorted(p for p in path.rglob("*") if p.suffix in TEXT and p.is_file())
+            files += sorted(p for p in path.rglob("*") if p.suffix in TEXT_SUFFIXES and p.is_file())
         else:
             raise DataError(f"{path} does not exist on this node")
-    return found
+    return files
 
 
 def documents(files: Sequence[Path], field: str = "text") -> Iterator[str]:
-    """The text of each file, or of each line's `field` where a file is .jsonl.
+    """The text of each file; of a .jsonl file the `field` of each line.
 
     Raises:
-        DataError: naming the file and the line that can't be used.
+        DataError: naming the file and the line that can't be read.
     """
     for path in files:
         try:
@@ -61,5 +61,5 @@ def _text(path: Path, number: int, line: str, field: str) -> str:
     text = value.get(field) if isinstance(value, dict) else None
     if not isinstance(text, str):
         known = f"; it has {', '.join(map(str, value))}" if isinstance(value, dict) else ""
-        raise DataError(f'{path}:{number}: it has no text in "{field}"{known}. --field names another.')
+        raise DataError(f'{path}:{number}: it has no text in "{field}"{known}; --field selects another')
     return text

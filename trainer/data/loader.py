@@ -1,8 +1,7 @@
-"""Batches from a map-style dataset, read ahead by worker processes where that is asked for."""
+"""Batches from a map-style dataset, read ahead by worker processes if there are any."""
 
 from __future__ import annotations
 
-import ctypes
 import signal
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -11,14 +10,13 @@ import torch
 from torch.utils.data import DataLoader
 
 from trainer.data.sampler import Sampler
-
-_PR_SET_PDEATHSIG = 1
+from trainer.prctl import die_with_parent
 
 Batch = tuple[torch.Tensor, ...]
 
 
 class Dataset(Protocol):
-    """Samples by index; each is a tuple of tensors, which are stacked and given to the model in order."""
+    """Samples by index; each is a tuple of tensors, which are stacked and passed to the model in order."""
 
     def __len__(self) -> int: ...
 
@@ -26,9 +24,9 @@ class Dataset(Protocol):
 
 
 def batches(dataset: Dataset, sampler: Sampler, workers: int, *, pinned: bool) -> Iterator[Batch]:
-    """Tuples of stacked tensors [micro-batch, …], without an end.
+    """Endless tuples of stacked tensors [micro-batch, …].
 
-    The loader has a generator of its own: with the process's, starting it would change what dropout draws.
+    The loader has its own generator: with the process's, starting it would change the dropout masks.
     """
     loader: DataLoader[Any] = DataLoader(
         dataset,  # type: ignore[arg-type]
@@ -36,13 +34,13 @@ def batches(dataset: Dataset, sampler: Sampler, workers: int, *, pinned: bool) -
         num_workers=workers,
         multiprocessing_context="fork" if workers else None,
         generator=torch.Generator(),
-        worker_init_fn=_worker if workers else None,
+        worker_init_fn=_init_worker if workers else None,
         pin_memory=pinned,
     )
     return iter(loader)
 
 
-def _worker(_: int) -> None:
-    # A signal goes to the whole process group: a worker that died of it would end the last save midway.
+def _init_worker(_: int) -> None:
+    # The process group gets the signal, too: a worker that died of it would abort the last save.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    die_with_parent()

@@ -1,4 +1,4 @@
-"""Bytes of any text."""
+"""Text as bytes, and windows of tokens in memory."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from trainer.config import DataError
-from trainer.paths import local_path
+from trainer.cloud_paths import local_path
+from trainer.errors import DataError
 
-TEXT = (".py", ".txt", ".md", ".rst", ".json", ".jsonl", ".csv", ".c", ".h")
+TEXT_SUFFIXES = (".py", ".txt", ".md", ".rst", ".json", ".jsonl", ".csv", ".c", ".h")
 SKIPPED = {"site-packages", "test"}
-"""Folders of the default data that are no program of Python's own."""
-LIMIT = 64 * 1024 * 1024
+"""Folders of Python's library that are not part of the default data."""
+MAX_BYTES = 64 * 1024 * 1024
+MIN_BYTES = 4096
 
 
 def read_bytes(spec: str) -> torch.Tensor:
@@ -31,31 +32,31 @@ def read_bytes(spec: str) -> torch.Tensor:
         if not path.exists():
             raise DataError(f"--data {one}: {path} does not exist on this node")
         for file in [path] if path.is_file() else _texts(path):
-            if size >= LIMIT:
+            if size >= MAX_BYTES:
                 break
             parts.append(file.read_bytes())
             size += len(parts[-1])
-    data = b"\n".join(parts)[:LIMIT]
-    if len(data) < 4096:
-        raise DataError(f"--data {spec}: only {len(data)} bytes of text were found; 4096 is the least")
+    data = b"\n".join(parts)[:MAX_BYTES]
+    if len(data) < MIN_BYTES:
+        raise DataError(f"--data {spec}: only {len(data)} bytes of text were found; the min is {MIN_BYTES}")
     return torch.from_numpy(np.frombuffer(bytearray(data), dtype=np.uint8))
 
 
 def _texts(folder: Path) -> Iterator[Path]:
-    """Files of text below it, by name; one at a time, since a restart waits for no more than are read."""
+    """Text files below the folder, sorted by name; lazily, because a restart waits for the listing."""
     if not SKIPPED.isdisjoint(folder.parts):
         return
-    with os.scandir(folder) as found:
-        entries = sorted(found, key=lambda entry: entry.name)
+    with os.scandir(folder) as scanned:
+        entries = sorted(scanned, key=lambda entry: entry.name)
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
             yield from _texts(folder / entry.name)
-        elif entry.name.endswith(TEXT) and entry.is_file():
+        elif entry.name.endswith(TEXT_SUFFIXES) and entry.is_file():
             yield folder / entry.name
 
 
 class Windows:
-    """Bytes in windows that do not overlap: inputs and targets, int64 [context] each."""
+    """Tokens [N] in windows that do not overlap: item n is (inputs, targets), int64 [context] each."""
 
     def __init__(self, data: torch.Tensor, context: int) -> None:
         self._data, self._context = data, context

@@ -1,4 +1,4 @@
-"""Tokens on disk, mapped into memory: NAME.bin (little-endian ids, nothing else) and NAME.json about it."""
+"""Token files, mapped into memory: NAME.bin (little-endian ids only) and NAME.json with its format."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import Dataset
 
-from trainer.config import DataError
 from trainer.data.tokenizer import Tokenizer
+from trainer.errors import DataError
 
 FORMAT = 1
-_AT_ONCE = 1 << 20
+_BUFFERED_TOKENS = 1 << 20
 """Tokens kept in memory while writing."""
 
 
 @dataclass(frozen=True, slots=True)
-class About:
-    """What a token file holds: `tokens` ids below `vocabulary`, of `documents` documents."""
+class TokenFileInfo:
+    """A token file has `tokens` ids below `vocabulary`, of `documents` documents."""
 
     tokens: int
     documents: int
@@ -34,61 +34,61 @@ class About:
     format: int = FORMAT
 
 
-def write_tokens(path: Path, documents: Iterable[str], tokenizer: Tokenizer) -> About:
-    """Write the tokens of all documents, each followed by the tokenizer's end. Nothing half-written stays.
+def write_tokens(path: Path, documents: Iterable[str], tokenizer: Tokenizer) -> TokenFileInfo:
+    """Write the tokens of all documents, each followed by the tokenizer's end; on an error there is no file.
 
     Raises:
-        DataError: when nothing was to be written or the file can't be.
+        DataError: when there are no documents or the file can't be written.
     """
-    # In 16 bits where they do: half the reading.
+    # 16 bits where they suffice: half as much to read.
     dtype = np.dtype("<u2" if tokenizer.vocabulary <= 1 << 16 else "<u4")
-    scratch, about = path.with_suffix(".part"), path.with_suffix(".json")
-    count = number = 0
-    waiting: list[int] = []
+    scratch, info_path = path.with_suffix(".part"), path.with_suffix(".json")
+    tokens_written = document_count = 0
+    buffer: list[int] = []
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with scratch.open("wb") as file:
             for document in documents:
-                waiting += [*tokenizer.encode(document), tokenizer.end]
-                number += 1
-                if len(waiting) >= _AT_ONCE:
-                    count += len(waiting)
-                    file.write(np.asarray(waiting, dtype).tobytes())
-                    waiting.clear()
-            count += len(waiting)
-            file.write(np.asarray(waiting, dtype).tobytes())
+                buffer += [*tokenizer.encode(document), tokenizer.end]
+                document_count += 1
+                if len(buffer) >= _BUFFERED_TOKENS:
+                    tokens_written += len(buffer)
+                    file.write(np.asarray(buffer, dtype).tobytes())
+                    buffer.clear()
+            tokens_written += len(buffer)
+            file.write(np.asarray(buffer, dtype).tobytes())
             file.flush()
             os.fsync(file.fileno())
-        if not number:
-            raise DataError("there are no documents to make tokens of")
-        said = About(count, number, tokenizer.vocabulary, dtype.str, tokenizer.name)
-        # First what is in it: a reader needs both, and the sizes must agree.
-        about.write_text(json.dumps(asdict(said), indent=2) + "\n")
+        if not document_count:
+            raise DataError("there are no documents")
+        info = TokenFileInfo(tokens_written, document_count, tokenizer.vocabulary, dtype.str, tokenizer.name)
+        # The .bin gets its name last: a reader needs both, and checks the size.
+        info_path.write_text(json.dumps(asdict(info), indent=2) + "\n")
         scratch.replace(path)
     except OSError as error:
         raise DataError(f"{path} can't be written: {error.strerror}") from error
     finally:
         scratch.unlink(missing_ok=True)
-    return said
+    return info
 
 
 class TokenFile(Dataset[tuple[torch.Tensor, torch.Tensor]]):
     """Windows of `context` tokens side by side: item n is (inputs, targets), int64 [context] each.
 
     Raises:
-        DataError: when there is no such file, it is damaged, or it is shorter than one window.
+        DataError: when the file does not exist, is damaged, or is shorter than one window.
     """
 
     def __init__(self, path: Path, context: int) -> None:
         self.context = context
-        self.about = _about(path)
+        self.info = _read_info(path)
         self._path = path
         self._tokens: npt.NDArray[Any] | None = None
-        if self.about.tokens <= context:
-            raise DataError(f"{path} has {self.about.tokens} tokens; one window takes {context + 1}")
+        if self.info.tokens <= context:
+            raise DataError(f"{path} has {self.info.tokens} tokens; one window takes {context + 1}")
 
     def __len__(self) -> int:
-        return (self.about.tokens - 1) // self.context
+        return (self.info.tokens - 1) // self.context
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
         begin = index * self.context
@@ -96,29 +96,29 @@ class TokenFile(Dataset[tuple[torch.Tensor, torch.Tensor]]):
         return tokens[:-1], tokens[1:]
 
     def __getstate__(self) -> dict[str, object]:
-        # A worker maps the file itself instead of being sent it.
+        # A worker maps the file itself; the tokens are not pickled.
         return self.__dict__ | {"_tokens": None}
 
     def _mapped(self) -> npt.NDArray[Any]:
         if self._tokens is None:
-            self._tokens = np.memmap(self._path, np.dtype(self.about.dtype), "r")
+            self._tokens = np.memmap(self._path, np.dtype(self.info.dtype), "r")
         return self._tokens
 
 
-def _about(path: Path) -> About:
-    beside = path.with_suffix(".json")
+def _read_info(path: Path) -> TokenFileInfo:
+    info_path = path.with_suffix(".json")
     try:
-        about = About(**json.loads(beside.read_text()))
+        info = TokenFileInfo(**json.loads(info_path.read_text()))
         size = path.stat().st_size
     except OSError as error:
         raise DataError(
-            f"{error.filename}: {error.strerror}. `python -m trainer.prepare` makes token files."
+            f"{error.filename}: {error.strerror}. `python -m trainer.prepare` writes token files"
         ) from error
     except (ValueError, TypeError) as error:
-        raise DataError(f"{beside} does not tell of a token file: {error}") from error
-    if about.format != FORMAT or about.dtype not in {"<u2", "<u4"}:
-        raise DataError(f"{path} is of format {about.format}, {about.dtype}; this trainer reads {FORMAT}")
-    wanted = about.tokens * np.dtype(about.dtype).itemsize
-    if size != wanted:
-        raise DataError(f"{path} has {size} bytes, {beside.name} tells of {wanted}: make it again")
-    return about
+        raise DataError(f"{info_path} does not describe a token file: {error}") from error
+    if info.format != FORMAT or info.dtype not in {"<u2", "<u4"}:
+        raise DataError(f"{path} has format {info.format}, {info.dtype}; this trainer reads {FORMAT}")
+    expected = info.tokens * np.dtype(info.dtype).itemsize
+    if size != expected:
+        raise DataError(f"{path} has {size} bytes, {info_path.name} says {expected}: write it again")
+    return info

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from trainer.config import DataError
-from trainer.paths import local_path
+from trainer.cloud_paths import local_path
+from trainer.errors import DataError
 
 END = "<|endoftext|>"
-"""Stands between documents in vocabularies that are trained here."""
+"""Separates documents in vocabularies that are trained here."""
 _ENDS = (END, "<|im_end|>", "</s>", "<eos>", "<|end_of_text|>")
 
 
 class Tokenizer(Protocol):
-    """`vocabulary` ids from 0, one of which, `end`, stands between two documents."""
+    """`vocabulary` ids from 0; the id `end` separates documents."""
 
     name: str
     vocabulary: int
@@ -26,8 +26,8 @@ class Tokenizer(Protocol):
     def decode(self, tokens: Sequence[int]) -> str: ...
 
 
-class Bytes:
-    """UTF-8 bytes, and 256 between documents."""
+class ByteTokenizer:
+    """UTF-8 bytes; 256 separates documents."""
 
     name, vocabulary, end = "bytes", 257, 256
 
@@ -42,24 +42,24 @@ class TokenizerFile:
     """A `tokenizer.json`.
 
     Raises:
-        DataError: when it can't be read, or no token of it ends a document.
+        DataError: when it can't be read, or has no token that separates documents.
     """
 
     def __init__(self, path: Path) -> None:
-        from tokenizers import Tokenizer as Rust  # noqa: PLC0415 - bytes do without
+        from tokenizers import Tokenizer as Rust  # noqa: PLC0415 - bytes need no package
 
         try:
             self._rust: Any = Rust.from_file(str(path))
         # The library raises plain Exception for a file it can't read.
         except Exception as error:
-            raise DataError(f"--tokenizer {path}: it is no tokenizer file: {error}") from error
+            raise DataError(f"--tokenizer {path}: it is not a tokenizer file: {error}") from error
         self.name = str(path)
         self.vocabulary = int(self._rust.get_vocab_size())
-        ends = [self._rust.token_to_id(word) for word in _ENDS]
-        known = [end for end in ends if end is not None]
-        if not known:
-            raise DataError(f"--tokenizer {path}: it has none of {', '.join(_ENDS)} to end a document with")
-        self.end = int(known[0])
+        ids = [self._rust.token_to_id(word) for word in _ENDS]
+        separators = [token for token in ids if token is not None]
+        if not separators:
+            raise DataError(f"--tokenizer {path}: it has none of {', '.join(_ENDS)} to separate documents")
+        self.end = int(separators[0])
 
     def encode(self, text: str) -> list[int]:
         ids: list[int] = self._rust.encode(text, add_special_tokens=False).ids
@@ -76,7 +76,7 @@ def load_tokenizer(spec: str) -> Tokenizer:
         DataError: when there is no such tokenizer.
     """
     if spec in {"", "bytes"}:
-        return Bytes()
+        return ByteTokenizer()
     path = local_path(spec).expanduser()
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():
@@ -85,15 +85,15 @@ def load_tokenizer(spec: str) -> Tokenizer:
 
 
 def tokenizer_of(weights: str) -> str:
-    """The `tokenizer.json` of a model, of its folder or fetched by its name; "" where it has none.
+    """The `tokenizer.json` in a model's folder, or downloaded by the model's name; "" where it has none.
 
-    `weights` is what `--weights` says. One that has a config.json alone takes any tokenizer.
+    `weights` is the value of `--weights`; a config.json has no tokenizer.
     """
     path = local_path(weights).expanduser()
     if path.exists() or weights.endswith(".json"):
-        beside = path / "tokenizer.json"
-        return str(beside) if beside.is_file() else ""
-    from transformers.utils import cached_file  # noqa: PLC0415 - seconds, and only for a name
+        file = path / "tokenizer.json"
+        return str(file) if file.is_file() else ""
+    from transformers.utils import cached_file  # noqa: PLC0415 - imports for seconds
 
     try:
         return cached_file(weights, "tokenizer.json") or ""
@@ -102,16 +102,16 @@ def tokenizer_of(weights: str) -> str:
 
 
 def train_bpe(texts: Iterable[str], size: int, path: Path) -> TokenizerFile:
-    """Learn a byte-level BPE of `size` tokens from texts, and keep it at `path` as a `tokenizer.json`.
+    """Train a byte-level BPE of `size` tokens on texts, and save it at `path` as a `tokenizer.json`.
 
     Raises:
-        DataError: for a size below the 257 that bytes and the end of a document take.
+        DataError: for a size below 257: the bytes and the separator.
     """
     from tokenizers import Tokenizer as Rust  # noqa: PLC0415
     from tokenizers import decoders, models, pre_tokenizers, trainers  # noqa: PLC0415
 
-    if size < Bytes.vocabulary:
-        raise DataError(f"--bpe {size}: {Bytes.vocabulary} tokens are the least")
+    if size < ByteTokenizer.vocabulary:
+        raise DataError(f"--bpe {size}: {ByteTokenizer.vocabulary} tokens is the min")
     rust = Rust(models.BPE())
     rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     rust.decoder = decoders.ByteLevel()

@@ -1,1 +1,1 @@
-"""Where figures go besides the structured lines."""
+"""What is measured of a run, and where metrics go besides the structured log."""

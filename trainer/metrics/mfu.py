@@ -1,4 +1,4 @@
-"""Model FLOPs utilization: the arithmetic that the model needs over what the device could do in that time."""
+"""Model FLOPs utilization (MFU): the operations that the model needs, over what the devices could do."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ PEAKS: tuple[tuple[str, float], ...] = (
     ("T4", 65e12),
     ("V100", 125e12),
 )
-"""Peak of dense 16-bit matrix products a second, by a word of the device's name; the first that fits counts.
+"""Peak FLOP/s of dense 16-bit matrix products, by words of the device's name; the first match counts.
 
-From the makers' data sheets, without sparsity: those that print only the sparse figure are halved.
+From the makers' data sheets, without sparsity: a sheet that has only the sparse number is halved.
 """
 
 
 def peak_flops(device_name: str) -> float | None:
     """FLOP/s of a device by the name that CUDA gives it; `None` for one that is not in the table."""
     name = device_name.casefold()
-    return next((peak for word, peak in PEAKS if _fits(word.casefold().split(), name)), None)
+    return next((peak for word, peak in PEAKS if _matches(word.casefold().split(), name)), None)
 
 
-def _fits(words: Sequence[str], name: str) -> bool:
-    """All words stand in the name, the first one not inside another (an L4 is no L40)."""
+def _matches(words: Sequence[str], name: str) -> bool:
+    """All words are in the name, the first one as a word of its own (an L4 is no L40)."""
     parts = name.replace("-", " ").split()
     return words[0] in parts and all(word in name for word in words)
 

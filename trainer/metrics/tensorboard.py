@@ -1,4 +1,4 @@
-"""Figures for TensorBoard, below $AIP_TENSORBOARD_LOG_DIR (vertex facts 3.6) or a folder of choice."""
+"""Metrics for TensorBoard, below $AIP_TENSORBOARD_LOG_DIR (vertex facts 3.6) or a folder of choice."""
 
 from __future__ import annotations
 
@@ -6,42 +6,42 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trainer.lines import emit
+from trainer.structured_log import emit
 
 
-class TensorBoard:
-    """Writes event files. What can't be written is said once and then left: training is worth more."""
+class TensorBoardSink:
+    """Writes event files. After the first error it reports that and writes nothing more."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._writer: Any = None
-        self._broken = False
+        self._failed = False
 
-    def record(self, step: int, figures: Mapping[str, float]) -> None:
-        """Add the figures of a step, by name."""
-        if self._broken:
+    def record(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Add the metrics of a step, by name."""
+        if self._failed:
             return
         try:
             if self._writer is None:
-                from tensorboardX import SummaryWriter  # noqa: PLC0415 - only where it is asked for
+                from tensorboardX import SummaryWriter  # noqa: PLC0415 - optional
 
                 self._writer = SummaryWriter(str(self._folder), flush_secs=30)
-            for name, value in figures.items():
+            for name, value in metrics.items():
                 self._writer.add_scalar(name, float(value), step)
         except (OSError, ModuleNotFoundError) as error:
             self._give_up(error)
 
     def close(self) -> None:
-        """Write what is left."""
-        if self._writer is not None and not self._broken:
+        """Write what is buffered."""
+        if self._writer is not None and not self._failed:
             try:
                 self._writer.close()
             except OSError as error:
                 self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
-        self._broken = True
+        self._failed = True
         emit(
-            "phase", f"no figures for TensorBoard in {self._folder}: {error}", severity="WARNING",
+            "phase", f"no metrics for TensorBoard in {self._folder}: {error}", severity="WARNING",
             phase="metrics",
         )  # fmt: skip

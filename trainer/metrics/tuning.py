@@ -1,33 +1,33 @@
-"""The metric of a tuning trial, as Vertex reads it (vertex facts 10.4)."""
+"""The metric of a tuning trial, in the file that Vertex reads (vertex facts 10.4)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from trainer.lines import emit
+from trainer.structured_log import emit
 
 
-class Tuning:
-    """Reports one figure of this trial by the name that the study gives its metric."""
+class TuningSink:
+    """Reports one metric of this trial under the study's metric id."""
 
-    def __init__(self, tag: str, figure: str) -> None:
-        self._tag, self._figure = tag, figure
+    def __init__(self, metric_id: str, metric: str) -> None:
+        self._metric_id, self._metric = metric_id, metric
         self._report: Any = None
-        self._broken = False
+        self._failed = False
 
-    def record(self, step: int, figures: Mapping[str, float]) -> None:
-        """Report the trial's figure if it is among these."""
-        if self._broken or self._figure not in figures:
+    def record(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Report the trial's metric if it is among these."""
+        if self._failed or self._metric not in metrics:
             return
         try:
             if self._report is None:
                 from hypertune import HyperTune  # noqa: PLC0415 - only in a trial
 
                 self._report = HyperTune().report_hyperparameter_tuning_metric
-            self._report(self._tag, float(figures[self._figure]), step)
+            self._report(self._metric_id, float(metrics[self._metric]), step)
         except (OSError, ModuleNotFoundError) as error:
-            self._broken = True
+            self._failed = True
             emit(
                 "phase",
                 f"this trial's metric can't be reported: {error}",
@@ -36,4 +36,4 @@ class Tuning:
             )
 
     def close(self) -> None:
-        """Nothing is left: each report is written at once."""
+        """Nothing is buffered: each report is written at once."""

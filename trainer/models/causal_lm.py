@@ -1,4 +1,4 @@
-"""Any causal language model of Hugging Face's, with its own weights or random ones of its size."""
+"""Any causal language model of Hugging Face's, with its own weights or random ones."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from trainer.config import UsageError
-from trainer.paths import local_path
+from trainer.cloud_paths import local_path
+from trainer.errors import UsageError
 
-NOT_SCORED = -100
+IGNORED = -100
+"""A target that the loss ignores."""
 
 
 class CausalLM(nn.Module):
     """Tokens int64 [B, T] and targets [B, T] to the mean cross-entropy in nats (a scalar).
 
-    Targets are those of each place, not shifted; `NOT_SCORED` is left out.
+    The target of each position is the token after it; the loss skips `IGNORED`.
     """
 
     def __init__(self, model: Any) -> None:
@@ -27,53 +28,53 @@ class CausalLM(nn.Module):
 
     def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         logits: torch.Tensor = self.model(input_ids=tokens, use_cache=False).logits
-        return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=NOT_SCORED)
+        return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=IGNORED)
 
     @property
     def vocabulary(self) -> int:
-        """How many tokens the model knows."""
+        """Size of the vocabulary."""
         return int(self.model.get_input_embeddings().num_embeddings)
 
     @property
     def context(self) -> int | None:
-        """Most tokens of a sequence, where the model says so."""
-        found = getattr(self.model.config, "max_position_embeddings", None)
-        return int(found) if found else None
+        """Max tokens of a sequence; None where the model sets no limit."""
+        limit = getattr(self.model.config, "max_position_embeddings", None)
+        return int(limit) if limit else None
 
     def blocks(self) -> Sequence[nn.Module]:
         """The repeated layers: the longest list of modules of one class."""
-        lists = [list(part) for part in self.model.modules() if isinstance(part, nn.ModuleList)]
-        alike = [part for part in lists if len({type(one) for one in part}) == 1]
-        return max(alike, key=len, default=[])
+        lists = [list(module) for module in self.model.modules() if isinstance(module, nn.ModuleList)]
+        uniform = [modules for modules in lists if len({type(module) for module in modules}) == 1]
+        return max(uniform, key=len, default=[])
 
 
-def load(where: str, dtype: torch.dtype) -> CausalLM:
+def load_model(where: str, dtype: torch.dtype) -> CausalLM:
     """The model of a folder or name, or of a `config.json` alone (random weights of that size).
 
     Raises:
         UsageError: when there is no such model, or it is no causal language model.
     """
-    from transformers import AutoModelForCausalLM  # noqa: PLC0415 - seconds, and only here
+    from transformers import AutoModelForCausalLM  # noqa: PLC0415 - imports for seconds
 
     try:
         if where.endswith(".json"):
-            found = AutoModelForCausalLM.from_config(config_of(where), dtype=dtype)
+            model = AutoModelForCausalLM.from_config(load_config(where), dtype=dtype)
         else:
-            found = AutoModelForCausalLM.from_pretrained(place_of_model(where), dtype=dtype)
+            model = AutoModelForCausalLM.from_pretrained(model_location(where), dtype=dtype)
     except (OSError, ValueError, KeyError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UsageError(f"--weights {where}: no causal language model can be loaded: {reason}") from error
-    return CausalLM(found)
+    return CausalLM(model)
 
 
-def config_of(where: str) -> Any:
-    """The settings of a model. Raises OSError, ValueError or KeyError as its library does."""
+def load_config(where: str) -> Any:
+    """The configuration of a model. Raises OSError, ValueError or KeyError as transformers does."""
     from transformers import AutoConfig  # noqa: PLC0415
 
-    return AutoConfig.from_pretrained(place_of_model(where))
+    return AutoConfig.from_pretrained(model_location(where))
 
 
-def place_of_model(where: str) -> str:
-    """The folder or file where there is one, else the name as it is."""
+def model_location(where: str) -> str:
+    """The path of a folder or file, if it exists, else the name as it is."""
     path = local_path(where).expanduser()
     return str(path) if path.exists() else where

@@ -1,4 +1,4 @@
-"""Language models and the text that they are trained on."""
+"""Workloads of language models: a model and the text that it is trained on."""
 
 from __future__ import annotations
 
@@ -9,90 +9,73 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from trainer.config import PRESETS, Config, DataError, UsageError
+from trainer.cloud_paths import local_path
+from trainer.config import PRESETS, Config
 from trainer.data.documents import documents, files_of
 from trainer.data.loader import Dataset
-from trainer.data.text import LIMIT, Windows, read_bytes
+from trainer.data.split import hold_out
+from trainer.data.text import MAX_BYTES, Windows, read_bytes
 from trainer.data.token_file import TokenFile
 from trainer.data.tokenizer import load_tokenizer, tokenizer_of
-from trainer.lines import emit
-from trainer.model import GPT, VOCABULARY
-from trainer.models.causal_lm import load
-from trainer.paths import local_path
-from trainer.workload import Workload
-
-HELD = 16
-"""One of so many windows is kept for the evaluation, the last ones."""
+from trainer.errors import DataError, UsageError
+from trainer.models.causal_lm import load_model
+from trainer.models.gpt import GPT, VOCABULARY
+from trainer.models.workload import Workload
+from trainer.structured_log import emit
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Samples `first` to `end` of a dataset."""
-
-    whole: Dataset
-    first: int
-    end: int
-
-    def __len__(self) -> int:
-        return self.end - self.first
-
-    def __getitem__(self, index: int) -> object:
-        return self.whole[self.first + index]
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """Windows of tokens for training and for the evaluation, and the number of tokens that there can be."""
+class TextData:
+    """Windows of tokens for the training and for the evaluation, and the size of the vocabulary."""
 
     train: Dataset
     evaluation: Dataset | None
     vocabulary: int
 
 
-def text(config: Config, tokenizer: str) -> Text:
-    """The text of `--data`.
+def load_text(config: Config, tokenizer: str) -> TextData:
+    """The windows of the text of `--data`.
 
     Raises:
         DataError: when it can't be read or is too short.
     """
-    found, vocabulary = _windows(config, tokenizer)
+    windows, vocabulary = _windows(config, tokenizer)
     if not config.eval_every:
-        return Text(found, None, vocabulary)
-    held = max(1, len(found) // HELD)
-    if len(found) <= held:
-        raise DataError(f"--data {config.data.data}: one window of text leaves none for --eval-every")
-    edge = len(found) - held
-    return Text(Part(found, 0, edge), Part(found, edge, len(found)), vocabulary)
+        return TextData(windows, None, vocabulary)
+    train, evaluation = hold_out(windows)
+    if not len(train):
+        raise DataError(f"--data {config.data.data}: one window of text is too few for --eval-every")
+    return TextData(train, evaluation, vocabulary)
 
 
 def _windows(config: Config, tokenizer: str) -> tuple[Dataset, int]:
     spec, context = config.data.data, config.model.context
     if spec.endswith(".bin"):
         mapped = TokenFile(local_path(spec), context)
-        return mapped, mapped.about.vocabulary
-    paths = [local_path(one.strip()) for one in spec.split(",")]
+        return mapped, mapped.info.vocabulary
+    paths = [local_path(path.strip()) for path in spec.split(",")]
     if tokenizer in {"", "bytes"} and not any(map(_has_jsonl, paths)):
-        found = read_bytes(spec)
-        if len(found) == LIMIT:
-            # A whole corpus in memory, in every process, is what token files are for.
+        data = read_bytes(spec)
+        if len(data) == MAX_BYTES:
+            # A whole corpus in the memory of every process is what token files avoid.
             _warn(
-                f"only the first {LIMIT >> 20} MiB of --data {spec} are read: python -m trainer.prepare "
-                "makes a token file of all of it"
+                f"only the first {MAX_BYTES >> 20} MiB of --data {spec} are read: python -m trainer.prepare "
+                "writes all of it to a token file"
             )
-        return Windows(found, context), VOCABULARY
-    known = load_tokenizer(tokenizer)
+        return Windows(data, context), VOCABULARY
+    encoder = load_tokenizer(tokenizer)
     files = files_of(paths)
     tokens: list[int] = []
     for document in documents(files, config.data.field):
-        tokens += [*known.encode(document), known.end]
+        tokens += [*encoder.encode(document), encoder.end]
     if len(tokens) <= context:
         raise DataError(f"--data {spec} has {len(tokens)} tokens; one window takes {context + 1}")
     ids = torch.from_numpy(np.asarray(tokens, np.int32))
-    return Windows(ids, context), known.vocabulary
+    return Windows(ids, context), encoder.vocabulary
 
 
 def _has_jsonl(path: Path) -> bool:
-    """Whether it is lines of JSON, or a folder with such files in it."""
+    """Whether it is a .jsonl file, or a folder with one."""
     return path.suffix == ".jsonl" or (path.is_dir() and next(path.glob("*.jsonl"), None) is not None)
 
 
@@ -102,25 +85,25 @@ def _warn(text: str) -> None:
 
 
 def gpt(config: Config) -> Workload:
-    """A GPT of our own, in the sizes of `--preset`."""
+    """The GPT, in the size of `--preset`."""
     preset, context = PRESETS[config.model.preset], config.model.context
-    found = text(config, config.data.tokenizer)
+    data = load_text(config, config.data.tokenizer)
     sizes = preset["layers"], preset["heads"], preset["width"], context
-    model = GPT(*sizes, config.model.dropout, vocabulary=found.vocabulary)
+    model = GPT(*sizes, config.model.dropout, vocabulary=data.vocabulary)
     weights = sum(p.numel() for p in model.parameters())
     attention = 12 * preset["layers"] * preset["width"] * context
     return Workload(
         model,
         list(model.blocks),
-        found.train,
+        data.train,
         tokens_per_sample=context,
-        evaluation=found.evaluation,
+        evaluation=data.evaluation,
         flops_per_token=6.0 * weights + attention,
     )
 
 
 def causal_lm(config: Config) -> Workload:
-    """A model of Hugging Face's, with the tokenizer that lies beside it unless another is given.
+    """A model of Hugging Face's, with the tokenizer in its folder unless `--tokenizer` names another.
 
     Raises:
         UsageError: when the model and the text don't fit each other.
@@ -128,26 +111,28 @@ def causal_lm(config: Config) -> Workload:
     where = config.model.weights
     if not where:
         raise UsageError("--model causal-lm needs --weights: a folder or name of a model, or a config.json")
-    model = load(where, torch.float32)
+    model = load_model(where, torch.float32)
     tokenizer = config.data.tokenizer
     if tokenizer == "bytes":
         tokenizer = tokenizer_of(where) or tokenizer
         if tokenizer == "bytes" and not (where.endswith(".json") or config.data.data.endswith(".bin")):
-            _warn(f"{where} has no tokenizer.json: text is taken as bytes, which these weights hardly know")
+            _warn(
+                f"{where} has no tokenizer.json: text is read as bytes, which its weights were not trained on"
+            )
     context = config.model.context
     if model.context is not None and context > model.context:
-        raise UsageError(f"--context {context} is more than the {model.context} tokens that {where} can take")
-    found = text(config, tokenizer)
-    if found.vocabulary > model.vocabulary:
+        raise UsageError(f"--context {context} is more than the {model.context} tokens that {where} accepts")
+    data = load_text(config, tokenizer)
+    if data.vocabulary > model.vocabulary:
         raise UsageError(
-            f"--tokenizer {tokenizer} has {found.vocabulary} tokens, {where} knows {model.vocabulary}"
+            f"--tokenizer {tokenizer} has {data.vocabulary} tokens, {where} has {model.vocabulary}"
         )
     weights = sum(p.numel() for p in model.parameters())
     return Workload(
         model,
         model.blocks(),
-        found.train,
+        data.train,
         tokens_per_sample=context,
-        evaluation=found.evaluation,
+        evaluation=data.evaluation,
         flops_per_token=6.0 * weights,
     )

@@ -1,4 +1,4 @@
-"""What a way of parallel training must offer; one file beside this one for each."""
+"""What a way of parallel training offers to the training loop and to the checkpoints."""
 
 from __future__ import annotations
 
@@ -7,94 +7,86 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+import torch.distributed as dist
 
-from trainer.config import BatchPlan, Config, UsageError
+from trainer.config import Config
 from trainer.data.loader import Batch
-from trainer.workload import Workload
-
-WHOLE, SHARDED, ZERO = "whole", "sharded", "zero"
-"""Layouts of a state: the same on every rank; parts of each tensor on each; DeepSpeed's own files."""
+from trainer.models.workload import Workload
+from trainer.strategy.layout import CheckpointLayout
 
 
 class Strategy(Protocol):
-    """Owns model, optimizer and precision; the loop owns everything else. Every rank calls each method."""
+    """Owns model, optimizer and precision; the loop owns everything else. Every rank calls each method.
+
+    It is made from (config, plan, device), as `registry.StrategyEntry` says.
+    """
 
     name: str
-    layout: str
-    scaled: bool
-    """Whether a loss scaler looks for gradients that are not finite, as part of its work."""
+    has_loss_scaler: bool
+    """Whether it skips steps by itself whose gradients are not finite, to find its loss scale."""
+
+    @property
+    def layout(self) -> CheckpointLayout:
+        """The files of its checkpoints; a class attribute, for checkpoints of runs that have ended."""
 
     def setup(self, workload: Workload) -> None:
-        """Place, wrap and shard the model, make the optimizer with all of its state."""
+        """Move, wrap and shard the model, and create the optimizer with all of its state."""
 
     def forward_backward(self, batch: Batch, *, last: bool) -> torch.Tensor:
-        """Add a micro-batch's gradients; its loss, a scalar. They are exchanged after the `last` only."""
+        """Accumulate a micro-batch's gradients; its loss, a scalar. Only the `last` one reduces them."""
 
-    def norm_square(self) -> torch.Tensor | None:
-        """This rank's part of the gradient's squared norm, a scalar: the parts of all ranks add up to it.
+    def squared_norm(self) -> torch.Tensor | None:
+        """This rank's share of the gradient's squared norm, a scalar; the sum over all ranks is the whole.
 
-        `None` where only `update` finds the norm.
+        `None` where only `update` computes the norm.
         """
 
     def update(self, rate: float, norm: torch.Tensor | None, keep: torch.Tensor | None) -> torch.Tensor:
-        """Clip by `norm`, take the optimizer's step at this rate, clear; the norm before clipping, a scalar.
+        """Clip by `norm`, step the optimizer, zero the gradients; the norm before clipping, a scalar.
 
-        A step whose `keep`, a scalar, is not true leaves weights and moments as they are; `None` asks nobody.
+        A step whose `keep`, a scalar, is false leaves weights and moments unchanged; `None` keeps every step.
         """
 
     def evaluate(self, batch: Batch) -> torch.Tensor:
         """Loss without gradients or dropout, a scalar."""
 
-    def state(self) -> dict[str, torch.Tensor]:
-        """Weights and optimizer state by name, not copied; a load writes into the same tensors.
+    def stage(self, folder: Path, ranks: dist.ProcessGroup) -> Callable[[], None]:
+        """Copy weights and optimizer state to the CPU; a function that writes the copy into `folder`.
 
-        Empty where the layout is DeepSpeed's own.
+        Another thread calls that function, on all of `ranks` at once. It raises what its writer raises.
         """
 
-    def side_state(self) -> dict[str, Any]:
-        """The few small things besides, the same on every rank."""
+    def prepare_load(self, path: Path, saved_world_size: int) -> None:
+        """Before `load`, on one rank for each disk: convert the checkpoint if the world size differs.
 
-    def set_side_state(self, state: dict[str, Any]) -> None:
-        """Undo `side_state`."""
-
-    def stage_native(self, folder: Path) -> Callable[[], None]:
-        """Copy the state; what writes the copy into `folder`, in files of the strategy's own, in a thread.
-
-        Nothing where `state` has it all.
+        Raises:
+            CheckpointError: when it can't be converted.
         """
 
-    def load_native(self, folder: Path, *, universal: bool) -> None:
-        """Read what `stage_native` wrote; `universal` says that `checkpoint.convert` has made it into a form
-        for any world size. May be called again, each time with the other form."""
+    def load(self, path: Path, saved_world_size: int, ranks: dist.ProcessGroup) -> None:
+        """Load what `stage` has written, in place. Every rank calls it; it may be called again.
+
+        Raises:
+            CheckpointError: when it can't be read.
+        """
+
+    def checkpoint_bytes(self) -> float:
+        """Size of a checkpoint over all ranks."""
+
+    def extra_state(self) -> dict[str, Any]:
+        """Small values that are the same on every rank and that `stage` does not write."""
+
+    def load_extra_state(self, state: dict[str, Any]) -> None:
+        """Restore what `extra_state` returned."""
 
     def describe(self) -> dict[str, Any]:
         """Facts for the log: name, sizes, precision."""
 
-
-def make(config: Config, plan: BatchPlan, device: torch.device) -> Strategy:
-    """The strategy of `--strategy`; DeepSpeed is imported only where it is asked for.
-
-    Raises:
-        UsageError: when its package is missing.
-    """
-    from trainer.strategy.ddp import DDP
-    from trainer.strategy.fsdp import FSDP
-
-    name = config.parallel.strategy
-    if name == "ddp":
-        return DDP(config, plan, device)
-    if name == "fsdp":
-        return FSDP(config, plan, device)
-    try:
-        from trainer.strategy.deepspeed import ZeRO
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"--strategy {name} needs the package {error.name}: pip install 'vxtui[trainer]'"
-        ) from error
-    return ZeRO(config, plan, device)
+    def close(self) -> None:
+        """Free what `stage` keeps between two calls."""
 
 
-def precision(config: Config, device: torch.device) -> torch.dtype:
+def compute_dtype(config: Config, device: torch.device) -> torch.dtype:
     """The type that the model computes in."""
     name = config.parallel.precision
     if name == "auto":

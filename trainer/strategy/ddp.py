@@ -1,4 +1,4 @@
-"""DistributedDataParallel: a whole model on every process, gradients averaged."""
+"""DistributedDataParallel: a whole model on every rank, gradients averaged."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from trainer.strategy.base import WHOLE
-from trainer.strategy.native import Native
-from trainer.workload import Workload
+from trainer.models.workload import Workload
+from trainer.strategy.layout import DcpLayout
+from trainer.strategy.torch_strategy import TorchStrategy
 
 
-class DDP(Native):
-    """Implements `strategy.base.Strategy`; with one process the model is not wrapped at all."""
+class DDP(TorchStrategy):
+    """Implements `strategy.base.Strategy`; a single rank does not wrap the model at all."""
 
-    name, layout = "ddp", WHOLE
+    name, layout = "ddp", DcpLayout("whole", replicated=True)
 
     def wrap(self, model: nn.Module, workload: Workload) -> nn.Module:
-        if self._plan.world == 1:
+        if self._plan.world_size == 1:
             return model
         gpu = self._device.type == "cuda"
         ids = [self._device.index] if gpu else None
-        # Views spare a GPU the memory of a second copy; on CPUs a step takes 1 to 2 % longer with them.
+        # Views save a GPU the memory of a second copy; on CPUs a step takes 1 to 2 % longer with them.
         return DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=gpu)
 
-    def exchange(self, last: bool) -> AbstractContextManager[Any]:
+    def gradient_sync(self, last: bool) -> AbstractContextManager[Any]:
         if last or not isinstance(self._wrapped, DistributedDataParallel):
             return nullcontext()
         return self._wrapped.no_sync()

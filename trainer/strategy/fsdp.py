@@ -1,4 +1,4 @@
-"""FSDP2: each weight, gradient and optimizer state cut into one part a process, gathered block by block."""
+"""FSDP2: each weight, gradient and optimizer state sharded over the ranks, gathered block by block."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
-from trainer.strategy.base import SHARDED
-from trainer.strategy.native import Native
-from trainer.workload import Workload
+from trainer.models.workload import Workload
+from trainer.strategy.layout import DcpLayout
+from trainer.strategy.torch_strategy import TorchStrategy
 
 
-class FSDP(Native):
+class FSDP(TorchStrategy):
     """Implements `strategy.base.Strategy`.
 
     Without resharding a block's weights stay gathered from its forward to its backward: faster, for more
     memory.
     """
 
-    name, layout = "fsdp", SHARDED
+    name, layout = "fsdp", DcpLayout("sharded", replicated=False)
 
     def wrap(self, model: nn.Module, workload: Workload) -> nn.Module:
-        self.copies = 1
-        mesh = init_device_mesh(self._device.type, (self._plan.world,))
+        self.gradient_replicas = 1
+        mesh = init_device_mesh(self._device.type, (self._plan.world_size,))
         low = self._dtype is not torch.float32
         # Weights are gathered in the low precision, and gradients summed in the full one.
         policy = MixedPrecisionPolicy(
@@ -35,7 +35,7 @@ class FSDP(Native):
         reshard = self._config.parallel.reshard == "on"
         for block in workload.blocks:
             fully_shard(block, mesh=mesh, reshard_after_forward=reshard, mp_policy=policy)
-        # What is left in the root is needed first in the backward: freeing it would gather it again at once.
+        # The root's own weights are needed first in the backward: freed, they would be gathered again.
         wrapped: Any = fully_shard(model, mesh=mesh, reshard_after_forward=False, mp_policy=policy)
         root: nn.Module = wrapped
         return root
@@ -43,7 +43,7 @@ class FSDP(Native):
     def autocast(self) -> AbstractContextManager[Any]:
         return nullcontext()
 
-    def exchange(self, last: bool) -> AbstractContextManager[Any]:
+    def gradient_sync(self, last: bool) -> AbstractContextManager[Any]:
         assert isinstance(self._wrapped, FSDPModule)
         self._wrapped.set_requires_gradient_sync(last)
         return nullcontext()

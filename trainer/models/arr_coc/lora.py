@@ -15,12 +15,12 @@ LAYERS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_
 
 
 class LowRank(nn.Module):
-    """A frozen linear layer plus `scale · x A Bᵀ`; B is zero at first, so that nothing changes."""
+    """A frozen linear layer plus `scale · x A Bᵀ`; B is zero at first, so the output is the layer's."""
 
     def __init__(self, base: nn.Linear, rank: int, scale: float) -> None:
         super().__init__()
         self.base, self.scale = base, scale
-        # In full precision: its steps are far below what bf16 tells apart.
+        # In full precision: its steps are smaller than bf16 can represent beside a weight.
         self.down = nn.Parameter(torch.empty(rank, base.in_features, dtype=torch.float32))
         self.up = nn.Parameter(torch.zeros(base.out_features, rank, dtype=torch.float32))
         nn.init.kaiming_uniform_(self.down, a=math.sqrt(5))
@@ -31,7 +31,7 @@ class LowRank(nn.Module):
         return base + (self.scale * low).to(x.dtype)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Also take the weights of a plain layer, as a stage without updates has saved it."""
+        """Also load the weights of a plain layer, which a stage without updates has saved."""
         for name in ("weight", "bias"):
             if f"{prefix}{name}" in state_dict:
                 state_dict[f"{prefix}base.{name}"] = state_dict.pop(f"{prefix}{name}")
@@ -43,7 +43,7 @@ class LowRank(nn.Module):
 def add_low_rank(
     module: nn.Module, *, rank: int = RANK, scale: float = 2.0, layers: Iterable[str] = LAYERS
 ) -> int:
-    """Put a low-rank update beside every linear layer of these names; returns how many."""
+    """Add a low-rank update to every linear layer with one of these names; returns how many."""
     names, count = set(layers), 0
     for parent in list(module.modules()):
         for name, child in list(parent.named_children()):

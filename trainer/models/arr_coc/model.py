@@ -1,4 +1,4 @@
-"""The whole of it, and the loss."""
+"""The whole model, and its loss."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from trainer.models.arr_coc.attend import LEAST, MOST, at, choose, scores_at
+from trainer.models.arr_coc.backbone import Backbone
 from trainer.models.arr_coc.lora import RANK, add_low_rank
-from trainer.models.arr_coc.qwen import Backbone
 from trainer.models.arr_coc.scorers import Balance, Participatory, Perspectival, Propositional, Quality
 from trainer.models.arr_coc.texture import texture_array
+from trainer.models.arr_coc.token_selection import MAX_TOKENS, MIN_TOKENS, gather_rows, scores_at, select
 
-NOT_SCORED = -100
-"""Target of a token that the loss leaves out: the question and the padding."""
+IGNORED = -100
+"""Target of a token that the loss ignores: the question and the padding."""
 STAGES = ("adapter", "lora", "both")
-"""What learns: the relevance parts; the low-rank updates; or both. The vision tower never does."""
+"""What is trained: the relevance parts; the low-rank updates; or both. The vision tower never is."""
 
 
 class ArrCoc(nn.Module):
     """Images with questions to the mean cross-entropy of the answers (nats, a scalar).
 
     `forward(images, tokens, targets)`: images [B, 3, H, W] in 0..1 with sides that the visual grid divides,
-    tokens [B, T] int64 of question and answer, targets [B, T] with `NOT_SCORED` where nothing is asked; a
+    tokens [B, T] int64 of question and answer, targets [B, T] with `IGNORED` outside the answer; a
     token below 0 is padding.
     """
 
     def __init__(
-        self, backbone: Backbone, *, stage: str = "adapter", rank: int = RANK, least: int = LEAST,
-        most: int = MOST,
+        self, backbone: Backbone, *, stage: str = "adapter", rank: int = RANK,
+        min_tokens: int = MIN_TOKENS, max_tokens: int = MAX_TOKENS,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.backbone, self.least, self.most = backbone, least, most
+        self.backbone, self.min_tokens, self.max_tokens = backbone, min_tokens, max_tokens
         for weight in backbone.parameters():
             weight.requires_grad_(False)
         self.propositional, self.perspectival = Propositional(), Perspectival()
@@ -49,31 +49,31 @@ class ArrCoc(nn.Module):
 
     def forward(self, images: torch.Tensor, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         real = tokens >= 0
-        words = self.backbone.words(tokens.clamp_min(0))
-        maps, relevance = self.relevance(images, words, real & (targets == NOT_SCORED))
+        words = self.backbone.embed(tokens.clamp_min(0))
+        maps, relevance = self.relevance(images, words, real & (targets == IGNORED))
         grid = self.backbone.grid(images)
-        chosen = choose(relevance, grid, least=self.least, most=self.most)
-        factor = self.quality(scores_at(maps, grid, chosen.index)) * chosen.gate[:, :, None]
+        selection = select(relevance, grid, min_tokens=self.min_tokens, max_tokens=self.max_tokens)
+        factor = self.quality(scores_at(maps, grid, selection.index)) * selection.gate[:, :, None]
         with torch.no_grad():
-            levels = self.backbone.see(images.to(words.dtype))
-        taken = [at(level, chosen.index) * factor.to(level.dtype) for level in levels]
-        places = torch.stack((chosen.index // grid[1], chosen.index % grid[1]), 2)
-        states = self.backbone.read(taken, chosen.there, places, words, real)
-        # A state tells the token after it; only those that are asked for go through the vocabulary.
-        asked = targets[:, 1:] != NOT_SCORED
-        logits = self.backbone.logits(states[:, :-1][asked])
-        return F.cross_entropy(logits.float(), targets[:, 1:][asked])
+            levels = self.backbone.encode_images(images.to(words.dtype))
+        visual = [gather_rows(level, selection.index) * factor.to(level.dtype) for level in levels]
+        positions = torch.stack((selection.index // grid[1], selection.index % grid[1]), 2)
+        states = self.backbone.hidden_states(visual, selection.valid, positions, words, real)
+        # A state predicts the token after it; only the answer's go through the large output layer.
+        scored = targets[:, 1:] != IGNORED
+        logits = self.backbone.logits(states[:, :-1][scored])
+        return F.cross_entropy(logits.float(), targets[:, 1:][scored])
 
     def relevance(
         self, images: torch.Tensor, words: torch.Tensor, question: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The three maps [B, 3, 32, 32] and what they come to [B, 32, 32], for embedded text [B, T, D].
+        """The three maps [B, 3, 32, 32] and the relevance [B, 32, 32], for embedded text [B, T, D].
 
-        `question` [B, T] says which of the text asks; its mean is the query.
+        `question` [B, T] is true for the tokens of the question; their mean is the query.
         """
         weight = question.float()[:, :, None]
         query = (words.float() * weight).sum(1) / weight.sum(1).clamp_min(1)
         texture = texture_array(images)
-        seen = self.propositional(texture), self.perspectival(texture), self.participatory(texture, query)
-        maps = torch.stack(seen, 1)
+        scores = self.propositional(texture), self.perspectival(texture), self.participatory(texture, query)
+        maps = torch.stack(scores, 1)
         return maps, self.balance(maps, query)

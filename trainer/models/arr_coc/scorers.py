@@ -1,7 +1,7 @@
-"""Three ways of knowing where it matters, how they are weighed, and how they are told to the language model.
+"""Three relevance scorers, the balance that weighs them, and the quality that scales the selected tokens.
 
-Each scorer has parameters of its own, so that the loss can teach it: without any the two that only look at
-the image could never learn what the question wants.
+Each scorer has parameters of its own that the loss trains: without any, the two scorers that see only the
+image could not adapt to the questions.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _BALANCE = 128
 
 
 class Propositional(nn.Module):
-    """Knowing that: how much there is to tell, the entropy of the channels at each place.
+    """Propositional knowing: the information at each cell, as the entropy of the channels.
 
-    Texture [B, 13, 32, 32] to a map [B, 32, 32] in 0..1. What each channel counts is learned, from 1.
+    Texture [B, 13, 32, 32] to a map [B, 32, 32] in 0..1. The weight of each channel is trained, from 1.
     """
 
     def __init__(self) -> None:
@@ -34,8 +34,10 @@ class Propositional(nn.Module):
 
 
 class Perspectival(nn.Module):
-    """Salience: what stands out, from the edges. The mixture of edge channels is learned; at first it is the
-    edge's magnitude alone. Texture [B, 13, 32, 32] to a map [B, 32, 32] in 0..1.
+    """Perspectival knowing: salience, a weighted sum of the edge channels.
+
+    Texture [B, 13, 32, 32] to a map [B, 32, 32] in 0..1. The weights are trained; at first only the edge's
+    magnitude counts.
     """
 
     def __init__(self) -> None:
@@ -48,7 +50,10 @@ class Perspectival(nn.Module):
 
 
 class Participatory(nn.Module):
-    """What the question has to do with each place: texture and query [B, D] to a map [B, 32, 32] in 0..1."""
+    """Participatory knowing: the similarity of each cell and the question.
+
+    Texture [B, 13, 32, 32] and query [B, D] to a map [B, 32, 32] in 0..1.
+    """
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -56,13 +61,13 @@ class Participatory(nn.Module):
         self.out = nn.Conv2d(_HIDDEN, width, 1)
 
     def forward(self, texture: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
-        seen = F.normalize(self.out(F.relu(self.into(texture))), dim=1)
-        cosine = torch.einsum("bdhw,bd->bhw", seen, F.normalize(query, dim=1))
+        features = F.normalize(self.out(F.relu(self.into(texture))), dim=1)
+        cosine = torch.einsum("bdhw,bd->bhw", features, F.normalize(query, dim=1))
         return (cosine + 1) / 2
 
 
 class Balance(nn.Module):
-    """How much each of the three counts, for this image and this question.
+    """The weight of each of the three scorers, for this image and this question.
 
     Maps [B, 3, 32, 32] and query [B, D] to the relevance [B, 32, 32] in 0..1.
     """
@@ -76,13 +81,13 @@ class Balance(nn.Module):
 
     def forward(self, maps: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
         flat = maps.flatten(2)
-        told = torch.cat((flat.mean(2), flat.amax(2), flat.std(2)), 1)
-        weights = self.weigh(torch.cat((told, query), 1)).softmax(1)
+        statistics = torch.cat((flat.mean(2), flat.amax(2), flat.std(2)), 1)
+        weights = self.weigh(torch.cat((statistics, query), 1)).softmax(1)
         return min_max((maps * weights[:, :, None, None]).sum(1))
 
 
 class Quality(nn.Module):
-    """Knowing how: the three scores of a chosen token to the factor it is taken with, 1 at first.
+    """Procedural knowing: the factor of a selected token from its three scores, 1 at first.
 
     Scores [B, K, 3] to factors [B, K, 1] between 0 and 2.
     """

@@ -1,7 +1,7 @@
-"""What an image looks like at 32 × 32 places: 13 channels of colour, edges, place and contrast.
+"""The texture of an image in 32 × 32 cells: 13 channels of colour, edges, position and contrast.
 
 The documents that describe the workload disagree about the last two channels (copies of two others in one,
-frequencies in the other); here they are b* and local contrast, so that no channel says the same as another.
+frequencies in the other); here they are b* and local contrast, so that no channel duplicates another.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import torch
 from torch.nn import functional as F
 
 SIDE = 32
-"""Places along each side of every map."""
+"""Cells along each side of every map."""
 CHANNELS = (
     "red", "green", "blue", "lightness", "a*", "edge x", "edge y", "edge", "y", "x", "eccentricity", "b*",
     "contrast",
 )  # fmt: skip
 EDGES = (5, 6, 7, 12)
-"""Channels that a salience may be made of."""
+"""Indices of the channels that the salience is computed from."""
 _RGB_TO_XYZ = (
     (0.412453, 0.357580, 0.180423),
     (0.212671, 0.715160, 0.072169),
@@ -24,11 +24,14 @@ _RGB_TO_XYZ = (
 )
 _WHITE = (0.950456, 1.0, 1.088754)
 _SOBEL = ((-1.0, 0.0, 1.0), (-2.0, 0.0, 2.0), (-1.0, 0.0, 1.0))
-TINY = 1e-8
+_EPSILON = 1e-8
 
 
 def texture_array(images: torch.Tensor) -> torch.Tensor:
-    """Images [B, 3, H, W] in 0..1 (sRGB) to their texture [B, 13, 32, 32]; each image by itself."""
+    """Texture [B, 13, 32, 32] of images [B, 3, H, W] in 0..1 (sRGB).
+
+    It depends on the other images of the batch by rounding only.
+    """
     images = images.float()
     lab = _lab(images)
     grey = images.mean(1, keepdim=True)
@@ -36,19 +39,19 @@ def texture_array(images: torch.Tensor) -> torch.Tensor:
     padded = F.pad(grey, (1, 1, 1, 1), mode="replicate")
     across = F.conv2d(padded, kernel)
     down = F.conv2d(padded, kernel.transpose(2, 3))
-    edge = torch.sqrt(across**2 + down**2 + TINY)
+    edge = torch.sqrt(across**2 + down**2 + _EPSILON)
     mean = F.avg_pool2d(F.pad(grey, (2, 2, 2, 2), mode="replicate"), 5, stride=1)
     contrast = (grey - mean).abs()
-    seen = torch.cat((images, lab, across, down, edge, contrast), 1)
-    pooled = F.adaptive_avg_pool2d(seen, SIDE)
+    channels = torch.cat((images, lab, across, down, edge, contrast), 1)
+    pooled = F.adaptive_avg_pool2d(channels, SIDE)
     red, green, blue, light, a, b, across, down, edge, contrast = pooled.unbind(1)
-    y, x, far = _places(images)
+    y, x, eccentricity = _cell_positions(images)
     batch = images.shape[0]
     return torch.stack(
         (
             red, green, blue, light / 100, (a + 128) / 255,
             min_max(across), min_max(down), min_max(edge),
-            y.expand(batch, -1, -1), x.expand(batch, -1, -1), far.expand(batch, -1, -1),
+            y.expand(batch, -1, -1), x.expand(batch, -1, -1), eccentricity.expand(batch, -1, -1),
             (b + 128) / 255, min_max(contrast),
         ),
         1,
@@ -56,14 +59,14 @@ def texture_array(images: torch.Tensor) -> torch.Tensor:
 
 
 def min_max(maps: torch.Tensor) -> torch.Tensor:
-    """Maps [B, H, W] stretched to 0..1, each by itself: what stands beside it in the batch must not count."""
+    """Maps [B, H, W] scaled to 0..1, each by its own range: the other images of the batch must not matter."""
     flat = maps.flatten(1)
     low, high = flat.amin(1)[:, None, None], flat.amax(1)[:, None, None]
-    return (maps - low) / (high - low + TINY)
+    return (maps - low) / (high - low + _EPSILON)
 
 
-def _places(images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Height, width and distance from the centre of each place, 0..1, [1, 32, 32] each."""
+def _cell_positions(images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Height, width and distance from the centre of each cell, 0..1, [1, 32, 32] each."""
     steps = torch.linspace(0, 1, SIDE, device=images.device)
     y, x = torch.meshgrid(steps, steps, indexing="ij")
     far = torch.sqrt((y - 0.5) ** 2 + (x - 0.5) ** 2)

@@ -1,0 +1,150 @@
+"""Data order and settings."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainer.checkpoint.locations import upload_uri
+from trainer.config import BatchPlan, parse
+from trainer.data.sampler import Sampler
+from trainer.data.text import Windows, local_path, read_bytes
+from trainer.distributed.device import select_device
+from trainer.errors import DataError, UsageError
+from trainer.strategy import deepspeed
+from trainer.train import learning_rate
+
+TEXT = torch.arange(1000, dtype=torch.int64).remainder(251).to(torch.uint8)
+
+
+def indices(world: int, position: int, seed: int, batches: int = 3) -> list[list[int]]:
+    """The samples of the next global batches, each sorted."""
+    plan = BatchPlan.of(8, 2, world)
+    ranks = [iter(Sampler(11, plan, seed=seed, rank=r, position=position)) for r in range(world)]
+    found = []
+    for _ in range(batches):
+        rows = [next(rank) for rank in ranks for _ in range(plan.accumulation_steps)]
+        found.append(sorted(n for row in rows for n in row))
+    return found
+
+
+@given(st.sampled_from([1, 2, 4, 8]), st.integers(0, 400), st.integers(0, 5))
+@settings(max_examples=60)
+def test_the_global_batch_does_not_depend_on_the_world_size(world: int, position: int, seed: int) -> None:
+    assert indices(world, position, seed) == indices(1, position, seed)
+
+
+@given(st.integers(0, 60), st.integers(1, 4))
+@settings(max_examples=30)
+def test_a_position_is_all_that_a_resume_needs(position: int, batches: int) -> None:
+    whole = indices(2, position, 0, batches + 2)
+    assert indices(2, position + 8 * batches, 0, 2) == whole[batches:]
+
+
+def test_an_epoch_sees_every_sample_once_in_another_order() -> None:
+    rows = iter(Sampler(11, BatchPlan.of(1, 1, 1), seed=0, rank=0))
+    first, second = ([next(rows)[0] for _ in range(11)] for _ in range(2))
+    assert sorted(first) == sorted(second) == list(range(11)) and first != second
+
+
+def test_windows_are_shifted_by_one() -> None:
+    windows = Windows(TEXT, 8)
+    assert len(windows) == 999 // 8
+    inputs, targets = windows[3]
+    assert inputs.tolist() == TEXT[24:32].tolist() and targets.tolist() == TEXT[25:33].tolist()
+
+
+@given(st.integers(1, 64), st.integers(1, 16), st.integers(1, 8))
+def test_a_batch_is_shared_out_evenly_or_refused(batch: int, most: int, world: int) -> None:
+    if batch % world:
+        with pytest.raises(UsageError, match="can't be split"):
+            BatchPlan.of(batch, most, world)
+        return
+    plan = BatchPlan.of(batch, most, world)
+    assert plan.micro_batch * plan.accumulation_steps * world == batch and plan.micro_batch <= most
+
+
+def test_each_job_has_its_own_folder_below_the_output() -> None:
+    env = {"AIP_CHECKPOINT_DIR": "gs://b/out/checkpoints/", "CLOUD_ML_JOB_ID": "42"}
+    assert upload_uri("", env) == "gs://b/out/checkpoints/42"
+    assert upload_uri("gs://x/y", env) == "gs://x/y"
+    assert upload_uri("", {}) == ""
+
+
+def test_cloud_paths_lie_where_they_are_mounted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VXTUI_GCS_ROOT", raising=False)
+    assert local_path("gs://b/x") == Path("/gcs/b/x")
+    monkeypatch.setenv("VXTUI_GCS_ROOT", "/buckets")
+    assert local_path("/gcs/b/x") == Path("/buckets/b/x") == local_path("gs://b/x")
+
+
+def test_missing_data_names_the_path(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="does not exist"):
+        read_bytes(str(tmp_path / "nowhere"))
+    (tmp_path / "a.txt").write_text("too short")
+    with pytest.raises(DataError, match="9 bytes"):
+        read_bytes(str(tmp_path))
+
+
+def test_settings_are_completed() -> None:
+    config = parse(["--preset", "tiny", "--checkpoint-every", "50"])
+    assert config.data.batch == 16 and config.model.context == 64
+    assert config.checkpoint.upload_every == 100
+    if not torch.cuda.is_available():
+        with pytest.raises(UsageError, match="no GPU"):
+            select_device("cuda")
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("--steps=0", "--steps must be at least 1, not 0"),
+        ("--steps=many", "--steps: invalid int value: 'many'"),
+        ("--checkpoint-evry=5", "--checkpoint-evry is not a flag; did you mean --checkpoint-every?"),
+        ("--strategy=zero4", "--strategy: invalid choice: 'zero4'"),
+        ("--dropout=1", r"--dropout must be in \[0, 1\), not 1.0"),
+        ("--offload=all", "--offload needs --strategy zero1, zero2 or zero3, not ddp"),
+        ("--checkpoint-every=50 --upload-every=120", "not a multiple of --checkpoint-every 50.*use 100"),
+        ("--strategy=zero2 --deepspeed-config=/nowhere", "--deepspeed-config /nowhere: No such file"),
+    ],
+)
+def test_a_flag_that_cannot_be_used_is_told_in_a_sentence(flags: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        parse(flags.split())
+
+
+@pytest.mark.parametrize(
+    ("flags", "knows_gpus", "loaded"),
+    [("--device=cpu", True, True), ("--device=auto", False, True), ("--device=auto", True, False)],
+)
+def test_deepspeed_is_loaded_ahead_only_where_it_can_open_no_gpu(
+    monkeypatch: pytest.MonkeyPatch, flags: str, knows_gpus: bool, loaded: bool
+) -> None:
+    found: list[torch.device] = []
+    monkeypatch.setattr(deepspeed, "load_deepspeed", found.append)
+    monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: knows_gpus)
+    deepspeed.preload(parse(["--strategy=zero2", flags]))
+    assert found == [torch.device("cpu")] * loaded
+
+
+def test_the_learning_rate_warms_up_and_falls() -> None:
+    config = parse(["--steps", "100", "--warmup", "10"])
+    rates = [learning_rate(config, step) for step in range(100)]
+    assert rates[:10] == sorted(rates[:10]) and rates[9:] == sorted(rates[9:], reverse=True)
+    assert max(rates) == pytest.approx(config.optimizer.learning_rate)
+
+
+def test_a_line_is_json_without_nan_and_a_full_disk_is_survived() -> None:
+    say = "from trainer.structured_log import emit; emit('step', 'x', loss=float('nan')); print('lives')"
+    done = subprocess.run([sys.executable, "-c", say], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout.splitlines()[0])["vxtui"]["loss"] is None
+    say = "from trainer.structured_log import emit; emit('step', 'x')"
+    with Path("/dev/full").open("wb") as full:
+        assert subprocess.run([sys.executable, "-c", say], stdout=full, check=False).returncode == 0

@@ -1,0 +1,117 @@
+"""DeepSpeed's files are written after the fact, and hold what was there at their step."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.trainer.ranks import Ranks
+from trainer.checkpoint.manifest import damage
+from trainer.config import BatchPlan, parse
+from trainer.errors import UsageError
+from trainer.strategy.deepspeed import engine_settings
+from trainer.strategy.deferred_files import DeferredFiles, TensorBuffers
+
+pytestmark = pytest.mark.arithmetic
+
+
+class Disk:
+    """Stands for DeepSpeed's engine: keeps what it is told to write."""
+
+    def __init__(self) -> None:
+        self.written: dict[str, Any] = {}
+
+    def save(self, state: Any, path: str) -> None:
+        self.written[path] = state
+
+    def is_decoupled(self) -> bool:
+        return False
+
+
+class Scaler:
+    def __init__(self) -> None:
+        self.scale = 8.0
+
+
+def tensors(folder: Path) -> dict[str, torch.Tensor]:
+    """Every tensor of DeepSpeed's files, by file and place."""
+    found: dict[str, torch.Tensor] = {}
+
+    def walk(value: Any, name: str) -> None:
+        if isinstance(value, torch.Tensor):
+            found[name] = value
+        elif isinstance(value, dict):
+            for key, each in value.items():
+                walk(each, f"{name}/{key}")
+        elif isinstance(value, list | tuple):
+            for number, each in enumerate(value):
+                walk(each, f"{name}/{number}")
+
+    for path in sorted((folder / "zero").iterdir()):
+        walk(torch.load(path, weights_only=False), path.name)
+    return found
+
+
+def test_a_copy_shares_no_memory_and_the_next_one_uses_its_own_again() -> None:
+    flat = torch.arange(12.0)
+    tree = {"a": flat[2:6], "b": [flat[2:6], (flat.view(3, 4).t(), 7)], "c": OrderedDict(x=Scaler())}
+    buffers = TensorBuffers(pinned=False)
+    first = buffers.copy(tree)
+    flat += 100
+    tree["c"]["x"].scale = 0.5
+    assert first["a"].tolist() == [2, 3, 4, 5] and first["b"][0] is first["a"], "tied weights stay tied"
+    assert first["b"][1][0].tolist() == torch.arange(12.0).view(3, 4).t().tolist()
+    assert first["a"].untyped_storage().nbytes() == 16, "not all that it was a piece of"
+    assert first["c"]["x"].scale == 8.0 and type(first["c"]) is OrderedDict
+    second = buffers.copy(tree)
+    assert second["a"] is first["a"] and second["a"].tolist() == [102, 103, 104, 105]
+    assert buffers.copy({"a": torch.zeros(9)})["a"].shape == (9,)
+
+
+def test_nothing_is_written_before_it_is_asked_for(tmp_path: Path) -> None:
+    disk = Disk()
+    late = DeferredFiles(disk, pinned=False)
+    value = torch.ones(3)
+    late.makedirs(str(tmp_path / "step-1"), exist_ok=True)
+    late.save({"w": value}, str(tmp_path / "step-1" / "states.pt"))
+    value.zero_()
+    assert not late.is_decoupled() and not disk.written and not list(tmp_path.iterdir())
+    write = late.take()
+    write()
+    late.take()()
+    assert [path.split("/")[-1] for path in disk.written] == ["states.pt"]
+    assert disk.written[str(tmp_path / "step-1" / "states.pt")]["w"].tolist() == [1, 1, 1]
+    assert (tmp_path / "step-1").is_dir()
+
+
+def test_another_writer_of_checkpoints_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "ds.json"
+    path.write_text('{"checkpoint": {"writer": {"type": "fast", "decoupled": true}}}')
+    config = parse(["--strategy=zero2", f"--deepspeed-config={path}"])
+    with pytest.raises(
+        UsageError, match=r"checkpoint\.writer would be a second writer; remove it from the file"
+    ):
+        engine_settings(config, BatchPlan.of(4, 2, 2), torch.float32, stage=2)
+
+
+@pytest.mark.parametrize("strategy", ["zero2", pytest.param("zero3", marks=pytest.mark.slow)])
+def test_what_is_written_while_training_goes_on_is_what_was_there(tmp_path: Path, strategy: str) -> None:
+    text = tmp_path / "text.txt"
+    text.write_bytes(b"rank node step loss\n" * 300)
+    found = []
+    for mode in ("on", "off"):
+        flags = ("--steps=6", "--checkpoint-every=2", "--keep=3", "--batch=4", f"--data={text}")
+        run = Ranks(tmp_path / mode, 2, *flags, f"--strategy={strategy}", f"--async-save={mode}")
+        assert run.wait() == [0, 0], run.errors()
+        found.append({step: tensors(tmp_path / mode / "checkpoints" / f"step-{step}") for step in (2, 4, 6)})
+        assert damage(tmp_path / mode / "checkpoints" / "step-4") is None
+    later, at_once = found
+    assert later.keys() == at_once.keys() and len(later[2]) > 20
+    for step, each in later.items():
+        assert each.keys() == at_once[step].keys()
+        assert all(torch.equal(each[name], at_once[step][name]) for name in each)
+    assert any(not torch.equal(later[2][name], later[4][name]) for name in later[2])

@@ -1,0 +1,65 @@
+"""The lines about a machine's GPUs: not too often, only what was measured, never in the training's way."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.test_telemetry import START
+from trainer.metrics.gpu import INTERVAL, GpuReporter
+from tui.domain.log_entry import LogEntry, Severity
+from tui.domain.telemetry import GpuFigure, live_line
+
+
+class Clock:
+    time = 100.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+def gpu(index: int) -> dict[str, Any]:
+    return {"index": index, "utilization": 0.5, "memory_bytes": 30, "memory_total_bytes": 40}
+
+
+def said(capfd: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+
+
+def test_a_line_every_few_seconds_that_the_console_understands(capfd: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    lines = GpuReporter(2, read=gpu, clock=clock)
+    lines.tick()
+    lines.tick()
+    clock.time += INTERVAL - 1
+    lines.tick()
+    (first,) = said(capfd)
+    assert first["message"] == "GPU 50%, 50% busy"
+    found = live_line(LogEntry(START, "1", "workerpool0-0", Severity.INFO, "", first))
+    assert found is not None
+    assert found.gpus == (GpuFigure("0", 0.5, 0.75), GpuFigure("1", 0.5, 0.75))
+    clock.time += 1
+    lines.tick()
+    assert len(said(capfd)) == 1
+
+
+def test_a_gpu_that_does_not_answer_is_named_once(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    clock, asked = Clock(), []
+
+    def read(index: int) -> dict[str, Any]:
+        asked.append(index)
+        if index == 0:
+            raise RuntimeError("NVML: not supported")
+        return gpu(index)
+
+    lines = GpuReporter(2, read=read, clock=clock)
+    for _ in range(3):
+        lines.tick()
+        clock.time += INTERVAL
+    assert asked == [0, 1, 1, 1]
+    kinds = [line["vxtui"]["kind"] for line in said(capfd)]
+    assert kinds == ["phase", "gpu", "gpu", "gpu"]

@@ -1,0 +1,151 @@
+"""FLOPs and peaks, the guard over the loss, and the end of an evaluation that gets no better."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tensorboardX.proto.event_pb2 import Event
+
+from trainer.config import BatchPlan, parse
+from trainer.data.text import Windows
+from trainer.distributed.process_group import ProcessGroup
+from trainer.early_stopping import EarlyStopping
+from trainer.loss_guard import MIN_LOSSES, GuardAction, LossGuard
+from trainer.metrics.mfu import mfu, peak_flops
+from trainer.metrics.sinks import make_sinks
+from trainer.metrics.step_metrics import StepMetrics
+from trainer.models.gpt import GPT
+from trainer.models.workload import Workload
+from trainer.strategy.build import build_strategy
+
+pytestmark = pytest.mark.arithmetic
+
+
+@pytest.mark.parametrize("name", ["ddp", "fsdp"])
+def test_the_first_pass_is_counted_where_nobody_has_told_what_it_costs(
+    group: ProcessGroup, name: str
+) -> None:
+    config = parse([f"--strategy={name}", "--device=cpu"])
+    found = GPT(2, 2, 64, 32, 0.0)
+    strategy = build_strategy(config, BatchPlan.of(4, 4, 1), torch.device("cpu"))
+    strategy.setup(Workload(found, list(found.blocks), Windows(torch.zeros(99, dtype=torch.uint8), 32), 32))
+    figures = StepMetrics(torch.device("cpu"), 1, None, peak=1e12)
+    assert "mfu" not in figures.at(0, 9, 1000.0)
+    for _ in range(2):
+        with figures.counted(4 * 32):
+            strategy.forward_backward((torch.zeros(4, 32, dtype=torch.long),) * 2, last=True)
+    # Six for each weight that is multiplied with; torch counts attention on GPUs only.
+    weights = 2 * 12 * 64**2 + 256 * 64
+    assert figures.at(1, 9, 1000.0)["mfu"] == pytest.approx(1000 * 6 * weights / 1e12)
+
+
+@pytest.mark.parametrize(
+    ("flops", "peak", "compiled"), [(5.0, 1e12, False), (None, None, False), (None, 1e12, True)]
+)
+def test_nothing_is_counted_where_it_is_known_of_no_use_or_harmful(
+    flops: float | None, peak: float | None, compiled: bool
+) -> None:
+    figures = StepMetrics(torch.device("cpu"), 1, flops, peak=peak, compiled=compiled)
+    with figures.counted(1):
+        torch.ones(8, 8) @ torch.ones(8, 8)
+    assert figures.at(1, 9, 1000.0).get("mfu") == (5e-9 if flops else None)
+
+
+@pytest.mark.parametrize(
+    ("name", "peak"),
+    [
+        ("NVIDIA A100-SXM4-40GB", 312e12),
+        ("NVIDIA H100 80GB HBM3", 989e12),
+        ("NVIDIA H100 PCIe", 756e12),
+        ("NVIDIA H200", 989e12),
+        ("NVIDIA L4", 121e12),
+        ("Tesla T4", 65e12),
+        ("Tesla V100-SXM2-16GB", 125e12),
+        ("NVIDIA L40S", None),
+        ("AMD Instinct MI300X", None),
+    ],
+)
+def test_peaks_are_found_by_the_device_s_name(name: str, peak: float | None) -> None:
+    assert peak_flops(name) == peak
+
+
+def test_utilization_is_a_share_or_not_known() -> None:
+    assert mfu(312e12, 2.0, 2, 312e12) == pytest.approx(0.25)
+    assert mfu(1e12, 1.0, 1, None) is None
+    assert mfu(1e12, 0.0, 1, 1e12) is None
+
+
+def test_a_spike_and_what_is_no_number_are_skipped_and_then_rolled_back() -> None:
+    guard = LossGuard(spike=10, patience=2)
+    for step in range(40):
+        assert guard.check(2 + 0.01 * (step % 5), 1.0) is GuardAction.KEEP
+    assert guard.check(9.0, 1.0) is GuardAction.SKIP and "median is 2.0" in guard.reason
+    assert guard.check(2.0, 1.0) is GuardAction.KEEP, "one spike is forgiven"
+    assert guard.check(math.nan, 1.0) is GuardAction.SKIP
+    assert guard.check(2.0, math.inf) is GuardAction.SKIP and "norm" in guard.reason
+    assert guard.check(math.inf, 1.0) is GuardAction.ROLL_BACK
+    assert guard.check(math.inf, 1.0) is GuardAction.SKIP, "counted afresh after it"
+
+
+@given(st.lists(st.floats(0.1, 100), min_size=MIN_LOSSES, max_size=60))
+def test_without_a_spike_factor_finite_losses_are_kept(losses: list[float]) -> None:
+    guard = LossGuard()
+    assert all(guard.check(loss, 1.0) is GuardAction.KEEP for loss in losses)
+
+
+@given(st.lists(st.floats(0, 10), max_size=40), st.integers(1, 5))
+def test_it_stops_after_so_many_evaluations_without_a_new_best(losses: list[float], patience: int) -> None:
+    stop = EarlyStopping(patience)
+    for number, loss in enumerate(losses):
+        ended = stop.update(loss)
+        seen = losses[: number + 1]
+        assert ended == (number - seen.index(min(seen)) >= patience)
+        if ended:
+            break
+
+
+def test_tensorboard_reads_what_was_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIP_TENSORBOARD_LOG_DIR", str(tmp_path / "logs"))
+    (sink,) = make_sinks(parse([]), 0)
+    assert make_sinks(parse([]), 1) == []
+    for step in range(3):
+        sink.record(step, {"loss": 2.0 - step, "tokens_per_second": 1e3})
+    sink.close()
+    (file,) = (tmp_path / "logs").iterdir()
+    raw, found, place = file.read_bytes(), [], 0
+    while place < len(raw):
+        (size,) = struct.unpack_from("<Q", raw, place)
+        event = Event.FromString(raw[place + 12 : place + 12 + size])
+        found += [(event.step, value.tag, value.simple_value) for value in event.summary.value]
+        place += size + 16
+    assert [f for f in found if f[1] == "loss"] == [(0, "loss", 2.0), (1, "loss", 1.0), (2, "loss", 0.0)]
+
+
+def test_a_folder_that_cant_be_written_is_said_once(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    (sink,) = make_sinks(parse([f"--tensorboard-dir={tmp_path / 'file' / 'logs'}"]), 0)
+    sink.record(1, {"loss": 1.0})
+    sink.record(2, {"loss": 1.0})
+    sink.close()
+    lines = capfd.readouterr().out.splitlines()
+    assert len(lines) == 1 and "no metrics for TensorBoard" in lines[0]
+
+
+def test_a_trial_reports_the_study_s_metric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLOUD_ML_TRIAL_ID", "7")
+    monkeypatch.setenv("CLOUD_ML_HP_METRIC_FILE", str(tmp_path / "h" / "output.metrics"))
+    (sink,) = make_sinks(parse(["--tuning-metric=val", "--eval-every=10"]), 0)
+    sink.record(5, {"loss": 3.0})
+    sink.record(10, {"eval_loss": 2.5})
+    (line,) = (tmp_path / "h" / "output.metrics").read_text().splitlines()
+    said = json.loads(line)
+    assert (said["trial"], said["val"], said["global_step"]) == ("7", "2.5", "10")

@@ -1,0 +1,224 @@
+"""Two nodes as two supervisors: they meet, lose one another, leave on a signal and go on bit for bit."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.processes import asked, end, lives
+from tests.waiting import wait_for
+
+ROOT = str(Path(__file__).parents[2])
+STEPS = 40
+FLAGS = (
+    "--preset=tiny", f"--steps={STEPS}", "--log-every=1", "--checkpoint-every=10", "--dropout=0.1",
+    "--device=cpu", "--join-timeout=60", "--batch=4",
+)  # fmt: skip
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@dataclass
+class Node:
+    """One supervisor in a folder of its own."""
+
+    process: subprocess.Popen[bytes]
+    out: Path
+
+    def lines(self, kind: str) -> list[dict[str, Any]]:
+        found = [json.loads(line) for line in self.out.read_text().splitlines() if line.startswith("{")]
+        return [line["vxtui"] for line in found if line["vxtui"]["kind"] == kind]
+
+    def worker(self) -> psutil.Process | None:
+        """The process that trains."""
+        children = psutil.Process(self.process.pid).children(recursive=True)
+        return next((c for c in children if asked(c.name, "").startswith("train-rank-")), None)
+
+
+class Cluster:
+    """Starts nodes and ends, by id, whatever of them is left."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.port = root, free_port()
+        self.nodes: list[Node] = []
+
+    def start(self, rank: int, nodes: int = 2, *flags: str, env: Mapping[str, str] | None = None) -> Node:
+        """As on Vertex; `env` instead of its variables."""
+        home = self.root / f"node-{rank}-{len(self.nodes)}"
+        home.mkdir()
+        own = self.vertex(rank, nodes) if env is None else env
+        clean = {
+            k: v for k, v in os.environ.items() if not k.startswith(("RANK", "WORLD", "MASTER", "LOCAL"))
+        }
+        env = {**clean, "PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", **own}
+        command = [sys.executable, "-m", "trainer.task", *FLAGS, f"--checkpoint-dir={self.root}/ck", *flags]
+        with (home / "out").open("wb") as out, (home / "err").open("wb") as err:
+            process = subprocess.Popen(
+                command, cwd=home, env=env, stdout=out, stderr=err, start_new_session=True
+            )
+        self.nodes.append(Node(process, home / "out"))
+        return self.nodes[-1]
+
+    def vertex(self, rank: int, nodes: int) -> dict[str, str]:
+        """What Vertex sets."""
+        pool, index = ("workerpool0", 0) if rank == 0 else ("workerpool1", rank - 1)
+        spec = {
+            "cluster": {
+                "workerpool0": [f"127.0.0.1:{self.port}"],
+                "workerpool1": ["127.0.0.1:1"] * (nodes - 1),
+            },
+            "environment": "cloud",
+            "task": {"type": pool, "index": index},
+        }
+        return {"CLUSTER_SPEC": json.dumps(spec)}
+
+    def kubeflow(self, rank: int, nodes: int) -> dict[str, str]:
+        """What a PyTorchJob sets."""
+        common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.port), "PET_NNODES": str(nodes)}
+        return common | {"RANK": str(rank), "WORLD_SIZE": str(nodes), "PET_NODE_RANK": str(rank)}
+
+    def end(self) -> None:
+        for node in self.nodes:
+            if node.process.poll() is None:
+                end(psutil.Process(node.process.pid).children(recursive=True))
+                node.process.kill()
+                node.process.wait()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    found = Cluster(tmp_path)
+    yield found
+    found.end()
+
+
+def losses(*nodes: Node) -> dict[int, float]:
+    """Loss by step; a later run's word on a step counts."""
+    return {line["step"]: line["loss"] for node in nodes for line in node.lines("step")}
+
+
+def wait_step(node: Node, step: int) -> None:
+    wait_for(lambda: any(line["step"] >= step for line in node.lines("step")), f"step {step}")
+
+
+def test_a_signal_to_one_node_costs_no_step_and_the_resume_is_exact(cluster: Cluster) -> None:
+    # In peace: two processes of one node compute what two nodes of one process do.
+    whole = cluster.start(0, 1, "--nproc=2", f"--checkpoint-dir={cluster.root}/whole")
+    assert whole.process.wait(120) == 0
+
+    first = [cluster.start(r) for r in (0, 1)]
+    wait_step(first[0], 13)
+    first[1].process.send_signal(signal.SIGTERM)
+    assert [n.process.wait(60) for n in first] == [75, 75]
+    left = first[0].lines("preempted")[0]
+    assert left["signal"] == "SIGTERM"
+
+    second = [cluster.start(r) for r in (0, 1)]
+    assert [n.process.wait(120) for n in second] == [0, 0]
+    assert second[0].lines("resumed")[0]["step"] == left["step"]
+    assert min(losses(second[0])) == left["step"] + 1, "no step is lost, none is done twice"
+    # The same program and shapes, and a sum of two has one order: the resume is exact, bit for bit.
+    assert losses(first[0], second[0]) == losses(whole)
+
+
+def test_a_killed_process_is_replaced_and_training_ends_well(cluster: Cluster) -> None:
+    # A node of its own disk each: both must come back to a step that both have.
+    nodes = [cluster.start(r, 2, "--checkpoint-dir=own", env=cluster.kubeflow(r, 2)) for r in (0, 1)]
+    wait_for(lambda: nodes[0].lines("checkpoint"), "the first checkpoint", every=0.02)
+    worker = nodes[1].worker()
+    assert worker is not None
+    worker.kill()
+    assert [n.process.wait(150) for n in nodes] == [0, 0]
+    assert nodes[0].lines("resumed")[-1]["step"] >= 10
+    assert max(losses(nodes[0])) == STEPS
+    ended = [json.loads(node.out.with_name("attempt.json").read_text()) for node in nodes]
+    assert [(e["node_rank"], e["nodes"], e["exit_code"], e["checkpoint_step"]) for e in ended] == [
+        (0, 2, 0, STEPS), (1, 2, 0, STEPS)
+    ]  # fmt: skip
+    assert ended[0]["attempt"] == ended[1]["attempt"] >= 1
+
+
+def test_nobody_trains_on_when_a_supervisor_is_killed(cluster: Cluster) -> None:
+    # From a plain shell: no variable says anything.
+    node = cluster.start(0, 1, "--steps=100000", "--checkpoint-every=0", "--workers=1", env={})
+    wait_step(node, 2)
+    family = psutil.Process(node.process.pid).children(recursive=True)
+    assert len(family) == 3, "fork server, training process, its reader"
+    node.process.kill()
+    node.process.wait()
+
+    def left() -> list[psutil.Process]:
+        return [p for p in family if lives(p)]
+
+    wait_for(lambda: not left(), "the end of all", seconds=20)
+
+
+def without_torch(cluster: Cluster) -> dict[str, str]:
+    """Variables of a node whose fork server finds no torch."""
+    early = "import sys; 'trainer.launch.fork_server' in sys.orig_argv and sys.modules.update(torch=None)"
+    (cluster.root / "sitecustomize.py").write_text(early)
+    return {"PYTHONPATH": f"{cluster.root}:{ROOT}"}
+
+
+def test_where_torch_was_not_loaded_ahead_a_process_starts_afresh(cluster: Cluster) -> None:
+    node = cluster.start(0, 1, "--steps=100000", env=without_torch(cluster))
+    wait_step(node, 2)
+    last = psutil.Process(node.process.pid).children(recursive=True)[-1]
+    assert "trainer.task" in last.cmdline()
+    node.process.terminate()
+    assert node.process.wait(60) == 75
+
+
+def test_a_node_that_never_comes_is_named(cluster: Cluster) -> None:
+    # None of them comes so far as to need torch.
+    light = without_torch(cluster)
+    node = cluster.start(1, 2, "--join-timeout=3", env=cluster.vertex(1, 2) | light)
+    assert node.process.wait(120) == 76
+    last = node.out.read_text().splitlines()[-1]
+    assert "node 0 was not reached at 127.0.0.1" in last and "within 3 s" in last
+    # Node 2 is already asking for node 0 when that begins to wait.
+    other = cluster.start(2, 3, "--join-timeout=120", env=cluster.vertex(2, 3) | light)
+    wait_for(lambda: other.lines("phase"), "node 2 to wait", every=0.02)
+    first = cluster.start(0, 3, "--join-timeout=6", env=cluster.vertex(0, 3) | light)
+    assert first.process.wait(120) == 76
+    assert "node 1 did not join" in first.out.read_text()
+
+
+def test_a_signal_before_the_first_checkpoint_promises_none(cluster: Cluster) -> None:
+    node = cluster.start(0, 1, "--steps=100000", "--checkpoint-every=0")
+    wait_for(lambda: any(x["phase"] == "rendezvous" for x in node.lines("phase")), "the rendezvous")
+    time.sleep(0.3)  # into the start of the worker, before it can catch a signal
+    node.process.send_signal(signal.SIGTERM)
+    code = node.process.wait(60)
+    saved = list(cluster.root.glob("ck/step-*/manifest.json"))
+    assert code == (75 if saved else 143)
+
+
+def test_a_signal_between_two_attempts_ends_the_node(cluster: Cluster) -> None:
+    # The pause is a random part of up to half a minute: here it is a minute, so that the signal comes within.
+    early = "import random; random.uniform = lambda low, high: 60.0"
+    (cluster.root / "sitecustomize.py").write_text(early)
+    env = {"PYTHONPATH": f"{cluster.root}:{ROOT}"}
+    node = cluster.start(0, 1, "--steps=100000", "--checkpoint-every=0", env=env)
+    # One that has trained is replaced at once, so this one may not come so far.
+    wait_for(node.worker, "the process that trains", every=0.01).kill()
+    wait_for(lambda: any(x["phase"] == "restarting" for x in node.lines("phase")), "the pause", every=0.02)
+    node.process.send_signal(signal.SIGTERM)
+    assert node.process.wait(60) == 143
+    assert sum(x["phase"] == "rendezvous" for x in node.lines("phase")) == 1
+    assert "Traceback" not in node.out.with_name("err").read_text()

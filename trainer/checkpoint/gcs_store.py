@@ -1,0 +1,181 @@
+"""Checkpoints in Cloud Storage with its own client: parallel, resumable uploads, verified by CRC32C."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from google.api_core.exceptions import GoogleAPIError, NotFound
+from google.auth.credentials import AnonymousCredentials
+from google.auth.exceptions import GoogleAuthError
+from google.cloud import storage
+from google.cloud.storage import transfer_manager
+from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
+from google.cloud.storage.retry import DEFAULT_RETRY
+from requests.exceptions import RequestException
+
+from trainer.checkpoint.manifest import MANIFEST, Manifest
+from trainer.checkpoint.remote_store import RemoteStoreError
+
+T = TypeVar("T")
+_FAILURES = (GoogleAPIError, GoogleAuthError, RequestException, DataCorruption, InvalidResponse, OSError)
+_RETRY_SECONDS = 30.0
+"""Seconds of the client's own retries; the uploader tries again later."""
+_PARALLEL = 8
+
+
+class GcsStore:
+    """Implements `RemoteStore` for `gs://bucket/prefix`."""
+
+    def __init__(self, uri: str) -> None:
+        self.name = uri.rstrip("/")
+        bucket, _, prefix = self.name.removeprefix("gs://").partition("/")
+        self._prefix = f"{prefix}/" if prefix else ""
+        local = bool(os.environ.get("STORAGE_EMULATOR_HOST"))
+        project = os.environ.get("CLOUD_ML_PROJECT_ID") or os.environ.get("GOOGLE_CLOUD_PROJECT")
+        kw: dict[str, Any] = (
+            {"credentials": AnonymousCredentials(), "project": project or "local"} if local else {}
+        )
+        self._client = self._call(lambda: storage.Client(**kw))
+        self._bucket = self._client.bucket(bucket)
+        self._retry = DEFAULT_RETRY.with_timeout(_RETRY_SECONDS)
+
+    def steps(self) -> list[int]:
+        prefix = f"{self._prefix}step-"
+        fields = "items(name),nextPageToken"
+        blobs = self._call(lambda: list(self._client.list_blobs(self._bucket, prefix=prefix, fields=fields)))
+        names = [blob.name for blob in blobs if blob.name.endswith(f"/{MANIFEST}")]
+        found = {name.removeprefix(prefix).removesuffix(f"/{MANIFEST}") for name in names}
+        return sorted((int(n) for n in found if n.isdigit()), reverse=True)
+
+    def manifest(self, step: int) -> Manifest:
+        blob = self._bucket.blob(self._key(step, MANIFEST))
+        text = self._call(lambda: blob.download_as_bytes(retry=self._retry))
+        try:
+            return Manifest.from_json(text)
+        except (ValueError, KeyError, TypeError) as error:
+            raise RemoteStoreError(f"{self.name}/step-{step}/{MANIFEST} can't be read: {error}") from error
+
+    def upload(self, step: int, folder: Path, names: Iterable[str]) -> None:
+        listed = list(names)
+        results = self._call(
+            lambda: transfer_manager.upload_many_from_filenames(
+                self._bucket,
+                listed,
+                source_directory=str(folder),
+                blob_name_prefix=self._key(step, ""),
+                upload_kwargs={"checksum": "crc32c", "retry": self._retry},
+                worker_type=transfer_manager.THREAD,
+                max_workers=_PARALLEL,
+            )
+        )
+        self._check(listed, results)
+
+    def commit(self, step: int, manifest: Manifest) -> None:
+        blob = self._bucket.blob(self._key(step, MANIFEST))
+        text = manifest.to_json()
+        self._call(
+            lambda: blob.upload_from_string(
+                text, content_type="application/json", checksum="crc32c", retry=self._retry
+            )
+        )
+
+    def download(self, step: int, folder: Path, names: Iterable[str]) -> None:
+        listed = list(names)
+        results = self._call(
+            lambda: transfer_manager.download_many_to_path(
+                self._bucket,
+                listed,
+                destination_directory=str(folder),
+                blob_name_prefix=self._key(step, ""),
+                download_kwargs={"checksum": "crc32c", "retry": self._retry},
+                worker_type=transfer_manager.THREAD,
+                max_workers=_PARALLEL,
+                create_directories=True,
+            )
+        )
+        self._check(listed, results)
+
+    def delete(self, step: int) -> None:
+        blobs = self._call(lambda: list(self._client.list_blobs(self._bucket, prefix=self._key(step, ""))))
+        blobs.sort(key=lambda blob: not blob.name.endswith(f"/{MANIFEST}"))
+        for blob in blobs:
+            try:
+                self._call(blob.delete)
+            except RemoteStoreError as error:
+                if not isinstance(error.__cause__, NotFound):
+                    raise
+
+    def upload_file(self, file: Path, name: str) -> None:
+        blob = self._bucket.blob(f"{self._prefix}{name}")
+        self._call(lambda: blob.upload_from_filename(str(file), checksum="crc32c", retry=self._retry))
+
+    def delete_file(self, name: str) -> None:
+        self._call(self._bucket.blob(f"{self._prefix}{name}").delete)
+
+    def download_tree(self, root: Path) -> int:
+        """Copy the object of this address, or all below it, to `root`/BUCKET/OBJECT; bytes that were copied.
+
+        The .json beside a token file is copied with it. Copies that are up to date stay.
+
+        Raises:
+            RemoteStoreError: also when there is no such object.
+        """
+        wanted = self._prefix.rstrip("/")
+        stem = wanted.removesuffix(".bin")
+        blobs = self._call(lambda: list(self._client.list_blobs(self._bucket, prefix=stem)))
+        names = {wanted, f"{stem}.json"} if stem != wanted else {wanted}
+        blobs = [b for b in blobs if b.name in names or b.name.startswith(f"{wanted}/" if wanted else "")]
+        folder = root / self._bucket.name
+        pairs = [(blob, folder / blob.name) for blob in blobs if not blob.name.endswith("/")]
+        if not pairs:
+            raise RemoteStoreError("there is no such object")
+        new = [(blob, path) for blob, path in pairs if not _is_copy(path, blob)]
+        for folder in {path.parent for _, path in new}:
+            if ".." in folder.parts:
+                raise RemoteStoreError(f"{folder}: a path with .. in it is refused")
+            self._call(partial(folder.mkdir, parents=True, exist_ok=True))
+        results = self._call(
+            lambda: transfer_manager.download_many(
+                [(blob, f"{path}.part") for blob, path in new],
+                download_kwargs={"checksum": "crc32c", "retry": self._retry},
+                worker_type=transfer_manager.THREAD,
+                max_workers=_PARALLEL,
+            )
+        )
+        self._check([blob.name for blob, _ in new], results)
+        for blob, path in new:
+            self._call(partial(_finish_copy, Path(f"{path}.part"), path, blob))
+        return sum(blob.size for blob, _ in new)
+
+    def _key(self, step: int, name: str) -> str:
+        return f"{self._prefix}step-{step}/{name}"
+
+    def _check(self, names: list[str], results: list[Any]) -> None:
+        for name, result in zip(names, results, strict=True):
+            if isinstance(result, BaseException):
+                raise RemoteStoreError(f"{self.name}: {name}: {result}") from result
+
+    def _call(self, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except _FAILURES as error:
+            raise RemoteStoreError(f"{self.name}: {error}") from error
+
+
+def _finish_copy(part: Path, path: Path, blob: storage.Blob) -> None:
+    """Give the copy its name, and the object's time to recognize it by."""
+    updated = blob.updated.timestamp()
+    os.utime(part, (updated, updated))
+    part.rename(path)
+
+
+def _is_copy(path: Path, blob: storage.Blob) -> bool:
+    """Whether the file is a copy of this version of the object."""
+    if not path.is_file():
+        return False
+    stat = path.stat()
+    return bool(stat.st_size == blob.size and abs(stat.st_mtime - blob.updated.timestamp()) < 1e-3)

@@ -1,0 +1,46 @@
+"""Where a run keeps its checkpoints: a folder of the node, and a remote store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from trainer.checkpoint.folder_store import FolderStore
+from trainer.checkpoint.remote_store import RemoteStore
+from trainer.cloud_paths import bucket_path, buckets_mounted, local_path
+
+
+def checkpoint_folder(given: str) -> Path:
+    """The folder that this node writes checkpoints to."""
+    return local_path(given) if given else Path("checkpoints")
+
+
+def upload_uri(given: str, env: Mapping[str, str]) -> str:
+    """Where checkpoints are uploaded to, or "".
+
+    Below $AIP_CHECKPOINT_DIR each job has a folder with its id: a restart of the job finds its checkpoints
+    there, and another job with the same output directory does not load them.
+    """
+    if given or not env.get("AIP_CHECKPOINT_DIR"):
+        return given
+    return f"{env['AIP_CHECKPOINT_DIR'].rstrip('/')}/{env.get('CLOUD_ML_JOB_ID', 'run')}"
+
+
+def open_store(uri: str) -> RemoteStore:
+    """A gs:// address with the Cloud Storage client, any other as a folder.
+
+    Where buckets are mounted and the client has no service to talk to ($VXTUI_GCS_ROOT without
+    $STORAGE_EMULATOR_HOST) gs:// is the mounted folder, too.
+
+    Raises:
+        RemoteStoreError: when the client can't be created.
+    """
+    only_mounted = "VXTUI_GCS_ROOT" in os.environ and not os.environ.get("STORAGE_EMULATOR_HOST")
+    path = bucket_path(uri)
+    if path is not None and not (only_mounted or (uri.startswith("/gcs/") and buckets_mounted())):
+        # Half a second to import, and the supervisor needs it only for gs://.
+        from trainer.checkpoint.gcs_store import GcsStore
+
+        return GcsStore(f"gs://{path}")
+    return FolderStore(local_path(uri))

@@ -1,0 +1,124 @@
+"""Whether a save and its upload fit between SIGTERM and SIGKILL, and what a preemption costs otherwise.
+
+The notice is about 25 to 30 seconds (vertex facts 3.8). Within it a checkpoint has to be written, and where
+the machine's disk is lost, uploaded as well. Where that takes longer, a preemption costs the steps since the
+last periodic checkpoint. A run that would never have one is refused when it starts.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainer.checkpoint import manifest as manifests
+from trainer.checkpoint.remote_store import RemoteStore, RemoteStoreError
+from trainer.config import CheckpointConfig
+
+_PROBE_BYTES = 32 << 20
+_WARM_UP_BYTES = 64 << 10
+"""Uploaded before anything is measured, to open the connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class SaveCost:
+    """Bytes and seconds of a save of this node; `upload` is None where nothing is uploaded or it failed."""
+
+    size: float
+    save: float
+    upload: float | None = None
+    basis: str = ""
+    """How it was measured."""
+
+    @property
+    def text(self) -> str:
+        text = f"a save of {_amount(self.size)} takes {self.save:.1f} s here"
+        if self.upload is not None:
+            text += f" and its upload {self.upload:.1f} s"
+        return f"{text} ({self.basis})" if self.basis else text
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetCheck:
+    """`text` is "" where all fits. `refused`: a preemption would lose the whole run."""
+
+    text: str = ""
+    refused: bool = False
+
+
+def check_budget(cost: SaveCost, config: CheckpointConfig, steps: int, store: str) -> BudgetCheck:
+    """What to tell about a run of `steps` steps; `store` is where it uploads to, or ""."""
+    grace = config.grace
+    needed = cost.save + (cost.upload or 0.0)
+    if not grace or needed <= grace:
+        return BudgetCheck()
+    head = f"{cost.text}, and the grace period is {grace:g} s: "
+    if cost.save > grace:
+        interval, flag = config.checkpoint_every, "--checkpoint-every"
+        head += "after SIGTERM no checkpoint can be written. "
+    else:
+        interval, flag = config.upload_every, "--upload-every"
+        head += f"after SIGTERM no checkpoint can be uploaded to {store}. "
+    other = (
+        "use more nodes with fsdp or zero2, a faster disk or bucket, or --grace with your cluster's period"
+    )
+    if not 0 < interval < steps:
+        why = "there is none before the end" if interval else "none is saved before the end"
+        suggested = max(1, min(500, steps // 10))
+        return BudgetCheck(
+            f"{head}As {flag} is {interval}, {why}, and a preemption would lose the whole run. Set {flag} "
+            f"{suggested}, {other} (0: not checked)", refused=True,
+        )  # fmt: skip
+    return BudgetCheck(f"{head}A preemption loses up to {interval} steps; for fewer lower {flag}, or {other}")
+
+
+def measure_disk(folder: Path, node: int, size: float) -> tuple[float, str]:
+    """Seconds to write, sync and check `size` bytes, measured with a part of them, and a text that says so.
+
+    Raises OSError.
+    """
+    probe = folder / f".probe-{node}"
+    length = max(1, int(min(size, _PROBE_BYTES)))
+    began = time.monotonic()
+    try:
+        with probe.open("wb") as file:
+            file.write(os.urandom(length))
+            file.flush()
+            os.fsync(file.fileno())
+        manifests.checksum(probe)
+    finally:
+        probe.unlink(missing_ok=True)
+    seconds = (time.monotonic() - began) * size / length
+    return seconds, f"{_rate(size, seconds)} were measured on {folder}"
+
+
+def measure_upload(store: RemoteStore, folder: Path, node: int, size: float) -> tuple[float, str]:
+    """Seconds to upload `size` bytes, measured with a part of them, and a text that says so.
+
+    Raises OSError or RemoteStoreError.
+    """
+    probe, name = folder / f".probe-{node}", f"probe-{node}"
+    length = max(1, int(min(size, _PROBE_BYTES)))
+    try:
+        for part in (min(length, _WARM_UP_BYTES), length):
+            probe.write_bytes(os.urandom(part))
+            began = time.monotonic()
+            store.upload_file(probe, name)
+            seconds = (time.monotonic() - began) * size / part
+        with suppress(RemoteStoreError):
+            store.delete_file(name)
+    finally:
+        probe.unlink(missing_ok=True)
+    return seconds, f"{_rate(size, seconds)} to {store.name}"
+
+
+def _rate(size: float, seconds: float) -> str:
+    return f"{_amount(size / max(seconds, 1e-9))}/s"
+
+
+def _amount(size: float) -> str:
+    if size >= 1e9:
+        return f"{size / 1e9:,.1f} GB"
+    return f"{size / 1e6:,.0f} MB" if size >= 1e6 else f"{size / 1e3:,.1f} kB"

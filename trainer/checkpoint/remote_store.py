@@ -1,0 +1,43 @@
+"""What checkpoints are uploaded to, so that they outlive the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from trainer.checkpoint.manifest import Manifest
+
+
+class RemoteStoreError(Exception):
+    """A store failed; the message names it and the reason. A later try may succeed."""
+
+
+class RemoteStore(Protocol):
+    """Checkpoints by step. Every method may raise RemoteStoreError."""
+
+    name: str
+
+    def steps(self) -> list[int]:
+        """Steps with a manifest, newest first."""
+
+    def manifest(self, step: int) -> Manifest:
+        """The manifest of a step."""
+
+    def upload(self, step: int, folder: Path, names: Iterable[str]) -> None:
+        """Copy files of `folder`, verified. They are no checkpoint before `commit`."""
+
+    def commit(self, step: int, manifest: Manifest) -> None:
+        """Write the manifest."""
+
+    def download(self, step: int, folder: Path, names: Iterable[str]) -> None:
+        """Copy files into `folder`."""
+
+    def delete(self, step: int) -> None:
+        """Delete a checkpoint, its manifest first."""
+
+    def upload_file(self, file: Path, name: str) -> None:
+        """Copy one file that belongs to no checkpoint, verified, under this name."""
+
+    def delete_file(self, name: str) -> None:
+        """Delete what `upload_file` has copied."""

@@ -1,0 +1,32 @@
+"""The part of a dataset that is held out for the evaluation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainer.data.loader import Dataset
+
+HELD_OUT = 16
+"""One of so many samples is held out, the last ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Samples `first` to `end` of a dataset."""
+
+    whole: Dataset
+    first: int
+    end: int
+
+    def __len__(self) -> int:
+        return self.end - self.first
+
+    def __getitem__(self, index: int) -> object:
+        return self.whole[self.first + index]
+
+
+def hold_out(dataset: Dataset) -> tuple[Slice, Slice]:
+    """The samples to train on and those to evaluate with, at least one; of a single sample none are left."""
+    end = len(dataset)
+    edge = end - max(1, end // HELD_OUT)
+    return Slice(dataset, 0, edge), Slice(dataset, edge, end)

@@ -1,0 +1,97 @@
+"""The ranks of one attempt, and the process groups in which they communicate."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+_LONG_TIMEOUT = timedelta(hours=2)
+"""For waits on disks and on Cloud Storage: the supervisor notices a rank that dies meanwhile."""
+_CHUNK = 8 << 20
+
+
+class ProcessGroup:
+    """Rank, local rank, node rank and world size, from torchrun's variables.
+
+    Besides the default group, whose timeout finds a hanging rank, there are three gloo groups:
+    `control_group` for objects between the steps, `checkpoint_group` for the thread that writes checkpoints,
+    and `node_group` for the same thread on the ranks of one node.
+    """
+
+    def __init__(self, env: Mapping[str, str] = os.environ) -> None:
+        self.rank = int(env.get("RANK", "0"))
+        self.local_rank = int(env.get("LOCAL_RANK", "0"))
+        self.world_size = int(env.get("WORLD_SIZE", "1"))
+        local_world_size = int(env.get("LOCAL_WORLD_SIZE", "1"))
+        self.node_rank = int(env.get("GROUP_RANK", self.rank // local_world_size))
+        self.nodes = int(env.get("GROUP_WORLD_SIZE", self.world_size // local_world_size))
+
+    def init(self, device: torch.device, timeout: float) -> None:
+        """Initialize the groups, with NCCL between GPUs and gloo otherwise; a collective call of all ranks.
+
+        `timeout` is the default group's, in seconds.
+        """
+        backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+        if self.world_size == 1:
+            self.store: dist.Store = dist.HashStore()
+        else:
+            self.store, _, _ = next(dist.rendezvous("env://"))  # type: ignore[attr-defined]
+        dist.init_process_group(
+            backend,
+            store=dist.PrefixStore("groups", self.store),
+            rank=self.rank,
+            world_size=self.world_size,
+            timeout=timedelta(seconds=timeout),
+            device_id=device if device.type == "cuda" else None,
+        )
+        self.control_group = dist.new_group(backend="gloo", timeout=_LONG_TIMEOUT)
+        self.checkpoint_group = dist.new_group(backend="gloo", timeout=_LONG_TIMEOUT)
+        members: dict[int, list[int]] = {}
+        for rank, node in enumerate(self.all_gather(self.node_rank)):
+            members.setdefault(node, []).append(rank)
+        node_groups = {
+            node: dist.new_group(ranks, backend="gloo", timeout=_LONG_TIMEOUT)
+            for node, ranks in members.items()
+        }
+        self.node_group = node_groups[self.node_rank]
+
+    def destroy(self) -> None:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+    def barrier(self) -> None:
+        self.all_gather(None)
+
+    def all_gather(self, value: Any, group: Any = None) -> list[Any]:
+        """Every rank's value, in the order of ranks; in `group`, by default the control group."""
+        group = group or self.control_group
+        values: list[Any] = [None] * dist.get_world_size(group)
+        dist.all_gather_object(values, value, group=group)
+        return values
+
+    def first_problem(self, problem: str | None, group: Any = None) -> str | None:
+        """What went wrong on the first rank on which something did; the same on all ranks."""
+        return next((each for each in self.all_gather(problem, group) if each), None)
+
+    def broadcast_file(self, path: Path, source: int, *, wanted: bool) -> None:
+        """Copy `source`'s file to the ranks that want it, chunk by chunk; a collective call of all ranks.
+
+        Raises OSError where it can't be read or written.
+        """
+        size = self.all_gather(path.stat().st_size if self.rank == source else 0)[source]
+        mode = "rb" if self.rank == source else "wb"
+        with path.open(mode) if wanted or self.rank == source else io.BytesIO() as file:
+            for start in range(0, size, _CHUNK):
+                chunk = torch.empty(min(_CHUNK, size - start), dtype=torch.uint8)
+                if self.rank == source:
+                    chunk = torch.frombuffer(bytearray(file.read(len(chunk))), dtype=torch.uint8)
+                dist.broadcast(chunk, source, group=self.control_group)
+                if wanted and self.rank != source:
+                    file.write(chunk.numpy().tobytes())

@@ -1,0 +1,102 @@
+"""What all ranks learn of a step in one reduction: mean loss, gradient norm, and whether a rank got a signal.
+
+The reduction runs between the backward pass and the optimizer's step, so that all ranks decide by the same
+values. On a GPU the host reads them one step later and never waits for the device; all ranks leave at the
+same step either way.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections import deque
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutcome:
+    """Mean loss over the ranks, gradient norm (0 where it is not known), and the signal of any rank, or 0.
+
+    `limit` is the loss above which the step was to be skipped.
+    """
+
+    step: int
+    loss: float
+    norm: float
+    signal: int
+    limit: float
+
+
+class StepReduction:
+    """The reduction of one step, while it runs."""
+
+    def __init__(self, step: int, values: torch.Tensor, work: dist.Work | None, limit: float) -> None:
+        self.step, self.limit = step, limit
+        self.norm_after_update: float | None = None
+        """The norm where only the optimizer's step computes it."""
+        self._values, self._work = values, work
+        self._host, self._ready = values, None if values.device.type == "cpu" else torch.cuda.Event()
+
+    def wait(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Loss and norm, scalars on the device; with NCCL the device waits for them, not the host."""
+        if self._work is not None:
+            self._work.wait()
+            self._work = None
+        if self._ready is not None and self._host is self._values:
+            # Copied now: a later copy would be queued behind all that was launched meanwhile.
+            self._host = torch.empty(self._values.shape, pin_memory=True)
+            self._host.copy_(self._values, non_blocking=True)
+            self._ready.record()
+        return self._values[0], self._values[1].sqrt()
+
+    def outcome(self) -> StepOutcome:
+        """The values on the host; blocks until they are there."""
+        self.wait()
+        if self._ready is not None:
+            self._ready.synchronize()
+        loss, square, signaled = self._host.tolist()
+        norm = math.sqrt(square) if self.norm_after_update is None else self.norm_after_update
+        return StepOutcome(self.step, loss, norm, int(signal.SIGTERM) if signaled else 0, self.limit)
+
+
+class StepSync:
+    """Handles SIGTERM and shares it with the step's values: `reduce` in each step, `outcomes` to read."""
+
+    def __init__(self, rank: int, world_size: int, device: torch.device) -> None:
+        self._rank, self._world_size, self._device = rank, world_size, device
+        self._lag = 1 if device.type == "cuda" else 0
+        self.received_signal = 0
+        self._reductions: deque[StepReduction] = deque()
+        signal.signal(signal.SIGTERM, self._on_signal)
+
+    def _on_signal(self, number: int, _: object) -> None:
+        # Only a flag: the current step must end on all ranks.
+        self.received_signal = number
+
+    def reduce(
+        self, step: int, loss: torch.Tensor, square: torch.Tensor | None = None, *, limit: float = math.inf
+    ) -> StepReduction:
+        """Begin the reduction of this rank's loss and of its share of the squared norm, both scalars.
+
+        The shares of all ranks add up to the squared norm.
+        """
+        values = torch.zeros(3, device=self._device)
+        values[0] = loss / self._world_size
+        if square is not None:
+            values[1] = square
+        if self.received_signal:
+            values[2] = 1.0
+        work = dist.all_reduce(values, async_op=True) if self._world_size > 1 else None
+        reduction = StepReduction(step, values, work, limit)
+        self._reductions.append(reduction)
+        return reduction
+
+    def outcomes(self, *, wait: bool = False) -> list[StepOutcome]:
+        """Outcomes of the steps that are old enough to be read without waiting; with `wait`, of all."""
+        outcomes = []
+        while len(self._reductions) > (0 if wait else self._lag):
+            outcomes.append(self._reductions.popleft().outcome())
+        return outcomes

@@ -1,0 +1,34 @@
+"""Early stopping: the run ends when the evaluation loss no longer falls."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class EarlyStopping:
+    """Ends a run after `patience` evaluations in a row without a new best loss; 0 never ends it."""
+
+    patience: int
+    min_delta: float = 0.0
+    """How much lower a loss must be to count as better."""
+    best: float = math.inf
+    without_improvement: int = 0
+
+    def update(self, loss: float) -> bool:
+        """Whether to end the run after an evaluation with this loss."""
+        if loss < self.best - self.min_delta:
+            self.best, self.without_improvement = loss, 0
+            return False
+        self.without_improvement += 1
+        return 0 < self.patience <= self.without_improvement
+
+    def state(self) -> list[float] | None:
+        """For the checkpoint; `None` before the first evaluation."""
+        return [self.best, self.without_improvement] if math.isfinite(self.best) else None
+
+    def load_state(self, state: list[float] | None) -> None:
+        """Restore a saved state."""
+        if state is not None:
+            self.best, self.without_improvement = state[0], int(state[1])

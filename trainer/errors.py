@@ -1,0 +1,26 @@
+"""Errors whose message is meant for the user: what can't be done, why, and the remedy."""
+
+from __future__ import annotations
+
+
+class UsageError(Exception):
+    """The flags can't be used; the message names the flag, the reason and the remedy."""
+
+
+class DataError(Exception):
+    """The data can't be read; the message names the path and the reason."""
+
+
+class CheckpointError(Exception):
+    """A checkpoint can't be written or read; the message names the path and the reason."""
+
+
+def one_line(error: BaseException) -> str:
+    """The error in one line; of the ranks' errors that torch.distributed.checkpoint wraps, the first one."""
+    failures = getattr(error, "failures", None)
+    if failures:
+        rank, (inner, _) = next(iter(failures.items()))
+        return f"rank {rank}: {one_line(inner)}"
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"

@@ -1,0 +1,274 @@
+"""The process that training processes are forked from: it has imported torch once, so an attempt need not.
+
+It starts while the supervisor joins the rendezvous, and lives as long as that. It computes nothing and never
+opens a GPU: neither threads nor a CUDA context survive a fork. Where an import opened one all the same, or
+failed, each process starts as `python -m trainer.task`, which is slower and always works.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from trainer.config import Config, parse
+from trainer.errors import UsageError
+from trainer.launch.messages import MessageStream
+from trainer.launch.worker import run_worker_with
+from trainer.prctl import die_with_parent, set_process_name
+from trainer.registry import MODELS, STRATEGIES
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_CHUNK = 65536
+
+
+class ForkServer:
+    """The supervisor's side: starts, signals and watches this node's processes, by local rank."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        """`argv` are the run's flags."""
+        self._argv = list(argv)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stream: MessageStream
+        self._gpus: int | None = None
+        self._requested = False
+        self._running: set[int] = set()
+        self.start()
+
+    def start(self) -> None:
+        """Start it unless it runs; it imports meanwhile what the processes need."""
+        if self._process is not None and self._process.poll() is None and not self._stream.closed:
+            return
+        self.close()
+        self._requested = False
+        ours, theirs = socket.socketpair()
+        command = [
+            sys.executable,
+            "-u",
+            "-m",
+            "trainer.launch.fork_server",
+            str(theirs.fileno()),
+            *self._argv,
+        ]
+        self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+        theirs.close()
+        self._stream = MessageStream(ours)
+
+    def gpu_count(self, wait: float) -> int | None:
+        """GPUs of this node; None where that is not known within `wait` seconds.
+
+        Raises:
+            RuntimeError: when the fork server has ended.
+        """
+        if self._gpus is None:
+            self.start()
+            if not self._requested:
+                self._stream.send(count=True)
+                self._requested = True
+            self._poll(wait)
+            if self._stream.closed:
+                raise RuntimeError("the fork server, which imports torch, ended before the training started")
+        return self._gpus
+
+    def spawn(self, environments: Sequence[Mapping[str, str]], flags: Sequence[str]) -> None:
+        """Start a process for each environment, with these flags after the run's own."""
+        self.start()
+        self._running = set(range(len(environments)))
+        self._stream.send(spawn=list(environments), flags=list(flags))
+
+    def ended(self, wait: float) -> list[tuple[int, int]]:
+        """Local ranks that have ended within `wait` seconds, with their exit codes: 128 + n for signal n."""
+        ended = [(message["ended"], message["code"]) for message in self._poll(wait) if "ended" in message]
+        if self._stream.closed:
+            # The kernel kills what was forked from it.
+            ended += [(rank, 128 + signal.SIGKILL) for rank in self._running - {rank for rank, _ in ended}]
+        self._running -= {rank for rank, _ in ended}
+        return ended
+
+    def signal(self, number: int) -> None:
+        """Send a signal to all processes that still run; SIGKILL also to their children."""
+        self._stream.send(signal=number)
+
+    def close(self) -> None:
+        """End it, and all processes that still run."""
+        if self._process is not None:
+            self._stream.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(2)
+            self._process.kill()
+            self._process.wait()
+
+    def _poll(self, wait: float) -> list[dict[str, Any]]:
+        if not self._stream.closed:
+            select.select([self._stream.sock], [], [], wait)
+        messages = self._stream.receive()
+        for message in messages:
+            self._gpus = message.get("devices", self._gpus)
+        return messages
+
+
+def main() -> int:
+    """Serve until the supervisor ends; a forked process trains. `sys.argv`: a file descriptor, the flags."""
+    die_with_parent()
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    sock = socket.socket(fileno=int(sys.argv[1]))
+    sock.set_inheritable(False)
+    argv = sys.argv[2:]
+    # What is imported is never garbage: to look through it would take a fifth of the time.
+    gc.disable()
+    _preload(parse(argv))
+    gc.freeze()
+    gc.enable()
+    return Server(sock, argv).serve()
+
+
+def _preload(config: Config) -> None:
+    """Import all that a training process needs before its first step, and nothing that opens a GPU."""
+    warnings.filterwarnings("ignore")
+    model = MODELS.get(config.model.model)
+    packages = model.preload if model else ()
+    names = ["trainer.train", "torch._dynamo", "torch.distributed.fsdp", "trainer.models.language", *packages]
+    for name in names:
+        # The process that needs a missing or broken package reports it.
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    strategy = STRATEGIES[config.parallel.strategy].target.partition(":")[0]
+    with contextlib.suppress(Exception):
+        preload = getattr(importlib.import_module(strategy), "preload", None)
+        if preload is not None:
+            preload(config)
+
+
+class Server:
+    """Forks on request, and reports how each process ended."""
+
+    def __init__(self, sock: socket.socket, argv: list[str]) -> None:
+        self._stream, self._argv = MessageStream(sock), argv
+        self._local_ranks: dict[int, int] = {}
+        """By process id."""
+        self._wakeup: int
+        self._wakeup, wakeup_write = os.pipe()
+        os.set_blocking(self._wakeup, False)
+        os.set_blocking(wakeup_write, False)
+        signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def serve(self) -> int:
+        """0 once the supervisor has gone; in a forked process its exit code."""
+        while not self._stream.closed:
+            select.select([self._stream.sock.fileno(), self._wakeup], [], [])
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._wakeup, _CHUNK)
+            self._reap()
+            for message in self._stream.receive():
+                if "count" in message:
+                    self._stream.send(devices=_count_gpus())
+                elif "signal" in message:
+                    self._signal(int(message["signal"]))
+                elif "spawn" in message:
+                    for local_rank, environment in enumerate(message["spawn"]):
+                        if self._fork(local_rank):
+                            return _run_forked(environment, [*self._argv, *message["flags"]])
+        self._signal(signal.SIGKILL)
+        return 0
+
+    def _fork(self, local_rank: int) -> bool:
+        """True in the new process. Signals to it wait until it has handlers of its own."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            die_with_parent(parent)
+            signal.set_wakeup_fd(-1)
+            for number in (*_SIGNALS, signal.SIGCHLD):
+                signal.signal(number, signal.SIG_DFL)
+            os.setsid()
+            self._stream.close()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+            return True
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        self._local_ranks[pid] = local_rank
+        return False
+
+    def _reap(self) -> None:
+        while self._local_ranks:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is None:
+                return
+            # Before the process id is free again: its DataLoader workers have nobody to read for any more.
+            _kill_group(ended.si_pid, signal.SIGKILL)
+            _, status = os.waitpid(ended.si_pid, 0)
+            local_rank = self._local_ranks.pop(ended.si_pid, None)
+            if local_rank is not None:
+                code = os.waitstatus_to_exitcode(status)
+                self._stream.send(ended=local_rank, code=128 - code if code < 0 else code)
+
+    def _signal(self, number: int) -> None:
+        for pid in self._local_ranks:
+            if number == signal.SIGKILL:
+                _kill_group(pid, number)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+
+def _run_forked(environment: Mapping[str, str], argv: list[str]) -> int:
+    """In a forked process: train."""
+    os.environ.update(environment)
+    if not _can_fork():
+        os.execv(sys.executable, [sys.executable, "-u", "-m", "trainer.task", *argv])
+    set_process_name(f"train-rank-{environment['RANK']}")
+    return run_worker_with(argv)
+
+
+def _can_fork() -> bool:
+    """Whether torch is imported and no GPU is open."""
+    if sys.modules.get("trainer.train") is None:
+        return False
+    for link in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if str(link.readlink()).startswith("/dev/nvidia"):
+                return False
+    return True
+
+
+def _count_gpus() -> int:
+    """GPUs that torch sees, counted in a process of its own: counting may open them."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        count = 0
+        with contextlib.suppress(Exception):
+            import torch
+
+            count = torch.cuda.device_count()
+        os.write(write, str(count).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as answer:
+        text = answer.read()
+    os.waitpid(pid, 0)
+    return int(text or 0)
+
+
+def _kill_group(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except UsageError as error:
+        sys.exit(json.dumps(str(error)))

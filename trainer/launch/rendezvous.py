@@ -1,0 +1,431 @@
+"""Rendezvous: how the nodes start an attempt together, and notice together that it has ended.
+
+Node 0's supervisor is the leader and listens as long as it lives; each other one is a follower and keeps a
+connection to it. A node joins; once all have joined, the leader picks a free port and starts the attempt.
+While they train, each end sends a heartbeat every second. An attempt ends for all nodes when the processes of
+one fail, when its connection breaks, or when it has been silent for --peer-timeout: a machine without power
+or network closes no connection. So no node joins an attempt that is about to end, and a message names the
+missing nodes.
+
+Torch is not imported here: a node that comes back joins while its fork server still loads it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from trainer import exit_codes
+from trainer.launch.messages import MessageStream
+from trainer.launch.topology import Topology
+
+POLL = 0.05
+HEARTBEAT = 1.0
+"""Seconds between two heartbeats; a fifth of --peer-timeout where that is less."""
+REJOIN_DELAY = 0.5
+"""Seconds until a node whose rank is taken asks again."""
+REPLACE_AFTER = 3.0
+"""Seconds of silence after which another process with the node's rank replaces it."""
+PART_DONE = frozenset({exit_codes.DONE, exit_codes.PREEMPTED})
+"""Exit codes after which the other nodes finish their own part."""
+
+Clock = Callable[[], float]
+
+
+class RendezvousError(Exception):
+    """The nodes did not join in time; the message names the missing ones."""
+
+
+class ShutdownRequested(Exception):
+    """The supervisor got a signal while it waited."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt, the same on all nodes. `processes` are those of each node, in the order of node ranks.
+
+    `address`:`port` is where rank 0 of torch.distributed listens.
+    """
+
+    number: int
+    address: str
+    port: int
+    processes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnd:
+    """Why the attempt has ended for this node. `hangs`: its processes will not notice by themselves."""
+
+    reason: str
+    hangs: bool = False
+
+
+class Rendezvous(Protocol):
+    """One node's side."""
+
+    def join(self, number: int, processes: int) -> Attempt:
+        """The next attempt, once all nodes have joined; `number` is how many this node has seen.
+
+        Raises:
+            RendezvousError: when they have not within the timeout.
+            ShutdownRequested: when the supervisor gets a signal meanwhile.
+        """
+
+    def poll(self) -> AttemptEnd | None:
+        """Exchange messages; whether another node has ended the attempt. To be called many times a second."""
+
+    def report_failure(self, code: int) -> None:
+        """Tell the others that a process of this node ended with `code`, which ends the attempt."""
+
+    def leave(self, code: int) -> None:
+        """Tell the others this node's exit code, and close the connections."""
+
+
+class JoinTimeout:
+    """How long this node waits for the others."""
+
+    def __init__(self, seconds: float, shutdown_requested: Callable[[], bool]) -> None:
+        self.seconds, self._shutdown_requested = seconds, shutdown_requested
+        self._deadline = 0.0
+
+    def start(self) -> None:
+        self._deadline = time.monotonic() + self.seconds
+
+    def check(self, missing: str, exit_codes_of_left: Iterable[int] = ()) -> None:
+        """Raises RendezvousError or ShutdownRequested; wrong flags or data stay wrong after a restart."""
+        if self._shutdown_requested():
+            raise ShutdownRequested
+        if exit_codes.USAGE in exit_codes_of_left:
+            raise RendezvousError(
+                f"{missing} again: it left with exit code {exit_codes.USAGE}, and its log says why"
+            )
+        if time.monotonic() > self._deadline:
+            raise RendezvousError(f"{missing} within {self.seconds:.0f} s")
+
+
+def make_rendezvous(
+    topology: Topology, timeout: JoinTimeout, peer_timeout: float, clock: Clock = time.monotonic
+) -> Rendezvous:
+    """This node's side. `peer_timeout` is in seconds; `clock` measures it and the heartbeats."""
+    if topology.nodes == 1:
+        return SingleNode()
+    side = Leader if topology.node_rank == 0 else Follower
+    return side(topology, timeout, peer_timeout, clock)
+
+
+class SingleNode:
+    """Implements `Rendezvous` for one node."""
+
+    def join(self, number: int, processes: int) -> Attempt:
+        return Attempt(number, "127.0.0.1", free_port("127.0.0.1"), (processes,))
+
+    def poll(self) -> AttemptEnd | None:
+        return None
+
+    def report_failure(self, code: int) -> None:
+        return
+
+    def leave(self, code: int) -> None:
+        return
+
+
+class Leader:
+    """Implements `Rendezvous` for node 0."""
+
+    def __init__(self, topology: Topology, timeout: JoinTimeout, peer_timeout: float, clock: Clock) -> None:
+        self._topology, self._timeout, self._peer_timeout = topology, timeout, peer_timeout
+        self._clock, self._heartbeat = clock, min(HEARTBEAT, peer_timeout / 5)
+        self._server: socket.socket | None = None
+        self._followers: dict[int, MessageStream] = {}
+        self._unidentified: list[MessageStream] = []
+        self._joined: dict[int, tuple[int, int]] = {}
+        """Node rank to the attempts it has seen and its processes."""
+        self._left: dict[int, int] = {}
+        """Exit codes of nodes that have left."""
+        self._running = 0
+        """Id of the running attempt; 0 between two."""
+        self._last_id = 0
+        self._end: AttemptEnd | None = None
+        self._last_heartbeat = 0.0
+
+    def join(self, number: int, processes: int) -> Attempt:
+        self._timeout.start()
+        if self._server is None:
+            self._server = self._listen()
+        self._running, self._end = 0, None
+        self._joined[0] = (number, processes)
+        while missing := [str(rank) for rank in range(self._topology.nodes) if rank not in self._joined]:
+            names = f"node {missing[0]}" if len(missing) == 1 else f"nodes {', '.join(missing)}"
+            self._timeout.check(f"{names} did not join", self._left.values())
+            self._exchange(POLL)
+        return self._start()
+
+    def _start(self) -> Attempt:
+        address = reachable_address(self._topology.address)
+        processes = tuple(self._joined[rank][1] for rank in range(self._topology.nodes))
+        number = max(seen for seen, _ in self._joined.values())
+        attempt = Attempt(number, address, free_port(address), processes)
+        self._joined.clear()
+        self._last_id += 1
+        self._running = self._last_id
+        for follower in self._followers.values():
+            follower.send(start=asdict(attempt), attempt_id=self._running)
+        return attempt
+
+    def poll(self) -> AttemptEnd | None:
+        self._exchange(0)
+        return self._end
+
+    def report_failure(self, code: int) -> None:
+        self._end_attempt(f"a process of node 0 ended with exit code {code}", hangs=False, informed=0)
+
+    def leave(self, code: int) -> None:
+        if self._server is not None:
+            self._server.close()
+        _close_all([*self._followers.values(), *self._unidentified], code)
+
+    def _end_attempt(self, reason: str, *, hangs: bool, informed: int) -> None:
+        """End the attempt for all nodes; the node `informed` knows already."""
+        if not self._running:
+            return
+        for rank, follower in self._followers.items():
+            if rank != informed:
+                follower.send(end=reason, attempt_id=self._running, hangs=hangs)
+        self._running, self._end = 0, AttemptEnd(reason, hangs)
+
+    def _exchange(self, wait: float) -> None:
+        """Accept connections, read messages, send heartbeats; waits up to `wait` seconds for one to come."""
+        assert self._server is not None
+        streams = (*self._followers.values(), *self._unidentified)
+        _wait_readable([self._server, *(stream.sock for stream in streams)], wait)
+        for rank, follower in list(self._followers.items()):
+            self._read(rank, follower)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self._unidentified.append(MessageStream(self._server.accept()[0], self._clock))
+        for stream in list(self._unidentified):
+            messages = stream.receive()
+            if messages or stream.closed or stream.silent_seconds() > self._peer_timeout:
+                self._unidentified.remove(stream)
+                self._admit(stream, messages)
+        if self._clock() - self._last_heartbeat > self._heartbeat:
+            self._last_heartbeat = self._clock()
+            for follower in self._followers.values():
+                follower.send(heartbeat=True)
+
+    def _admit(self, stream: MessageStream, messages: list[dict[str, Any]]) -> None:
+        """The first messages of a connection: from a node, or from something that is none."""
+        rank = messages[0].get("rank") if messages and not stream.closed else None
+        if not isinstance(rank, int) or not 0 < rank < self._topology.nodes:
+            stream.close()
+            return
+        current = self._followers.get(rank)
+        if current is not None and current.silent_seconds() < REPLACE_AFTER:
+            stream.send(rank_taken=True)
+            stream.close()
+            return
+        if current is not None:
+            self._drop(rank, f"node {rank} was replaced", hangs=True)
+        self._followers[rank] = stream
+        self._left.pop(rank, None)
+        stream.send(heartbeat=True)
+        for message in messages:
+            self._handle(rank, message)
+
+    def _read(self, rank: int, follower: MessageStream) -> None:
+        for message in follower.receive():
+            self._handle(rank, message)
+        if follower.closed:
+            self._drop(rank, f"node {rank} is gone", hangs=False)
+        elif follower.silent_seconds() > self._peer_timeout:
+            reason = f"node {rank} has been silent for {follower.silent_seconds():.0f} s"
+            self._drop(rank, reason, hangs=True)
+
+    def _handle(self, rank: int, message: dict[str, Any]) -> None:
+        if "join" in message:
+            self._joined[rank] = (int(message["join"]), int(message["processes"]))
+        elif "failed" in message and message.get("attempt_id") == self._running:
+            reason = f"a process of node {rank} ended with exit code {message['failed']}"
+            self._end_attempt(reason, hangs=False, informed=rank)
+        elif "leave" in message:
+            self._left[rank] = int(message["leave"])
+            self._followers[rank].close()
+
+    def _drop(self, rank: int, reason: str, *, hangs: bool) -> None:
+        self._followers.pop(rank).close()
+        self._joined.pop(rank, None)
+        code = self._left.get(rank)
+        if code not in PART_DONE:
+            reason = reason if code is None else f"node {rank} left with exit code {code}"
+            self._end_attempt(reason, hangs=hangs, informed=rank)
+
+    def _listen(self) -> socket.socket:
+        port = self._topology.port
+        while True:
+            try:
+                server = _listen_on(port)
+                server.setblocking(False)
+                return server
+            except OSError as error:
+                self._timeout.check(f"port {port} of node 0 can't be used: {error.strerror or error}")
+                time.sleep(POLL)
+
+
+class Follower:
+    """Implements `Rendezvous` for any other node."""
+
+    def __init__(self, topology: Topology, timeout: JoinTimeout, peer_timeout: float, clock: Clock) -> None:
+        self._topology, self._timeout, self._peer_timeout = topology, timeout, peer_timeout
+        self._clock, self._heartbeat = clock, min(HEARTBEAT, peer_timeout / 5)
+        self._leader: MessageStream | None = None
+        self._running = 0
+        """Id of the running attempt, as the leader counts them; 0 between two."""
+        self._end: AttemptEnd | None = None
+        self._attempt: Attempt | None = None
+        self._last_heartbeat = 0.0
+        self.rank_taken = False
+        """Whether the leader has answered that another process has this node's rank."""
+        self._leader_left: int | None = None
+        """Exit code of the leader that has left."""
+
+    def join(self, number: int, processes: int) -> Attempt:
+        request = {"rank": self._topology.node_rank, "join": number, "processes": processes}
+        self._timeout.start()
+        self._running, self._end, self._attempt = 0, None, None
+        if self._leader is not None:
+            self._leader.send(**request)
+        while self._attempt is None:
+            if self._leader is None:
+                self._connect(request)
+            self._exchange(POLL)
+            left = () if self._leader_left is None else (self._leader_left,)
+            self._timeout.check(self._missing(), left)
+        return self._attempt
+
+    def _missing(self) -> str:
+        top = self._topology
+        if self.rank_taken:
+            return f"another node {top.node_rank} has joined, this one was not needed"
+        if self._leader is not None:
+            return f"node 0 at {top.address}:{top.port} did not get all nodes together"
+        return f"node 0 was not reached at {top.address}:{top.port} (this is node {top.node_rank})"
+
+    def poll(self) -> AttemptEnd | None:
+        self._exchange(0)
+        return self._end
+
+    def report_failure(self, code: int) -> None:
+        if self._leader is not None and self._running:
+            self._leader.send(failed=code, attempt_id=self._running)
+        self._running = 0
+
+    def leave(self, code: int) -> None:
+        if self._leader is not None:
+            _close_all([self._leader], code)
+
+    def _connect(self, request: dict[str, int]) -> None:
+        if self.rank_taken:
+            time.sleep(REJOIN_DELAY)
+        with contextlib.suppress(OSError):
+            sock = socket.create_connection((self._topology.address, self._topology.port), timeout=5)
+            self._leader = MessageStream(sock, self._clock)
+            self._leader.send(**request)
+
+    def _exchange(self, wait: float) -> None:
+        """Read messages, send heartbeats; waits up to `wait` seconds for one to come."""
+        leader = self._leader
+        _wait_readable([leader.sock] if leader is not None else [], wait)
+        if leader is None:
+            return
+        for message in leader.receive():
+            self._handle(message)
+        if leader.closed or self.rank_taken:
+            code = self._leader_left
+            self._drop(
+                "node 0 is gone" if code is None else f"node 0 left with exit code {code}", hangs=False
+            )
+        elif leader.silent_seconds() > self._peer_timeout:
+            self._drop(f"node 0 has been silent for {leader.silent_seconds():.0f} s", hangs=True)
+        elif self._clock() - self._last_heartbeat > self._heartbeat:
+            self._last_heartbeat = self._clock()
+            leader.send(heartbeat=True)
+
+    def _handle(self, message: dict[str, Any]) -> None:
+        self.rank_taken, self._leader_left = "rank_taken" in message, None
+        if "start" in message:
+            start = dict(message["start"])
+            processes = tuple(start["processes"])
+            self._attempt = Attempt(start["number"], start["address"], start["port"], processes)
+            self._running = int(message["attempt_id"])
+        elif "end" in message and message["attempt_id"] == self._running:
+            self._running, self._end = 0, AttemptEnd(str(message["end"]), bool(message["hangs"]))
+        elif "leave" in message and self._leader is not None:
+            self._leader_left = int(message["leave"])
+            self._running = 0 if self._leader_left in PART_DONE else self._running
+            self._leader.close()
+
+    def _drop(self, reason: str, *, hangs: bool) -> None:
+        assert self._leader is not None
+        self._leader.close()
+        self._leader = None
+        if self._running:
+            self._running, self._end = 0, AttemptEnd(reason, hangs)
+
+
+def _close_all(streams: Iterable[MessageStream], code: int) -> None:
+    """Send the exit code, and wait up to a second until it was read: closing at once could discard it."""
+    waiting, deadline = list(streams), time.monotonic() + 1
+    for stream in waiting:
+        stream.send(leave=code)
+    while (waiting := [stream for stream in waiting if not stream.closed]) and time.monotonic() < deadline:
+        _wait_readable([stream.sock for stream in waiting], POLL)
+        for stream in waiting:
+            stream.receive()
+    for stream in waiting:
+        stream.close()
+
+
+def _wait_readable(sockets: Iterable[socket.socket], wait: float) -> None:
+    """Return after `wait` seconds, or as soon as one of the sockets has data."""
+    poll = select.poll()
+    for sock in sockets:
+        poll.register(sock, select.POLLIN)
+    poll.poll(wait * 1000)
+
+
+def _listen_on(port: int) -> socket.socket:
+    """For IPv4 and IPv6 where this machine has both."""
+    if socket.has_dualstack_ipv6():
+        with contextlib.suppress(OSError):
+            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=512)
+    return socket.create_server(("", port), backlog=512)
+
+
+def reachable_address(name: str) -> str:
+    """The address at which the other nodes reach this one.
+
+    On Vertex the name of node 0 is a service with a few declared ports, and only the pod's own address
+    accepts any port (vertex facts 3.3). A name that resolves to the loopback is returned as such.
+    """
+    with contextlib.suppress(OSError):
+        address = socket.gethostbyname(name)
+        if address.startswith("127."):
+            return address
+        return socket.gethostbyname(socket.gethostname())
+    return name
+
+
+def free_port(address: str) -> int:
+    """A port that is free now. If another process takes it the attempt fails, and the next has another."""
+    with socket.socket() as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            probe.bind(("", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,215 @@
+"""A node's supervisor: it joins the rendezvous, starts one process a device, and restarts on a failure.
+
+All nodes start each attempt together (`launch.rendezvous`); its processes are forked by `launch.fork_server`.
+Neither needs torch here, so that a node that comes back joins at once. As PID 1 the supervisor runs below
+`launch.container_init`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from trainer import exit_codes
+from trainer.checkpoint.locations import checkpoint_folder, open_store, upload_uri
+from trainer.checkpoint.manifest import MANIFEST, step_folders, step_of
+from trainer.checkpoint.remote_store import RemoteStoreError
+from trainer.config import Config
+from trainer.launch.fork_server import ForkServer
+from trainer.launch.rendezvous import (
+    Attempt,
+    AttemptEnd,
+    JoinTimeout,
+    RendezvousError,
+    ShutdownRequested,
+    make_rendezvous,
+)
+from trainer.launch.topology import Topology
+from trainer.metrics.goodput import last_step_time
+from trainer.structured_log import emit
+
+TICK = 0.05
+FAILURE_GRACE = 3.0
+"""Seconds for processes to notice and report by themselves that another is gone."""
+MIN_SHUTDOWN = 30.0
+"""Seconds that processes have at least to save and exit after a signal."""
+
+
+class Supervisor:
+    """Runs attempts until one ends well, the restarts are used up, or a signal ends them."""
+
+    def __init__(self, config: Config, topology: Topology, argv: Sequence[str]) -> None:
+        self._config, self._topology = config, topology
+        self._signal = 0
+        timeout = JoinTimeout(config.launch.join_timeout, lambda: bool(self._signal))
+        self._rendezvous = make_rendezvous(topology, timeout, config.launch.peer_timeout)
+        self._processes = ForkServer(argv)
+
+    def run(self) -> int:
+        """The exit code for the container."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+        code = 1
+        try:
+            code = self._run_attempts()
+        finally:
+            self._processes.close()
+            self._rendezvous.leave(code)
+        return code
+
+    def _run_attempts(self) -> int:
+        number, without_progress = 0, 0
+        while True:
+            began, newest_before = time.time(), self._newest_step()
+            try:
+                number, code = self._run_attempt(number)
+            except ShutdownRequested:
+                return self._stopped_code()
+            except RendezvousError as error:
+                emit("phase", str(error), severity="ERROR", phase="rendezvous", attempt=number)
+                return exit_codes.RENDEZVOUS_FAILED
+            self._record(number, began, code)
+            if self._signal and code not in exit_codes.FINAL:
+                return self._stopped_code()
+            if code in exit_codes.FINAL:
+                return code
+            # Only attempts in a row without a new checkpoint count against --max-restarts.
+            without_progress = 0 if self._newest_step() > newest_before else without_progress + 1
+            if without_progress > self._config.launch.max_restarts:
+                text = (
+                    f"giving up after {without_progress} attempts without a new checkpoint, exit code {code}"
+                )
+                self._report("stopping", text, number, "ERROR")
+                return code
+            number += 1
+            # The delay is for a program that fails at once; an attempt that trained was ended from outside.
+            trained = last_step_time(Path("progress.json")) > began
+            self._delay(number, 0 if trained else without_progress, time.time() - began)
+            if self._signal:
+                return self._stopped_code()
+
+    def _delay(self, number: int, failures: int, lasted: float) -> None:
+        """Wait longer after each attempt in a row that did not train; a signal ends it."""
+        seconds = random.uniform(0.5, 1.0) * min(30.0, 0.5 * 2**failures) if failures else 0.0
+        text = f"attempt {number} in {seconds:.1f} s (the last one took {lasted:.0f} s)"
+        self._report("restarting", text, number, "WARNING")
+        until = time.monotonic() + seconds
+        while not self._signal and time.monotonic() < until:
+            self._rendezvous.poll()
+            time.sleep(TICK)
+
+    def _newest_step(self) -> int:
+        """Step of the newest checkpoint on this node's disk; -1 where there is none."""
+        folders = step_folders(checkpoint_folder(self._config.checkpoint.checkpoint_dir))
+        return step_of(folders[0]) if folders else -1
+
+    def _on_signal(self, number: int, _: object) -> None:
+        self._signal = number
+
+    def _run_attempt(self, number: int) -> tuple[int, int]:
+        """The attempt's number, the same on all nodes, and its exit code."""
+        top = self._topology
+        self._report("rendezvous", f"node {top.node_rank} of {top.nodes} waits for the others", number)
+        try:
+            count = self._process_count()
+        except RuntimeError as error:
+            self._report("failed", str(error), number, "ERROR")
+            return number, exit_codes.PEER_LOST
+        attempt = self._rendezvous.join(number, count)
+        self._record(attempt.number, time.time())
+        # --resume never is about earlier runs: a restart always continues from what this run has saved.
+        resume = ["--resume=auto"] if attempt.number else []
+        self._processes.spawn(environments(attempt, top.node_rank), resume)
+        return attempt.number, self._watch(attempt.number, count)
+
+    def _process_count(self) -> int:
+        """How many processes this node has."""
+        if self._config.launch.nproc or self._config.parallel.device == "cpu":
+            return self._config.launch.nproc or 1
+        while (gpus := self._processes.gpu_count(TICK)) is None:
+            if self._signal:
+                raise ShutdownRequested
+        return max(1, gpus)
+
+    def _watch(self, number: int, running: int) -> int:
+        """Until all processes of this node have ended; the code of the first that failed."""
+        code, end, deadline, forwarded, all_final = 0, None, float("inf"), False, True
+        while running:
+            for _, ended in self._processes.ended(TICK):
+                running, all_final = running - 1, all_final and ended in exit_codes.FINAL
+                if ended and not code and (end is None or all_final):
+                    code = ended
+                    deadline = min(deadline, self._on_failure(ended, number))
+            reported = self._rendezvous.poll()
+            if reported is not None and end is None and not code:
+                end, deadline = reported, min(deadline, self._on_attempt_end(reported, number))
+            if self._signal and not forwarded:
+                forwarded, deadline = True, min(deadline, time.monotonic() + self._shutdown_seconds())
+                self._processes.signal(signal.SIGTERM)
+            if time.monotonic() > deadline:
+                self._processes.signal(signal.SIGKILL)
+        return code if end is None or all_final else exit_codes.PEER_LOST
+
+    def _on_failure(self, code: int, number: int) -> float:
+        """A process of this node ended with a code; the time by which its others must have ended."""
+        if code in exit_codes.FINAL:
+            self._processes.signal(signal.SIGTERM)
+            return time.monotonic() + self._shutdown_seconds()
+        if not self._signal:
+            self._rendezvous.report_failure(code)
+        self._report("failed", f"a process of this node ended with exit code {code}", number, "ERROR")
+        return time.monotonic() + FAILURE_GRACE
+
+    def _on_attempt_end(self, end: AttemptEnd, number: int) -> float:
+        """Another node has ended the attempt; the time by which this one's processes must have ended."""
+        self._report("failed", end.reason, number, "ERROR")
+        return time.monotonic() + (0 if end.hangs else FAILURE_GRACE)
+
+    def _shutdown_seconds(self) -> float:
+        return max(MIN_SHUTDOWN, self._config.checkpoint.grace)
+
+    def _stopped_code(self) -> int:
+        """The code after a signal: 75 promises a checkpoint to continue from, so there must be one."""
+        config = self._config.checkpoint
+        folder = checkpoint_folder(config.checkpoint_dir)
+        # The resume finds out whether it is damaged; there is no time for that now.
+        if any((path / MANIFEST).exists() for path in step_folders(folder)):
+            return exit_codes.PREEMPTED
+        with contextlib.suppress(RemoteStoreError):
+            uri = upload_uri(config.upload_dir, os.environ)
+            if uri and open_store(uri).steps():
+                return exit_codes.PREEMPTED
+        return exit_codes.STOPPED
+
+    def _record(self, number: int, began: float, code: int | None = None) -> None:
+        """Write attempt.json into the working directory: which attempt runs, since when, and how it ended."""
+        record = {
+            "attempt": number, "node_rank": self._topology.node_rank, "nodes": self._topology.nodes,
+            "started": began, "exit_code": code, "ended": None if code is None else time.time(),
+            "checkpoint_step": self._newest_step(),
+        }  # fmt: skip
+        with contextlib.suppress(OSError):
+            Path("attempt.json").write_text(json.dumps(record))
+
+    def _report(self, phase: str, text: str, number: int, severity: str = "INFO") -> None:
+        fields: dict[str, Any] = {"node_rank": self._topology.node_rank, "nodes": self._topology.nodes}
+        emit("phase", text, severity=severity, phase=phase, attempt=number, **fields)
+
+
+def environments(attempt: Attempt, node: int) -> list[dict[str, str]]:
+    """The variables of each process of a node, as torchrun sets them."""
+    first, count = sum(attempt.processes[:node]), attempt.processes[node]
+    common = {
+        "MASTER_ADDR": attempt.address, "MASTER_PORT": str(attempt.port),
+        "WORLD_SIZE": str(sum(attempt.processes)), "LOCAL_WORLD_SIZE": str(count),
+        "GROUP_RANK": str(node), "GROUP_WORLD_SIZE": str(len(attempt.processes)),
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": os.environ.get("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"),
+    }  # fmt: skip
+    return [common | {"RANK": str(first + i), "LOCAL_RANK": str(i)} for i in range(count)]

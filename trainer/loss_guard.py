@@ -1,0 +1,109 @@
+"""The loss guard: steps whose loss or gradient is not finite, or whose loss spikes, change no weight."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import statistics
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from trainer.errors import UsageError
+
+MIN_LOSSES = 20
+"""Losses that are needed to tell a spike from the fall of the first steps."""
+
+
+class GuardAction(StrEnum):
+    """What to do with a step."""
+
+    KEEP = "keep"
+    SKIP = "skip"
+    ROLL_BACK = "roll back"
+
+
+class Diverged(UsageError):
+    """Too many steps in a row were skipped, and a rollback is not possible."""
+
+
+@dataclass(slots=True)
+class LossGuard:
+    """Decides about each step by its loss and its gradient's norm.
+
+    A step is skipped when its loss or norm is not finite, or its loss is more than `spike` median deviations
+    above the recent median; more than `patience` skipped steps in a row ask for a rollback. All ranks must
+    pass the same values, so that all decide the same. With `spike` 0 only finiteness counts.
+    """
+
+    spike: float = 0.0
+    patience: int = 3
+    window: int = 100
+    skipped: int = 0
+    """Skipped steps in a row."""
+    total: int = 0
+    """Skipped steps of the whole run."""
+    reason: str = ""
+    _losses: deque[float] = field(default_factory=deque)
+
+    def limit(self) -> float:
+        """The loss above which the next step is to be skipped, as a float32; infinity where there is none."""
+        if not self.spike or len(self._losses) < MIN_LOSSES:
+            return math.inf
+        median = statistics.median(self._losses)
+        # Unlike the standard deviation, this one is not raised by the spikes that it is to find.
+        deviation = statistics.median(abs(loss - median) for loss in self._losses)
+        # The device compares in float32, and must decide the same.
+        return ctypes.c_float(median + self.spike * max(deviation, 1e-3 * abs(median), 1e-12)).value
+
+    def check(self, loss: float, norm: float, limit: float | None = None) -> GuardAction:
+        """What to do with a step of this loss and gradient norm; `reason` says why it is skipped.
+
+        `limit` is what `limit()` returned before the step, by default what it returns now.
+        """
+        self.reason = self._problem(loss, norm, self.limit() if limit is None else limit)
+        if not self.reason:
+            self.skipped = 0
+            self._remember(loss)
+            return GuardAction.KEEP
+        self.skipped += 1
+        self.total += 1
+        if self.skipped > self.patience:
+            self.reason += f", {self.skipped} steps in a row" if self.skipped > 1 else ""
+            self.skipped = 0
+            return GuardAction.ROLL_BACK
+        return GuardAction.SKIP
+
+    def state(self) -> dict[str, Any]:
+        """For the checkpoint."""
+        return {"losses": list(self._losses), "skipped": self.skipped, "total": self.total}
+
+    def load_state(self, state: Mapping[str, Any] | None) -> None:
+        """Restore a saved state; `None` resets."""
+        state = state or {}
+        self._losses = deque(state.get("losses", ()))
+        self.skipped, self.total = state.get("skipped", 0), state.get("total", 0)
+
+    def roll_back(self, state: Mapping[str, Any] | None) -> None:
+        """Restore the losses of a saved state; the count of skipped steps of the run stays."""
+        total = self.total
+        self.load_state(state)
+        self.skipped, self.total = 0, total
+
+    def _remember(self, loss: float) -> None:
+        if self.spike:
+            self._losses.append(loss)
+        if len(self._losses) > self.window:
+            self._losses.popleft()
+
+    def _problem(self, loss: float, norm: float, limit: float) -> str:
+        if not math.isfinite(loss):
+            return f"the loss is {loss}"
+        if not math.isfinite(norm):
+            return f"the gradient's norm is {norm}"
+        if loss <= limit:
+            return ""
+        median = f", the recent median is {statistics.median(self._losses):.4g}" if self._losses else ""
+        return f"the loss is {loss:.4g}, more than {limit:.4g}{median}"

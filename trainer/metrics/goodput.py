@@ -1,0 +1,74 @@
+"""Goodput: how much of the time goes into useful steps, and into what else.
+
+Buckets, in seconds: `init` (start to first step), `data` (waiting for a batch), `step`, `eval`, `checkpoint`
+(training stopped for a save), `lost` (steps repeated after a restart), `restart` (from the previous attempt's
+last step to this one's start). They add up over attempts: checkpoints contain them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+BUCKETS = ("init", "data", "step", "eval", "checkpoint", "lost", "restart")
+
+
+class Goodput:
+    """Seconds by bucket. `progress_file`, on the node's disk, tells the next attempt where this one was."""
+
+    def __init__(self, progress_file: Path | None) -> None:
+        self.seconds = dict.fromkeys(BUCKETS, 0.0)
+        self._file = progress_file
+        self._previous = _read(progress_file) if progress_file is not None else None
+
+    @contextmanager
+    def measure(self, bucket: str) -> Iterator[None]:
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[bucket] += time.monotonic() - began
+
+    def resume(self, step: int, saved: Mapping[str, float], started: float) -> None:
+        """Continue from a checkpoint of `step`; `started` is this process's start (epoch seconds)."""
+        for name in BUCKETS:
+            self.seconds[name] += float(saved.get(name, 0.0))
+        if self._previous is None:
+            return
+        reached, at, step_seconds = self._previous
+        self.seconds["lost"] += max(0, reached - step) * step_seconds
+        self.seconds["restart"] += max(0.0, started - at)
+
+    def count_as_lost(self, seconds: float) -> None:
+        """Steps that took so many seconds will be repeated."""
+        moved = min(seconds, self.seconds["step"])
+        self.seconds["step"] -= moved
+        self.seconds["lost"] += moved
+
+    def record_step(self, step: int, step_seconds: float) -> None:
+        """Write to the progress file that this step is complete, and how long a step takes."""
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.write_text(json.dumps({"step": step, "at": time.time(), "seconds": step_seconds}))
+
+    def rounded(self) -> dict[str, float]:
+        return {name: round(value, 3) for name, value in self.seconds.items()}
+
+
+def last_step_time(progress_file: Path) -> float:
+    """When the last recorded step was complete, in seconds since the epoch; 0 where there is none."""
+    previous = _read(progress_file)
+    return previous[1] if previous else 0.0
+
+
+def _read(progress_file: Path) -> tuple[int, float, float] | None:
+    """Step, time since the epoch and seconds a step; None where nothing readable is there."""
+    try:
+        record: dict[str, Any] = json.loads(progress_file.read_text())
+        return int(record["step"]), float(record["at"]), float(record["seconds"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,77 @@
+"""Metrics of a step besides its loss: device utilization, memory, and the time left."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from trainer.metrics.mfu import mfu, peak_flops
+
+RECENT = 20
+"""Reports that the time left is estimated from."""
+
+
+class StepMetrics:
+    """Device metrics of one rank. With `flops_per_token` `None` the first pass is counted."""
+
+    def __init__(
+        self,
+        device: torch.device,
+        world_size: int,
+        flops_per_token: float | None,
+        *,
+        compiled: bool = False,
+        peak: float | None = None,
+    ) -> None:
+        """`peak` is the device's FLOP/s, by default the data sheet's for a GPU of its name.
+
+        A compiled model is not counted: torch never compiles what first runs under a counter.
+        """
+        self._counts = flops_per_token is None and not compiled
+        self._device, self._world_size, self._flops = device, world_size, flops_per_token
+        look_up = peak is None and device.type == "cuda"
+        self._peak = peak_flops(torch.cuda.get_device_name(device)) if look_up else peak
+        self._reports: deque[tuple[float, int]] = deque(maxlen=RECENT)
+
+    @contextmanager
+    def counted(self, tokens: int) -> Iterator[None]:
+        """Around a forward and backward pass of this rank over so many tokens.
+
+        Of the first one matrix products, convolutions and attention are counted, each multiply-add as two
+        operations; unless the count is known, a compiler forbids it, or there is no peak to compare it with.
+        """
+        if not self._counts or self._peak is None:
+            yield
+            return
+        self._counts = False
+        with FlopCounterMode(display=False) as counter:
+            yield
+        self._flops = counter.get_total_flops() / tokens
+
+    def at(self, step: int, total: int, tokens_per_second: float) -> dict[str, float]:
+        """MFU (0 to 1), peak memory (bytes) and the seconds left, each only where it is known."""
+        metrics: dict[str, float] = {}
+        if self._flops is not None:
+            used = mfu(self._flops * tokens_per_second, 1.0, self._world_size, self._peak)
+            if used is not None:
+                metrics["mfu"] = used
+        if self._device.type == "cuda":
+            metrics["memory_bytes"] = float(torch.cuda.max_memory_allocated(self._device))
+        left = self._left(step, total)
+        if left is not None:
+            metrics["eta_seconds"] = left
+        return metrics
+
+    def _left(self, step: int, total: int) -> float | None:
+        now = time.monotonic()
+        self._reports.append((now, step))
+        began, first = self._reports[0]
+        if step <= first:
+            return None
+        # Evaluations and checkpoints between the steps count, too.
+        return (now - began) / (step - first) * (total - step)

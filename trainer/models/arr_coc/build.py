@@ -1,0 +1,73 @@
+"""The workload of `--model arr-coc`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from trainer.cloud_paths import local_path
+from trainer.config import Config
+from trainer.data.loader import Dataset
+from trainer.data.split import HELD_OUT, hold_out
+from trainer.data.tokenizer import load_tokenizer, tokenizer_of
+from trainer.errors import UsageError
+from trainer.models.arr_coc.backbone import Backbone, build_qwen, token_side
+from trainer.models.arr_coc.dataset import Encode, GeneratedShapes, QuestionFile
+from trainer.models.arr_coc.model import ArrCoc
+from trainer.models.arr_coc.token_selection import MAX_TOKENS, MIN_TOKENS
+from trainer.models.workload import Workload
+
+GENERATED = 4096
+"""Samples where shapes are generated."""
+MAX_TEXT = 128
+"""Tokens of a question with its answer."""
+
+
+def arr_coc(config: Config) -> Workload:
+    """Questions about images; generated shapes where no file is given.
+
+    Raises:
+        UsageError: for a model or an image size that can't be used.
+        DataError: for questions that can't be read.
+    """
+    where, side = config.model.weights or "tiny", config.model.image_side
+    # In bf16 the frozen weights take half the memory; the trained ones stay in full precision.
+    dtype = torch.bfloat16 if config.parallel.device != "cpu" and torch.cuda.is_available() else torch.float32
+    qwen = build_qwen(where, dtype)
+    cell = token_side(qwen)
+    if side % cell:
+        near = max(cell, round(side / cell) * cell)
+        raise UsageError(f"--image-side {side} is not a multiple of {cell}, the side of a token; use {near}")
+    backbone = Backbone(qwen)
+    tokens = (side // cell) ** 2
+    model = ArrCoc(
+        backbone,
+        stage=config.model.stage,
+        min_tokens=min(MIN_TOKENS, tokens),
+        max_tokens=min(MAX_TOKENS, tokens),
+    )
+    length = min(config.model.context, MAX_TEXT)
+    train, evaluation = _questions(config, _encode(config, where), side, length)
+    layers: Any = qwen.model.language_model.layers
+    blocks: Sequence[nn.Module] = list(layers)
+    return Workload(model, blocks, train, tokens_per_sample=length, evaluation=evaluation)
+
+
+def _encode(config: Config, where: str) -> Encode:
+    spec = config.data.tokenizer
+    if spec == "bytes" and where != "tiny":
+        spec = tokenizer_of(where) or spec
+    return load_tokenizer(spec).encode
+
+
+def _questions(config: Config, encode: Encode, side: int, length: int) -> tuple[Dataset, Dataset | None]:
+    data, seed = config.data.data, config.seed
+    if not data:
+        train = GeneratedShapes(GENERATED, encode, side=side, length=length, seed=seed)
+        held_out = GeneratedShapes(GENERATED // HELD_OUT, encode, side=side, length=length, seed=seed + 1)
+        return train, held_out if config.eval_every else None
+    questions = QuestionFile(local_path(data), encode, side=side, length=length)
+    return hold_out(questions) if config.eval_every else (questions, None)

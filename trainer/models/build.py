@@ -1,0 +1,31 @@
+"""The workload that `--model` names."""
+
+from __future__ import annotations
+
+from trainer.config import Config
+from trainer.errors import UsageError
+from trainer.models.workload import Workload
+from trainer.registry import MODELS, resolve
+
+
+def build_workload(config: Config) -> Workload:
+    """The workload of `--model`, imported only here: a vision-language model needs packages a GPT does not.
+
+    Raises:
+        UsageError: for an unknown name or a missing package.
+        DataError: when its data can't be read.
+    """
+    entry = MODELS.get(config.model.model)
+    if entry is None:
+        raise UsageError(
+            f"--model {config.model.model} is not known; choose from {', '.join(sorted(MODELS))}"
+        )
+    try:
+        workload: Workload = resolve(entry.target)(config)
+    except ModuleNotFoundError as error:
+        raise UsageError(f"--model {config.model.model} needs the package {error.name}") from error
+    if len(workload.train) < config.data.batch:
+        raise UsageError(
+            f"--batch {config.data.batch} is more than the {len(workload.train)} samples that the data has"
+        )
+    return workload

@@ -1,0 +1,74 @@
+"""A small GPT."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+VOCABULARY = 256
+"""By default the tokens are bytes."""
+
+
+class Block(nn.Module):
+    """Pre-norm attention and MLP."""
+
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads, self.dropout = heads, dropout
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, length, width = x.shape
+        shape = (batch, length, 3, self.heads, width // self.heads)
+        q, k, v = self.qkv(self.norm1(x)).view(shape).permute(2, 0, 3, 1, 4)
+        rate = self.dropout if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=rate, is_causal=True)
+        x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, width))
+        hidden = self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+        return x + F.dropout(hidden, rate, self.training)
+
+
+class GPT(nn.Module):
+    """Tokens int64 [B, T] and targets [B, T] to the mean cross-entropy in nats (a scalar)."""
+
+    def __init__(
+        self,
+        layers: int,
+        heads: int,
+        width: int,
+        context: int,
+        dropout: float,
+        *,
+        vocabulary: int = VOCABULARY,
+    ) -> None:
+        super().__init__()
+        self.token, self.position = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
+        blocks = [Block(width, heads, dropout) for _ in range(layers)]
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, vocabulary, bias=False)
+        self.apply(self._init)
+        for block in blocks:
+            for last in (block.out, block.down):
+                nn.init.normal_(last.weight, std=0.02 / math.sqrt(2 * layers))
+
+    @staticmethod
+    def _init(module: nn.Module) -> None:
+        if isinstance(module, nn.Linear | nn.Embedding):
+            nn.init.normal_(module.weight, std=0.02)
+        if isinstance(module, nn.Linear) and module.bias is not None:
+            nn.init.zeros_(module.bias)
+
+    def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+        x = self.token(tokens) + self.position(positions)
+        for block in self.blocks:
+            x = block(x)
+        logits = self.head(self.norm(x))
+        return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())

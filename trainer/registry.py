@@ -1,0 +1,62 @@
+"""Every strategy and model by the name that its flag takes. To add one, write its module and its line here.
+
+Nothing is imported here: the flags are checked before torch is loaded, and a strategy or a model may need
+packages that the others do without.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyEntry:
+    """A value of `--strategy`.
+
+    `target` is `module:class` of a `strategy.base.Strategy`. `flags` are settings that only such strategies
+    take. A function `preload(config)` of the module, if any, imports ahead of the fork what the class needs.
+    """
+
+    target: str
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEntry:
+    """A value of `--model`.
+
+    `target` is `module:function`; the function takes a Config and returns a `models.workload.Workload`.
+    `shape_flags` are settings that change the names or the shapes of its weights. `text` says that it trains
+    on text, by default on Python's own sources. `preload` are packages to import ahead of the fork.
+    """
+
+    target: str
+    shape_flags: tuple[str, ...] = ()
+    text: bool = True
+    preload: tuple[str, ...] = ()
+
+
+_DEEPSPEED_FLAGS = ("offload", "deepspeed_config")
+
+STRATEGIES: dict[str, StrategyEntry] = {
+    "ddp": StrategyEntry("trainer.strategy.ddp:DDP"),
+    "fsdp": StrategyEntry("trainer.strategy.fsdp:FSDP"),
+    "zero1": StrategyEntry("trainer.strategy.deepspeed:ZeRO1", _DEEPSPEED_FLAGS),
+    "zero2": StrategyEntry("trainer.strategy.deepspeed:ZeRO2", _DEEPSPEED_FLAGS),
+    "zero3": StrategyEntry("trainer.strategy.deepspeed:ZeRO3", _DEEPSPEED_FLAGS),
+}
+MODELS: dict[str, ModelEntry] = {
+    "gpt": ModelEntry("trainer.models.language:gpt", ("preset", "context")),
+    "causal-lm": ModelEntry("trainer.models.language:causal_lm", preload=("transformers",)),
+    "arr-coc": ModelEntry(
+        "trainer.models.arr_coc.build:arr_coc", ("stage",), text=False, preload=("transformers",)
+    ),
+}
+
+
+def resolve(target: str) -> Any:
+    """What `module:name` names. Raises ModuleNotFoundError where its module or a package of it is missing."""
+    module, _, name = target.partition(":")
+    return getattr(importlib.import_module(module), name)

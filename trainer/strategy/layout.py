@@ -1,0 +1,75 @@
+"""The files of a checkpoint, by the strategy that wrote it: of this run or of another."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+
+from trainer.errors import CheckpointError
+from trainer.registry import STRATEGIES, resolve
+
+DCP_INDEX = ".metadata"
+
+
+class CheckpointLayout(Protocol):
+    """A class attribute of each strategy."""
+
+    @property
+    def name(self) -> str:
+        """The `layout` of its manifests."""
+
+    @property
+    def family(self) -> str:
+        """Strategies of one family load each other's checkpoints."""
+
+    @property
+    def replicated(self) -> bool:
+        """Whether every node's copy has the whole state, because all ranks have it."""
+
+    def shared_files(self, files: Collection[str]) -> list[str]:
+        """Which of one node's files the ranks of the others read, with the same ranks on the same nodes."""
+
+    def read_weights(self, path: Path) -> dict[str, torch.Tensor]:
+        """Every weight by its name in the model, on the CPU, from a folder that has all files."""
+
+
+@dataclass(frozen=True, slots=True)
+class DcpLayout:
+    """Implements `CheckpointLayout` with torch.distributed.checkpoint, which loads at any world size."""
+
+    name: str
+    replicated: bool
+    family: str = "dcp"
+
+    def shared_files(self, files: Collection[str]) -> list[str]:
+        """Each rank reads back its own part; only the index of the parts is written by one rank alone."""
+        return [name for name in files if name == DCP_INDEX]
+
+    def read_weights(self, path: Path) -> dict[str, torch.Tensor]:
+        reader = dcp.FileSystemReader(path)
+        state = {
+            name: torch.empty(item.size, dtype=item.properties.dtype)
+            for name, item in reader.read_metadata().state_dict_metadata.items()
+            if name.startswith("model.") and isinstance(item, TensorStorageMetadata)
+        }
+        dcp.load(state, storage_reader=reader, no_dist=True)
+        return {name.removeprefix("model."): tensor for name, tensor in state.items()}
+
+
+def layout_of(strategy: str) -> CheckpointLayout:
+    """The layout of the checkpoints of a strategy, by the name that the manifest has.
+
+    Raises:
+        CheckpointError: when there is no such strategy here.
+    """
+    entry = STRATEGIES.get(strategy)
+    if entry is None:
+        raise CheckpointError(f"it was saved by the strategy {strategy}, which this trainer does not have")
+    layout: CheckpointLayout = resolve(entry.target).layout
+    return layout

@@ -1,0 +1,54 @@
+"""DeepSpeed's files of one world size, converted so that any world size can load them.
+
+DeepSpeed refuses to load another world size at every stage. Its converter writes one file for each weight
+and state, of which every rank then reads its shard (trainer facts, DeepSpeed without a GPU).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+from pathlib import Path
+
+import torch
+
+from trainer.errors import CheckpointError
+from trainer.strategy.deepspeed_package import TAG, load_deepspeed
+
+UNIVERSAL = "universal"
+"""The folder of the converted files, inside the checkpoint: it is deleted with it."""
+
+
+def to_universal(path: Path) -> Path:
+    """The folder of the converted checkpoint; converted by the first call only.
+
+    Raises:
+        CheckpointError: when the converter fails.
+    """
+    folder = path / UNIVERSAL
+    done = folder / "latest_universal"
+    if done.exists():
+        return folder
+    shutil.rmtree(folder, ignore_errors=True)
+    load_deepspeed(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    from deepspeed.checkpoint import ds_to_universal
+
+    args = argparse.Namespace(
+        input_folder=str(path / TAG), output_folder=str(folder / TAG), num_extract_workers=1,
+        num_merge_workers=1, keep_temp_folder=False, strict=True, inject_missing_state=True,
+    )  # fmt: skip
+    try:
+        # It reports every weight on standard output, which is for structured lines only.
+        with (
+            Path(os.devnull).open("w") as null,
+            contextlib.redirect_stdout(null),
+            contextlib.redirect_stderr(null),
+        ):
+            ds_to_universal.main(args)
+        done.write_text(TAG)
+    except (Exception, SystemExit) as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise CheckpointError(f"{path} can't be converted to another world size: {error}") from error
+    return folder
