@@ -13,12 +13,12 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tui.backends.vertex.transport import lazy_imports
+from tui import lazy_imports
 from tui.emulator.paths import StateDir
 
 PROJECT = "local"
@@ -78,12 +78,12 @@ async def console(state: StateDir) -> tuple[float, int]:
             await super().connect()
             # As below: a first call makes the client and its connection.
             with suppress(NotFound):
-                await self.get_job(f"projects/{PROJECT}/locations/us-central1/customJobs/1")
+                await self.jobs["custom_job"].get(f"projects/{PROJECT}/locations/us-central1/customJobs/1")
             gc.freeze()
 
-        async def list_jobs(self, *, filter: str = "") -> AsyncIterator[JobPage]:
+        async def list_jobs(self) -> AsyncGenerator[JobPage, None]:
             Watched.began = Watched.began or time.process_time()
-            async for page in super().list_jobs(filter=filter):
+            async for page in super().list_jobs():
                 yield page
             Watched.listed.set()
 

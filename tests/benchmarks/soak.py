@@ -104,7 +104,7 @@ async def _launch(state: StateDir, seconds: float) -> str:
     info = ContextInfo("local", PROJECT, (REGION,), local=True)
     async with VertexBackend(info, LocalEndpoint(state)) as backend:
         request = LaunchRequest(REGION, {"displayName": "soak", "jobSpec": {"workerPoolSpecs": pools}})
-        job: Job = await backend.create_job(request)
+        job: Job = await backend.jobs["custom_job"].create(request)
     return job.name
 
 

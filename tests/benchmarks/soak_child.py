@@ -82,7 +82,7 @@ async def follow(state: StateDir, job: str, folder: Path) -> None:
 
     async with VertexBackend(info, LocalEndpoint(state)) as backend:
         ticking = asyncio.create_task(ticks())
-        async for batch in backend.tail_logs(LogQuery(job)):
+        async for batch in backend.logs.tail(LogQuery(job)):
             follower.take(batch)
         ticking.cancel()
     follower.write()

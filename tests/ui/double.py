@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,14 +12,20 @@ from tui.app import VxtuiApp
 from tui.backends.interface import (
     Backend,
     BackendError,
-    Capability,
     ContextInfo,
     JobPage,
+    JobService,
     LaunchRequest,
     LogBatch,
     LogQuery,
+    LogService,
+    MetricService,
     NotFound,
-    Reach,
+    ProgressService,
+    QuotaService,
+    ServiceHealth,
+    Services,
+    TelemetryService,
 )
 from tui.config.settings import Context, Settings
 from tui.domain.job import Job, JobError, infer_replicas
@@ -32,7 +38,6 @@ from tui.domain.telemetry import LiveLine
 from tui.domain.vertex.worker_pools import worker_pool
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-ALL = ~Capability(0)
 
 
 class Clock:
@@ -126,114 +131,171 @@ def fleet() -> list[Job]:
     ]
 
 
+class MemoryJobs(JobService):
+    """Jobs of a `MemoryBackend`; a subclass takes an operation away with `cancel = JobService.cancel`."""
+
+    def __init__(self, backend: MemoryBackend) -> None:
+        self.backend = backend
+
+    def owns(self, name: str) -> bool:
+        return "/customJobs/" in name
+
+    async def list_all(self, *, filter: str = "") -> AsyncGenerator[JobPage, None]:
+        backend = self.backend
+        backend.meet_error()
+        for region in backend.info.regions:
+            if region in backend.broken:
+                yield JobPage(region, error=backend.broken[region])
+            else:
+                found = [j for j in backend.stored.values() if j.region == region]
+                yield JobPage(region, tuple(replace(j, progress=Progress()) for j in found))
+
+    async def get(self, name: str) -> Job:
+        self.backend.meet_error()
+        if name not in self.backend.stored:
+            raise NotFound(f"no job {name}")
+        return self.backend.stored[name]
+
+    async def spec(self, name: str) -> dict[str, Any]:
+        return {"name": name, "displayName": (await self.get(name)).display_name}
+
+    async def find(self, reference: str) -> list[Job]:
+        return [j for j in self.backend.stored.values() if reference in {j.id, j.name, j.display_name}]
+
+    async def create(self, request: LaunchRequest) -> Job:
+        backend = self.backend
+        backend.meet_error()
+        backend.created.append(request)
+        name = str(request.custom_job["displayName"])
+        made = job(900 + len(backend.created), name, JobState.PENDING, age=0, region=request.region)
+        backend.stored[made.name] = made
+        return made
+
+    async def cancel(self, name: str) -> None:
+        self.backend.meet_error()
+        self.backend.cancelled.append(name)
+        self.backend.change(name, state=JobState.CANCELLED, end_time=NOON + timedelta(minutes=1))
+
+    async def delete(self, name: str) -> None:
+        self.backend.meet_error()
+        self.backend.deleted.append(name)
+        del self.backend.stored[name]
+
+
+class UnchangeableJobs(MemoryJobs):
+    """Jobs that can only be read."""
+
+    create = JobService.create
+    cancel = JobService.cancel
+    delete = JobService.delete
+
+
+class MemoryLogs(LogService):
+    def __init__(self, backend: MemoryBackend) -> None:
+        self._backend = backend
+
+    async def read(
+        self, query: LogQuery, *, newest_first: bool = False, limit: int | None = None
+    ) -> AsyncGenerator[LogBatch, None]:
+        self._backend.meet_error()
+        yield LogBatch()
+
+    async def tail(self, query: LogQuery) -> AsyncGenerator[LogBatch, None]:
+        self._backend.meet_error()
+        yield LogBatch()
+
+
+class MemoryMetrics(MetricService):
+    def __init__(self, backend: MemoryBackend) -> None:
+        self._backend = backend
+
+    async def read(
+        self, name: str, *, since: datetime | None = None, metrics: Sequence[str] = ()
+    ) -> MetricsReading:
+        self._backend.meet_error()
+        return MetricsReading((), (), NOON)
+
+
+class MemoryProgress(ProgressService):
+    def __init__(self, backend: MemoryBackend) -> None:
+        self._backend = backend
+
+    async def read(self, jobs: Sequence[Job]) -> Mapping[str, Progress]:
+        self._backend.meet_error()
+        stored = self._backend.stored
+        return {j.name: stored[j.name].progress for j in jobs if j.name in stored}
+
+    async def training_steps(self, name: str) -> Sequence[TrainingStep]:
+        return []
+
+
+class MemoryTelemetry(TelemetryService):
+    def __init__(self, backend: MemoryBackend) -> None:
+        self._backend = backend
+
+    async def read(self, jobs: Sequence[Job], since: datetime) -> Sequence[LiveLine]:
+        self._backend.meet_error()
+        wanted = {j.id for j in jobs}
+        return [x for x in self._backend.stored_lines if x.job_id in wanted and x.timestamp >= since]
+
+
+class MemoryQuotas(QuotaService):
+    def __init__(self, backend: MemoryBackend) -> None:
+        self._backend = backend
+
+    async def read(self, regions: Sequence[str] = ()) -> Sequence[Quota]:
+        self._backend.meet_error()
+        return self._backend.stored_quotas
+
+
 class MemoryBackend(Backend):
-    """`jobs` is what the service has; `error` is what every call meets, `broken` what a region meets."""
+    """`stored` is what the service has; `error` is what every call meets, `broken` what a region meets."""
+
+    services = Services()
 
     def __init__(
         self, jobs: Sequence[Job] = (), *, local: bool = True, regions: Sequence[str] = ("us-central1",)
     ):
         self.info = ContextInfo("test", "p", tuple(regions), "memory", local)
-        self.capabilities = ALL
-        self.jobs = {j.name: j for j in jobs}
+        self.stored = {j.name: j for j in jobs}
+        self.stored_quotas: list[Quota] = []
+        self.stored_lines: list[LiveLine] = []
         self.error: BackendError | None = None
         self.broken: dict[str, BackendError] = {}
-        self.quotas: list[Quota] = []
-        self.live: list[LiveLine] = []
         self.created: list[LaunchRequest] = []
         self.cancelled: list[str] = []
         self.deleted: list[str] = []
         self.connects = 0
         self.closed = False
+        self.use(
+            jobs={"custom_job": MemoryJobs(self)},
+            logs=MemoryLogs(self),
+            metrics=MemoryMetrics(self),
+            progress=MemoryProgress(self),
+            telemetry=MemoryTelemetry(self),
+            quotas=MemoryQuotas(self),
+        )
 
-    def _try(self) -> None:
+    def use(self, **services: Any) -> None:
+        """Put these services in the place of others; `None` takes one away."""
+        self.services = replace(self.services, **services)
+
+    def meet_error(self) -> None:
         if self.error is not None:
             raise self.error
 
     async def connect(self) -> None:
         self.connects += 1
-        self._try()
+        self.meet_error()
 
     async def aclose(self) -> None:
         self.closed = True
 
-    async def list_jobs(self, *, filter: str = "") -> AsyncIterator[JobPage]:
-        self._try()
-        for region in self.info.regions:
-            if region in self.broken:
-                yield JobPage(region, error=self.broken[region])
-            else:
-                found = tuple(
-                    replace(j, progress=Progress()) for j in self.jobs.values() if j.region == region
-                )
-                yield JobPage(region, found)
-
-    async def get_job(self, name: str) -> Job:
-        self._try()
-        if name not in self.jobs:
-            raise NotFound(f"no job {name}")
-        return self.jobs[name]
-
-    async def job_spec(self, name: str) -> dict[str, Any]:
-        return {"name": name, "displayName": (await self.get_job(name)).display_name}
-
-    async def find_jobs(self, reference: str) -> list[Job]:
-        return [j for j in self.jobs.values() if reference in {j.id, j.name, j.display_name}]
-
-    async def create_job(self, request: LaunchRequest) -> Job:
-        self._try()
-        self.created.append(request)
-        name = str(request.custom_job["displayName"])
-        made = job(900 + len(self.created), name, JobState.PENDING, age=0, region=request.region)
-        self.jobs[made.name] = made
-        return made
-
-    async def cancel_job(self, name: str) -> None:
-        self._try()
-        self.cancelled.append(name)
-        self.change(name, state=JobState.CANCELLED, end_time=NOON + timedelta(minutes=1))
-
-    async def delete_job(self, name: str) -> None:
-        self._try()
-        self.deleted.append(name)
-        del self.jobs[name]
-
-    async def read_logs(
-        self, query: LogQuery, *, newest_first: bool = False, limit: int | None = None
-    ) -> AsyncIterator[LogBatch]:
-        self._try()
-        yield LogBatch()
-
-    async def tail_logs(self, query: LogQuery) -> AsyncIterator[LogBatch]:
-        self._try()
-        yield LogBatch()
-
-    async def read_metrics(
-        self, name: str, *, since: datetime | None = None, metrics: Sequence[str] = ()
-    ) -> MetricsReading:
-        self._try()
-        return MetricsReading((), (), NOON)
-
-    async def read_progress(self, jobs: Sequence[Job]) -> Mapping[str, Progress]:
-        self._try()
-        return {j.name: self.jobs[j.name].progress for j in jobs if j.name in self.jobs}
-
-    async def read_training_steps(self, name: str) -> Sequence[TrainingStep]:
-        return []
-
-    async def read_live(self, jobs: Sequence[Job], since: datetime) -> Sequence[LiveLine]:
-        self._try()
-        wanted = {j.id for j in jobs}
-        return [line for line in self.live if line.job_id in wanted and line.timestamp >= since]
-
-    async def read_quotas(self, regions: Sequence[str] = ()) -> Sequence[Quota]:
-        self._try()
-        return self.quotas
-
-    async def check(self) -> Sequence[Reach]:
+    async def check_health(self) -> Sequence[ServiceHealth]:
         return []
 
     def change(self, name: str, **fields: Any) -> None:
-        self.jobs[name] = replace(self.jobs[name], **fields)
+        self.stored[name] = replace(self.stored[name], **fields)
 
 
 def console(

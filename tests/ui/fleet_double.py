@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from tests.ui.double import NOON, MemoryBackend, job, pool
-from tui.backends.interface import BackendError
+from tui.backends.interface import BackendError, MetricService
 from tui.domain.job import Job
 from tui.domain.metric import GPU, GPU_MEMORY, UNITS, MetricsReading, Series
 from tui.domain.telemetry import GpuFigure, LiveLine
@@ -34,19 +34,27 @@ class FleetBackend(MemoryBackend):
         self.broken_jobs: dict[str, BackendError] = {}
         self.asked: list[tuple[str, tuple[str, ...]]] = []
         self.at_once = self.most_at_once = 0
-        self.live = [line for each in self.jobs.values() for line in steps(each)]
+        self.stored_lines = [line for each in self.stored.values() for line in steps(each)]
+        self.use(metrics=FleetMetrics(self))
 
-    async def read_metrics(
+
+class FleetMetrics(MetricService):
+    """The figures of every GPU of a `FleetBackend`."""
+
+    def __init__(self, backend: FleetBackend) -> None:
+        self.backend = backend
+
+    async def read(
         self, name: str, *, since: datetime | None = None, metrics: Sequence[str] = ()
     ) -> MetricsReading:
-        self._try()
-        self.asked.append((name, tuple(metrics)))
-        if name in self.broken_jobs:
-            raise self.broken_jobs[name]
+        self.backend.meet_error()
+        self.backend.asked.append((name, tuple(metrics)))
+        if name in self.backend.broken_jobs:
+            raise self.backend.broken_jobs[name]
         return MetricsReading(
             tuple(
                 series
-                for each in self.jobs[name].groups
+                for each in self.backend.stored[name].groups
                 for index in range(each.replicas)
                 for metric in metrics
                 for series in self._series(each.replica(index), each.accelerator_count, metric)
@@ -70,7 +78,7 @@ class FleetBackend(MemoryBackend):
             elif (pool_, index, gpu) == ("1", "0", 3):
                 value = 0.0
             when = NOON - timedelta(seconds=120 if (pool_, index, gpu) == ("0", "0", 6) else 4)
-            labels = (("simulated", "true"),) if self.simulated else ()
+            labels = (("simulated", "true"),) if self.backend.simulated else ()
             found.append(Series(metric, replica, str(gpu), "1", ((when, value),), labels))
         return found
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from tests.ui.double import NOON, MemoryBackend
-from tui.backends.interface import BackendError, LogBatch, LogQuery
+from tests.ui.double import NOON, MemoryBackend, MemoryJobs, MemoryProgress
+from tui.backends.interface import BackendError, LogBatch, LogQuery, LogService, MetricService
 from tui.domain.job import Job
 from tui.domain.log_entry import SERVICE, LogEntry, LogGap, Severity
 from tui.domain.metric import (
@@ -42,16 +42,22 @@ class JobBackend(MemoryBackend):
         self.note: str | None = None
         self.tails = 0
         self.queries: list[LogQuery] = []
-        self._said = asyncio.Event()
+        self.said = asyncio.Event()
+        self.use(
+            jobs={"custom_job": _Jobs(self)},
+            logs=_Logs(self),
+            metrics=_Metrics(self),
+            progress=_Progress(self),
+        )
 
     def say(self, *entries: LogEntry, gaps: Sequence[LogGap] = (), note: str | None = None) -> None:
         self.entries.extend(entries)
         self.gaps.extend(gaps)
         self.note = note
-        said, self._said = self._said, asyncio.Event()
+        said, self.said = self.said, asyncio.Event()
         said.set()
 
-    def _passing(self, query: LogQuery) -> list[LogEntry]:
+    def passing(self, query: LogQuery) -> list[LogEntry]:
         return [
             e
             for e in self.entries
@@ -59,52 +65,73 @@ class JobBackend(MemoryBackend):
             and (query.until is None or e.timestamp < query.until)
         ]
 
-    async def read_logs(
-        self, query: LogQuery, *, newest_first: bool = False, limit: int | None = None
-    ) -> AsyncIterator[LogBatch]:
-        self._try_logs()
-        self.queries.append(query)
-        found = sorted(self._passing(query), key=lambda e: e.key, reverse=newest_first)[:limit]
-        yield LogBatch(tuple(found))
-
-    def _try_logs(self) -> None:
-        self._try()
+    def meet_log_error(self) -> None:
+        self.meet_error()
         if self.log_error is not None:
             raise self.log_error
 
-    async def tail_logs(self, query: LogQuery) -> AsyncIterator[LogBatch]:
-        self._try_logs()
-        self.tails += 1
-        self.queries.append(query)
-        yield LogBatch(tuple(self._passing(query)))
-        sent, holes = len(self.entries), 0
+
+class _Jobs(MemoryJobs):
+    backend: JobBackend
+
+    async def spec(self, name: str) -> dict[str, Any]:
+        self.backend.meet_error()
+        return self.backend.spec or await super().spec(name)
+
+
+class _Logs(LogService):
+    def __init__(self, backend: JobBackend) -> None:
+        self._backend = backend
+
+    async def read(
+        self, query: LogQuery, *, newest_first: bool = False, limit: int | None = None
+    ) -> AsyncGenerator[LogBatch, None]:
+        backend = self._backend
+        backend.meet_log_error()
+        backend.queries.append(query)
+        found = sorted(backend.passing(query), key=lambda e: e.key, reverse=newest_first)[:limit]
+        yield LogBatch(tuple(found))
+
+    async def tail(self, query: LogQuery) -> AsyncGenerator[LogBatch, None]:
+        backend = self._backend
+        backend.meet_log_error()
+        backend.tails += 1
+        backend.queries.append(query)
+        yield LogBatch(tuple(backend.passing(query)))
+        sent, holes = len(backend.entries), 0
         while True:
-            said = self._said
-            if len(self.entries) > sent or len(self.gaps) > holes or self.note is not None:
-                yield LogBatch(tuple(self.entries[sent:]), tuple(self.gaps[holes:]), self.note)
-                self.note = None
-                sent, holes = len(self.entries), len(self.gaps)
-            elif all(job.state.terminal for job in self.jobs.values()):
+            said = backend.said
+            if len(backend.entries) > sent or len(backend.gaps) > holes or backend.note is not None:
+                yield LogBatch(tuple(backend.entries[sent:]), tuple(backend.gaps[holes:]), backend.note)
+                backend.note = None
+                sent, holes = len(backend.entries), len(backend.gaps)
+            elif all(job.state.terminal for job in backend.stored.values()):
                 return
-            self._try_logs()
+            backend.meet_log_error()
             await said.wait()
 
-    async def read_metrics(
+
+class _Metrics(MetricService):
+    def __init__(self, backend: JobBackend) -> None:
+        self._backend = backend
+
+    async def read(
         self, name: str, *, since: datetime | None = None, metrics: Sequence[str] = ()
     ) -> MetricsReading:
-        self._try()
-        if self.metrics_error is not None:
-            raise self.metrics_error
-        return MetricsReading(tuple(self.series), tuple(self.not_measured), NOON)
+        backend = self._backend
+        backend.meet_error()
+        if backend.metrics_error is not None:
+            raise backend.metrics_error
+        return MetricsReading(tuple(backend.series), tuple(backend.not_measured), NOON)
 
-    async def read_training_steps(self, name: str) -> Sequence[TrainingStep]:
-        self._try()
-        found = (training_step(e.timestamp, e.json) for e in self.entries)
+
+class _Progress(MemoryProgress):
+    _backend: JobBackend
+
+    async def training_steps(self, name: str) -> Sequence[TrainingStep]:
+        self._backend.meet_error()
+        found = (training_step(e.timestamp, e.json) for e in self._backend.entries)
         return [sample for sample in found if sample is not None]
-
-    async def job_spec(self, name: str) -> dict[str, Any]:
-        self._try()
-        return self.spec or await super().job_spec(name)
 
 
 def at(seconds: float) -> datetime:

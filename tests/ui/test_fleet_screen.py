@@ -65,7 +65,7 @@ async def test_every_replica_of_all_running_jobs_is_there(tmp_path: Path) -> Non
 
 async def test_the_cell_under_the_cursor_is_explained(tmp_path: Path) -> None:
     backend = FleetBackend()
-    backend.live.append(gpus(LARGE, "workerpool0-0", [0.5] * 8))
+    backend.stored_lines.append(gpus(LARGE, "workerpool0-0", [0.5] * 8))
     async with opened(backend, tmp_path, size=(200, 40)) as (app, pilot):
         screen = await fleet(app, pilot)
         screen.go_to(LARGE, "workerpool0-0")
@@ -203,7 +203,7 @@ async def test_a_held_screen_stands_still(tmp_path: Path) -> None:
         screen = await fleet(app, pilot)
         await pilot.press("p")
         before = row(screen, LARGE, "workerpool0-0")
-        backend.live.append(gpus(LARGE, "workerpool0-0", [0.0] * 8, ago=0))
+        backend.stored_lines.append(gpus(LARGE, "workerpool0-0", [0.0] * 8, ago=0))
         assert screen.feed is not None
         screen.feed.kick()
         asked = len(backend.asked)

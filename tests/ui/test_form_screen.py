@@ -356,7 +356,7 @@ async def test_rows_are_exactly_as_wide_as_the_screen(tmp_path: Path, size: tupl
 async def test_price_quota_and_reducers_are_told(tmp_path: Path) -> None:
     backend = MemoryBackend(local=False)
     stem = "aiplatform.googleapis.com/custom_model_training_preemptible_nvidia_a100_gpus"
-    backend.quotas = [Quota(stem, "us-central1", 16, 0, preemptible=True, used_at=NOON)]
+    backend.stored_quotas = [Quota(stem, "us-central1", 16, 0, preemptible=True, used_at=NOON)]
     async with form(tmp_path, size=(120, 40), backend=backend) as (app, pilot, _):
 
         def summary() -> str:

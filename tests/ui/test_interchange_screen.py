@@ -10,7 +10,7 @@ import pytest
 import yaml
 from textual.widgets import Input
 
-from tests.ui.double import MemoryBackend, job
+from tests.ui.double import MemoryBackend, MemoryJobs, job
 from tests.ui.job_double import JobBackend
 from tests.ui.test_jobs_screen import lines, opened, said, table, until
 from tests.ui.test_profiles_screen import choose, profiles, text
@@ -38,8 +38,14 @@ SPEC = {
 class WithSpec(MemoryBackend):
     """Has the specification of every job."""
 
-    async def job_spec(self, name: str) -> dict[str, Any]:
-        found = await self.get_job(name)
+    def __init__(self) -> None:
+        super().__init__()
+        self.use(jobs={"custom_job": SpecifiedJobs(self)})
+
+
+class SpecifiedJobs(MemoryJobs):
+    async def spec(self, name: str) -> dict[str, Any]:
+        found = await self.get(name)
         labels = {"team": "nlp", "vxtui-launch": "x"}
         return {"name": name, "displayName": found.display_name, "labels": labels, "jobSpec": SPEC}
 
@@ -47,7 +53,7 @@ class WithSpec(MemoryBackend):
 async def test_a_job_is_saved_as_a_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = job(7, "Big Run", JobState.RUNNING)
     backend = WithSpec()
-    backend.jobs[made.name] = made
+    backend.stored[made.name] = made
     (tmp_path / "profiles").mkdir()
     (tmp_path / "profiles" / "big-run.yaml").write_text("displayName: mine\njobSpec: {}\n")
     async with profiles(backend, tmp_path, monkeypatch) as (app, pilot, _):
@@ -123,7 +129,7 @@ async def test_a_job_whose_specification_cant_be_read_says_why_on_its_own_screen
 async def test_a_job_without_a_specification_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = MemoryBackend()
     made = job(7, "odd", JobState.RUNNING)
-    backend.jobs[made.name] = made
+    backend.stored[made.name] = made
     async with profiles(backend, tmp_path, monkeypatch) as (app, pilot, _):
         await pilot.press("1")
         await until(pilot, lambda: isinstance(app.screen, JobsScreen) and app.screen.current, "the job")

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from tests.ui.double import NOON, Clock, console, job, pool
+from tests.ui.double import NOON, Clock, UnchangeableJobs, console, job, pool
 from tests.ui.job_double import JobBackend, a_log, event, no_gpu, step, waves
 from tests.ui.test_jobs_screen import until
 from tui.app import VxtuiApp
-from tui.backends.interface import Capability, PermissionDenied, Unavailable
+from tui.backends.interface import PermissionDenied, Unavailable
 from tui.config.settings import Settings
 from tui.domain.job import Job, JobError
 from tui.domain.states import JobState
@@ -68,7 +68,7 @@ async def opened(
     backend: JobBackend, where: Path, *, size: tuple[int, int] = (120, 40), ready: bool = True, **more: Any
 ) -> AsyncIterator[tuple[JobScreen, Pilot[Any]]]:
     app: VxtuiApp = console(backend, where, **more)
-    name = next(iter(backend.jobs))
+    name = next(iter(backend.stored))
     async with app.run_test(size=size) as pilot:
         await until(pilot, lambda: name in app.store.jobs, "the list")
         app.open_job(name)
@@ -272,7 +272,7 @@ async def test_events_lead_to_the_log_of_their_moment(tmp_path: Path) -> None:
 
 async def test_cancel_names_the_job_and_what_is_at_stake(tmp_path: Path) -> None:
     backend = backend_of()
-    name = next(iter(backend.jobs))
+    name = next(iter(backend.stored))
     async with opened(backend, tmp_path) as (screen, pilot):
         await pilot.press("c")
         await until(pilot, lambda: isinstance(screen.app.screen, ConfirmScreen), "the question")
@@ -291,7 +291,7 @@ async def test_cancel_names_the_job_and_what_is_at_stake(tmp_path: Path) -> None
 
 async def test_read_only_and_missing_rights_close_what_changes(tmp_path: Path) -> None:
     backend = backend_of()
-    backend.capabilities &= ~Capability.CANCEL
+    backend.use(jobs={"custom_job": UnchangeableJobs(backend)})
     async with opened(backend, tmp_path) as (screen, pilot):
         assert "c cancel" not in footer(screen)
         await pilot.press("c")
@@ -338,7 +338,7 @@ async def test_an_unreachable_service_shows_what_was_known_and_recovers(tmp_path
 async def test_a_job_that_was_deleted_elsewhere_says_so(tmp_path: Path) -> None:
     backend = backend_of()
     async with opened(backend, tmp_path) as (screen, pilot):
-        backend.jobs.clear()
+        backend.stored.clear()
         screen.feed.kick()
         await until(pilot, lambda: "deleted" in header(screen), "the word")
         assert screen.is_current

@@ -69,7 +69,7 @@ def look(tmp_path: Path, snap_compare: Any) -> Callable[..., None]:
 async def _ready(
     pilot: Pilot[Any], *, app: VxtuiApp, backend: JobBackend, keys: tuple[str, ...], fail: Unavailable | None
 ) -> None:
-    name = next(iter(backend.jobs))
+    name = next(iter(backend.stored))
     await until(pilot, lambda: name in app.store.jobs, "the list")
     app.open_job(name)
     await until(pilot, lambda: isinstance(app.screen, JobScreen) and app.screen.is_mounted, "the screen")

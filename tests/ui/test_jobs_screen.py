@@ -13,12 +13,21 @@ from typing import Any
 from textual.events import AppBlur, AppFocus
 from textual.pilot import Pilot
 
-from tests.ui.double import NOON, Clock, MemoryBackend, console, fleet, job, progress_is_known
+from tests.ui.double import (
+    NOON,
+    Clock,
+    MemoryBackend,
+    UnchangeableJobs,
+    console,
+    fleet,
+    job,
+    progress_is_known,
+)
 from tests.unit.test_group import member
 from tests.waiting import LIMIT
 from tui.app import VxtuiApp
 from tui.backends.group import GroupBackend
-from tui.backends.interface import Capability, PermissionDenied, Unavailable
+from tui.backends.interface import PermissionDenied, Unavailable
 from tui.config.settings import Context, Settings
 from tui.domain.job import JobError
 from tui.domain.states import JobState
@@ -131,7 +140,7 @@ async def test_the_cursor_stays_on_its_job(tmp_path: Path) -> None:
     async with opened(backend, tmp_path) as (app, pilot):
         await pilot.press("j", "j")
         on = current(app)
-        backend.jobs |= {j.name: j for j in (job(300 + n, f"new-{n}", age=n) for n in range(5))}
+        backend.stored |= {j.name: j for j in (job(300 + n, f"new-{n}", age=n) for n in range(5))}
         await again(app, pilot)
         assert current(app) == on and shown(app)[0] == "new-0"
         await pilot.press("s", "s", "S")
@@ -139,7 +148,7 @@ async def test_the_cursor_stays_on_its_job(tmp_path: Path) -> None:
         key = table(app).cursor or ""
         at = list(table(app).keys).index(key)
         below = table(app).keys[at + 1]
-        del backend.jobs[key]
+        del backend.stored[key]
         await again(app, pilot)
         assert table(app).cursor == below
 
@@ -246,7 +255,7 @@ async def test_the_dialog_acts_on_what_it_named_even_if_the_list_moves(tmp_path:
     async with opened(backend, tmp_path) as (app, pilot):
         table(app).move_to(fleet()[0].name)
         await pilot.press("c")
-        backend.jobs |= {j.name: j for j in (job(300 + n, f"new-{n}", age=n) for n in range(5))}
+        backend.stored |= {j.name: j for j in (job(300 + n, f"new-{n}", age=n) for n in range(5))}
         assert app.connection.poller is not None
         await app.connection.poller.read_once()
         await pilot.press("y")
@@ -300,7 +309,7 @@ async def test_read_only_closes_what_changes_something(tmp_path: Path) -> None:
 
 async def test_what_a_backend_cant_do_is_not_offered(tmp_path: Path) -> None:
     backend = MemoryBackend(fleet())
-    backend.capabilities = Capability.JOBS | Capability.LOGS
+    backend.use(jobs={"custom_job": UnchangeableJobs(backend)}, metrics=None, quotas=None)
     async with opened(backend, tmp_path) as (app, pilot):
         assert "cancel" not in footer(app)
         await pilot.press("c")
@@ -416,7 +425,7 @@ async def test_jobs_of_several_contexts_are_one_list_with_a_line_for_each_that_f
         assert "away/us-central1: not reached" in line and "no way there" in line
         await pilot.press("l")
         assert "can't do this" in said(app)
-        name = next(iter(two.jobs))
+        name = next(iter(two.stored))
         table(app).move_to(name)
         await pilot.press("c", "y")
         await until(pilot, lambda: two.cancelled == [name], "the cancel to reach its context")

@@ -100,12 +100,12 @@ async def test_a_list_that_was_empty_gets_the_keys_again(tmp_path: Path) -> None
     backend = MemoryBackend(jobs)
     async with opened(backend, tmp_path) as (app, pilot):
         for one in jobs:
-            await backend.delete_job(one.name)
+            await backend.jobs["custom_job"].delete(one.name)
         await again(app, pilot)
         await until(pilot, lambda: not table(app).display, "the empty list")
         await pilot.press("j", "x")
         assert not app.screen.query_one(FilterBar).text, "and no line that is not in sight has them"
-        backend.jobs = {one.name: one for one in jobs}
+        backend.stored = {one.name: one for one in jobs}
         await again(app, pilot)
         await until(pilot, lambda: app.screen.focused is table(app), "the list to have the keys")
         await pilot.press("G")

@@ -12,7 +12,7 @@ import pytest
 from tests.ui.double import MemoryBackend
 from tests.ui.test_jobs_screen import until
 from tests.ui.test_profiles_screen import launch_screen, profiles, text
-from tui.backends.interface import PermissionDenied, Progressed
+from tui.backends.interface import Bucket, PermissionDenied, Progressed, StorageService
 from tui.screens.launch.screen import LaunchScreen
 
 PROFILE = """\
@@ -35,18 +35,31 @@ class BucketBackend(MemoryBackend):
         self.files: dict[str, bytes] = {}
         self.go = asyncio.Event()
         self.denied = False
+        self.use(storage=Files(self))
 
-    async def object_size(self, uri: str) -> int | None:
-        return len(self.files[uri]) if uri in self.files else None
+
+class Files(StorageService):
+    def __init__(self, backend: BucketBackend) -> None:
+        self._backend = backend
+
+    async def bucket(self, name: str) -> Bucket:
+        return Bucket(name, "us-central1")
+
+    async def create_bucket(self, name: str, location: str) -> Bucket:
+        return Bucket(name, location)
+
+    async def size_of(self, uri: str) -> int | None:
+        files = self._backend.files
+        return len(files[uri]) if uri in files else None
 
     async def upload(self, path: Path, uri: str, progress: Progressed | None = None) -> None:
-        if self.denied:
+        if self._backend.denied:
             raise PermissionDenied("Can't upload: no.", fix="Ask for a role.")
         data = await asyncio.to_thread(path.read_bytes)
         assert progress is not None
         progress(len(data) // 2, len(data))
-        await self.go.wait()
-        self.files[uri] = data
+        await self._backend.go.wait()
+        self._backend.files[uri] = data
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from textual.widgets import Input, Static
 from tests.ui.double import MemoryBackend
 from tests.ui.test_jobs_screen import footer, said, until
 from tests.ui.test_profiles_screen import choose, launch_screen, profiles, text
-from tui.backends.interface import LaunchRequest
+from tui.backends.interface import LaunchRequest, PreflightService
 from tui.domain.preflight import Check, Verdict, buckets_of, ok
 from tui.domain.profile.document_edit import Edit
 from tui.screens.dialogs.choice import ChoiceScreen
@@ -42,9 +42,15 @@ class CheckedBackend(MemoryBackend):
         self.asked: list[LaunchRequest] = []
         self.go = asyncio.Event()
         self.stops = True
+        self.use(preflight=Checks(self))
 
-    async def preflight(self, request: LaunchRequest) -> AsyncGenerator[Check, None]:
-        self.asked.append(request)
+
+class Checks(PreflightService):
+    def __init__(self, backend: CheckedBackend) -> None:
+        self._backend = backend
+
+    async def run(self, request: LaunchRequest) -> AsyncGenerator[Check, None]:
+        self._backend.asked.append(request)
         yield ok("credentials", "the service accepts them")
         for name, paths in buckets_of(request.custom_job).items():
             if name == "arr-coc-eu":
@@ -58,7 +64,7 @@ class CheckedBackend(MemoryBackend):
             yield Check(
                 "quota", Verdict.PROBLEM, "short by 16", "It would fit in us-east1.", region="us-east1"
             )
-        await self.go.wait()
+        await self._backend.go.wait()
         yield Check("account", Verdict.PROBLEM, "may not act", "Ask for a role.")
 
 

@@ -14,7 +14,7 @@ from tests.ui.test_form_screen import form, screen
 from tests.ui.test_jobs_screen import opened, said, until
 from tests.ui.test_profiles_screen import launch_screen, profiles, text
 from tui.app import VxtuiApp
-from tui.backends.interface import PermissionDenied
+from tui.backends.interface import PermissionDenied, PriceService
 from tui.domain.vertex.prices import Price, Prices, Range, built_in
 from tui.screens.quotas.prices import PricesScreen
 from tui.store.jobs.costs import keep_prices, read_prices
@@ -39,18 +39,24 @@ class Priced(MemoryBackend):
     def __init__(self, prices: Prices | None = None, *, denied: bool = False) -> None:
         super().__init__()
         self.go = asyncio.Event()
-        self.prices = prices or table(100)
+        self.stored_prices = prices or table(100)
         self.denied = denied
         self.asked = 0
+        self.use(prices=Catalogue(self))
 
-    async def read_prices(self) -> Prices:
-        self.asked += 1
-        await self.go.wait()
-        if self.denied:
+
+class Catalogue(PriceService):
+    def __init__(self, backend: Priced) -> None:
+        self._backend = backend
+
+    async def read(self) -> Prices:
+        self._backend.asked += 1
+        await self._backend.go.wait()
+        if self._backend.denied:
             raise PermissionDenied(
                 "The billing catalogue can't be read.", fix="Enable cloudbilling.googleapis.com."
             )
-        return self.prices
+        return self._backend.stored_prices
 
 
 def dialog(app: VxtuiApp) -> str:

@@ -16,7 +16,7 @@ import yaml
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from tests.ui.double import MemoryBackend
+from tests.ui.double import MemoryBackend, MemoryJobs
 from tests.ui.test_jobs_screen import footer, lines, opened, painted, said, table, until
 from tui.app import VxtuiApp
 from tui.backends.interface import InvalidRequest, LaunchRequest, Unavailable
@@ -182,7 +182,7 @@ async def test_launch_sends_what_was_typed_and_opens_the_job(
         (request,) = backend.created
         assert request.region == "europe-west4"
         assert "--steps=77" in str(request.custom_job) and "${" not in str(request.custom_job)
-        assert went == [next(iter(backend.jobs))] and isinstance(app.screen, JobsScreen)
+        assert went == [next(iter(backend.stored))] and isinstance(app.screen, JobsScreen)
         assert "Launched" in app.journal.events[-1].text
 
 
@@ -193,11 +193,16 @@ class SlowCreate(MemoryBackend):
         super().__init__()
         self.go = asyncio.Event()
         self.asked = 0
+        self.use(jobs={"custom_job": SlowJobs(self)})
 
-    async def create_job(self, request: LaunchRequest) -> Job:
-        self.asked += 1
-        await self.go.wait()
-        return await super().create_job(request)
+
+class SlowJobs(MemoryJobs):
+    backend: SlowCreate
+
+    async def create(self, request: LaunchRequest) -> Job:
+        self.backend.asked += 1
+        await self.backend.go.wait()
+        return await super().create(request)
 
 
 async def test_a_held_key_launches_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +232,7 @@ async def test_a_held_key_does_not_repeat_a_launch_that_failed(
             tries.append(request.custom_job)
             raise Unavailable("no answer; [/] whether it was created is not known", fix="look at the jobs")
 
-        monkeypatch.setattr(backend, "create_job", refuse)
+        monkeypatch.setattr(backend.jobs["custom_job"], "create", refuse)
         clock = SimpleNamespace(now=100.0, monotonic=lambda: clock.now)
         monkeypatch.setattr("tui.screens.launch.screen.time", clock)
         await choose(app, pilot, "local-2node")

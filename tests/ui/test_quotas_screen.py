@@ -57,7 +57,7 @@ def app_of(tmp_path: Path, **more: Any) -> VxtuiApp:
     file = tmp_path / "arr-coc.yaml"
     file.write_text(PROFILE)
     backend = MemoryBackend(fleet(), regions=("us-central1", "europe-west4"), local=False)
-    backend.quotas = quotas()
+    backend.stored_quotas = quotas()
     return console(backend, tmp_path, read_profiles=lambda: [entry(file, mine=True)], **more)
 
 

@@ -22,7 +22,7 @@ from tui.emulator.interfaces import JobRecord, TrainingPipelinePb
 from tui.emulator.rpc.methods import WireError
 from tui.emulator.rpc.page_token import read_token, write_token
 from tui.emulator.rpc.paging import keep_only, mask_fields, page_size, query_digest
-from tui.emulator.runs.plan import AttemptStatus, ReplicaStatus
+from tui.emulator.runner.plan import AttemptStatus, ReplicaStatus
 from tui.emulator.runs.ports import FIRST, LAST, NoPorts, Ports
 from tui.emulator.runs.restart_policy import Circumstances, End, Restart, judge
 from tui.emulator.vertex.job_table import Job, JobTable, State

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.interfaces import CustomJobPb, JobRecord
 from tui.emulator.paths import StateDir
+from tui.emulator.runner.exit_codes import Meaning, from_wait_status, meaning
+from tui.emulator.runner.plan import AttemptPlan, ReplicaPlan
 from tui.emulator.runs import gpus
 from tui.emulator.runs.environment import CannotRun, build_plan, expand, localise, ports_needed
-from tui.emulator.runs.exit_codes import Meaning, from_wait_status, meaning
 from tui.emulator.runs.images import Images
-from tui.emulator.runs.plan import AttemptPlan, ReplicaPlan
 
 REDUCER = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
 RECORD = JobRecord("my-project", "us-central1", "7000000000000000001")

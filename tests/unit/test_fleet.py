@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from tests.ui.double import Clock, MemoryBackend, job, pool
-from tests.ui.fleet_double import A100, LARGE, LOCAL, TRAINING, FleetBackend, gpus
+from tests.ui.fleet_double import A100, LARGE, LOCAL, TRAINING, FleetBackend, FleetMetrics, gpus
 from tests.waiting import LIMIT
 from tui.backends.interface import Unavailable
 from tui.config.settings import Settings
@@ -19,7 +19,7 @@ from tui.store.jobs.fleet import FAN_OUT, LOG, FleetFeed, at_work, wanted
 
 def feed_of(backend: MemoryBackend, clock: Clock | None = None) -> FleetFeed:
     return FleetFeed(
-        Session(backend, Settings(), clock=clock or Clock()), lambda: at_work([*backend.jobs.values()])
+        Session(backend, Settings(), clock=clock or Clock()), lambda: at_work([*backend.stored.values()])
     )
 
 
@@ -58,7 +58,7 @@ async def test_the_cloud_is_asked_once_a_minute_and_at_once_for_another_measure(
 
 async def test_the_trainers_own_figures_come_before_the_clouds() -> None:
     backend = FleetBackend(LARGE, local=False)
-    backend.live.append(gpus(LARGE, "workerpool0-0", [0.5] * 8))
+    backend.stored_lines.append(gpus(LARGE, "workerpool0-0", [0.5] * 8))
     feed = feed_of(backend)
     await feed.read_once()
     ours = feed.of(LARGE).figure(Measure.UTILIZATION, "workerpool0-0", "0")
@@ -80,7 +80,7 @@ async def test_a_job_that_cannot_be_read_keeps_its_figures_and_is_in_no_others_w
     backend.error = Unavailable("all gone")
     clock.on(seconds=10)
     await feed.read_once()
-    assert set(feed.errors) == {LOG, *(each.display_name for each in backend.jobs.values())}
+    assert set(feed.errors) == {LOG, *(each.display_name for each in backend.stored.values())}
     backend.error = None
     backend.broken_jobs.clear()
     clock.on(seconds=10)
@@ -105,15 +105,21 @@ class SlowBackend(FleetBackend):
         super().__init__(*(job(200 + n, f"job-{n}", groups=(pool(0, 1, A100, 1),)) for n in range(count)))
         self.go = asyncio.Event()
         self.full = asyncio.Event()
+        self.use(metrics=SlowMetrics(self))
 
-    async def read_metrics(self, name: str, **more: Any) -> MetricsReading:
-        self.at_once += 1
-        self.most_at_once = max(self.most_at_once, self.at_once)
-        if self.at_once == FAN_OUT:
-            self.full.set()
-        await self.go.wait()
-        self.at_once -= 1
-        return await super().read_metrics(name, **more)
+
+class SlowMetrics(FleetMetrics):
+    backend: SlowBackend
+
+    async def read(self, name: str, **more: Any) -> MetricsReading:
+        backend = self.backend
+        backend.at_once += 1
+        backend.most_at_once = max(backend.most_at_once, backend.at_once)
+        if backend.at_once == FAN_OUT:
+            backend.full.set()
+        await backend.go.wait()
+        backend.at_once -= 1
+        return await super().read(name, **more)
 
 
 async def test_only_so_many_jobs_are_read_at_once() -> None:

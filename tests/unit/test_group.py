@@ -13,13 +13,12 @@ from tui.backends.factory import open_backend
 from tui.backends.group import GroupBackend
 from tui.backends.interface import (
     BackendError,
-    Capability,
     ContextInfo,
-    InvalidRequest,
     JobPage,
     LaunchRequest,
     LogQuery,
     NotFound,
+    NotOffered,
     Unavailable,
 )
 from tui.config.settings import ALL, Context, Settings, SettingsError, all_contexts, choose_context
@@ -55,20 +54,20 @@ async def test_jobs_of_all_are_one_list_and_each_is_asked_where_it_lives() -> No
         await until_ready(group, 2)
         found = {job.name: page.context for page in await pages(group) for job in page.jobs}
         assert sorted(found.values()) == ["one", "one", "two"]
-        there = next(iter(two.jobs))
-        assert (await group.get_job(there)).context == "two"
-        await group.cancel_job(there)
+        there = next(iter(two.stored))
+        assert (await group.jobs["custom_job"].get(there)).context == "two"
+        await group.jobs["custom_job"].cancel(there)
         assert two.cancelled == [there] and not one.cancelled
         assert {j.context for j in await group.find_jobs("1")} == {"one", "two"}
-        assert await group.read_progress([*one.jobs.values(), *two.jobs.values()])
-        assert [batch async for batch in group.read_logs(LogQuery(there))] == [
-            batch async for batch in two.read_logs(LogQuery(there))
+        assert await group.progress.read([*one.stored.values(), *two.stored.values()])
+        assert [batch async for batch in group.logs.read(LogQuery(there))] == [
+            batch async for batch in two.logs.read(LogQuery(there))
         ]
 
 
 async def until_ready(group: GroupBackend, count: int) -> None:
     await asyncio.wait(group._connecting.values(), timeout=LIMIT)
-    assert len(group._ready()) == count
+    assert len(group.ready()) == count
 
 
 async def test_a_context_that_can_not_be_reached_holds_up_nobody() -> None:
@@ -81,7 +80,7 @@ async def test_a_context_that_can_not_be_reached_holds_up_nobody() -> None:
         assert {(p.context, p.region) for p in found if p.error} == {
             ("two", "us-central1"), ("two", "europe-west4")
         }  # fmt: skip
-        assert await group.read_quotas() == []
+        assert await group.quotas.read() == []
 
 
 async def test_none_that_can_be_reached_is_an_error() -> None:
@@ -95,20 +94,20 @@ async def test_none_that_can_be_reached_is_an_error() -> None:
 
 async def test_nothing_is_launched_into_several_and_strangers_are_not_found() -> None:
     async with GroupBackend(ALL, [member("one", 1)]) as group:
-        assert Capability.LAUNCH not in group.capabilities and Capability.CANCEL in group.capabilities
-        with pytest.raises(InvalidRequest, match="several contexts"):
-            await group.create_job(LaunchRequest("us-central1"))
+        assert not group.offers("jobs.create") and group.offers("jobs.cancel") and not group.offers("storage")
+        with pytest.raises(NotOffered, match="several contexts"):
+            await group.jobs["custom_job"].create(LaunchRequest("us-central1"))
         with pytest.raises(NotFound, match="none of the contexts"):
-            await group.get_job("projects/stranger/locations/x/customJobs/1")
+            await group.jobs["custom_job"].get("projects/stranger/locations/x/customJobs/1")
 
 
 async def test_quotas_say_whose_they_are() -> None:
     one, two = member("one"), member("two")
-    one.quotas = two.quotas = [Quota("m", "us-central1", 8, 1)]
+    one.stored_quotas = two.stored_quotas = [Quota("m", "us-central1", 8, 1)]
     async with GroupBackend(ALL, [one, two]) as group:
         assert isinstance(group, GroupBackend)
         await until_ready(group, 2)
-        assert [q.region for q in await group.read_quotas()] == ["one/us-central1", "two/us-central1"]
+        assert [q.region for q in await group.quotas.read()] == ["one/us-central1", "two/us-central1"]
 
 
 async def test_the_same_region_of_two_contexts_is_two_regions_to_the_store() -> None:
@@ -119,7 +118,7 @@ async def test_the_same_region_of_two_contexts_is_two_regions_to_the_store() -> 
         await until_ready(group, 2)
         await read(store, group)
         assert len(store.jobs) == 2 and set(store.regions) == {"one/us-central1", "two/us-central1"}
-        one.jobs.clear()
+        one.stored.clear()
         two.broken["us-central1"] = Unavailable("away")
         await read(store, group)
         # The one that was read has none; of the other nothing is known but what was.

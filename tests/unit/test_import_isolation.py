@@ -46,7 +46,7 @@ def test_version_and_help_load_nothing_heavy(argument: str) -> None:
         ("tui.domain.job", ("textual", "google", "grpc", "psutil", "click")),
         ("tui.backends.interface", ("textual", "google", "grpc")),
         ("tui.emulator.paths", ("textual", "google", "grpc", "pydantic")),
-        ("tui.emulator.runs.plan", ("textual", "google", "grpc", "pydantic")),
+        ("tui.emulator.runner.plan", ("textual", "google", "grpc", "pydantic")),
         ("trainer", ("tui", "textual", "google")),
     ],
 )

@@ -39,7 +39,7 @@ async def feeding(
 ) -> AsyncIterator[JobFeed]:
     seen: list[Changed] = []
     session = Session(backend, Settings(), clock=Clock())
-    feed = JobFeed(session, next(iter(backend.jobs)), seen.append, folder)
+    feed = JobFeed(session, next(iter(backend.stored)), seen.append, folder)
     feed.know(known)
     feed.seen = seen  # type: ignore[attr-defined]
     task = asyncio.create_task(feed.run())
@@ -119,7 +119,7 @@ async def test_an_ended_job_is_read_to_its_end_and_then_left_alone() -> None:
 async def test_an_unreachable_service_still_shows_what_was_known() -> None:
     backend = JobBackend(job(1, "train"))
     backend.error = Unavailable("no answer")
-    async with feeding(backend, known=next(iter(backend.jobs.values()))) as feed:
+    async with feeding(backend, known=next(iter(backend.stored.values()))) as feed:
         await until(lambda: feed.sources["logs"].error and feed.sources["metrics"].error)
         assert feed.job is not None and feed.job.display_name == "train"
         backend.error = None
@@ -131,7 +131,7 @@ async def test_a_job_that_is_deleted_is_said_to_be_gone() -> None:
     backend = JobBackend(job(1, "train"))
     async with feeding(backend) as feed:
         await until(lambda: feed.job)
-        backend.jobs.clear()
+        backend.stored.clear()
         feed.kick()
         await until(lambda: feed.gone)
 

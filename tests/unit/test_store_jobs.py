@@ -205,7 +205,7 @@ async def test_it_reads_less_often_while_nothing_is_at_work() -> None:
     reader, _, _ = poller(backend, Clock())
     await reader.read_once()
     assert reader.interval == QUIET
-    backend.jobs |= {j.name: j for j in fleet()}
+    backend.stored |= {j.name: j for j in fleet()}
     await reader.read_once()
     assert reader.interval == 1.0
 
@@ -241,7 +241,7 @@ async def test_operations_are_written_down_before_and_after(tmp_path: Path) -> N
     backend = MemoryBackend([job(1, "a"), job(2, "b", JobState.FAILED)])
     journal = Journal(tmp_path / "s" / "audit.jsonl", Clock())
     ops = operations(backend, journal)
-    one, two = backend.jobs.values()
+    one, two = backend.stored.values()
     assert (await ops.cancel(one)).ok and (await ops.delete(two)).ok
     request = LaunchRequest("us-central1", {"displayName": "new"})
     launched = await ops.launch(request)
@@ -271,8 +271,8 @@ async def test_an_interrupted_operation_is_written_down_as_such(tmp_path: Path) 
         sent.set()
         await asyncio.Event().wait()
 
-    backend.cancel_job = hang  # type: ignore[method-assign]
-    task = asyncio.create_task(operations(backend, journal).cancel(next(iter(backend.jobs.values()))))
+    backend.jobs["custom_job"].cancel = hang  # type: ignore[method-assign]
+    task = asyncio.create_task(operations(backend, journal).cancel(next(iter(backend.stored.values()))))
     await sent.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -288,14 +288,14 @@ async def test_a_defect_in_an_operation_is_written_down_and_not_hidden(tmp_path:
     journal = Journal(tmp_path / "audit.jsonl", Clock())
     backend.error = ZeroDivisionError("no")  # type: ignore[assignment]
     with pytest.raises(ZeroDivisionError):
-        await operations(backend, journal).cancel(next(iter(backend.jobs.values())))
+        await operations(backend, journal).cancel(next(iter(backend.stored.values())))
     assert [x.get("code") for x in audit_lines(journal)] == [None, "INTERNAL"]
 
 
 async def test_jobs_of_a_read_only_member_of_a_group_are_refused(tmp_path: Path) -> None:
     backend = MemoryBackend([job(1, "a")])
     journal = Journal(tmp_path / "audit.jsonl", Clock())
-    one = next(iter(backend.jobs.values()))
+    one = next(iter(backend.stored.values()))
     closed = Access(members={"production": ReadOnly("read_only: true of production", "Open it.")})
     outcome = await operations(backend, journal, closed).cancel(replace(one, context="production"))
     assert not outcome.ok and "read_only: true of production" in outcome.text and outcome.fix == "Open it."
@@ -308,7 +308,7 @@ async def test_a_full_disk_does_not_stop_a_cancel(tmp_path: Path) -> None:
     (tmp_path / "s").write_text("a file where a folder should be")
     backend = MemoryBackend([job(1, "a")])
     journal = Journal(tmp_path / "s" / "audit.jsonl", Clock())
-    outcome = await operations(backend, journal).cancel(next(iter(backend.jobs.values())))
+    outcome = await operations(backend, journal).cancel(next(iter(backend.stored.values())))
     assert outcome.ok and backend.cancelled
     assert any("audit" in event.text for event in journal.events)
 

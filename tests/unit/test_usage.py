@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from tests.ui.double import NOON, Clock, MemoryBackend, job
-from tui.backends.interface import Unavailable
+from tui.backends.interface import MetricService, Unavailable
 from tui.config.settings import Settings
 from tui.domain.job import Job
 from tui.domain.metric import CPU, GPU, MetricsReading, Series
@@ -22,15 +22,28 @@ class Busy(MemoryBackend):
         super().__init__(jobs)
         self.asked: list[str] = []
         self.labels = (("simulated", "true"),) if simulated else ()
+        self.use(metrics=BusyMetrics(self))
 
-    async def read_metrics(
+
+class BusyMetrics(MetricService):
+    def __init__(self, backend: Busy) -> None:
+        self._backend = backend
+
+    async def read(
         self, name: str, *, since: datetime | None = None, metrics: Sequence[str] = ()
     ) -> MetricsReading:
-        self._try()
-        self.asked.append(name)
+        self._backend.meet_error()
+        self._backend.asked.append(name)
         points = ((NOON - timedelta(seconds=1), 0.0),)
         series = tuple(
-            Series(GPU, "workerpool0-0", str(n), "1", tuple((at, share) for at, _ in points), self.labels)
+            Series(
+                GPU,
+                "workerpool0-0",
+                str(n),
+                "1",
+                tuple((at, share) for at, _ in points),
+                self._backend.labels,
+            )
             for n, share in enumerate((0.4, 0.6))
         )
         return MetricsReading(series, (), NOON)

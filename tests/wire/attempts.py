@@ -16,7 +16,7 @@ import psutil
 from tests.processes import asked, end, lives
 from tests.waiting import LIMIT, wait_for
 from tui.emulator.paths import AttemptDir, StateDir
-from tui.emulator.runs.plan import AttemptPlan, AttemptStatus, ReplicaPlan
+from tui.emulator.runner.plan import AttemptPlan, AttemptStatus, ReplicaPlan
 from tui.emulator.runs.runner_handle import LocalRunner
 
 T = TypeVar("T")

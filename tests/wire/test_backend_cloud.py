@@ -110,7 +110,7 @@ async def test_credentials_that_were_taken_back_say_how_to_log_in(account: Path,
         with pytest.raises(Unauthenticated, match="invalid_grant") as refused:
             await found.connect()
         assert "gcloud auth application-default login" in refused.value.fix
-    (line,) = await found.check()
+    (line,) = await found.check_health()
     assert (line.what, line.ok) == ("credentials", False)
 
 

@@ -82,7 +82,7 @@ async def both(**config: Any) -> AsyncIterator[tuple[StateDir, VertexBackend]]:
 
 async def reach(found: VertexBackend, name: str, state: JobState) -> Job:
     async def look() -> Job | None:
-        job = await found.get_job(name)
+        job = await found.jobs["custom_job"].get(name)
         assert job.state is state or not job.state.terminal, job
         return job if job.state is state else None
 
@@ -103,11 +103,11 @@ def written(state: StateDir, job_id: str) -> dict[str, list[str]]:
 async def test_a_job_is_launched_followed_measured_and_deleted(tmp_path: Path) -> None:
     code = WRITER.format(count=30, pause=0.05) + TOGETHER.format(folder=str(tmp_path), replicas=2)
     async with both(sample_period=0.3) as (state, found):
-        job = await found.create_job(launch(pool(code), pool(code), name="two nodes"))
+        job = await found.jobs["custom_job"].create(launch(pool(code), pool(code), name="two nodes"))
         assert job.region == REGION
         assert job.replica_count == 2
         entries: list[LogEntry] = []
-        async for batch in found.tail_logs(LogQuery(job.name)):
+        async for batch in found.logs.tail(LogQuery(job.name)):
             entries += batch.entries
             assert not batch.gaps
         ended = await reach(found, job.name, JobState.SUCCEEDED)
@@ -125,16 +125,16 @@ async def test_a_job_is_launched_followed_measured_and_deleted(tmp_path: Path) -
         assert [e.key for e in entries] == sorted(e.key for e in entries)
         assert any(e.replica == SERVICE for e in entries)
         # What is read later is the same log.
-        later = [e async for b in found.read_logs(LogQuery(job.name)) for e in b.entries]
+        later = [e async for b in found.logs.read(LogQuery(job.name)) for e in b.entries]
         assert Counter(e.key for e in later) == Counter(e.key for e in entries)
 
         await narrowed(found, job.name, entries)
         await measured(found, ended)
         assert ended.id in {j.id for j in await found.find_jobs("two nodes")}
         assert [j.name for j in await found.find_jobs(ended.id)] == [job.name]
-        await found.delete_job(job.name)
+        await found.jobs["custom_job"].delete(job.name)
         with pytest.raises(NotFound):
-            await found.get_job(job.name)
+            await found.jobs["custom_job"].get(job.name)
         assert await found.find_jobs(job.name) == []
 
 
@@ -142,7 +142,7 @@ async def narrowed(found: VertexBackend, name: str, entries: list[LogEntry]) -> 
     """Every narrowing of a query, judged by doing the same here."""
 
     async def keys(**query: Any) -> set[Any]:
-        return {e.key async for b in found.read_logs(LogQuery(name, **query)) for e in b.entries}
+        return {e.key async for b in found.logs.read(LogQuery(name, **query)) for e in b.entries}
 
     middle = entries[len(entries) // 2].timestamp
     for query, fits in (
@@ -158,53 +158,55 @@ async def narrowed(found: VertexBackend, name: str, entries: list[LogEntry]) -> 
 
 
 async def measured(found: VertexBackend, job: Job) -> None:
-    reading = await found.read_metrics(job.name)
+    reading = await found.metrics.read(job.name)
     assert {s.replica for s in reading.series if s.metric == CPU} == {"workerpool0-0", "workerpool1-0"}
     assert all(one.points for one in reading.series)
     assert {one.metric: one.reason for one in reading.not_measured} == {
         GPU: "no accelerator in this job",
         GPU_MEMORY: "no accelerator in this job",
     }
-    progress = (await found.read_progress([job]))[job.name]
+    progress = (await found.progress.read([job]))[job.name]
     assert (progress.step, progress.total_steps) == (29, 30)
     assert (progress.first_loss, progress.last_loss) == (9, pytest.approx(6.1))
-    assert [sample.step for sample in await found.read_training_steps(job.name)] == list(range(30))
+    assert [sample.step for sample in await found.progress.training_steps(job.name)] == list(range(30))
 
 
 async def test_a_running_job_is_cancelled() -> None:
     async with both() as (state, found):
-        job = await found.create_job(launch(pool("import time; print('up', flush=True); time.sleep(600)")))
+        job = await found.jobs["custom_job"].create(
+            launch(pool("import time; print('up', flush=True); time.sleep(600)"))
+        )
         following = asyncio.create_task(drain(found, job.name))
         await reach(found, job.name, JobState.RUNNING)
         await until(lambda: written(state, job.id).get("workerpool0-0"), "the replica's first word")
         with pytest.raises(FailedPrecondition):
-            await found.delete_job(job.name)
-        await found.cancel_job(job.name)
+            await found.jobs["custom_job"].delete(job.name)
+        await found.jobs["custom_job"].cancel(job.name)
         await reach(found, job.name, JobState.CANCELLED)
         entries = await asyncio.wait_for(following, LIMIT)
         assert "up" in {entry.message for entry in entries}
         with pytest.raises(FailedPrecondition):
-            await found.cancel_job(job.name)
+            await found.jobs["custom_job"].cancel(job.name)
 
 
 async def drain(found: VertexBackend, name: str) -> list[LogEntry]:
-    return [entry async for batch in found.tail_logs(LogQuery(name)) for entry in batch.entries]
+    return [entry async for batch in found.logs.tail(LogQuery(name)) for entry in batch.entries]
 
 
 async def test_a_bad_request_names_the_field() -> None:
     async with both() as (_state, found):
         with pytest.raises(InvalidRequest) as refused:
-            await found.create_job(launch(pool("pass", replicas=2)))
+            await found.jobs["custom_job"].create(launch(pool("pass", replicas=2)))
         assert any("replica_count" in field for field in refused.value.fields)
         with pytest.raises(InvalidRequest, match="custom job"):
-            await found.create_job(LaunchRequest(REGION, {"displayNme": "x"}))
+            await found.jobs["custom_job"].create(LaunchRequest(REGION, {"displayNme": "x"}))
         assert [page.jobs async for page in found.list_jobs()] == [()]
 
 
 async def test_the_spec_is_the_whole_resource_in_rest_form() -> None:
     async with both(quotas={"custom_model_training_cpus": 0}) as (_state, found):
-        job = await found.create_job(launch(pool("pass")))
-        spec = await found.job_spec(job.name)
+        job = await found.jobs["custom_job"].create(launch(pool("pass")))
+        spec = await found.jobs["custom_job"].spec(job.name)
         assert spec["displayName"] == "x"
         assert spec["state"] in {"JOB_STATE_QUEUED", "JOB_STATE_PENDING"}
         assert spec["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["imageUri"] == "python:3.11"
@@ -213,19 +215,19 @@ async def test_the_spec_is_the_whole_resource_in_rest_form() -> None:
 
 async def test_quotas_have_limits_and_what_running_jobs_take() -> None:
     async with both(quotas={"custom_model_training_cpus": 8}) as (_state, found):
-        job = await found.create_job(launch(pool("import time; time.sleep(600)")))
+        job = await found.jobs["custom_job"].create(launch(pool("import time; time.sleep(600)")))
         await reach(found, job.name, JobState.RUNNING)
-        (cpus,) = [q for q in await found.read_quotas([REGION]) if q.metric == "custom_model_training_cpus"]
+        (cpus,) = [q for q in await found.quotas.read([REGION]) if q.metric == "custom_model_training_cpus"]
         assert (cpus.region, cpus.limit, cpus.used, cpus.free) == (REGION, 8, 4, 4)
         assert cpus.limit_read_at is not None
-        assert {q.preemptible for q in await found.read_quotas()} == {True, False}
-        await found.cancel_job(job.name)
+        assert {q.preemptible for q in await found.quotas.read()} == {True, False}
+        await found.jobs["custom_job"].cancel(job.name)
         await reach(found, job.name, JobState.CANCELLED)
 
 
 async def test_every_service_is_in_reach() -> None:
     async with both() as (_state, found):
-        lines = await found.check()
+        lines = await found.check_health()
     assert [line.what for line in lines] == ["emulator", "jobs of every region", "logs", "metrics", "quotas"]
     assert all(line.ok for line in lines), lines
 
@@ -236,13 +238,17 @@ async def test_jobs_of_any_region_are_listed_and_pages_follow_each_other() -> No
         for number in range(103):
             region = "europe-west4" if number % 10 == 0 else REGION
             request = LaunchRequest(region, launch(pool("pass"), name=f"j{number}").custom_job)
-            names.append((await found.create_job(request)).name)
+            names.append((await found.jobs["custom_job"].create(request)).name)
         pages = [page async for page in found.list_jobs()]
         listed = [job for page in pages for job in page.jobs]
         assert sorted(job.name for job in listed) == sorted(names)
         assert all(job.region == page.region for page in pages for job in page.jobs)
         assert all(job.groups for job in listed)
-        some = [job async for page in found.list_jobs(filter='display_name:"j10*"') for job in page.jobs]
+        some = [
+            job
+            async for page in found.jobs["custom_job"].list_all(filter='display_name:"j10*"')
+            for job in page.jobs
+        ]
         assert {job.display_name for job in some} == {"j10", "j100", "j101", "j102"}
         there = next(job for job in listed if job.region == "europe-west4")
         assert [job.name for job in await found.find_jobs(there.id)] == [there.name]
@@ -264,7 +270,7 @@ async def test_the_local_context_starts_its_emulator_and_a_killed_one_again(
             assert info is not None
             state.config.write_text("".join(f"{key}: {value}\n" for key, value in QUICK.items()))
             code = WRITER.format(count=40, pause=0.1)
-            job = await found.create_job(launch(pool(code)))
+            job = await found.jobs["custom_job"].create(launch(pool(code)))
             following = asyncio.create_task(drain(found, job.name))  # type: ignore[arg-type]
             await reach(found, job.name, JobState.RUNNING)  # type: ignore[arg-type]
             os.kill(info["pid"], signal.SIGKILL)
@@ -274,7 +280,7 @@ async def test_the_local_context_starts_its_emulator_and_a_killed_one_again(
             assert isinstance(pages[0].error, Unavailable)
             await found.connect()
             entries = await asyncio.wait_for(following, LIMIT)
-            assert (await found.get_job(job.name)).state is JobState.SUCCEEDED
+            assert (await found.jobs["custom_job"].get(job.name)).state is JobState.SUCCEEDED
         finally:
             await found.aclose()
             launcher.stop(state)
@@ -294,6 +300,6 @@ async def test_an_emulator_that_can_not_start_says_why_in_the_consoles_words() -
         with pytest.raises(Unavailable, match=r"config\.yaml: grace") as refused:
             await found.connect()
         assert refused.value.fix
-        (line,) = await found.check()
+        (line,) = await found.check_health()
         assert not line.ok
         assert "config.yaml" in line.detail

@@ -44,7 +44,7 @@ async def test_a_create_whose_reply_is_lost_makes_exactly_one_job(code: StatusCo
     fake = Fake()
     fake.fail("CreateCustomJob", Abort(code), after=True)
     async with connected(fake) as found:
-        job = await found.create_job(LAUNCH)
+        job = await found.jobs["custom_job"].create(LAUNCH)
     assert job.name == NAME
     assert len(job.labels["vxtui-launch"]) >= 16
     assert fake.calls["CreateCustomJob"] == len(fake.jobs) == 1
@@ -59,7 +59,7 @@ async def test_a_create_that_never_answers_is_looked_up_too(monkeypatch: pytest.
 
     fake.after["CreateCustomJob"] = hang
     async with connected(fake) as found:
-        assert (await found.create_job(LAUNCH)).name == NAME
+        assert (await found.jobs["custom_job"].create(LAUNCH)).name == NAME
     assert fake.calls["CreateCustomJob"] == 1
 
 
@@ -69,7 +69,7 @@ async def test_a_create_that_was_lost_on_its_way_is_not_sent_again(monkeypatch: 
     fake.fail("CreateCustomJob", LOST)
     async with connected(fake) as found:
         with pytest.raises(Unavailable, match="most likely nothing was created"):
-            await found.create_job(LAUNCH)
+            await found.jobs["custom_job"].create(LAUNCH)
     assert fake.calls["CreateCustomJob"] == 1
     assert fake.calls["ListCustomJobs"] == 3
 
@@ -83,7 +83,7 @@ async def test_a_create_of_which_nothing_can_be_known_says_how_to_find_out(
     fake.fail("ListCustomJobs", *[Abort(StatusCode.PERMISSION_DENIED)] * 5)
     async with connected(fake) as found:
         with pytest.raises(Unavailable, match="not known") as lost:
-            await found.create_job(LAUNCH)
+            await found.jobs["custom_job"].create(LAUNCH)
     mark = next(iter(fake.jobs.values())).labels["vxtui-launch"]
     assert mark in lost.value.fix
 
@@ -103,7 +103,7 @@ async def test_a_job_that_shows_up_late_is_found(monkeypatch: pytest.MonkeyPatch
 
     fake.before["ListCustomJobs"] = hide
     async with connected(fake) as found:
-        assert (await found.create_job(LAUNCH)).display_name == "x"
+        assert (await found.jobs["custom_job"].create(LAUNCH)).display_name == "x"
     assert fake.calls["CreateCustomJob"] == 1
 
 
@@ -114,7 +114,7 @@ async def test_a_refused_create_is_neither_repeated_nor_looked_up() -> None:
     fake.fail("CreateCustomJob", Abort(StatusCode.INVALID_ARGUMENT, "bad", details))
     async with connected(fake) as found:
         with pytest.raises(InvalidRequest) as refused:
-            await found.create_job(LAUNCH)
+            await found.jobs["custom_job"].create(LAUNCH)
     assert refused.value.fields == {"job_spec": "needs a pool"}
     assert fake.calls == {"CreateCustomJob": 1}
 
@@ -123,7 +123,7 @@ async def test_each_launch_has_a_label_of_its_own_beside_the_users() -> None:
     fake = Fake()
     request = replace(LAUNCH, custom_job={**LAUNCH.custom_job, "labels": {"team": "nlp"}})
     async with connected(fake) as found:
-        marks = {(await found.create_job(request)).labels["vxtui-launch"] for _ in range(3)}
+        marks = {(await found.jobs["custom_job"].create(request)).labels["vxtui-launch"] for _ in range(3)}
     assert len(marks) == 3
     assert all(job.labels["team"] == "nlp" for job in fake.jobs.values())
 
@@ -135,7 +135,7 @@ async def test_a_used_up_rate_is_waited_out_as_long_as_the_service_says() -> Non
     fake.fail("GetCustomJob", Abort(StatusCode.RESOURCE_EXHAUSTED, "slow down", retry))
     async with connected(fake) as found:
         began = time.monotonic()
-        assert (await found.get_job(NAME)).display_name == "job-1"
+        assert (await found.jobs["custom_job"].get(NAME)).display_name == "job-1"
         assert time.monotonic() - began >= 0.7
     assert fake.calls["GetCustomJob"] == 2
 
@@ -146,7 +146,7 @@ async def test_a_rate_that_stays_used_up_is_told_with_the_time_to_wait() -> None
     fake.fail("GetCustomJob", *[Abort(StatusCode.RESOURCE_EXHAUSTED, "slow down", retry)] * 9)
     async with connected(fake) as found:
         with pytest.raises(QuotaExceeded) as refused:
-            await found.get_job(NAME)
+            await found.jobs["custom_job"].get(NAME)
     assert refused.value.retry_after == 600
 
 
@@ -155,7 +155,7 @@ async def test_expired_credentials_are_not_tried_again_and_again() -> None:
     fake.fail("GetCustomJob", *[Abort(StatusCode.UNAVAILABLE, "Getting metadata from plugin failed: x")] * 9)
     async with connected(fake) as found:
         with pytest.raises(Unauthenticated):
-            await found.get_job(NAME)
+            await found.jobs["custom_job"].get(NAME)
     assert fake.calls["GetCustomJob"] == 1
 
 
@@ -255,7 +255,12 @@ async def test_jobs_are_found_by_name_id_and_display_name_over_all_regions() -> 
 async def test_a_name_that_is_none_is_refused_before_it_is_sent() -> None:
     fake = Fake()
     async with connected(fake) as found:
-        for call in (found.get_job, found.cancel_job, found.delete_job, found.job_spec):
+        for call in (
+            found.jobs["custom_job"].get,
+            found.jobs["custom_job"].cancel,
+            found.jobs["custom_job"].delete,
+            found.jobs["custom_job"].spec,
+        ):
             with pytest.raises(InvalidRequest, match="full name"):
                 await call("42")
     assert not fake.calls
@@ -266,13 +271,13 @@ async def test_a_cancel_is_repeated_after_a_lost_reply() -> None:
     job = fake.add_job()
     fake.fail("CancelCustomJob", LOST, after=True)
     async with connected(fake) as found:
-        await found.cancel_job(NAME)
+        await found.jobs["custom_job"].cancel(NAME)
         assert job.state == State.JOB_STATE_CANCELLING
         assert fake.calls["CancelCustomJob"] == 2
         fake.end(NAME)
         with pytest.raises(FailedPrecondition):
-            await found.cancel_job(NAME)
-        assert (await found.get_job(NAME)).state is JobState.SUCCEEDED
+            await found.jobs["custom_job"].cancel(NAME)
+        assert (await found.jobs["custom_job"].get(NAME)).state is JobState.SUCCEEDED
 
 
 async def test_a_delete_waits_for_its_operation_and_survives_a_lost_reply() -> None:
@@ -280,13 +285,13 @@ async def test_a_delete_waits_for_its_operation_and_survives_a_lost_reply() -> N
     fake.add_job()
     fake.operations = [operations_pb2.Operation(name="projects/p/operations/1")] * 2
     async with connected(fake) as found:
-        await found.delete_job(NAME)
+        await found.jobs["custom_job"].delete(NAME)
         assert fake.calls["GetOperation"] == 3
         with pytest.raises(NotFound):
-            await found.delete_job(NAME)
+            await found.jobs["custom_job"].delete(NAME)
         fake.add_job()
         fake.fail("DeleteCustomJob", LOST, after=True)
-        await found.delete_job(NAME)
+        await found.jobs["custom_job"].delete(NAME)
     assert not fake.jobs
 
 
@@ -298,7 +303,7 @@ async def test_a_delete_whose_operation_fails_says_why() -> None:
     fake.operations = [bad]
     async with connected(fake) as found:
         with pytest.raises(FailedPrecondition, match="still running"):
-            await found.delete_job(NAME)
+            await found.jobs["custom_job"].delete(NAME)
 
 
 async def test_a_half_open_server_costs_one_time_limit_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,7 +312,7 @@ async def test_a_half_open_server_costs_one_time_limit_and_no_more(monkeypatch: 
         endpoint = FixedEndpoint({"us-central1": f"127.0.0.1:{mute.getsockname()[1]}"})
         async with backend(endpoint) as found:
             began = time.monotonic()
-            lines = await found.check()
+            lines = await found.check_health()
             # About 1 s; the rest of the bound is for a busy machine.
             assert time.monotonic() - began < 10
     assert [line.ok for line in lines] == [True, False, False, False, False]
@@ -322,13 +327,13 @@ async def test_closing_ends_calls_under_way_with_a_word_and_not_with_a_cancel() 
 
     fake.before["GetCustomJob"] = hang
     async with connected(fake) as found:
-        call = asyncio.create_task(found.get_job(NAME))
+        call = asyncio.create_task(found.jobs["custom_job"].get(NAME))
         await until(lambda: fake.calls["GetCustomJob"], "the call")
         await found.aclose()
         with pytest.raises(Unavailable, match="closed"):
             await asyncio.wait_for(call, LIMIT)
         with pytest.raises(Unavailable, match="Not connected"):
-            await found.get_job(NAME)
+            await found.jobs["custom_job"].get(NAME)
         await found.aclose()
 
 
@@ -340,10 +345,10 @@ async def test_connecting_again_keeps_what_is_there_and_opens_what_was_closed() 
         found = backend(endpoint)
         await asyncio.gather(found.connect(), found.connect())
         assert endpoint.opened == 2
-        assert (await found.get_job(NAME)).id == "1"
+        assert (await found.jobs["custom_job"].get(NAME)).id == "1"
         await found.aclose()
         await found.connect()
-        assert (await found.get_job(NAME)).id == "1"
+        assert (await found.jobs["custom_job"].get(NAME)).id == "1"
         await found.aclose()
 
 
@@ -356,7 +361,7 @@ async def test_a_connect_that_fails_says_why_and_can_be_repeated() -> None:
     for _ in range(2):
         with pytest.raises(Unauthenticated):
             await found.connect()
-    lines = await found.check()
+    lines = await found.check_health()
     assert [(line.ok, line.detail, line.fix) for line in lines] == [(False, "no credentials", "log in")]
 
 
@@ -368,8 +373,8 @@ async def test_a_service_that_is_restarted_is_found_again() -> None:
         async with serving(fake, address) as target:
             found = backend(FixedEndpoint({"us-central1": target}, replace(LOCAL_PACE, patience=20.0)))
             await found.connect()
-            assert (await found.get_job(NAME)).id == "1"
-        waiting = asyncio.create_task(found.get_job(NAME))
+            assert (await found.jobs["custom_job"].get(NAME)).id == "1"
+        waiting = asyncio.create_task(found.jobs["custom_job"].get(NAME))
         await asyncio.sleep(0.3)
         assert not waiting.done()
         async with serving(fake, address):
@@ -382,5 +387,5 @@ async def test_what_is_wrong_inside_the_service_is_told_and_not_repeated() -> No
     fake.fail("GetCustomJob", *[Abort(StatusCode.INTERNAL, "a defect")] * 5)
     async with connected(fake) as found:
         with pytest.raises(BackendError, match="a defect"):
-            await found.get_job(NAME)
+            await found.jobs["custom_job"].get(NAME)
     assert fake.calls["GetCustomJob"] == 1

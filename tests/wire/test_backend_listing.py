@@ -37,7 +37,7 @@ def watched(fake: Fake) -> list[Any]:
 
 async def listed(found: VertexBackend, filter: str = "") -> dict[str, Job]:
     jobs: dict[str, Job] = {}
-    async for page in found.list_jobs(filter=filter):
+    async for page in found.jobs["custom_job"].list_all(filter=filter):
         if page.error is not None:
             raise page.error
         jobs |= {job.id: job for job in page.jobs}
@@ -54,7 +54,7 @@ async def test_the_specification_is_asked_for_once() -> None:
         fake.end("projects/p/locations/us-central1/customJobs/1")
         second = await listed(found)
         third = await listed(found)
-        whole = await found.get_job(first["1"].name)
+        whole = await found.jobs["custom_job"].get(first["1"].name)
     assert [("job_spec" in request.read_mask.paths) for request in asked] == [True, False, False]
     assert first["1"].state is JobState.RUNNING and second["1"].state is JobState.SUCCEEDED
     assert [pool.replicas for pool in second["1"].groups] == [1, 2] and second["1"].labels == {"team": "nlp"}

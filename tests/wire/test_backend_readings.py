@@ -53,7 +53,7 @@ async def test_series_of_every_replica_oldest_point_first() -> None:
     fake.add_job()
     asked = answering(fake)
     async with connected(fake) as found:
-        reading = await found.read_metrics(NAME)
+        reading = await found.metrics.read(NAME)
     first, second = reading.series
     assert (first.metric, first.replica, second.replica) == (CPU, "workerpool0-0", "workerpool1-0")
     assert [value for _at, value in first.points] == [0.1, 0.2, 0.3]
@@ -85,7 +85,7 @@ async def test_labels_whose_names_nobody_documents(
     machine = job.job_spec.worker_pool_specs.add(replica_count=1).machine_spec
     machine.accelerator_type, machine.accelerator_count = AcceleratorType.NVIDIA_L4.value, 1
     async with connected(fake) as found:
-        reading = await found.read_metrics(NAME, metrics=[GPU])
+        reading = await found.metrics.read(NAME, metrics=[GPU])
     (one,) = reading.series
     assert (one.replica, one.accelerator) == (replica, accelerator)
     assert dict(one.labels) == labels
@@ -97,7 +97,7 @@ async def test_counters_are_asked_for_as_rates_and_gauges_as_they_are() -> None:
     fake.add_job()
     asked = answering(fake)
     async with connected(fake) as found:
-        reading = await found.read_metrics(NAME, metrics=[NET_IN, CPU])
+        reading = await found.metrics.read(NAME, metrics=[NET_IN, CPU])
     by_metric = {request.filter.split('"')[1].removeprefix(PREFIX): request for request in asked}
     assert by_metric[NET_IN].aggregation.per_series_aligner == metric_aligner("ALIGN_RATE")
     assert by_metric[NET_IN].aggregation.alignment_period.seconds >= 1
@@ -117,7 +117,7 @@ async def test_a_job_that_has_not_run_is_said_and_its_window_is_valid() -> None:
     job.ClearField("start_time")
     asked = answering(fake)
     async with connected(fake) as found:
-        reading = await found.read_metrics(NAME, since=START + timedelta(days=400), metrics=[CPU])
+        reading = await found.metrics.read(NAME, since=START + timedelta(days=400), metrics=[CPU])
     assert [one.reason for one in reading.not_measured] == ["the job has not run yet"]
     interval = asked[0].interval
     assert interval.start_time.ToDatetime() < interval.end_time.ToDatetime()
@@ -129,7 +129,7 @@ async def test_series_that_may_not_be_read_are_an_error_and_not_a_zero() -> None
     fake.fail("ListTimeSeries", *[Abort(StatusCode.PERMISSION_DENIED, "monitoring.timeSeries.list")] * 9)
     async with connected(fake) as found:
         with pytest.raises(PermissionDenied):
-            await found.read_metrics(NAME)
+            await found.metrics.read(NAME)
 
 
 def step(fake: Fake, number: int, loss: float, *, at: float, job: str = "1", replica: str = "") -> None:
@@ -150,18 +150,18 @@ async def test_progress_of_several_jobs_takes_one_read_and_the_next_one_only_wha
             step(fake, index, 9.0 - index, at=index, job=str(number))
     async with connected(fake) as found:
         jobs = [job async for page in found.list_jobs() for job in page.jobs]
-        progress = await found.read_progress(jobs)
+        progress = await found.progress.read(jobs)
         assert fake.calls["ListLogEntries"] == 1
         by_id = {job.id: progress[job.name] for job in jobs}
         assert by_id["1"].step is None
         assert (by_id["2"].step, by_id["2"].first_loss, by_id["2"].last_loss) == (2, 9.0, 7.0)
         assert (by_id["3"].step, by_id["3"].total_steps) == (5, 100)
         step(fake, 50, 1.0, at=500, job="3")
-        again = await found.read_progress(jobs)
+        again = await found.progress.read(jobs)
         assert fake.calls["ListLogEntries"] == 2
         third = next(job.name for job in jobs if job.id == "3")
         assert (again[third].step, again[third].first_loss, again[third].last_loss) == (50, 9.0, 1.0)
-        assert await found.read_progress([]) == {}
+        assert await found.progress.read([]) == {}
         assert fake.calls["ListLogEntries"] == 2
 
 
@@ -171,12 +171,12 @@ async def test_the_first_loss_of_a_long_job_is_looked_up_once() -> None:
     for index in range(500):
         step(fake, index, 9.0 - index / 100, at=index)
     async with connected(fake) as found:
-        job = await found.get_job(NAME)
-        first = (await found.read_progress([job]))[NAME]
+        job = await found.jobs["custom_job"].get(NAME)
+        first = (await found.progress.read([job]))[NAME]
         assert (first.step, first.first_loss, first.last_loss) == (499, 9.0, pytest.approx(4.01))
         calls = fake.calls["ListLogEntries"]
         assert calls == 2
-        assert (await found.read_progress([job]))[NAME] == first
+        assert (await found.progress.read([job]))[NAME] == first
         assert fake.calls["ListLogEntries"] == calls + 1
 
 
@@ -192,7 +192,7 @@ async def test_reads_stay_few_however_many_jobs_there_are() -> None:
         counts = []
         for _ in range(8):
             before = fake.calls["ListLogEntries"]
-            progress = await found.read_progress(jobs)
+            progress = await found.progress.read(jobs)
             counts.append(fake.calls["ListLogEntries"] - before)
         assert counts[0] == 1 + progress_module.ALONE + progress_module.FIRST_LOSSES
         assert counts[1:5] == [1 + progress_module.FIRST_LOSSES] * 4
@@ -210,7 +210,7 @@ async def test_a_quiet_job_beside_a_busy_one_is_not_forgotten() -> None:
         step(fake, index, 9.0, at=10 + index, job="1")
     async with connected(fake) as found:
         jobs = [job async for page in found.list_jobs() for job in page.jobs]
-        progress = await found.read_progress(jobs)
+        progress = await found.progress.read(jobs)
     assert {job.id: progress[job.name].step for job in jobs} == {"1": 299, "2": 7}
 
 
@@ -224,14 +224,14 @@ async def test_steps_are_of_one_replica_thinned_and_read_on_from_where_they_ende
         for replica in ("workerpool0-0", "workerpool1-0"):
             step(fake, index, 9.0, at=index, replica=replica)
     async with connected(fake) as found:
-        steps = await found.read_training_steps(NAME)
+        steps = await found.progress.training_steps(NAME)
         numbers = [one.step for one in steps]
         assert numbers == sorted(set(numbers))
         assert 16 <= len(numbers) <= 65
         assert (numbers[0], numbers[-1]) == (0, 999)
         before = fake.calls["ListLogEntries"]
         step(fake, 1000, 1.0, at=1000, replica="workerpool0-0")
-        again = await found.read_training_steps(NAME)
+        again = await found.progress.training_steps(NAME)
         assert again[-1].step == 1000
         assert fake.calls["ListLogEntries"] == before + 1
 
@@ -246,7 +246,7 @@ async def test_logs_come_in_pages_up_to_the_limit_from_either_end(monkeypatch: p
 
         async def read(**how: Any) -> list[list[str]]:
             query = LogQuery(NAME, severity=Severity.DEFAULT)
-            return [[e.message for e in b.entries] async for b in found.read_logs(query, **how)]
+            return [[e.message for e in b.entries] async for b in found.logs.read(query, **how)]
 
         assert [len(page) for page in await read()] == [10, 10, 5]
         assert await read(limit=2) == [["00", "01"]]
@@ -263,5 +263,5 @@ async def test_the_log_of_a_deleted_job_can_still_be_read() -> None:
     fake = Fake()
     fake.write("left", at=1)
     async with connected(fake) as found:
-        batches = [batch async for batch in found.read_logs(LogQuery(NAME))]
+        batches = [batch async for batch in found.logs.read(LogQuery(NAME))]
     assert [entry.message for batch in batches for entry in batch.entries] == ["left"]

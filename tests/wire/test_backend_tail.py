@@ -41,7 +41,7 @@ class Reader:
         self.task = asyncio.create_task(self._run(found, query))
 
     async def _run(self, found: VertexBackend, query: LogQuery) -> None:
-        async for batch in found.tail_logs(query):
+        async for batch in found.logs.tail(query):
             assert isinstance(batch, LogBatch)
             assert batch != LogBatch()
             self.entries += batch.entries
@@ -108,7 +108,7 @@ async def test_a_job_that_has_ended_needs_no_stream() -> None:
 async def test_a_job_that_does_not_exist_is_said() -> None:
     async with connected(Fake(), PACE) as found:
         with pytest.raises(NotFound):
-            await anext(found.tail_logs(QUERY))  # type: ignore[arg-type]
+            await anext(found.logs.tail(QUERY))  # type: ignore[arg-type]
 
 
 async def test_what_both_history_and_stream_bring_comes_once() -> None:
@@ -304,7 +304,7 @@ async def test_a_cancel_is_prompt_and_leaves_nothing_open() -> None:
                 await asyncio.gather(reader.task, return_exceptions=True)
             else:
                 fake.write("x", at=1)
-                following = found.tail_logs(QUERY)
+                following = found.logs.tail(QUERY)
                 assert (await anext(following)).entries  # type: ignore[arg-type]
                 began = time.monotonic()
                 await following.aclose()  # type: ignore[attr-defined]

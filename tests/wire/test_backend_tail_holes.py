@@ -217,10 +217,12 @@ async def test_over_streams_that_are_cut_late_doubled_and_shuffled_each_line_com
         )
         info = ContextInfo("local", "p", (REGION,), local=True)
         async with VertexBackend(info, FixedEndpoint({REGION: running.target}, everywhere=True)) as found:
-            job = await found.create_job(launch(pool(COUNTED), pool(COUNTED, replicas=3), name="bad line"))
+            job = await found.jobs["custom_job"].create(
+                launch(pool(COUNTED), pool(COUNTED, replicas=3), name="bad line")
+            )
             entries: list[LogEntry] = []
             missing = 0
-            async for batch in found.tail_logs(LogQuery(job.name, include_service=False)):
+            async for batch in found.logs.tail(LogQuery(job.name, include_service=False)):
                 entries += batch.entries
                 missing += sum(gap.count for gap in batch.gaps)
         assert missing == 0

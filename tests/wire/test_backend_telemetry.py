@@ -32,9 +32,9 @@ async def test_one_read_for_all_jobs_brings_steps_and_gpus() -> None:
     say(fake, 5, kind="step", step=99, job="3")
     async with connected(fake) as found:
         jobs = [job async for page in found.list_jobs() for job in page.jobs]
-        lines = await found.read_live([job for job in jobs if job.id != "3"], START)
+        lines = await found.telemetry.read([job for job in jobs if job.id != "3"], START)
         assert fake.calls["ListLogEntries"] == 1
-        assert await found.read_live([], START) == []
+        assert await found.telemetry.read([], START) == []
         assert fake.calls["ListLogEntries"] == 1
     by_time = sorted(lines, key=lambda one: one.timestamp)
     assert [(one.job_id, one.replica, one.step) for one in by_time] == [
@@ -56,6 +56,6 @@ async def test_a_flood_of_lines_is_read_from_its_end_and_not_for_ever(
         say(fake, number, kind="step", step=number)
     async with connected(fake) as found:
         jobs = [job async for page in found.list_jobs() for job in page.jobs]
-        lines = await found.read_live(jobs, START)
+        lines = await found.telemetry.read(jobs, START)
     assert fake.calls["ListLogEntries"] == live_module.MOST_PAGES
     assert [one.step for one in lines] == list(range(99, 99 - 10 * live_module.MOST_PAGES, -1))

@@ -10,7 +10,7 @@ import pytest
 from tests.waiting import until
 from tests.wire.control import Clients, emulator, python, served, state_dir
 from tui.emulator.paths import AttemptDir
-from tui.emulator.runs.plan import AttemptStatus
+from tui.emulator.runner.plan import AttemptStatus
 from tui.emulator.runs.runner_handle import LocalRunner
 
 PLATFORM = [

@@ -14,7 +14,7 @@ MEASURE = """
 import json, re, sys, time
 from pathlib import Path
 began = time.process_time()
-from tui.backends.vertex.transport import lazy_imports
+from tui import lazy_imports
 lazy_imports.load()
 print(json.dumps({
     "cpu": time.process_time() - began,
@@ -23,7 +23,7 @@ print(json.dumps({
 }))
 """
 EVERYBODY = """
-from tui.backends.vertex.transport import lazy_imports
+from tui import lazy_imports
 lazy_imports.load()
 from google.cloud import aiplatform, aiplatform_v1, monitoring_v3
 from google.cloud.aiplatform_v1 import types
@@ -86,14 +86,14 @@ def test_the_high_level_sdk_and_every_exported_name_still_work() -> None:
 @pytest.mark.parametrize("eager", ["", "1"])
 def test_a_star_import_gets_all_names(eager: str) -> None:
     python(
-        f"from tui.backends.vertex.transport import lazy_imports\nlazy_imports.install()\n{ALONE}",
+        f"from tui import lazy_imports\nlazy_imports.install()\n{ALONE}",
         VXTUI_EAGER_IMPORTS=eager,
     )
 
 
 def test_loading_leaves_the_collector_as_it_was_and_gags_grpc() -> None:
     code = (
-        "import gc, os; from tui.backends.vertex.transport import lazy_imports; lazy_imports.load()\n"
+        "import gc, os; from tui import lazy_imports; lazy_imports.load()\n"
         "assert gc.isenabled() and gc.get_freeze_count() > 10_000\n"
         "assert os.environ['GRPC_VERBOSITY'] == 'NONE'\n"
         "gc.disable(); lazy_imports.load(); assert not gc.isenabled()\n"

@@ -18,6 +18,7 @@ from tui.backends.vertex.transport.connect import LocalEndpoint
 from tui.domain.preflight import Check, Verdict
 from tui.domain.profile.document_edit import edited
 from tui.emulator.server import Emulator
+from tui.store.jobs.checks import preflight
 
 REGION = "us-central1"
 TRAINER = "us-docker.pkg.dev/vxtui/vxtui/trainer:latest"
@@ -53,7 +54,7 @@ async def checking(**config: Any) -> AsyncIterator[tuple[Emulator, Clients, Vert
 
 
 async def looked(backend: VertexBackend, custom_job: Mapping[str, Any]) -> dict[str, Check]:
-    found = [check async for check in backend.preflight(LaunchRequest(REGION, custom_job))]
+    found = [check async for check in backend.preflight.run(LaunchRequest(REGION, custom_job))]
     assert len({check.id for check in found}) == len(found)
     return {check.id: check for check in found}
 
@@ -65,7 +66,7 @@ def output(name: str) -> dict[str, Any]:
 async def test_a_project_in_which_all_is_well() -> None:
     board = f"projects/p/locations/{REGION}/tensorboards/1"
     async with checking() as (_, _clients, backend):
-        await backend.create_bucket("near", REGION)
+        await backend.storage.create_bucket("near", REGION)
         whole = job(serviceAccount=ACCOUNT, tensorboard=board, **output("near"))
         found = await looked(backend, whole)
     assert set(found) == {
@@ -114,9 +115,9 @@ async def test_images_that_are_not_there_and_those_that_nobody_can_ask_for() -> 
 
 async def test_buckets_that_are_far_cold_or_not_there() -> None:
     async with checking() as (running, clients, backend):
-        await backend.create_bucket("arr-coc-eu", "europe-west4")
-        await backend.create_bucket("arr-coc-us", REGION)
-        await backend.create_bucket("wide", "us")
+        await backend.storage.create_bucket("arr-coc-eu", "europe-west4")
+        await backend.storage.create_bucket("arr-coc-us", REGION)
+        await backend.storage.create_bucket("wide", "us")
         missing = (await looked(backend, job(**output("nothing-here"))))["bucket:nothing-here"]
         assert missing.fatal and f"--location={REGION}" in missing.fix
         wide = (await looked(backend, job(**output("wide"))))["bucket:wide"]
@@ -176,12 +177,12 @@ async def test_persistent_resources_and_boards() -> None:
 
 
 async def test_a_service_that_hangs_or_fails_holds_up_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks.Preflight.run, "__defaults__", (4.0,))
+    monkeypatch.setattr(checks.Checks.run, "__defaults__", (4.0,))
     async with checking() as (_, clients, backend):
         await clients.admin(do="checks", hanging=["registry", "projects"], failing=["quotas"])
         order: list[str] = []
         came: dict[str, float] = {}
-        async for check in backend.preflight(LaunchRequest(REGION, job(serviceAccount=ACCOUNT))):
+        async for check in backend.preflight.run(LaunchRequest(REGION, job(serviceAccount=ACCOUNT))):
             order.append(check.id)
             came[check.id] = time.monotonic()
             if check.id == "account":
@@ -197,6 +198,6 @@ async def test_a_service_that_hangs_or_fails_holds_up_nobody_else(monkeypatch: p
 async def test_a_backend_that_is_not_connected_says_so_and_does_not_raise() -> None:
     endpoint = FixedEndpoint({REGION: "unix:/nowhere"})
     backend = VertexBackend(ContextInfo("local", "p", (REGION,)), endpoint)
-    found = [check async for check in backend.preflight(LaunchRequest(REGION, job()))]
+    found = [check async for check in preflight(backend, REGION, job())]
     assert [check.verdict for check in found] == [Verdict.UNKNOWN]
     assert "Not connected" in found[0].sentence

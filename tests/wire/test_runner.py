@@ -16,7 +16,7 @@ import pytest
 
 from tests.waiting import LIMIT, wait_for
 from tests.wire.attempts import FOREVER, Attempt, attempt
-from tui.emulator.runs.plan import AttemptPlan
+from tui.emulator.runner.plan import AttemptPlan
 from tui.emulator.runs.runner_handle import LocalRunner
 
 
@@ -252,7 +252,7 @@ def test_a_killed_runner_is_lost_and_takes_its_processes_along(one: Attempt) -> 
 def test_a_runner_needs_no_server(one: Attempt) -> None:
     script = (
         "import sys\nfrom pathlib import Path\nfrom tui.emulator.paths import AttemptDir\n"
-        "from tui.emulator.runs.plan import AttemptPlan\n"
+        "from tui.emulator.runner.plan import AttemptPlan\n"
         "from tui.emulator.runs.runner_handle import LocalRunner\n"
         "home = AttemptDir(Path(sys.argv[1])); LocalRunner().start(home, AttemptPlan.load(home.root / 'p'))"
     )

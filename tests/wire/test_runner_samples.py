@@ -19,7 +19,7 @@ from tests.wire.attempts import FOREVER, Attempt, attempt
 from tui.domain import metric
 from tui.emulator.runner import host, network_usage, process_tree, sampler
 from tui.emulator.runner.database import Sample, read_samples
-from tui.emulator.runs.plan import ReplicaPlan
+from tui.emulator.runner.plan import ReplicaPlan
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from tests.wire.attempts import FOREVER
 from tests.wire.test_backend_emulator import both, launch, pool
 from tui.domain.metric import CPU, GPU, GPU_MEMORY, MetricsReading
 from tui.emulator.runner import process_tree, sampler
+from tui.emulator.runner.plan import ReplicaPlan
 from tui.emulator.runs import gpus
-from tui.emulator.runs.plan import ReplicaPlan
 
 
 async def test_simulated_accelerators_move_and_say_that_they_are_no_measurement(
@@ -23,10 +23,10 @@ async def test_simulated_accelerators_move_and_say_that_they_are_no_measurement(
     gpu = pool(FOREVER)
     gpu["machineSpec"] |= {"acceleratorType": "NVIDIA_TESLA_T4", "acceleratorCount": 2}
     async with both(sample_period=0.1, simulate_accelerators=True) as (_, found):
-        job = await found.create_job(launch(gpu, pool(FOREVER), name="simulated"))
+        job = await found.jobs["custom_job"].create(launch(gpu, pool(FOREVER), name="simulated"))
 
         async def look() -> MetricsReading | None:
-            reading = await found.read_metrics(job.name, metrics=[GPU, GPU_MEMORY, CPU])
+            reading = await found.metrics.read(job.name, metrics=[GPU, GPU_MEMORY, CPU])
             moved = [len(one.points) > 5 for one in reading.series if one.metric == GPU]
             return reading if sum(moved) == 2 else None
 
@@ -40,7 +40,7 @@ async def test_simulated_accelerators_move_and_say_that_they_are_no_measurement(
         assert len(set(values)) > 5
         # What is measured is not called simulated, nor does a machine without accelerators get any.
         assert {s.replica for s in reading.series if s.metric == CPU} == {"workerpool0-0", "workerpool1-0"}
-        await found.cancel_job(job.name)
+        await found.jobs["custom_job"].cancel(job.name)
 
 
 async def test_nothing_is_simulated_unasked_or_beside_a_device(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tui.backends.capability import Capability
-
-NOTHING = Capability(0)
-
 
 @dataclass(frozen=True, slots=True)
 class Action:
@@ -20,7 +16,8 @@ class Action:
     share one operation, which the audit journal records. An action with an operation mutates, and is
     refused where the context is read-only; `confirm` means that a dialog naming the target comes first.
     `footer` shows it in the last line. `direct` leaves the gate out: the widget that has the binding runs
-    its own method. `local` actions need a context of this machine.
+    its own method. `needs` names a service of the backend or an operation of one (`Backend.offers`), e.g.
+    `jobs.cancel`. `local` actions need a context of this machine.
 
     What does not mutate: writing what the user sees to a file of their choice (a log, an export), vxtui's
     own caches (prices, snapshots, unsaved drafts), the choice of a theme, and starting the emulator, which
@@ -36,7 +33,7 @@ class Action:
     operation: str = ""
     confirm: bool = False
     footer: bool = True
-    needs: Capability = NOTHING
+    needs: str = ""
     command: str = ""
     """Word after `:` that runs it; empty means the last part of the id."""
     argument: str = ""

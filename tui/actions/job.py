@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tui.actions.action import Action
-from tui.backends.capability import Capability as C
 
 
 def _act(
@@ -21,11 +20,11 @@ def _move(id: str, key: str, label: str, method: str) -> Action:
 _JOB = (
     Action(
         "job.cancel", "c", "cancel", "Cancel this job", "job", "cancel", operation="job.cancel",
-        confirm=True, needs=C.CANCEL,
+        confirm=True, needs="jobs.cancel",
     ),
     Action(
         "job.delete", "D", "delete", "Delete this ended job", "job", "delete", operation="job.delete",
-        confirm=True, needs=C.DELETE,
+        confirm=True, needs="jobs.delete",
     ),
     _act("job.spec", "d", "spec", "The job's specification"),
     _act("job.fleet", "m", "map", "This job's replicas and GPUs as a heat map"),

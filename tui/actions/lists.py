@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from tui.actions.action import Action
-from tui.backends.capability import Capability as C
 
 _APP = (
     Action("app.jobs", "1", "jobs", "Jobs of every region of this context", "app", "jobs", footer=False),
     Action("app.profiles", "2", "profiles", "Saved profiles to launch", "app", "profiles", footer=False),
     Action("app.fleet", "3", "fleet", "Every replica and GPU that is at work", "app", "fleet", footer=False),
-    Action("app.quotas", "4", "quotas", "Training quotas", "app", "quotas", footer=False, needs=C.QUOTAS),
+    Action("app.quotas", "4", "quotas", "Training quotas", "app", "quotas", footer=False, needs="quotas"),
     Action("app.events", "6", "events", "What happened in this console", "app", "events", footer=False),
     Action("app.job", "", "job", "Open one job by name or id", "app", "job", footer=False, argument="NAME"),
     Action(
@@ -22,7 +21,7 @@ _APP = (
         operation="job.launch",
         confirm=True,
         footer=False,
-        needs=C.LAUNCH,
+        needs="jobs.create",
         argument="PROFILE",
     ),
     Action(
@@ -35,7 +34,7 @@ _APP = (
         operation="job.cancel",
         confirm=True,
         footer=False,
-        needs=C.CANCEL,
+        needs="jobs.cancel",
         argument="NAME",
     ),
     Action(
@@ -168,7 +167,7 @@ _JOBS = (
         "jobs",
         "launch",
         operation="job.launch",
-        needs=C.LAUNCH,
+        needs="jobs.create",
     ),
     Action("jobs.open", "enter", "open", "Open the job", "jobs", "open"),
     Action("jobs.mark", "space", "mark", "Mark or unmark the job", "jobs", "mark"),
@@ -190,7 +189,7 @@ _JOBS = (
         "cancel",
         operation="job.cancel",
         confirm=True,
-        needs=C.CANCEL,
+        needs="jobs.cancel",
     ),
     Action(
         "jobs.delete",
@@ -202,7 +201,7 @@ _JOBS = (
         operation="job.delete",
         confirm=True,
         footer=False,
-        needs=C.DELETE,
+        needs="jobs.delete",
     ),
     Action("jobs.filter", "slash", "filter", "Filter: state:running gpu:a100 age<2d text", "jobs", "filter"),
     Action("jobs.sort", "s", "sort", "Sort by the next column", "jobs", "sort"),
@@ -244,7 +243,7 @@ _PROFILES = (
         "profiles",
         "launch",
         operation="job.launch",
-        needs=C.LAUNCH,
+        needs="jobs.create",
     ),
     Action(
         "profiles.preview",
@@ -296,7 +295,7 @@ _LAUNCH = (
         "launch",
         "go",
         operation="job.launch",
-        needs=C.LAUNCH,
+        needs="jobs.create",
     ),
     Action("launch.next", "tab", "change a value", "Type into the next value", "launch", "next"),
     Action("launch.preview", "v", "view request", "The exact request", "launch", "preview"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tui.actions.action import Action
-from tui.backends.capability import Capability as C
 
 
 def _act(id: str, key: str, label: str, help: str, operation: str = "", *, footer: bool = True) -> Action:
@@ -28,7 +27,7 @@ _FORM = (
     _act("form.next_problem", "n", "next problem", "Go to the next problem"),
     _act("form.remove", "D", "remove", "Remove the field, the element or the pool"),
     Action("form.launch", "l", "launch", "Launch the saved profile", "form", "launch",
-           operation="job.launch", needs=C.LAUNCH),
+           operation="job.launch", needs="jobs.create"),
     _act("form.diff", "d", "diff", "What differs from the file"),
     _act("form.request", "v", "view request", "The exact request it would send"),
     _act("form.find", "slash", "find", "Find a field by its name, value or help"),

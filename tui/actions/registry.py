@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from tui.actions.action import NOTHING, Action
+from tui.actions.action import Action
 from tui.actions.job import ACTIONS as _JOB
 from tui.actions.lists import ACTIONS as _LISTS
 from tui.actions.profile_form import ACTIONS as _FORM
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tui.config.access import ReadOnly
 
 __all__ = [
-    "NOTHING",
     "Action",
     "action",
     "actions",

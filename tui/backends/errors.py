@@ -31,6 +31,13 @@ class InvalidRequest(BackendError):
         self.fields = dict(fields or {})
 
 
+class NotOffered(BackendError):
+    """The context has no such service or operation; an action that needs it is not shown there."""
+
+    code = "UNIMPLEMENTED"
+    exit_code = 2
+
+
 class NotFound(BackendError):
     """The named thing does not exist, or not any more."""
 

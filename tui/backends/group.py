@@ -1,36 +1,34 @@
 """Several contexts as one: jobs of all of them in one list, each job asked where it lives.
 
 A context that can't be reached, or not yet, holds up nobody: its regions are pages with its error, and it is
-tried again behind the scenes. Nothing can be launched here, as nobody could say where.
+tried again in the background. Nothing can be launched here, as nobody could say where.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, TypeVar
 
 from tui.backends.interface import (
     Backend,
     BackendError,
-    Capability,
     ContextInfo,
-    InvalidRequest,
     JobPage,
+    JobReader,
+    JobService,
     LaunchRequest,
-    LiveLine,
-    LogBatch,
-    LogQuery,
     NotFound,
-    Reach,
+    NotOffered,
+    QuotaService,
+    ServiceHealth,
+    Services,
     Unavailable,
 )
+from tui.backends.merge import merged
 from tui.domain.job import Job
-from tui.domain.metric import MetricsReading
-from tui.domain.progress import Progress, TrainingStep
 from tui.domain.quota import Quota
 
 T = TypeVar("T")
@@ -40,38 +38,51 @@ AGAIN_AFTER = 15.0
 """Seconds until a context that could not be reached is tried again."""
 
 
-def _closing(iterator: AsyncIterator[T]) -> aclosing[Any]:
-    """A backend's iterators are generators by contract; who leaves one ends its calls."""
-    return aclosing(iterator)  # type: ignore[type-var]
-
-
 class GroupBackend(Backend):
-    """The backends of `members`, which keep their own names: a job's `context` is its member's."""
+    """The backends of `members`, which keep their own names: a job's `context` is its member's.
 
-    capabilities = ~Capability(0) & ~Capability.LAUNCH
+    It offers the services that its connected members have: those of jobs by kind, every `JobReader`, and
+    quotas. Others, such as storage, belong to one context.
+    """
 
     def __init__(self, name: str, members: Sequence[Backend]) -> None:
         regions = tuple(f"{m.info.name}/{region}" for m in members for region in m.info.regions)
         self.info = ContextInfo(name, "several", regions, local=all(m.info.local for m in members))
         self.members = tuple(members)
+        self.owners: dict[str, Backend] = {}
+        """The member that listed a job, by the job's full name."""
         self._gate = asyncio.Semaphore(AT_ONCE)
         self._errors: dict[str, BackendError] = {}
         self._connecting: dict[str, asyncio.Task[None]] = {}
-        self._owners: dict[str, Backend] = {}
 
-    # The way there
+    @property
+    def services(self) -> Services:
+        ready = self.ready()
+        if not ready:
+            raise Unavailable(f"Not connected to {self.info.name}.", fix="Connect first.")
+        kinds = dict.fromkeys(kind for member in ready for kind in member.services.jobs)
+        found: dict[str, Any] = {"jobs": {kind: GroupJobs(self, kind) for kind in kinds}}
+        for member in ready:
+            for name in Services.__dataclass_fields__:
+                if isinstance(getattr(member.services, name), JobReader):
+                    found[name] = RoutedReader(self, name)
+        if any(member.services.quotas is not None for member in ready):
+            found["quotas"] = GroupQuotas(self)
+        return Services(**found)
+
+    # Connecting
 
     async def connect(self) -> None:
         """Return when one of them can be used; the others go on. Raises when none can."""
         for member in self.members:
             self._begin(member, 0.0)
-        while not self._ready():
+        while not self.ready():
             waiting = [task for task in self._connecting.values() if not task.done()]
             if not waiting or len(self._errors) == len(self.members):
                 raise next(iter(self._errors.values()))
             await asyncio.wait(waiting, timeout=0.1, return_when=asyncio.FIRST_COMPLETED)
 
-    def _ready(self) -> list[Backend]:
+    def ready(self) -> list[Backend]:
         """Members that are connected."""
         ready = []
         for member in self.members:
@@ -86,7 +97,7 @@ class GroupBackend(Backend):
             self._connecting[member.info.name] = asyncio.create_task(self._connect(member, after))
 
     async def _connect(self, member: Backend, after: float) -> None:
-        """Try until it is there."""
+        """Try until it succeeds."""
         while True:
             await asyncio.sleep(after)
             try:
@@ -106,51 +117,19 @@ class GroupBackend(Backend):
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*(member.aclose() for member in self.members))
 
-    # Jobs
+    async def check_health(self) -> Sequence[ServiceHealth]:
+        found = await self.ask(lambda member: member.check_health(), self.members)
+        return [replace(one, what=f"{m.info.name}: {one.what}") for m, lines in found for one in lines]
 
-    async def list_jobs(self, *, filter: str = "") -> AsyncIterator[JobPage]:
-        ready = self._ready()
-        for member in self.members:
-            if member not in ready:
-                name = member.info.name
-                error = self._errors.get(name) or Unavailable(f"{name} is being connected to.")
-                for region in member.info.regions:
-                    yield JobPage(region, error=error, context=name)
-        pages: asyncio.Queue[JobPage | None] = asyncio.Queue(maxsize=AT_ONCE * 2)
-        tasks = [asyncio.create_task(self._list(member, filter, pages)) for member in ready]
-        try:
-            waiting = len(tasks)
-            while waiting:
-                page = await pages.get()
-                if page is None:
-                    waiting -= 1
-                else:
-                    yield page
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+    # Asking members
 
-    async def _list(self, member: Backend, filter: str, pages: asyncio.Queue[JobPage | None]) -> None:
-        name = member.info.name
-        try:
-            async with self._gate, _closing(member.list_jobs(filter=filter)) as found:
-                async for page in found:
-                    self._owners |= dict.fromkeys([job.name for job in page.jobs], member)
-                    await pages.put(replace(page, context=name))
-        except BackendError as error:
-            for region in member.info.regions:
-                await pages.put(JobPage(region, error=error, context=name))
-        finally:
-            await pages.put(None)
-
-    def _owner(self, job_name: str) -> Backend:
+    def owner(self, job_name: str) -> Backend:
         """The member that has the job: where it was listed, else by its project.
 
         Raises:
-            NotFound: when it is of none of them.
+            NotFound: when no member has it.
         """
-        found = self._owners.get(job_name)
+        found = self.owners.get(job_name)
         if found is None:
             project = job_name.removeprefix("projects/").partition("/")[0]
             found = next((m for m in self.members if m.info.project == project), None)
@@ -159,111 +138,25 @@ class GroupBackend(Backend):
             raise NotFound(f"{job_name} is of none of the contexts {known}.", fix="`vxtui jobs` lists them.")
         return found
 
-    async def get_job(self, name: str) -> Job:
-        return await self._owner(name).get_job(name)
+    def unreachable(self) -> list[JobPage]:
+        """A page for each region of the members that are not connected."""
+        pages = []
+        ready = self.ready()
+        for member in [member for member in self.members if member not in ready]:
+            name = member.info.name
+            error = self._errors.get(name) or Unavailable(f"{name} is being connected to.")
+            pages += [JobPage(region, error=error, context=name) for region in member.info.regions]
+        return pages
 
-    async def job_spec(self, name: str) -> dict[str, Any]:
-        return await self._owner(name).job_spec(name)
-
-    async def find_jobs(self, reference: str) -> list[Job]:
-        async def find(member: Backend) -> Sequence[Job]:
-            found = await member.find_jobs(reference)
-            self._owners |= dict.fromkeys([job.name for job in found], member)
-            return found
-
-        return [job for _, jobs in await self._each(find) for job in jobs]
-
-    async def create_job(self, request: LaunchRequest) -> Job:
-        names = ", ".join(member.info.name for member in self.members)
-        raise InvalidRequest(
-            f"{self.info.name} stands for several contexts; a job is launched in one of them.",
-            fix=f"Go to one of {names}.",
-        )
-
-    async def cancel_job(self, name: str) -> None:
-        await self._owner(name).cancel_job(name)
-
-    async def delete_job(self, name: str) -> None:
-        await self._owner(name).delete_job(name)
-
-    # What jobs say
-
-    async def read_logs(
-        self, query: LogQuery, *, newest_first: bool = False, limit: int | None = None
-    ) -> AsyncIterator[LogBatch]:
-        owner = self._owner(query.job_name)
-        reading = owner.read_logs(query, newest_first=newest_first, limit=limit)
-        async with _closing(reading) as batches:
-            async for batch in batches:
-                yield batch
-
-    async def tail_logs(self, query: LogQuery) -> AsyncIterator[LogBatch]:
-        async with _closing(self._owner(query.job_name).tail_logs(query)) as batches:
-            async for batch in batches:
-                yield batch
-
-    async def read_metrics(
-        self, name: str, *, since: datetime | None = None, metrics: Sequence[str] = ()
-    ) -> MetricsReading:
-        return await self._owner(name).read_metrics(name, since=since, metrics=metrics)
-
-    async def read_progress(self, jobs: Sequence[Job]) -> Mapping[str, Progress]:
-        shares = self._shares(jobs)
-
-        async def read(member: Backend) -> Mapping[str, Progress]:
-            return await member.read_progress(shares[member.info.name])
-
-        found: dict[str, Progress] = {}
-        for _, progress in await self._each(read, [m for m in self._ready() if m.info.name in shares]):
-            found |= progress
-        return found
-
-    async def read_training_steps(self, name: str) -> Sequence[TrainingStep]:
-        return await self._owner(name).read_training_steps(name)
-
-    async def read_live(self, jobs: Sequence[Job], since: datetime) -> Sequence[LiveLine]:
-        shares = self._shares(jobs)
-
-        async def read(member: Backend) -> Sequence[LiveLine]:
-            return await member.read_live(shares[member.info.name], since)
-
-        members = [m for m in self._ready() if m.info.name in shares]
-        return [line for _, lines in await self._each(read, members) for line in lines]
-
-    def _shares(self, jobs: Sequence[Job]) -> dict[str, list[Job]]:
-        shares: dict[str, list[Job]] = {}
-        for job in jobs:
-            shares.setdefault(self._owner(job.name).info.name, []).append(job)
-        return shares
-
-    # The rest
-
-    async def read_quotas(self, regions: Sequence[str] = ()) -> Sequence[Quota]:
-        async def read(member: Backend) -> Sequence[Quota]:
-            return await member.read_quotas(regions)
-
-        return [
-            replace(quota, region=f"{member.info.name}/{quota.region}")
-            for member, quotas in await self._each(read)
-            for quota in quotas
-        ]
-
-    async def check(self) -> Sequence[Reach]:
-        async def check(member: Backend) -> Sequence[Reach]:
-            return await member.check()
-
-        found = await self._each(check, self.members)
-        return [replace(one, what=f"{m.info.name}: {one.what}") for m, reach in found for one in reach]
-
-    async def _each(
-        self, ask: Callable[[Backend], Awaitable[T]], members: Sequence[Backend] | None = None
+    async def ask(
+        self, question: Callable[[Backend], Awaitable[T]], members: Sequence[Backend] | None = None
     ) -> list[tuple[Backend, T]]:
-        """The answers of these members, or of all that are connected. Raises when none has one."""
-        asked = self._ready() if members is None else members
+        """The answers of these members, by default of all that are connected. Raises when none has one."""
+        asked = self.ready() if members is None else members
 
         async def one(member: Backend) -> T:
             async with self._gate:
-                return await ask(member)
+                return await question(member)
 
         answers = await asyncio.gather(*(one(member) for member in asked), return_exceptions=True)
         found: list[tuple[Backend, T]] = []
@@ -278,3 +171,124 @@ class GroupBackend(Backend):
         if errors and not found:
             raise errors[0]
         return found
+
+
+class RoutedReader(JobReader):
+    """A `JobReader` of the members: each operation runs in the member that has the jobs it names first.
+
+    Jobs of several members are read at once, and what comes back, mappings or sequences, becomes one.
+    """
+
+    def __init__(self, group: GroupBackend, name: str) -> None:
+        self._group = group
+        self._name = name
+
+    def __getattr__(self, operation: str) -> Callable[..., Any]:
+        def run(jobs: Any, *rest: Any, **options: Any) -> Any:
+            if isinstance(jobs, Sequence) and not isinstance(jobs, str):
+                return self._shared(operation, jobs, rest, options)
+            name = jobs if isinstance(jobs, str) else jobs.job_name
+            return self._of(self._group.owner(name), operation)(jobs, *rest, **options)
+
+        return run
+
+    def _of(self, member: Backend, operation: str) -> Callable[..., Any]:
+        found: Callable[..., Any] = getattr(getattr(member, self._name), operation)
+        return found
+
+    async def _shared(
+        self, operation: str, jobs: Sequence[Job], rest: Sequence[Any], options: Mapping[str, Any]
+    ) -> Any:
+        shares: dict[str, list[Job]] = {}
+        for job in jobs:
+            shares.setdefault(self._group.owner(job.name).info.name, []).append(job)
+        members = [member for member in self._group.ready() if member.info.name in shares]
+
+        async def read(member: Backend) -> Any:
+            return await self._of(member, operation)(shares[member.info.name], *rest, **options)
+
+        parts = [part for _, part in await self._group.ask(read, members)]
+        if parts and isinstance(parts[0], Mapping):
+            return {name: value for part in parts for name, value in part.items()}
+        return [item for part in parts for item in part]
+
+
+def _by_owner(operation: str) -> Any:
+    """An operation on one job, run by the member that has it."""
+
+    def run(jobs: GroupJobs, name: str) -> Any:
+        return getattr(jobs.of(name), operation)(name)
+
+    return run
+
+
+class GroupJobs(JobService):
+    """Jobs of one kind in every member that has it."""
+
+    def __init__(self, group: GroupBackend, kind: str) -> None:
+        self._group = group
+        self._kind = kind
+
+    def _members(self) -> list[Backend]:
+        return [member for member in self._group.ready() if self._kind in member.jobs]
+
+    def of(self, name: str) -> JobService:
+        """The service of the member that has this job. Raises NotFound."""
+        return self._group.owner(name).jobs[self._kind]
+
+    def owns(self, name: str) -> bool:
+        return any(member.jobs[self._kind].owns(name) for member in self._members())
+
+    def offers(self, operation: str) -> bool:
+        return operation != "create" and any(m.jobs[self._kind].offers(operation) for m in self._members())
+
+    async def list_all(self, *, filter: str = "") -> AsyncGenerator[JobPage, None]:
+        for page in self._group.unreachable():
+            yield page
+        streams = {member: self._pages(member, filter) for member in self._members()}
+        async with aclosing(merged(streams, AT_ONCE)) as found:
+            async for member, page in found:
+                self._group.owners |= dict.fromkeys([job.name for job in page.jobs], member)
+                yield replace(page, context=member.info.name)
+
+    async def _pages(self, member: Backend, filter: str) -> AsyncGenerator[JobPage, None]:
+        try:
+            async with aclosing(member.jobs[self._kind].list_all(filter=filter)) as pages:
+                async for page in pages:
+                    yield page
+        except BackendError as error:
+            for region in member.info.regions:
+                yield JobPage(region, error=error)
+
+    async def find(self, reference: str) -> Sequence[Job]:
+        answers = await self._group.ask(lambda m: m.jobs[self._kind].find(reference), self._members())
+        for member, jobs in answers:
+            self._group.owners |= dict.fromkeys([job.name for job in jobs], member)
+        return [job for _, jobs in answers for job in jobs]
+
+    get = _by_owner("get")
+    spec = _by_owner("spec")
+    cancel = _by_owner("cancel")
+    delete = _by_owner("delete")
+
+    async def create(self, request: LaunchRequest) -> Job:
+        names = ", ".join(member.info.name for member in self._group.members)
+        raise NotOffered(
+            f"{self._group.info.name} stands for several contexts; a job is launched in one of them.",
+            fix=f"Go to one of {names}.",
+        )
+
+
+class GroupQuotas(QuotaService):
+    """Quotas of every member, each region with its member's name before it."""
+
+    def __init__(self, group: GroupBackend) -> None:
+        self._group = group
+
+    async def read(self, regions: Sequence[str] = ()) -> Sequence[Quota]:
+        answers = await self._group.ask(lambda member: member.quotas.read(regions))
+        return [
+            replace(quota, region=f"{member.info.name}/{quota.region}")
+            for member, quotas in answers
+            for quota in quotas
+        ]

@@ -1,62 +1,77 @@
-"""What the console needs from any service that runs jobs.
+"""What a context offers: a set of services, each an object with a few operations.
 
-A backend is async, owns its timeouts and retries, and raises only the errors of `tui.backends.errors`. It
-returns domain objects; messages of a client library never leave it. What a service can't do is a declared
-capability, not an `isinstance` check.
+A backend is what its services are. What is absent is not offered: `Backend.offers` answers from the objects
+that are there, and there is no list of capabilities beside them. Services are async, own their timeouts and
+retries, and raise only the errors of `tui.backends.errors`. They return domain objects; messages of a client
+library never leave them. An operation that may take many replies is an async generator, so that whoever
+leaves it (`contextlib.aclosing`) ends its calls.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from tui.backends.capability import Capability
 from tui.backends.errors import (
     BackendError,
     FailedPrecondition,
     InvalidRequest,
     NotFound,
+    NotOffered,
     PermissionDenied,
     QuotaExceeded,
     Stopped,
     Unauthenticated,
     Unavailable,
 )
+from tui.backends.merge import merged
 from tui.domain.job import Job
 from tui.domain.log_entry import LogEntry, LogGap, Severity
 from tui.domain.metric import MetricsReading
-from tui.domain.preflight import Check, unknown
+from tui.domain.preflight import Check
 from tui.domain.progress import Progress, TrainingStep
 from tui.domain.quota import Quota
 from tui.domain.telemetry import LiveLine
 from tui.domain.vertex.prices import Prices
 
-# What a backend raises and can do has modules of its own: the first paint needs those and not the rest.
+# Errors have a module of their own: the first paint needs those and not the rest.
 __all__ = [
     "Backend",
     "BackendError",
     "Bucket",
-    "Capability",
     "ContextInfo",
     "FailedPrecondition",
     "InvalidRequest",
     "JobPage",
+    "JobReader",
+    "JobService",
     "LaunchRequest",
     "LogBatch",
     "LogQuery",
+    "LogService",
+    "MetricService",
     "NotFound",
+    "NotOffered",
     "PermissionDenied",
+    "PreflightService",
+    "PriceService",
+    "ProgressService",
     "Progressed",
     "QuotaExceeded",
-    "Reach",
+    "QuotaService",
+    "ServiceHealth",
+    "Services",
     "Stopped",
+    "StorageService",
+    "TelemetryService",
     "Unauthenticated",
     "Unavailable",
 ]
+S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +84,13 @@ class JobPage:
     read_at: datetime | None = None
     context: str = ""
     """Of which context, where several are read as one; the same region may be in each of them."""
+    kind: str = ""
+    """Of which kind; `Backend.list_jobs` fills it in."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Which entries of one job. An empty `replicas` means all of them and the service's own words."""
+    """Which entries of one job. An empty `replicas` means all of them and the service's own lines."""
 
     job_name: str
     replicas: tuple[str, ...] = ()
@@ -103,7 +120,7 @@ Progressed = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """A bucket's place (`us-central1`, `eu`) and class; `location_type` is region, dual- or multi-region."""
+    """A bucket's location (`us-central1`, `eu`); `location_type` is region, dual- or multi-region."""
 
     name: str
     location: str
@@ -113,8 +130,8 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """One line of `doctor`: a service this context needs, and whether it answered."""
+class ServiceHealth:
+    """One line of `doctor`: something this context needs, and whether it answered."""
 
     what: str
     ok: bool
@@ -124,7 +141,7 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class ContextInfo:
-    """Where a backend talks to: shown in the first line of every screen."""
+    """Which service a backend talks to: shown in the first line of every screen."""
 
     name: str
     project: str
@@ -145,11 +162,198 @@ class LaunchRequest:
     custom_job: Mapping[str, Any] = field(default_factory=dict)
 
 
+class JobService(ABC):
+    """Jobs of one kind. `create`, `cancel` and `delete` are offered where a service defines them."""
+
+    def offers(self, operation: str) -> bool:
+        """Whether it has this operation, e.g. `cancel`."""
+        return getattr(type(self), operation) is not getattr(JobService, operation)
+
+    @abstractmethod
+    def owns(self, name: str) -> bool:
+        """Whether this full resource name is one of this kind."""
+
+    @abstractmethod
+    def list_all(self, *, filter: str = "") -> AsyncGenerator[JobPage, None]:
+        """Every job of every region, newest first within a region, as pages arrive.
+
+        Regions are read at once; one that fails yields a page with `error` and does not end the others.
+        `filter` is the service's own list filter.
+        """
+
+    @abstractmethod
+    async def get(self, name: str) -> Job:
+        """One job by full resource name, with its replicas and the full spec's pools."""
+
+    @abstractmethod
+    async def spec(self, name: str) -> dict[str, Any]:
+        """The whole resource as the service has it, in REST form (camelCase, enums by name)."""
+
+    @abstractmethod
+    async def find(self, reference: str) -> Sequence[Job]:
+        """Jobs that a person may mean: by id, full resource name or display name. May be empty."""
+
+    async def create(self, request: LaunchRequest) -> Job:
+        """Create exactly one job; never retried blindly."""
+        raise NotOffered("Jobs of this kind can't be created here.")
+
+    async def cancel(self, name: str) -> None:
+        """Ask for a cancel. The job ends a little later."""
+        raise NotOffered(f"{name} can't be cancelled: jobs of its kind can't be.")
+
+    async def delete(self, name: str) -> None:
+        """Delete an ended job and wait for the operation to be done."""
+        raise NotOffered(f"{name} can't be deleted: jobs of its kind can't be.")
+
+
+class JobReader(ABC):  # noqa: B024 - a mark that a group of contexts routes by
+    """A service whose every operation says first which jobs it reads.
+
+    That is a job's full resource name, something with a `job_name`, or a sequence of jobs.
+    """
+
+
+class LogService(JobReader):
+    """What jobs write."""
+
+    @abstractmethod
+    def read(
+        self, query: LogQuery, *, newest_first: bool = False, limit: int | None = None
+    ) -> AsyncGenerator[LogBatch, None]:
+        """Entries that are there now, oldest first unless told otherwise, a page at a time."""
+
+    @abstractmethod
+    def tail(self, query: LogQuery) -> AsyncGenerator[LogBatch, None]:
+        """History from `query.since`, then what comes, until closed. No entry twice, none lost.
+
+        Reconnects by itself; a hole it could not fill is a `LogGap`. Ends when the job has ended and
+        everything it wrote has been delivered.
+        """
+
+
+class MetricService(JobReader):
+    """Time series of jobs."""
+
+    @abstractmethod
+    async def read(
+        self, name: str, *, since: datetime | None = None, metrics: Sequence[str] = ()
+    ) -> MetricsReading:
+        """Series of every replica (`metrics` empty: all training metrics), points oldest first."""
+
+
+class ProgressService(JobReader):
+    """How far training has come."""
+
+    @abstractmethod
+    async def read(self, jobs: Sequence[Job]) -> Mapping[str, Progress]:
+        """Latest progress of several jobs by name, in as few calls as the service allows."""
+
+    @abstractmethod
+    async def training_steps(self, name: str) -> Sequence[TrainingStep]:
+        """Reported training steps of one job, oldest first, thinned to a drawable number."""
+
+
+class TelemetryService(JobReader):
+    """What trainers report of their machines."""
+
+    @abstractmethod
+    async def read(self, jobs: Sequence[Job], since: datetime) -> Sequence[LiveLine]:
+        """Lines of these jobs' trainers since then, the newest first, in as few calls as possible."""
+
+
+class QuotaService(ABC):
+    """Training quotas."""
+
+    @abstractmethod
+    async def read(self, regions: Sequence[str] = ()) -> Sequence[Quota]:
+        """Quotas of these regions, by default the context's, with usage where the service has it."""
+
+
+class PriceService(ABC):
+    """The service's own price list."""
+
+    @abstractmethod
+    async def read(self) -> Prices:
+        """Today's prices of training. Raises BackendError."""
+
+
+class StorageService(ABC):
+    """Object storage."""
+
+    @abstractmethod
+    async def bucket(self, name: str) -> Bucket:
+        """One bucket. Raises NotFound."""
+
+    @abstractmethod
+    async def create_bucket(self, name: str, location: str) -> Bucket:
+        """A new bucket. Raises FailedPrecondition where the name is taken."""
+
+    @abstractmethod
+    async def size_of(self, uri: str) -> int | None:
+        """Bytes of the object gs://BUCKET/NAME; `None` when the bucket has no such object."""
+
+    @abstractmethod
+    async def upload(self, path: Path, uri: str, progress: Progressed | None = None) -> None:
+        """Put a file at gs://BUCKET/NAME, whole or not at all. Cancelling it ends it."""
+
+
+class PreflightService(ABC):
+    """Checks before a launch."""
+
+    @abstractmethod
+    def run(self, request: LaunchRequest) -> AsyncGenerator[Check, None]:
+        """What the launch of `request` needs: each check as soon as it is known; never raises.
+
+        All checks run at once, each for a few seconds at most; one that could not tell says why.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """The services of a context; `None` is not offered."""
+
+    jobs: Mapping[str, JobService] = field(default_factory=dict)
+    logs: LogService | None = None
+    metrics: MetricService | None = None
+    progress: ProgressService | None = None
+    telemetry: TelemetryService | None = None
+    quotas: QuotaService | None = None
+    prices: PriceService | None = None
+    storage: StorageService | None = None
+    preflight: PreflightService | None = None
+
+
+class _Service(Generic[S]):
+    """An attribute of `Backend` that is one of its services.
+
+    Raises:
+        NotOffered: where the context has no such service.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, backend: Backend, owner: type) -> S:
+        found: S | None = getattr(backend.services, self._name)
+        if found is None:
+            raise NotOffered(f"The context {backend.info.name} has no {self._name}.")
+        return found
+
+
 class Backend(ABC):
     """One context. Use it as an async context manager; `connect` may be slow and is cancellable."""
 
     info: ContextInfo
-    capabilities: Capability
+    jobs = _Service[Mapping[str, JobService]]()
+    """By kind, e.g. `custom_job`."""
+    logs = _Service[LogService]()
+    metrics = _Service[MetricService]()
+    progress = _Service[ProgressService]()
+    telemetry = _Service[TelemetryService]()
+    quotas = _Service[QuotaService]()
+    prices = _Service[PriceService]()
+    storage = _Service[StorageService]()
+    preflight = _Service[PreflightService]()
 
     async def __aenter__(self) -> Backend:
         await self.connect()
@@ -157,6 +361,11 @@ class Backend(ABC):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+    @property
+    @abstractmethod
+    def services(self) -> Services:
+        """What it offers. Raises Unavailable while it is not connected."""
 
     @abstractmethod
     async def connect(self) -> None:
@@ -167,100 +376,42 @@ class Backend(ABC):
         """Close channels; calls under way end with `Unavailable`. Idempotent."""
 
     @abstractmethod
-    def list_jobs(self, *, filter: str = "") -> AsyncIterator[JobPage]:
-        """Every job of every region, newest first within a region, as pages arrive.
-
-        Regions are read at once; one that fails yields a page with `error` and does not end the others.
-        `filter` is the service's own list filter.
-        """
-
-    @abstractmethod
-    async def get_job(self, name: str) -> Job:
-        """One job by full resource name, with its replicas and the full spec's pools."""
-
-    @abstractmethod
-    async def job_spec(self, name: str) -> dict[str, Any]:
-        """The whole resource as the service has it, in REST form (camelCase, enums by name)."""
-
-    @abstractmethod
-    async def find_jobs(self, reference: str) -> list[Job]:
-        """Jobs that a person may mean: by id, full resource name or display name. May be empty."""
-
-    @abstractmethod
-    async def create_job(self, request: LaunchRequest) -> Job:
-        """Create exactly one job; never retried blindly."""
-
-    @abstractmethod
-    async def cancel_job(self, name: str) -> None:
-        """Ask for a cancel. The job ends a little later."""
-
-    @abstractmethod
-    async def delete_job(self, name: str) -> None:
-        """Delete an ended job and wait for the operation to be done."""
-
-    @abstractmethod
-    def read_logs(
-        self, query: LogQuery, *, newest_first: bool = False, limit: int | None = None
-    ) -> AsyncIterator[LogBatch]:
-        """Entries that are there now, oldest first unless told otherwise, a page at a time."""
-
-    @abstractmethod
-    def tail_logs(self, query: LogQuery) -> AsyncIterator[LogBatch]:
-        """History from `query.since`, then what comes, until closed. No entry twice, none lost.
-
-        Reconnects by itself; a hole it could not fill is a `LogGap`. Ends when the job has ended and
-        everything it wrote has been delivered.
-        """
-
-    @abstractmethod
-    async def read_metrics(
-        self, name: str, *, since: datetime | None = None, metrics: Sequence[str] = ()
-    ) -> MetricsReading:
-        """Series of every replica (`metrics` empty: all training metrics), points oldest first."""
-
-    @abstractmethod
-    async def read_progress(self, jobs: Sequence[Job]) -> Mapping[str, Progress]:
-        """Latest progress of several jobs by name, in as few calls as the service allows."""
-
-    @abstractmethod
-    async def read_training_steps(self, name: str) -> Sequence[TrainingStep]:
-        """Reported training steps of one job, oldest first, thinned to a drawable number."""
-
-    @abstractmethod
-    async def read_live(self, jobs: Sequence[Job], since: datetime) -> Sequence[LiveLine]:
-        """What these jobs' trainers have said of their machines since then, in as few calls as possible."""
-
-    @abstractmethod
-    async def read_quotas(self, regions: Sequence[str] = ()) -> Sequence[Quota]:
-        """Training quotas of the context's regions, with usage where the service has it."""
-
-    async def read_prices(self) -> Prices:
-        """Today's prices of training from the service's own list. Raises BackendError."""
-        raise Unavailable("This context has no list of prices.", fix="The built-in table holds.")
-
-    async def preflight(self, request: LaunchRequest) -> AsyncIterator[Check]:
-        """What the launch of `request` needs, looked up: each check as soon as it is known; never raises.
-
-        All are looked up at once, each for a few seconds at most; one that could not tell says why.
-        """
-        yield unknown("service", f"nothing can be looked up in the context {self.info.name}")
-
-    async def read_bucket(self, name: str) -> Bucket:
-        """One bucket of object storage."""
-        raise BackendError(f"The context {self.info.name} has no buckets.")
-
-    async def create_bucket(self, name: str, location: str) -> Bucket:
-        """A new bucket. Raises FailedPrecondition where the name is taken."""
-        raise BackendError(f"The context {self.info.name} has no buckets.")
-
-    async def object_size(self, uri: str) -> int | None:
-        """Bytes of the object gs://BUCKET/NAME; `None` when the bucket has no such object."""
-        raise BackendError(f"The context {self.info.name} has no buckets.")
-
-    async def upload(self, path: Path, uri: str, progress: Progressed | None = None) -> None:
-        """Put a file at gs://BUCKET/NAME, whole or not at all. Cancelling it ends it."""
-        raise BackendError(f"The context {self.info.name} has no buckets.")
-
-    @abstractmethod
-    async def check(self) -> Sequence[Reach]:
+    async def check_health(self) -> Sequence[ServiceHealth]:
         """Try each service this context needs, bounded in time; never raises."""
+
+    def offers(self, need: str, kind: str = "") -> bool:
+        """Whether it has a service (`logs`) or an operation of one (`jobs.cancel`).
+
+        An operation of jobs is offered where those of `kind` have it, by default those of any kind. Raises
+        Unavailable while it is not connected.
+        """
+        name, _, operation = need.partition(".")
+        found = getattr(self.services, name)
+        if name != "jobs":
+            return found is not None
+        services = [service for key, service in found.items() if not kind or key == kind]
+        return any(not operation or service.offers(operation) for service in services)
+
+    def job_service(self, name: str) -> JobService:
+        """The service that has the job of this full resource name.
+
+        Raises:
+            InvalidRequest: when it is the name of no kind of job.
+        """
+        found = next((service for service in self.jobs.values() if service.owns(name)), None)
+        if found is None:
+            raise InvalidRequest(
+                f"{name!r} is not the full name of a job.",
+                fix="Write projects/PROJECT/locations/REGION/customJobs/NUMBER.",
+            )
+        return found
+
+    async def list_jobs(self) -> AsyncGenerator[JobPage, None]:
+        """Jobs of every kind as one stream of pages."""
+        streams = {kind: service.list_all() for kind, service in self.jobs.items()}
+        async for kind, page in merged(streams):
+            yield replace(page, kind=kind)
+
+    async def find_jobs(self, reference: str) -> list[Job]:
+        """Jobs of every kind that a person may mean."""
+        return [job for service in self.jobs.values() for job in await service.find(reference)]

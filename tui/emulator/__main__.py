@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from tui.backends.vertex.transport import lazy_imports
+from tui import lazy_imports
 
 
 def main() -> int:

@@ -10,7 +10,7 @@ from google.cloud.aiplatform_v1.types import custom_job as custom_job_types
 from google.cloud.aiplatform_v1.types import training_pipeline as training_pipeline_types
 
 from tui.emulator.paths import AttemptDir
-from tui.emulator.runs.plan import AttemptPlan, AttemptStatus
+from tui.emulator.runner.plan import AttemptPlan, AttemptStatus
 
 CustomJobPb = custom_job_types.CustomJob.pb()
 """The plain protobuf class of a CustomJob."""
@@ -95,7 +95,7 @@ class Runner(Protocol):
         process that it left behind has been killed."""
 
     def command(self, attempt: AttemptDir, command: Mapping[str, object]) -> None:
-        """Append one command (see `tui.emulator.runs.plan`)."""
+        """Append one command (see `tui.emulator.runner.plan`)."""
 
     def alive(self, attempt: AttemptDir) -> bool:
         """The runner process recorded there is the one that runs (pid, start time and boot agree)."""

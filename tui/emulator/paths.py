@@ -147,7 +147,7 @@ class AttemptDir:
 
     @property
     def commands(self) -> Path:
-        """JSON lines appended by the server and obeyed by the runner, see `tui.emulator.runs.plan`."""
+        """JSON lines appended by the server and obeyed by the runner, see `tui.emulator.runner.plan`."""
         return self.root / "commands.jsonl"
 
     @property

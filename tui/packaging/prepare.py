@@ -129,7 +129,9 @@ async def prepare_package(plan: Plan, backend: Backend, progress: Progress) -> d
             path = await asyncio.to_thread(write_sdist, plan.source, Path(folder))
             bucket = plan.task.uri.removeprefix("gs://").partition("/")[0]
             words = f"uploading {amount(path.stat().st_size)} to gs://{bucket}"
-            await backend.upload(path, plan.task.uri, lambda done, total: progress(Step(words, done, total)))
+            await backend.storage.upload(
+                path, plan.task.uri, lambda done, total: progress(Step(words, done, total))
+            )
     return plan.custom_job
 
 
@@ -147,10 +149,10 @@ async def _is_there(plan: Plan, backend: Backend) -> bool:
     bucket = plan.task.uri.removeprefix("gs://").partition("/")[0]
     try:
         # Its name is of its content, and an upload is whole or not at all.
-        return await backend.object_size(plan.task.uri) is not None
+        return await backend.storage.size_of(plan.task.uri) is not None
     except NotFound as error:
         if plan.target.local:
-            await backend.create_bucket(bucket, plan.target.region)
+            await backend.storage.create_bucket(bucket, plan.target.region)
             return False
         raise BackendError(
             f"The bucket gs://{bucket} for the package does not exist.",

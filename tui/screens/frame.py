@@ -149,7 +149,7 @@ class FrameScreen(Screen[None]):
             return "Not connected yet; ctrl+r tries again."
         if session is not None and found.local and not session.backend.info.local:
             return f"{found.label.capitalize()} is possible on the emulator alone."
-        if session is not None and found.needs & ~session.backend.capabilities:
+        if session is not None and found.needs and not session.backend.offers(found.needs):
             return f"{session.backend.info.name} can't do this: {found.label} is not offered there."
         return None
 

@@ -10,7 +10,7 @@ import sys
 
 import click
 
-from tui.backends.interface import Reach
+from tui.backends.interface import ServiceHealth
 from tui.config.loader import config_file
 from tui.config.settings import choose_context, profile_folder
 from tui.emulator import launcher
@@ -29,7 +29,7 @@ async def doctor(run: Run) -> int:
     if context.kind == "local":
         found.append(await asyncio.to_thread(_emulator))
     async with _opened(run) as backend:
-        found += await backend.check()
+        found += await backend.check_health()
     if run.json:
         lines = [{"what": r.what, "ok": r.ok, "detail": r.detail, "fix": r.fix} for r in found]
         print_json({"context": context.name, "checks": lines})
@@ -51,42 +51,46 @@ def _opened(run: Run):  # type: ignore[no-untyped-def]
     return aclosing(open_backend(choose_context(run.settings, run.context_name), run.settings))
 
 
-def _python() -> Reach:
+def _python() -> ServiceHealth:
     ok = sys.version_info >= (3, 11)
-    return Reach("python", ok, platform.python_version(), "Install Python 3.11 or newer.")
+    return ServiceHealth("python", ok, platform.python_version(), "Install Python 3.11 or newer.")
 
 
-def _terminal() -> Reach:
+def _terminal() -> ServiceHealth:
     term = os.environ.get("TERM", "")
     if not sys.stdout.isatty():
-        return Reach("terminal", True, "output is not a terminal; verbs work, the screen needs one")
+        return ServiceHealth("terminal", True, "output is not a terminal; verbs work, the screen needs one")
     ok = bool(term) and term != "dumb"
     colours = os.environ.get("COLORTERM") or "256 colours or fewer"
-    return Reach("terminal", ok, f"{term or 'unknown'}, {colours}", "Set TERM, e.g. to xterm-256color.")
+    return ServiceHealth(
+        "terminal", ok, f"{term or 'unknown'}, {colours}", "Set TERM, e.g. to xterm-256color."
+    )
 
 
-def _settings() -> Reach:
+def _settings() -> ServiceHealth:
     path = config_file()
-    return Reach("settings", True, str(path) if path.exists() else f"all defaults ({path} does not exist)")
+    return ServiceHealth(
+        "settings", True, str(path) if path.exists() else f"all defaults ({path} does not exist)"
+    )
 
 
-def _profiles(run: Run) -> list[Reach]:
+def _profiles(run: Run) -> list[ServiceHealth]:
     found = entries(profile_folder(run.settings))
     bad = [e for e in found if e.problem]
-    summary = Reach("profiles", not bad, f"{len(found) - len(bad)} of {len(found)} can be used")
-    return [summary, *(Reach(f"profile {e.name}", False, e.problem, f"Edit {e.path}.") for e in bad)]
+    summary = ServiceHealth("profiles", not bad, f"{len(found) - len(bad)} of {len(found)} can be used")
+    return [summary, *(ServiceHealth(f"profile {e.name}", False, e.problem, f"Edit {e.path}.") for e in bad)]
 
 
-def _trainer() -> Reach:
+def _trainer() -> ServiceHealth:
     there = importlib.util.find_spec("torch") is not None
     detail = (
         "torch is installed: local jobs can train" if there else "torch is missing: local jobs can't train"
     )
-    return Reach("trainer", there, detail, "pip install 'vxtui[trainer]'")
+    return ServiceHealth("trainer", there, detail, "pip install 'vxtui[trainer]'")
 
 
-def _emulator() -> Reach:
+def _emulator() -> ServiceHealth:
     state = default_state_dir()
     info = launcher.status(state)
     detail = f"runs, pid {info['pid']}" if info else "not running; it starts when it is needed"
-    return Reach("emulator", True, detail)
+    return ServiceHealth("emulator", True, detail)

@@ -15,6 +15,7 @@ from tui.domain.profile import Problem
 from tui.domain.vertex.cost import Estimate, estimate
 from tui.domain.vertex.dry_run import document, price_words
 from tui.domain.vertex.rules.base import Severity
+from tui.store.jobs.checks import preflight
 from tui.store.jobs.costs import read_prices
 from tui.store.profiles.entries import pool_lines
 from tui.verbs.output import note, out, print_json
@@ -60,7 +61,7 @@ async def look(backend: Backend, request: LaunchRequest, seconds: float | None =
     found: list[Check] = []
     try:
         async with asyncio.timeout(seconds):
-            async for check in backend.preflight(request):
+            async for check in preflight(backend, request.region, request.custom_job):
                 found.append(check)
     except TimeoutError:
         found.append(unknown("service", f"some checks took more than {seconds:.0f} s and are left out"))

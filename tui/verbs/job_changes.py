@@ -36,7 +36,7 @@ async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
         while not no_wait and not found.state.terminal and waited < PATIENCE:
             await asyncio.sleep(pause)
             waited += pause
-            found = await backend.get_job(found.name)
+            found = await backend.job_service(found.name).get(found.name)
     if run.json:
         print_json(job_json(found))
     else:

@@ -28,7 +28,7 @@ async def jobs(run: Run) -> int:
             if page.error is not None:
                 failed.append(page.error)
                 errors.append({"region": page.region, "code": page.error.code, "message": page.error.message})
-        progress = await backend.read_progress([j for j in found if j.state is JobState.RUNNING])
+        progress = await backend.progress.read([j for j in found if j.state is JobState.RUNNING])
     found = [replace(j, progress=progress.get(j.name, j.progress)) for j in found]
     found.sort(key=lambda j: (j.create_time is not None, j.create_time), reverse=True)
     if run.json:
@@ -72,9 +72,10 @@ async def describe(run: Run, job: str) -> None:
     """Show one job. JOB is an id, a full resource name or a unique display name."""
     async with run.backend() as backend:
         found = await find_job(backend, job)
-        found = await backend.get_job(found.name)
-        progress = (await backend.read_progress([found]))[found.name]
-        spec = await backend.job_spec(found.name)
+        service = backend.job_service(found.name)
+        found = await service.get(found.name)
+        progress = (await backend.progress.read([found]))[found.name]
+        spec = await service.spec(found.name)
     if run.json:
         print_json({**job_json(found, progress), "resource": spec})
         return

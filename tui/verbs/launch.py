@@ -145,7 +145,7 @@ async def _wait(run: Run, backend: Backend, job: Job) -> int:
         while not job.state.terminal:
             await asyncio.sleep(pause)
             try:
-                job = await backend.get_job(job.name)
+                job = await backend.job_service(job.name).get(job.name)
                 silent = 0.0
             except Unavailable as error:
                 silent += pause
@@ -159,7 +159,7 @@ async def _wait(run: Run, backend: Backend, job: Job) -> int:
     except asyncio.CancelledError:
         note(f"no longer waiting; {job.display_name} goes on. `vxtui cancel {job.id}` would end it.")
         return INTERRUPTED
-    progress = (await backend.read_progress([job]))[job.name]
+    progress = (await backend.progress.read([job]))[job.name]
     document: dict[str, Any] = job_json(job, progress)
     if run.json:
         print_json(document)

@@ -113,7 +113,7 @@ def _file_json(entry: LogEntry, number: int) -> str:
 
 
 async def _batches(backend: Backend, query: LogQuery, follow: bool) -> AsyncIterator[LogBatch]:
-    source = backend.tail_logs(query) if follow else backend.read_logs(query)
+    source = backend.logs.tail(query) if follow else backend.logs.read(query)
     async for batch in source:
         yield batch
 

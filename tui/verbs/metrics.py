@@ -19,7 +19,7 @@ async def metrics(run: Run, job: str) -> None:
     """Show what each replica of JOB uses; what was not measured is said."""
     async with run.backend() as backend:
         found = await find_job(backend, job)
-        reading = await backend.read_metrics(found.name)
+        reading = await backend.metrics.read(found.name)
     if run.json:
         print_json(
             {

@@ -83,7 +83,7 @@ async def prices(run: Run, machines: tuple[str, ...], region: str | None) -> Non
 
 async def _refresh(run: Run) -> None:
     async with run.backend() as backend:
-        found = await backend.read_prices()
+        found = await backend.prices.read()
     try:
         # Made-up prices would stand in the place of better ones, in every context.
         if not found.simulated:

@@ -28,7 +28,7 @@ async def quotas(run: Run, regions: tuple[str, ...], every: bool, profile: str |
         await _show_fit(run, profile, regions)
         return
     async with run.backend() as backend:
-        found = await backend.read_quotas(regions)
+        found = await backend.quotas.read(regions)
         home = backend.info.regions
     if not every and not regions:
         found = [q for q in found if q.used or q.region in home]
@@ -64,7 +64,7 @@ async def _show_fit(run: Run, profile: str, regions: tuple[str, ...]) -> None:
     async with run.backend() as backend:
         home = backend.info.regions
         places = list(dict.fromkeys(regions or (*home, *catalog.regions())))
-        found = await backend.read_quotas(places)
+        found = await backend.quotas.read(places)
         running = [job async for page in backend.list_jobs() for job in page.jobs if job.state.active]
     fits = [fit for fit in fits_in(job, places, found, running=running) if regions or not fit.hardware]
     fits.sort(key=lambda fit: VERDICTS.index(fit.verdict))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tui.actions.operations.runner import OperationError, OperationRunner, Outcome
-from tui.backends.interface import Backend, LaunchRequest, NotFound
+from tui.backends.interface import Backend, JobService, LaunchRequest, NotFound
 from tui.domain.job import Job
 from tui.domain.text import plain
 from tui.domain.vertex.packaging import Order, PackagingError
@@ -26,15 +26,15 @@ class JobOperations:
     async def cancel(self, job: Job) -> Outcome[None]:
         """Ask for a cancel; the job ends a little later."""
         return await self._change(
-            "job.cancel", job, self._backend.cancel_job, f"Cancelling {job.display_name}"
+            "job.cancel", job, lambda service: service.cancel(job.name), f"Cancelling {job.display_name}"
         )
 
     async def delete(self, job: Job) -> Outcome[None]:
         """Delete an ended job. One that is gone already counts as deleted."""
 
-        async def delete(name: str) -> None:
+        async def delete(service: JobService) -> None:
             try:
-                await self._backend.delete_job(name)
+                await service.delete(job.name)
             except NotFound:
                 # Somebody else was first: what was asked for holds.
                 return
@@ -58,7 +58,7 @@ class JobOperations:
         async def launch() -> Job:
             body = request.custom_job if package is None else await self._packed(package, tell)
             on_send()
-            return await self._backend.create_job(replace(request, custom_job=body))
+            return await self._backend.jobs["custom_job"].create(replace(request, custom_job=body))
 
         name = str(request.custom_job.get("displayName", "a job"))
         return await self._runner.run(
@@ -83,12 +83,12 @@ class JobOperations:
             raise OperationError(error.message, fix=fix, code="INVALID_PACKAGE") from error
 
     async def _change(
-        self, operation_id: str, job: Job, act: Callable[[str], Awaitable[None]], done: str
+        self, operation_id: str, job: Job, act: Callable[[JobService], Awaitable[None]], done: str
     ) -> Outcome[None]:
         return await self._runner.run(
             operation_id,
             job.name,
-            lambda: act(job.name),
+            lambda: act(self._backend.job_service(job.name)),
             lambda _: done,
             region=job.region,
             context=job.context,

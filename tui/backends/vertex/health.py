@@ -10,7 +10,7 @@ from google.cloud.aiplatform_v1.types import job_service
 from google.cloud.cloudquotas_v1.types import cloudquotas
 from google.cloud.logging_v2.types import logging as logging_types
 
-from tui.backends.interface import BackendError, ContextInfo, Reach
+from tui.backends.interface import BackendError, ContextInfo, ServiceHealth
 from tui.backends.vertex.transport.channels import Clients
 from tui.domain.metric import CPU, TRAINING_PREFIX
 from tui.domain.vertex.catalog import SERVICE
@@ -18,14 +18,14 @@ from tui.domain.vertex.catalog import SERVICE
 CHECK_SECONDS = 8.0
 
 
-class Doctor:
+class HealthCheck:
     """Tries the services of one context."""
 
     def __init__(self, info: ContextInfo, clients: Clients) -> None:
         self._info = info
         self._clients = clients
 
-    async def check(self) -> list[Reach]:
+    async def check(self) -> list[ServiceHealth]:
         """A line for each service, jobs region by region; takes `CHECK_SECONDS` at most."""
         regions = ["-"] if self._clients.endpoint.all_regions else list(self._info.regions)
         tries = [self._try(f"jobs of {self._where(region)}", self._jobs(region)) for region in regions]
@@ -39,12 +39,12 @@ class Doctor:
     def _where(self, region: str) -> str:
         return "every region" if region == "-" else region
 
-    async def _try(self, what: str, send: Callable[[float], Awaitable[Any]]) -> Reach:
+    async def _try(self, what: str, send: Callable[[float], Awaitable[Any]]) -> ServiceHealth:
         try:
             await self._clients.caller.once(f"reach {what}", send, within=CHECK_SECONDS)
         except BackendError as error:
-            return Reach(what, False, error.message, error.fix)
-        return Reach(what, True, "answers")
+            return ServiceHealth(what, False, error.message, error.fix)
+        return ServiceHealth(what, True, "answers")
 
     def _jobs(self, region: str) -> Callable[[float], Awaitable[Any]]:
         request = job_service.ListCustomJobsRequest(

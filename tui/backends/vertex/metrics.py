@@ -11,10 +11,10 @@ from typing import Any
 from google.cloud.monitoring_v3.types import common, metric_service
 from google.protobuf import duration_pb2, timestamp_pb2
 
-from tui.backends.interface import BackendError, ContextInfo
+from tui.backends.interface import BackendError, ContextInfo, MetricService
 from tui.backends.vertex.jobs import convert
-from tui.backends.vertex.jobs.service import Jobs
 from tui.backends.vertex.logs.filters import job_id, quote
+from tui.backends.vertex.logs.reader import Get
 from tui.backends.vertex.transport.channels import Clients
 from tui.domain.job import Job
 from tui.domain.metric import (
@@ -44,13 +44,13 @@ _REPLICA_LABELS = ("replica_id", "task_name", "replica", "replica_name", "task_i
 _AGGREGATE = metric_service.ListTimeSeriesRequest.TimeSeriesView.FULL
 
 
-class Metrics:
+class Metrics(MetricService):
     """Monitoring of one context's project."""
 
-    def __init__(self, info: ContextInfo, clients: Clients, jobs: Jobs) -> None:
+    def __init__(self, info: ContextInfo, clients: Clients, get: Get) -> None:
         self._info = info
         self._clients = clients
-        self._jobs = jobs
+        self._get = get
         self._periods: dict[str, float] = {}
 
     async def read(
@@ -59,7 +59,7 @@ class Metrics:
         """All series of a job at once, one call a metric."""
         asked = tuple(dict.fromkeys(metrics or TRAINING_METRICS))
         now = datetime.now(UTC)
-        job = await self._jobs.get(name)
+        job = await self._get(name)
         window = _window(job, since, now)
         found = await asyncio.gather(*(self._series(job, metric, window) for metric in asked))
         series = tuple(one for many in found for one in many)

@@ -1,4 +1,4 @@
-"""Prices from the Cloud Billing catalogue (vertex facts 9.3). Imports its client: load it late, in a thread.
+"""Prices from the Cloud Billing catalogue (vertex facts 9.3). Its client is imported with the first reading.
 
 What the SKUs are called has been seen in dumps of the catalogue only; a SKU whose words are not known is left
 out, and the built-in table holds for it.
@@ -11,30 +11,43 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from google.cloud.billing_v1.services.cloud_catalog import CloudCatalogAsyncClient
-from google.cloud.billing_v1.services.cloud_catalog.transports.grpc_asyncio import (
-    CloudCatalogGrpcAsyncIOTransport,
-)
-from google.cloud.billing_v1.types import cloud_catalog
-
-from tui.backends.interface import Unavailable
+from tui import lazy_imports
+from tui.backends.interface import PriceService, Unavailable
 from tui.backends.vertex.transport.channels import Clients
-from tui.backends.vertex.transport.connect import Service
+from tui.backends.vertex.transport.connect import Service, in_thread
 from tui.domain.vertex.prices import Prices, Sku, from_skus, key_of
 
 VERTEX, COMPUTE = "C7E2-9256-1C43", "6F81-5844-456A"
 """Ids of the services Vertex AI and Compute Engine."""
+CLIENT = ("google.cloud.billing_v1.services.cloud_catalog",)
+"""Imported with the first reading."""
 PAGE = 5000
 SIMULATED = "(emulator)"
 """What the emulator's SKUs have in their provider's name."""
 
 
-async def read_prices(clients: Clients) -> Prices:
-    """All prices of training that the catalogue has, today's.
+class PriceList(PriceService):
+    """The catalogue as one context's credentials see it."""
 
-    Raises:
-        BackendError: the catalogue can't be read, or holds no price that is known here.
-    """
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+
+    async def read(self) -> Prices:
+        """All prices of training that the catalogue has, today's.
+
+        Raises:
+            BackendError: the catalogue can't be read, or holds no price that is known here.
+        """
+        await in_thread(lambda: lazy_imports.load(CLIENT))
+        return await _read(self._clients)
+
+
+async def _read(clients: Clients) -> Prices:
+    from google.cloud.billing_v1.services.cloud_catalog import CloudCatalogAsyncClient
+    from google.cloud.billing_v1.services.cloud_catalog.transports.grpc_asyncio import (
+        CloudCatalogGrpcAsyncIOTransport,
+    )
+
     transport = CloudCatalogGrpcAsyncIOTransport(channel=clients.channel_of(Service.BILLING))
     client = CloudCatalogAsyncClient(transport=transport)
     groups = await asyncio.gather(*(_skus(clients, client, service) for service in (VERTEX, COMPUTE)))
@@ -54,7 +67,7 @@ async def read_prices(clients: Clients) -> Prices:
     return prices
 
 
-async def _skus(clients: Clients, client: CloudCatalogAsyncClient, service: str) -> list[Any]:
+async def _skus(clients: Clients, client: Any, service: str) -> list[Any]:
     """Those of a service that training takes; a page has thousands, of which few are kept."""
     kept: list[Any] = []
     token = ""
@@ -66,7 +79,9 @@ async def _skus(clients: Clients, client: CloudCatalogAsyncClient, service: str)
             return kept
 
 
-async def _page(clients: Clients, client: CloudCatalogAsyncClient, service: str, token: str) -> Any:
+async def _page(clients: Clients, client: Any, service: str, token: str) -> Any:
+    from google.cloud.billing_v1.types import cloud_catalog
+
     request = cloud_catalog.ListSkusRequest(
         parent=f"services/{service}", currency_code="USD", page_size=PAGE, page_token=token
     )

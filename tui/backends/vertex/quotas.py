@@ -9,7 +9,7 @@ from typing import Any
 
 from google.cloud.cloudquotas_v1.types import cloudquotas
 
-from tui.backends.interface import ContextInfo, InvalidRequest, NotFound
+from tui.backends.interface import ContextInfo, InvalidRequest, NotFound, QuotaService
 from tui.backends.vertex.metrics import list_series, points
 from tui.backends.vertex.transport.channels import Clients
 from tui.domain.quota import UNLIMITED, Quota
@@ -31,7 +31,7 @@ Usage = dict[tuple[str, str], tuple[int, datetime]]
 """(metric without the service's prefix, region) → amount and when."""
 
 
-class Quotas:
+class Quotas(QuotaService):
     """Quotas of one context's project."""
 
     def __init__(self, info: ContextInfo, clients: Clients) -> None:
@@ -40,7 +40,7 @@ class Quotas:
         self._infos: list[Any] = []
         self._read_at: datetime | None = None
 
-    async def read(self, regions: Sequence[str]) -> list[Quota]:
+    async def read(self, regions: Sequence[str] = ()) -> list[Quota]:
         """Every training quota of `regions`, by region and metric."""
         infos, usage = await asyncio.gather(self._limits(), self._usage())
         found = []

@@ -22,6 +22,7 @@ from tui.backends.interface import (
     PermissionDenied,
     Progressed,
     QuotaExceeded,
+    StorageService,
     Unauthenticated,
     Unavailable,
 )
@@ -43,7 +44,7 @@ class Cancelled(Exception):
     """Ends a thread whose caller has gone."""
 
 
-class Storage:
+class Storage(StorageService):
     """Buckets of one context."""
 
     def __init__(self, info: ContextInfo, endpoint: Endpoint) -> None:

@@ -27,15 +27,14 @@ from pathlib import Path
 from typing import Any
 
 from tui.emulator.paths import AttemptDir
-from tui.emulator.runner import database, host, process_tree
+from tui.emulator.runner import database, exit_codes, host, process_tree
+from tui.emulator.runner.exit_codes import Meaning
+from tui.emulator.runner.plan import AttemptPlan, ReplicaPlan
 from tui.emulator.runner.process_owners import ATTEMPT_VARIABLE, REPLICA_VARIABLE, Census
 from tui.emulator.runner.process_tree import Proc
 from tui.emulator.runner.recorder import RETRY, Recorder
 from tui.emulator.runner.replica_start import CannotStart, forget_temporary, start_replica
 from tui.emulator.runner.sampler import Sampler
-from tui.emulator.runs import exit_codes
-from tui.emulator.runs.exit_codes import Meaning
-from tui.emulator.runs.plan import AttemptPlan, ReplicaPlan
 
 log = logging.getLogger("runner")
 

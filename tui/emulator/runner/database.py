@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tui.emulator.paths import AttemptDir
-from tui.emulator.runs.plan import AttemptStatus, ReplicaStatus
+from tui.emulator.runner.plan import AttemptStatus, ReplicaStatus
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS runner (one INTEGER PRIMARY KEY CHECK (one = 1), pid INTEGER, start INTEGER,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tui.emulator.paths import AttemptDir
-from tui.emulator.runs.plan import ReplicaPlan
+from tui.emulator.runner.plan import ReplicaPlan
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 

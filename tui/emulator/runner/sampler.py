@@ -14,8 +14,8 @@ from typing import Any
 
 from tui.emulator.runner import host, network_usage
 from tui.emulator.runner.database import Sample
+from tui.emulator.runner.plan import ReplicaPlan
 from tui.emulator.runner.process_tree import PAGE, Proc
-from tui.emulator.runs.plan import ReplicaPlan
 
 # As in tui.domain.metric, which a runner does not import.
 CPU = "cpu/utilization"

@@ -20,12 +20,12 @@ from tui.emulator.config import EmulatorConfig
 from tui.emulator.interfaces import CustomJobPb, JobRecord
 from tui.emulator.paths import AttemptDir, StateDir
 from tui.emulator.runner import host
+from tui.emulator.runner.plan import AttemptPlan, ReplicaPlan
 from tui.emulator.runner.process_owners import ATTEMPT_VARIABLE, REPLICA_VARIABLE
 from tui.emulator.runs import gpus
 from tui.emulator.runs.cluster import Place, cluster_variables, places_of
 from tui.emulator.runs.images import CannotRun, Images
 from tui.emulator.runs.package_bootstrap import PACKAGES
-from tui.emulator.runs.plan import AttemptPlan, ReplicaPlan
 from tui.emulator.storage.server import bucket_url
 
 __all__ = ["CannotRun", "build_plan", "expand", "ports_needed"]

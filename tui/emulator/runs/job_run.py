@@ -23,8 +23,8 @@ from tui.emulator.database import Pb, StorageFull
 from tui.emulator.interfaces import JobRecord, LogSink, Runner
 from tui.emulator.paths import AttemptDir, StateDir
 from tui.emulator.rpc.methods import WireError
+from tui.emulator.runner.plan import AttemptPlan, AttemptStatus
 from tui.emulator.runs.images import CannotRun
-from tui.emulator.runs.plan import AttemptPlan, AttemptStatus
 from tui.emulator.runs.ports import NoPorts, Ports
 from tui.emulator.runs.restart_policy import CANCELLED, Circumstances, End, Restart, judge
 from tui.emulator.vertex.job_table import Job, JobTable, State

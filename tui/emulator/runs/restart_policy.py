@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from google.rpc import code_pb2
 
 from tui.emulator.database import Control
-from tui.emulator.runs.exit_codes import Meaning, meaning
-from tui.emulator.runs.plan import AttemptStatus
+from tui.emulator.runner.exit_codes import Meaning, meaning
+from tui.emulator.runner.plan import AttemptStatus
 from tui.emulator.vertex.job_table import State
 
 MAX_PREEMPTIONS = 6

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from tui.emulator.paths import AttemptDir
 from tui.emulator.runner import database, process_tree
+from tui.emulator.runner.plan import AttemptPlan, AttemptStatus, ReplicaStatus
 from tui.emulator.runner.process_owners import ATTEMPT_VARIABLE
-from tui.emulator.runs.plan import AttemptPlan, AttemptStatus, ReplicaStatus
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from tui.emulator.database import Pb
 from tui.emulator.rpc.methods import failed_precondition, invalid
+from tui.emulator.runner.plan import AttemptPlan
 from tui.emulator.runs.job_run import JobRun, Parts
-from tui.emulator.runs.plan import AttemptPlan
 from tui.emulator.vertex.job_table import TERMINAL, Job, State
 
 QUICK = 2.0

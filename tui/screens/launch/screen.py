@@ -33,7 +33,7 @@ from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.frame import FrameScreen
 from tui.screens.workers import background
 from tui.session import Session
-from tui.store.jobs.checks import launch_request, look
+from tui.store.jobs.checks import launch_request, preflight
 from tui.store.profiles.entries import Parameter, Prepared, ProfileEntry, ProfileError, shape_lines
 from tui.widgets.checks import Checks
 from tui.widgets.header_lines import Line
@@ -198,7 +198,7 @@ class LaunchScreen(FrameScreen):
 
     async def _look_up(self, session: Session, prepared: Prepared) -> None:
         checks = self.query_one(Checks)
-        async for check in look(session, prepared.region, prepared.custom_job):
+        async for check in preflight(session.backend, prepared.region, prepared.custom_job):
             checks.add(check)
             self.refresh_frame()
         checks.end()

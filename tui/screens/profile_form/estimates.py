@@ -127,7 +127,7 @@ class Estimates:
     async def _read_quotas(self, session: Session) -> None:
         try:
             async with asyncio.timeout(QUOTA_SECONDS):
-                self._quotas = await session.backend.read_quotas()
+                self._quotas = await session.backend.quotas.read()
             self._quota_problem = ""
         except TimeoutError:
             self._quota_problem = f"no answer within {QUOTA_SECONDS} s"

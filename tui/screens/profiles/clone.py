@@ -33,7 +33,7 @@ async def _read(console: ConsoleApp, job: Job) -> None:
         return
     try:
         async with asyncio.timeout(PATIENCE):
-            resource = await session.backend.job_spec(job.name)
+            resource = await session.backend.job_service(job.name).spec(job.name)
         found = from_resource(resource)
     except (BackendError, ProfileInvalid, TimeoutError) as error:
         why = str(error) or f"no answer within {PATIENCE:.0f} s"

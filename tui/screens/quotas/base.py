@@ -51,7 +51,7 @@ class QuotaListScreen(ListScreen):
 
     async def _read_quotas(self, session: Session) -> None:
         try:
-            self._quotas = await session.backend.read_quotas(self._places())
+            self._quotas = await session.backend.quotas.read(self._places())
         except BackendError as error:
             self._error = error
         else:

@@ -98,7 +98,7 @@ async def _read(console: ConsoleApp, session: Session) -> None:
     costs = console.costs
     try:
         async with asyncio.timeout(PATIENCE):
-            found = await session.backend.read_prices()
+            found = await session.backend.prices.read()
         costs.answer = (True, await asyncio.to_thread(costs.take, found))
         await console.load_prices()
     except BackendError as error:

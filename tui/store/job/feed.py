@@ -11,7 +11,7 @@ from enum import Flag, auto
 from pathlib import Path
 from typing import Any
 
-from tui.backends.interface import BackendError, Capability, LogBatch, LogQuery, NotFound
+from tui.backends.interface import BackendError, LogBatch, LogQuery, NotFound
 from tui.domain.job import Job, known_replicas
 from tui.domain.log_entry import SERVICE, LogEntry, LogGap
 from tui.domain.progress import Progress, TrainingStep, advance, training_step
@@ -183,11 +183,12 @@ class JobFeed:
             await self._known.wait()
             if self.gone:
                 return
-            can = self.session.backend.capabilities
-            if can & Capability.LOGS:
+            backend = self.session.backend
+            if backend.offers("logs"):
                 group.create_task(self._repeat("logs", self._read_logs, 1.0))
+            if backend.offers("progress"):
                 group.create_task(self._repeat("steps", self._read_training_steps, 1.0))
-            if can & Capability.METRICS:
+            if backend.offers("metrics"):
                 every = 2.0 if self.local else 60.0
                 group.create_task(self._repeat("metrics", self._read_metrics, every))
 
@@ -256,7 +257,7 @@ class JobFeed:
     # The job
 
     async def _read_job(self) -> None:
-        job = await self.session.backend.get_job(self.job_name)
+        job = await self.session.backend.job_service(self.job_name).get(self.job_name)
         changed = Changed(0)
         if self.events.observe(job, self.session.clock()):
             changed |= Changed.EVENTS
@@ -272,7 +273,7 @@ class JobFeed:
     async def read_spec(self) -> SpecAnswer:
         """The specification as the service has it."""
         try:
-            return SpecAnswer(await self.session.backend.job_spec(self.job_name))
+            return SpecAnswer(await self.session.backend.job_service(self.job_name).spec(self.job_name))
         except BackendError as error:
             return SpecAnswer({}, error)
 
@@ -285,7 +286,7 @@ class JobFeed:
         await self._drained.wait()
         newest = self.buffer.newest
         since = newest - (LOCAL_OVERLAP if self.local else OVERLAP) if newest else None
-        async for batch in backend.tail_logs(LogQuery(self.job_name, since=since)):
+        async for batch in backend.logs.tail(LogQuery(self.job_name, since=since)):
             source.read_at = self.session.clock()
             if source.error is not None:
                 self._fine(source)
@@ -302,7 +303,7 @@ class JobFeed:
     async def _read_recent(self) -> None:
         count = 0
         query = LogQuery(self.job_name)
-        async for batch in self.session.backend.read_logs(query, newest_first=True, limit=RECENT):
+        async for batch in self.session.backend.logs.read(query, newest_first=True, limit=RECENT):
             count += len(batch.entries)
             await self._take(batch)
         self.older_left = count >= RECENT
@@ -314,7 +315,7 @@ class JobFeed:
             return Older(0)
         query = LogQuery(self.job_name, until=oldest)
         before = len(self.buffer)
-        pages = self.session.backend.read_logs(query, newest_first=True, limit=OLDER)
+        pages = self.session.backend.logs.read(query, newest_first=True, limit=OLDER)
         try:
             async for batch in pages:
                 self._apply(batch.entries, batch.gaps)
@@ -390,11 +391,11 @@ class JobFeed:
     async def _read_training_steps(self) -> None:
         """History that is older than the lines here; once."""
         backend = self.session.backend
-        for sample in await backend.read_training_steps(self.job_name):
+        for sample in await backend.progress.training_steps(self.job_name):
             self.training_steps.setdefault((sample.timestamp, sample.step), sample)
         self._steps_differ()
         if self.job is not None:
-            found = (await backend.read_progress([self.job])).get(self.job_name)
+            found = (await backend.progress.read([self.job])).get(self.job_name)
             mine = self.progress.updated_at
             if found is not None and (mine is None or (found.updated_at and found.updated_at >= mine)):
                 self.progress = found
@@ -409,7 +410,7 @@ class JobFeed:
         newest = self.series.newest
         overlap = LOCAL_OVERLAP if self.local else METRICS_OVERLAP
         since = newest - overlap if newest else None
-        reading = await self.session.backend.read_metrics(self.job_name, since=since)
+        reading = await self.session.backend.metrics.read(self.job_name, since=since)
         self.series.add(reading)
         self.figures.add_reading(reading, local=self.local)
         self._on_change(Changed.METRICS)

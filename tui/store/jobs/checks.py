@@ -1,14 +1,14 @@
-"""Checks of a launch for the screens, which know no backend."""
+"""Checks of a launch for screens and verbs."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Any, cast
+from typing import Any
 
-from tui.backends.interface import LaunchRequest
-from tui.domain.preflight import Check
-from tui.session import Session
+from tui.backends.errors import BackendError
+from tui.backends.interface import Backend, LaunchRequest
+from tui.domain.preflight import Check, unknown
 
 
 def launch_request(region: str, custom_job: Mapping[str, Any]) -> LaunchRequest:
@@ -16,10 +16,18 @@ def launch_request(region: str, custom_job: Mapping[str, Any]) -> LaunchRequest:
     return LaunchRequest(region, custom_job)
 
 
-async def look(session: Session, region: str, custom_job: Mapping[str, Any]) -> AsyncGenerator[Check, None]:
-    """Each check as soon as it is known; leaving early ends the rest. Never raises."""
-    request = launch_request(region, custom_job)
-    checks = cast("AsyncGenerator[Check, None]", session.backend.preflight(request))
+async def preflight(
+    backend: Backend, region: str, custom_job: Mapping[str, Any]
+) -> AsyncGenerator[Check, None]:
+    """Each check as soon as it is known; leaving early ends the rest. Never raises.
+
+    Where the context has no checks, one that says so.
+    """
+    try:
+        checks = backend.preflight.run(launch_request(region, custom_job))
+    except BackendError as error:
+        yield unknown("service", error.message, error.fix)
+        return
     async with aclosing(checks) as found:
         async for check in found:
             yield check

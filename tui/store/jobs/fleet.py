@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from tui.backends.interface import BackendError, Capability
+from tui.backends.interface import BackendError
 from tui.domain.job import Job
 from tui.domain.metric import CPU, GPU, GPU_MEMORY, MEMORY
 from tui.domain.states import JobState
@@ -101,11 +101,11 @@ class FleetFeed:
         backend, now = self.session.backend, self.session.clock()
         every = LINES_LOCAL if backend.info.local else LINES_CLOUD
         last = self._lines_at
-        if not backend.capabilities & Capability.LOGS or (last and (now - last).total_seconds() < every / 2):
+        if not backend.offers("telemetry") or (last and (now - last).total_seconds() < every / 2):
             return
         overlap = OVERLAP_LOCAL if backend.info.local else 4 * timedelta(seconds=LINES_CLOUD)
         try:
-            lines = await backend.read_live(jobs, last - overlap if last else now - FIRST_LOOK)
+            lines = await backend.telemetry.read(jobs, last - overlap if last else now - FIRST_LOOK)
         except BackendError as error:
             self.errors[LOG] = error
             return
@@ -125,14 +125,14 @@ class FleetFeed:
         every = SERIES_LOCAL if local else SERIES_CLOUD
         last = {metric: self._series_at.get((job.name, metric)) for metric in wanted(job, self.measure)}
         due = [m for m, at in last.items() if at is None or (now - at).total_seconds() >= every * 0.9]
-        if not due or not backend.capabilities & Capability.METRICS:
+        if not due or not backend.offers("metrics"):
             return
         overlap = OVERLAP_LOCAL if local else OVERLAP_CLOUD
         seen = [at for m in due if (at := last[m]) is not None]
         since = min(seen) - overlap if len(seen) == len(due) else now - FIRST_LOOK
         async with self._slots:
             try:
-                reading = await backend.read_metrics(job.name, since=since, metrics=due)
+                reading = await backend.metrics.read(job.name, since=since, metrics=due)
             except BackendError as error:
                 self.errors[job.display_name] = error
                 return

@@ -175,11 +175,11 @@ class Poller:
     async def _read_progress(self) -> None:
         now = self._clock()
         due = self._due(now)
-        if not due:
+        if not due or not self._backend.offers("progress"):
             return
         self._progress_at = now
         try:
-            found = await self._backend.read_progress(due)
+            found = await self._backend.progress.read(due)
         except BackendError as error:
             self.progress_error = error
             return

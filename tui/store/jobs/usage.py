@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tui.backends.capability import Capability
 from tui.backends.errors import BackendError
 from tui.domain.job import Job
 from tui.domain.metric import CPU, GPU
@@ -58,7 +57,7 @@ class UsageFeed:
 
     async def run(self) -> None:
         """Read until cancelled."""
-        if Capability.METRICS not in self._session.backend.capabilities:
+        if not self._session.backend.offers("metrics"):
             return
         while True:
             await self.read_due()
@@ -96,7 +95,7 @@ class UsageFeed:
         async with self._slots:
             since = now - self.span - LATE
             try:
-                reading = await self._session.backend.read_metrics(job.name, since=since, metrics=(GPU, CPU))
+                reading = await self._session.backend.metrics.read(job.name, since=since, metrics=(GPU, CPU))
             except BackendError:
                 # Asked again when it is due; the job's own screen says what is wrong.
                 self._asked[job.name] = now

@@ -114,7 +114,7 @@ async def _imported(run: Run, source: tuple[str, ...]) -> Imported:
         if found is None:
             async with run.backend() as backend:
                 job = await find_job(backend, text)
-                found = from_resource(await backend.job_spec(job.name))
+                found = from_resource(await backend.job_service(job.name).spec(job.name))
         return found
     except ProfileInvalid as error:
         fix = "Nothing was written. `vxtui profiles validate FILE --fix` mends what needs no decision."

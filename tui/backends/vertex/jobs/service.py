@@ -18,6 +18,7 @@ from tui.backends.interface import (
     FailedPrecondition,
     InvalidRequest,
     JobPage,
+    JobService,
     LaunchRequest,
     NotFound,
     Unavailable,
@@ -41,8 +42,8 @@ DELETE_SECONDS = 120.0
 _NAME = re.compile(r"projects/[^/]+/locations/([^/]+)/customJobs/[^/]+")
 
 
-class Jobs:
-    """JobService of one context's project and regions."""
+class CustomJobs(JobService):
+    """Custom jobs of one context's project and regions."""
 
     def __init__(self, info: ContextInfo, clients: Clients) -> None:
         self._info = info
@@ -51,9 +52,12 @@ class Jobs:
         self._regions_seen: set[str] = set(info.regions)
         self._listings: dict[str, Listing] = {}
 
+    def owns(self, name: str) -> bool:
+        return _NAME.fullmatch(name) is not None
+
     # Read
 
-    async def pages(self, filter: str = "") -> AsyncGenerator[JobPage, None]:
+    async def list_all(self, *, filter: str = "") -> AsyncGenerator[JobPage, None]:
         """Pages of all regions as they arrive; a region that fails is a page with its error."""
         if self._clients.endpoint.all_regions:
             async for page in self._list_everywhere(filter):
@@ -163,7 +167,7 @@ class Jobs:
     async def _matching(self, filter: str) -> list[Job]:
         found: list[Job] = []
         failed: BackendError | None = None
-        async for page in self.pages(filter):
+        async for page in self.list_all(filter=filter):
             found.extend(page.jobs)
             failed = failed or page.error
         if failed is not None and not found:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from tui.backends.interface import LogQuery, NotFound
+from tui.backends.interface import LogQuery, NotFound, ProgressService
 from tui.backends.vertex.jobs import convert
 from tui.backends.vertex.logs.filters import any_of, job_entries, job_id, stamp
 from tui.backends.vertex.logs.filters import quote as quoted
-from tui.backends.vertex.logs.reader import BEFORE, PAGE, RETENTION, Logs
+from tui.backends.vertex.logs.reader import BEFORE, PAGE, RETENTION, LogReader
 from tui.domain.job import Job
 from tui.domain.log_entry import LogEntry
 from tui.domain.progress import Progress, TrainingStep, advance, training_step
@@ -55,10 +55,10 @@ class _Steps:
     count: int = 0
 
 
-class ProgressReader:
+class ProgressReader(ProgressService):
     """Reads of one context. What has been read once is not read again."""
 
-    def __init__(self, logs: Logs, overlap: float) -> None:
+    def __init__(self, logs: LogReader, overlap: float) -> None:
         self._logs = logs
         self._overlap = timedelta(seconds=overlap)
         self._known: dict[str, _Known] = {}
@@ -66,6 +66,8 @@ class ProgressReader:
 
     async def read(self, jobs: Sequence[Job]) -> Mapping[str, Progress]:
         """Progress by job name: one read for all, and for a few jobs a time one more for the first loss."""
+        if not jobs:
+            return {}
         by_id = {job.id: job for job in jobs}
         ids = list(by_id)
         for start in range(0, len(ids), JOBS_PER_READ):
@@ -136,7 +138,7 @@ class ProgressReader:
                 return sample.loss
         return None
 
-    async def steps(self, name: str) -> Sequence[TrainingStep]:
+    async def training_steps(self, name: str) -> Sequence[TrainingStep]:
         """Steps of one replica (each may report the same ones), thinned evenly, the newest kept."""
         known = self._steps.setdefault(name, _Steps())
         token = ""

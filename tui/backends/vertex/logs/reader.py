@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,12 +10,14 @@ from google.cloud.logging_v2.types import logging as logging_types
 
 from tui.backends.interface import ContextInfo, LogBatch, LogQuery, NotFound
 from tui.backends.vertex.jobs import convert
-from tui.backends.vertex.jobs.service import Jobs
 from tui.backends.vertex.logs.filters import log_filter
 from tui.backends.vertex.transport.budget import budget_of
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import Service
+from tui.domain.job import Job
 
+Get = Callable[[str], Awaitable[Job]]
+"""Reads a job by its full resource name."""
 PAGE = 1000
 """Most entries a page (vertex facts 5.3)."""
 RETENTION = timedelta(days=30)
@@ -23,13 +25,13 @@ BEFORE = timedelta(minutes=5)
 """How much earlier than its job an entry may claim to be; clocks differ."""
 
 
-class Logs:
-    """Logging of one context's project."""
+class LogReader:
+    """Reads log entries of one context's project."""
 
-    def __init__(self, info: ContextInfo, clients: Clients, jobs: Jobs) -> None:
+    def __init__(self, info: ContextInfo, clients: Clients, get: Get) -> None:
         self._info = info
         self._clients = clients
-        self._jobs = jobs
+        self._get = get
         endpoint = clients.endpoint
         target = endpoint.target(Service.LOGGING, "")
         self.budget = budget_of(endpoint.budgets, target, info.project, endpoint.pace.log_reads_per_minute)
@@ -90,7 +92,7 @@ class Logs:
         known = self._created.get(query.job_name)
         if known is None:
             try:
-                created = (await self._jobs.get(query.job_name)).create_time
+                created = (await self._get(query.job_name)).create_time
             except NotFound:
                 # Entries outlive a deleted job, until their retention ends.
                 created = None

@@ -18,14 +18,13 @@ from datetime import UTC, datetime, timedelta
 from tui.backends.interface import BackendError, LogBatch, LogQuery, NotFound, QuotaExceeded, Unavailable
 from tui.backends.vertex.jobs import convert
 from tui.backends.vertex.jobs.convert import Receipt
-from tui.backends.vertex.jobs.service import Jobs
 from tui.backends.vertex.logs.filters import log_filter
 from tui.backends.vertex.logs.merge import LogMerger
-from tui.backends.vertex.logs.reader import Logs
+from tui.backends.vertex.logs.reader import Get, LogReader
 from tui.backends.vertex.logs.stream import Event, Inbox, Stream
 from tui.backends.vertex.transport.budget import Lease
 from tui.backends.vertex.transport.channels import Clients
-from tui.backends.vertex.transport.malloc_trim import give_back
+from tui.backends.vertex.transport.malloc_trim import trim
 from tui.backends.vertex.transport.retry import delay
 from tui.domain.log_entry import LogEntry, LogGap
 
@@ -81,10 +80,10 @@ class Tail:
     """All has been delivered."""
     _failures = 0
 
-    def __init__(self, clients: Clients, project: str, jobs: Jobs, logs: Logs, query: LogQuery) -> None:
+    def __init__(self, clients: Clients, project: str, get: Get, logs: LogReader, query: LogQuery) -> None:
         self._clients = clients
         self._project = project
-        self._jobs = jobs
+        self._get = get
         self._logs = logs
         self._query = query
         self._pace = clients.endpoint.pace
@@ -135,7 +134,7 @@ class Tail:
 
     async def follow(self) -> AsyncGenerator[LogBatch, None]:
         """Batches until the job has ended and the last list brought nothing new."""
-        job = await self._jobs.get(self._query.job_name)
+        job = await self._get(self._query.job_name)
         self._lower = await self._logs.lower_bound(self._query) or self._query.since
         try:
             async for entries in self._history():
@@ -400,7 +399,7 @@ class Tail:
             self._seam, self._note = None, ""
             self._opening, self._heard = False, None
             self._forget()
-            self._loop.run_in_executor(None, give_back)
+            self._loop.run_in_executor(None, trim)
 
     def _tell_hole(self, found: int, now: float, *, last: bool = False) -> bool:
         """Say what is missing still, or look once more; whether that is settled."""
@@ -465,7 +464,7 @@ class Tail:
 
     async def _ended(self) -> bool:
         try:
-            return (await self._jobs.get(self._query.job_name)).state.terminal
+            return (await self._get(self._query.job_name)).state.terminal
         except NotFound:
             return True
 

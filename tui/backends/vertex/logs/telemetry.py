@@ -1,13 +1,14 @@
-"""What the trainers of several jobs say of their machines, in as few log reads as possible."""
+"""What the trainers of several jobs report of their machines, in as few log reads as possible."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
 
+from tui.backends.interface import TelemetryService
 from tui.backends.vertex.jobs import convert
 from tui.backends.vertex.logs.filters import any_of, job_entries, quote, stamp
-from tui.backends.vertex.logs.reader import PAGE, Logs
+from tui.backends.vertex.logs.reader import PAGE, LogReader
 from tui.domain.job import Job
 from tui.domain.telemetry import LIVE_KINDS, LiveLine, live_line
 
@@ -17,24 +18,29 @@ MOST_PAGES = 3
 """Pages of one read; the newest lines come first, and only a replica's last one counts."""
 
 
-async def read_live(logs: Logs, jobs: Sequence[Job], since: datetime) -> list[LiveLine]:
-    """Lines since `since` that say something of a machine, the newest first."""
-    found: list[LiveLine] = []
-    ids = [job.id for job in jobs]
-    for start in range(0, len(ids), JOBS_PER_READ):
-        text = " AND ".join(
-            [
-                job_entries(ids[start : start + JOBS_PER_READ]),
-                any_of("jsonPayload.vxtui.kind", LIVE_KINDS),
-                f"timestamp>={quote(stamp(since))}",
-            ]
-        )
-        token = ""
-        for _ in range(MOST_PAGES):
-            reply = await logs.page(text, newest_first=True, size=PAGE, token=token)
-            lines = (live_line(convert.entry(pb)) for pb in reply.entries)
-            found += [line for line in lines if line is not None]
-            token = reply.next_page_token
-            if not token:
-                break
-    return found
+class Telemetry(TelemetryService):
+    """Reads one context's logs for what trainers report of their machines."""
+
+    def __init__(self, logs: LogReader) -> None:
+        self._logs = logs
+
+    async def read(self, jobs: Sequence[Job], since: datetime) -> Sequence[LiveLine]:
+        found: list[LiveLine] = []
+        ids = [job.id for job in jobs]
+        for start in range(0, len(ids), JOBS_PER_READ):
+            text = " AND ".join(
+                [
+                    job_entries(ids[start : start + JOBS_PER_READ]),
+                    any_of("jsonPayload.vxtui.kind", LIVE_KINDS),
+                    f"timestamp>={quote(stamp(since))}",
+                ]
+            )
+            token = ""
+            for _ in range(MOST_PAGES):
+                reply = await self._logs.page(text, newest_first=True, size=PAGE, token=token)
+                lines = (live_line(convert.entry(pb)) for pb in reply.entries)
+                found += [line for line in lines if line is not None]
+                token = reply.next_page_token
+                if not token:
+                    break
+        return found

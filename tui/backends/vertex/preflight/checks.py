@@ -31,7 +31,7 @@ CHECK_SECONDS = 8.0
 Look = Callable[[], Awaitable[Sequence[Check]]]
 
 
-class Preflight:
+class Checks:
     """The looks of one context."""
 
     def __init__(self, info: ContextInfo, clients: CheckClients, storage: Storage, quotas: Quotas) -> None:

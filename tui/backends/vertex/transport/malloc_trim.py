@@ -1,4 +1,4 @@
-"""Memory that a burst took, given back to the system."""
+"""Returns to the system the memory that a burst took."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _trimmer() -> Callable[[int], int] | None:
 _trim = _trimmer()
 
 
-def give_back() -> None:
+def trim() -> None:
     """Let the system have what is free in the heap; some milliseconds, for a thread.
 
     A list that fills a hole of a busy log brings tens of thousands of entries at once. What they took stays

@@ -1,4 +1,4 @@
-"""Google's client libraries at a third of their price.
+"""Google's client libraries at a third of the memory and time.
 
 The `__init__` of `aiplatform_v1` imports some 35 services of which the console uses one; Monitoring,
 Logging and Cloud Quotas do the same on a smaller scale (client facts, 'Import cost'). `install` makes
@@ -41,16 +41,12 @@ PACKAGES = frozenset(
         "google.cloud.billing_v1.types",
     }
 )
-_MODULES = (
+CLIENTS = (
     "google.cloud.aiplatform_v1.services.job_service",
     "google.cloud.logging_v2.services.logging_service_v2",
     "google.cloud.monitoring_v3.services.metric_service",
     "google.cloud.cloudquotas_v1.services.cloud_quotas",
 )
-PREFLIGHT = ("tui.backends.vertex.preflight.checks",)
-"""What a launch's checks need besides, when they are first asked for."""
-PRICES = ("tui.backends.vertex.prices",)
-"""What reading the billing catalogue needs."""
 SHORT_TURNS = 0.0005
 """Seconds that the importing thread keeps the interpreter while the event loop waits for it.
 
@@ -133,7 +129,7 @@ def install() -> bool:
     return True
 
 
-def load(modules: Sequence[str] = _MODULES) -> None:
+def load(modules: Sequence[str] = CLIENTS) -> None:
     """Import the clients that a backend uses, or other modules; call it in a thread.
 
     The garbage collector rests meanwhile: its full collections were the longest stalls of the event loop,

@@ -1,0 +1,50 @@
+"""Several async generators read at once, as one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import TypeVar
+
+K = TypeVar("K")
+T = TypeVar("T")
+AHEAD = 2
+"""Items of each source that may wait for the reader."""
+
+
+async def merged(
+    sources: Mapping[K, AsyncGenerator[T, None]], at_once: int = 0
+) -> AsyncGenerator[tuple[K, T], None]:
+    """Items of all sources with their keys, as they come; `at_once` limits how many are read together.
+
+    Leaving it closes the sources. What a source raises ends the others and is raised here.
+    """
+    ready: asyncio.Queue[tuple[K, T] | BaseException | None] = asyncio.Queue(AHEAD * max(1, len(sources)))
+    gate = asyncio.Semaphore(at_once or max(1, len(sources)))
+
+    async def read(key: K, source: AsyncGenerator[T, None]) -> None:
+        try:
+            async with gate, aclosing(source):
+                async for item in source:
+                    await ready.put((key, item))
+        except Exception as error:  # noqa: BLE001 - it is raised again by the reader
+            await ready.put(error)
+        else:
+            await ready.put(None)
+
+    tasks = [asyncio.create_task(read(key, source)) for key, source in sources.items()]
+    try:
+        waiting = len(tasks)
+        while waiting:
+            found = await ready.get()
+            if isinstance(found, BaseException):
+                raise found
+            if found is None:
+                waiting -= 1
+            else:
+                yield found
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

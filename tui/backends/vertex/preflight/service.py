@@ -1,0 +1,41 @@
+"""Checks before a launch; what they need is imported when they are first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from tui import lazy_imports
+from tui.backends.interface import BackendError, ContextInfo, LaunchRequest, PreflightService
+from tui.backends.vertex.quotas import Quotas
+from tui.backends.vertex.storage import Storage
+from tui.backends.vertex.transport.channels import Clients
+from tui.backends.vertex.transport.connect import in_thread
+from tui.domain.preflight import Check, unknown
+
+MODULES = ("tui.backends.vertex.preflight.checks",)
+
+
+class Preflight(PreflightService):
+    """The checks of one context."""
+
+    def __init__(self, info: ContextInfo, clients: Clients, storage: Storage, quotas: Quotas) -> None:
+        self._info = info
+        self._clients = clients
+        self._storage = storage
+        self._quotas = quotas
+
+    async def run(self, request: LaunchRequest) -> AsyncGenerator[Check, None]:
+        try:
+            await in_thread(lambda: lazy_imports.load(MODULES))
+        except BackendError as error:
+            yield unknown("service", error.message, error.fix)
+            return
+        # Its clients take a while to import; only a launch needs them.
+        from tui.backends.vertex.preflight.checks import Checks
+        from tui.backends.vertex.preflight.clients import CheckClients
+
+        checks = Checks(self._info, CheckClients(self._clients), self._storage, self._quotas)
+        async with aclosing(checks.run(request)) as found:
+            async for check in found:
+                yield check
