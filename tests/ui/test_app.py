@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from textual.widgets import OptionList
 
 from tests.ui.double import NOON, THEMES, Clock, MemoryBackend, console, fleet, job
 from tests.ui.test_jobs_screen import footer, lines, opened, said, shown, table, until
+from tui.actions import registry
+from tui.actions.registry import Action, actions
 from tui.backends.interface import Unauthenticated, Unavailable
 from tui.config.settings import Context, Settings
 from tui.config.themes import ThemeError, load_theme, load_themes
@@ -22,6 +25,7 @@ from tui.screens.commands import CommandLine
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.dialogs.help import HelpScreen
 from tui.screens.events import EventsScreen
+from tui.screens.frame import FrameScreen
 from tui.screens.job.screen import JobScreen
 from tui.screens.jobs.screen import JobsScreen
 from tui.screens.profiles.screen import ProfilesScreen
@@ -353,7 +357,7 @@ async def test_help_lists_the_keys_for_here(tmp_path: Path) -> None:
         await pilot.press("question_mark")
         assert isinstance(app.screen, HelpScreen)
         text = str(app.screen.query_one("#keys Static").content)  # type: ignore[attr-defined]
-        assert "  X           Cancel the job" in text and "Previous row" in text
+        assert "X Cancel the job" in " ".join(text.split()) and "Previous row" in text
         assert "Only an ended job can be deleted" in text
         await pilot.press("escape", "4", "question_mark")
         assert "Cancel the job" not in str(app.screen.query_one("#keys Static").content)  # type: ignore[attr-defined]
@@ -465,3 +469,71 @@ def test_without_a_terminal_it_says_so() -> None:
         [sys.executable, "-c", code], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     assert "not a terminal" in done.stdout and not done.stderr
+
+
+# Read-only
+
+
+class Recorder:
+    """Has a method for every action, and remembers which one ran."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        if not name.startswith("action_"):
+            raise AttributeError(name)
+        return lambda *_: self.ran.append(name)
+
+
+class EveryScope(FrameScreen):
+    """Puts every action of the registry in force."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.recorder = Recorder()
+
+    def scopes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(found.scope for found in actions()))
+
+    def target(self, scope: str) -> object:
+        return self.recorder
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> Action:
+    found = Action("toy.spin", "x", "spin", "Spin the toy", "toy", "spin", operation="toy.spin")
+    monkeypatch.setitem(registry._BY_ID, found.id, found)
+    return found
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+async def test_a_read_only_context_refuses_every_action_that_changes_something(
+    tmp_path: Path, toy: Action, read_only: bool
+) -> None:
+    context = Context("test", project="p", read_only=read_only)
+    async with opened(MemoryBackend(fleet()), tmp_path, context=context) as (app, pilot):
+        screen = EveryScope()
+        await app.push_screen(screen)
+        mutating = [found for found in actions() if found.mutates]
+        assert toy in mutating
+        for found in mutating:
+            await screen.action_do(found.id, "x" if found.argument else None)
+            if read_only:
+                assert "read_only: true of the context test" in str(screen.blocked_reason(found)), found.id
+        assert screen.recorder.ran == ([] if read_only else [f"action_{found.method}" for found in mutating])
+        await pilot.press("escape")
+
+
+async def test_the_help_and_the_command_line_name_the_setting_that_closes_an_action(tmp_path: Path) -> None:
+    context = Context("test", project="p", read_only=True)
+    async with opened(MemoryBackend(fleet()), tmp_path, context=context) as (app, pilot):
+        assert "read-only" in lines(app)
+        await pilot.press(":", *"cancel")
+        await pilot.press("enter")
+        words = str(app.screen.query_one("#choices").render())
+        assert "read_only: true of the context test" in words and "read_only: false" in words
+        await pilot.press("escape", "question_mark")
+        await until(pilot, lambda: isinstance(app.screen, HelpScreen), "the help")
+        text = " ".join(str(app.screen.query_one("#keys Static").content).split())  # type: ignore[attr-defined]
+        assert "read_only: true of the context test" in text

@@ -124,7 +124,7 @@ async def test_what_only_the_rules_refuse_is_no_tick(tmp_path: Path, monkeypatch
         await choose(app, pilot, "refused")
         said_ = str(app.screen.query_one(Notice).content)
         assert "refused would be refused: 2 errors" in said_ and "Write 8." in said_ and "line 7" in said_
-        # Mended, it is judged anew.
+        # Fixed, it is checked again.
         (folder / "refused.yaml").write_text(MENDED)
         await pilot.press("ctrl+r")
         await until(pilot, lambda: "not valid" not in lines(app), "the mended one")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tui.domain.profile import Problem, inspect
-from tui.domain.profile.autofix import fixable, mend
+from tui.domain.profile.autofix import apply_fixes, fixable
 from tui.domain.vertex.rules import Severity
 
 READY = sorted((Path(__file__).parents[2] / "profiles").glob("*.yaml"))
@@ -143,7 +143,7 @@ def test_ready_made_profiles_have_no_problem(path: Path, local: bool) -> None:
 
 
 def test_the_reduction_servers_example_is_mended_to_what_it_meant() -> None:
-    found = mend(REDUCERS, "f.yaml", "f")
+    found = apply_fixes(REDUCERS, "f.yaml", "f")
     assert {p.id for p in found.done} == {"wild.reduction-server", "reduction.sizing", "shape.primary"}
     assert found.left == ()
     assert found.text.count("a2-highgpu-8g") == 2 and "replicaCount: 3" in found.text
@@ -153,18 +153,18 @@ def test_the_reduction_servers_example_is_mended_to_what_it_meant() -> None:
 @pytest.mark.parametrize("text", [c[1] for c in CLAIMS], ids=[c[0] for c in CLAIMS])
 def test_mending_ends_and_leaves_nothing_that_could_be_mended(text: str) -> None:
     before = problems(text)
-    found = mend(text, "f.yaml", "f")
+    found = apply_fixes(text, "f.yaml", "f")
     assert not any(map(fixable, found.left)), [str(p) for p in found.left]
     errors = [sum(p.severity is Severity.ERROR for p in ps) for ps in (found.left, before)]
     assert errors[0] <= errors[1]
     assert bool(found.done) == (found.text != text)
-    assert mend(found.text, "f.yaml", "f").text == found.text
+    assert apply_fixes(found.text, "f.yaml", "f").text == found.text
 
 
 def test_a_mend_that_changes_nothing_is_given_up() -> None:
     """The value comes from --set, so that a new default does not take the problem away."""
     spec = textwrap.indent(disk('"${d}"'), "  ")
     text = f"displayName: x\nparameters: {{d: pd-ssd}}\njobSpec:\n{spec}"
-    found = mend(text, "f.yaml", "f", {"d": "pd-extreme"})
+    found = apply_fixes(text, "f.yaml", "f", {"d": "pd-extreme"})
     assert found.done == () and found.text == text
     assert [p.id for p in found.left] == ["machine.disk-type"]

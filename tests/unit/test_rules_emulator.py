@@ -11,7 +11,7 @@ from google.protobuf import json_format
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tui.domain.profile.autofix import fixable, mend
+from tui.domain.profile.autofix import apply_fixes, fixable
 from tui.domain.profile.source import camel
 from tui.domain.vertex.catalog import ACCELERATOR_TYPES, machines
 from tui.domain.vertex.rules import Case, Severity, check_job
@@ -218,6 +218,6 @@ def test_mending_any_job_ends_where_nothing_can_be_mended(raw: dict[str, Any], k
         pools[0].setdefault("machineSpec", {})["acceleratorType"] = kind
         pools[0]["reductionServerSpec"] = {"replicaCount": 2}
     text = yaml.safe_dump(raw["jobSpec"] if bare else raw)
-    found = mend(text, "f.yaml", "f", region=REGION)
+    found = apply_fixes(text, "f.yaml", "f", region=REGION)
     assert not any(map(fixable, found.left)), [str(p) for p in found.left]
-    assert mend(found.text, "f.yaml", "f", region=REGION).text == found.text
+    assert apply_fixes(found.text, "f.yaml", "f", region=REGION).text == found.text

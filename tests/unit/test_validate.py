@@ -65,7 +65,7 @@ def test_a_problem_has_its_place_its_rule_and_its_fix(tmp_path: Path) -> None:
     first = result.stdout.splitlines()[0]
     assert first.startswith(f"{path}:6:49: error wild.accelerator-name: NVIDIA_H100 is not")
     assert first.endswith("Write NVIDIA_H100_80GB.")
-    assert "3 errors in 1 file; --fix mends 3 of them." in result.stderr
+    assert "3 errors in 1 file; --fix fixes 3 of them." in result.stderr
 
 
 def test_the_documented_shape(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def register(found: Iterable[Action]) -> None:
     """Add actions, e.g. those of a kind of work, before a screen takes its bindings.
 
     Raises:
-        ValueError: for an id that is there already.
+        ValueError: for an id that is registered already.
     """
     for each in found:
         if each.id in _BY_ID:

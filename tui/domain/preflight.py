@@ -49,7 +49,7 @@ class Check:
 
     @property
     def mechanical(self) -> bool:
-        """It can be mended with nothing to decide."""
+        """It can be fixed without a decision."""
         return bool(self.edits or self.region)
 
 

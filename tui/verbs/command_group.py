@@ -10,7 +10,7 @@ import click
 
 from tui import __version__
 
-# Verb → where it is and what `--help` says of it, so that help needs none of the modules.
+# Verb → its module and its line in `--help`, so that help loads none of the modules.
 VERBS = {
     "jobs": ("tui.verbs.jobs", "List jobs over all regions of the context."),
     "describe": ("tui.verbs.jobs", "Show one job: state, pools, replicas, progress."),
@@ -19,12 +19,12 @@ VERBS = {
     "metrics": ("tui.verbs.metrics", "Show CPU, memory, network and GPU of each replica."),
     "cancel": ("tui.verbs.job_changes", "Cancel a job."),
     "delete": ("tui.verbs.job_changes", "Delete an ended job."),
-    "profiles": ("tui.verbs.profiles.group", "List, show, check, import and export profiles."),
+    "profiles": ("tui.verbs.profiles.group", "List, show, validate, import and export profiles."),
     "quotas": ("tui.verbs.quotas", "Show training quotas: limit, used, free."),
-    "prices": ("tui.verbs.prices", "Show what machines cost an hour; `refresh` reads fresh prices."),
-    "emulator": ("tui.verbs.emulator", "Start, stop and look at the local emulator; inject faults."),
+    "prices": ("tui.verbs.prices", "Show hourly machine prices; `refresh` reads current ones."),
+    "emulator": ("tui.verbs.emulator", "Start, stop and inspect the local emulator; inject faults."),
     "contexts": ("tui.verbs.contexts", "List contexts."),
-    "doctor": ("tui.verbs.doctor", "Say what works, what doesn't, why, and how to fix it."),
+    "doctor": ("tui.verbs.doctor", "Check what works, what does not, and how to fix it."),
 }
 
 
@@ -54,9 +54,11 @@ class Verbs(click.Group):
 @click.version_option(__version__, prog_name="vxtui")
 @click.option("--context", "context_name", metavar="NAME", help="Context to open; see `vxtui contexts`.")
 @click.option("--read-only", is_flag=True, help="Refuse every action that changes something.")
-@click.option("--slow", is_flag=True, help="For a slow line: few frames a second, no animations.")
+@click.option("--slow", is_flag=True, help="For a slow connection: few frames a second, no animations.")
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII characters only.")
-@click.option("--output", type=click.Choice(["diff", "stock"]), help="Send what differs, or as Textual does.")
+@click.option(
+    "--output", type=click.Choice(["diff", "stock"]), help="Changed cells only, or Textual's output."
+)
 @click.pass_context
 def cli(
     ctx: click.Context,
@@ -79,7 +81,7 @@ def cli(
 
 
 def run() -> int:
-    """Do what the command line asks; the exit code."""
+    """Run the command line; return the exit code."""
     code: Any
     try:
         code = cli.main(standalone_mode=False)
@@ -88,7 +90,7 @@ def run() -> int:
     except (click.Abort, KeyboardInterrupt):
         code = 130
     except BrokenPipeError:
-        # Whoever read us has gone; let nothing more be written while the interpreter ends.
+        # The reader of the pipe has gone: write nothing more while the interpreter ends.
         sys.stdout = None  # type: ignore[assignment]
         code = 0
     except click.ClickException as error:

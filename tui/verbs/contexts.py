@@ -14,7 +14,7 @@ from tui.verbs.run import READS, Run, verb
 @click.command()
 @verb(READS)
 async def contexts(run: Run) -> None:
-    """List contexts; the current one is marked."""
+    """List contexts and mark the current one."""
     current = choose_context(run.settings, run.context_name).name
     found = all_contexts(run.settings)
     if run.json:

@@ -23,7 +23,7 @@ from tui.verbs.run import READS, Run, verb
 @click.command()
 @verb(READS)
 async def doctor(run: Run) -> int:
-    """Try everything a launch needs. Exit code 0 when all of it works, 5 when something does not."""
+    """Check everything that a launch needs. Exit code 0 if all of it works, else 5."""
     context = choose_context(run.settings, run.context_name)
     found = [_python(), _terminal(), _settings(), *_profiles(run), _trainer()]
     if context.kind == "local":
@@ -43,7 +43,7 @@ async def doctor(run: Run) -> int:
 
 
 def _opened(run: Run):  # type: ignore[no-untyped-def]
-    """The backend, not connected: what can't be reached is a finding here, not an error."""
+    """The backend, not connected: a service that can't be reached is a result here, not an error."""
     from contextlib import aclosing
 
     from tui.backends.factory import open_backend

@@ -1,4 +1,4 @@
-"""What is known of a launch before it is sent: rules, checks and the price; and a dry run of it."""
+"""A launch before it is sent: rules, checks and the price; and a dry run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tui.verbs.output import note, out, print_json
 from tui.verbs.run import USAGE, Failure
 
 QUICK = 5.0
-"""Seconds that the checks may hold up a launch, once the service is connected."""
+"""Seconds that the checks may delay a launch, once the service is connected."""
 _GLYPHS = {Verdict.OK: "✓", Verdict.PROBLEM: "✗", Verdict.UNKNOWN: "?"}
 _MARKS = {Severity.ERROR: "✗", Severity.WARNING: "!", Severity.NOTE: "·"}
 
@@ -56,8 +56,8 @@ class DryRun:
         return f"projects/{self.project}/locations/{self.request.region}"
 
 
-async def look(backend: Backend, request: LaunchRequest, seconds: float | None = None) -> list[Check]:
-    """Every check, in the order of their showing; what is not known after `seconds` is left out."""
+async def run_checks(backend: Backend, request: LaunchRequest, seconds: float | None = None) -> list[Check]:
+    """Every check in display order; one that takes more than `seconds` is left out."""
     found: list[Check] = []
     try:
         async with asyncio.timeout(seconds):
@@ -68,15 +68,15 @@ async def look(backend: Backend, request: LaunchRequest, seconds: float | None =
     return in_order(found)
 
 
-async def look_from_outside(backend: Backend, request: LaunchRequest) -> list[Check]:
-    """The same with a backend that is not connected yet: where it can't be, that is what is found."""
+async def connect_and_check(backend: Backend, request: LaunchRequest) -> list[Check]:
+    """The same with a backend that is not connected yet: a failure to connect is a check."""
     try:
         await backend.connect()
     except Unauthenticated as error:
         return [Check("credentials", Verdict.PROBLEM, error.message, error.fix)]
     except BackendError as error:
         return [unknown("service", error.message, error.fix)]
-    return await look(backend, request)
+    return await run_checks(backend, request)
 
 
 def show_dry_run(dry: DryRun, *, as_json: bool) -> int:
@@ -84,12 +84,12 @@ def show_dry_run(dry: DryRun, *, as_json: bool) -> int:
     if as_json:
         print_json(document(dry.parent, dry.request.custom_job, dry.price, dry.problems, dry.checks))
     else:
-        _say(dry)
+        _print_dry_run(dry)
     return USAGE if dry.errors or dry.fatal else 0
 
 
-def tell(dry: DryRun) -> None:
-    """Before a launch, on stderr: what is wrong and what could not be told; nothing where all is well."""
+def print_findings(dry: DryRun) -> None:
+    """Print problems and unknown checks on stderr; nothing where there are none."""
     for problem in dry.problems:
         if problem.severity is not Severity.NOTE:
             note(f"{_MARKS[problem.severity]} {problem}")
@@ -107,7 +107,7 @@ def must_be_launchable(dry: DryRun, *, asked: bool, force: bool) -> None:
     if dry.fatal and not asked and not force:
         raise Failure(
             "\n".join(check.words for check in dry.fatal),
-            fix="Nothing was sent. Fix it, or add --force to launch all the same.",
+            fix="Nothing was sent. Fix it, or add --force to launch anyway.",
             code="WOULD_FAIL",
         )
 
@@ -118,12 +118,12 @@ def check_line(check: Check) -> str:
 
 
 def note_fix(fix: str) -> None:
-    """What to do, below what is wrong."""
+    """Print the fix below its problem."""
     if fix:
         note(f"  {'':<12} → {fix}")
 
 
-def _say(dry: DryRun) -> None:
+def _print_dry_run(dry: DryRun) -> None:
     """The request on stdout, everything about it on stderr."""
     job: Mapping[str, Any] = dry.request.custom_job
     note(f"{job.get('displayName', '')} in {dry.request.region}")

@@ -22,25 +22,25 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 def _amount(
     option: str, help: str, metavar: str = "SECONDS", kind: click.ParamType | None = None, name: str = ""
 ) -> Callable[[Decorated], Decorated]:
-    """An option that takes a number from 0 up, which is none of it."""
+    """An option that takes a number from 0 up; 0 turns it off."""
     names = (option, name) if name else (option,)
     return click.option(*names, metavar=metavar, type=kind or click.FloatRange(0), default=0, help=help)
 
 
 @click.group()
 def emulator() -> None:
-    """The Vertex AI that runs on this machine. Jobs go on when it stops, and are taken up when it starts."""
+    """A Vertex AI on this machine. Jobs keep running when it stops; it adopts them when it starts."""
 
 
 @emulator.command()
 @click.option(
-    "--rest", metavar="HOST:PORT", help="Serve REST too, on a loopback address; port 0 takes a free one."
+    "--rest", metavar="HOST:PORT", help="Serve REST too, on a loopback address; port 0 picks a free port."
 )
-@click.option("--no-auth", is_flag=True, help="Let REST clients in without the token.")
+@click.option("--no-auth", is_flag=True, help="Accept REST clients without the token.")
 @click.option(
-    "--simulate-accelerators", is_flag=True, help="Invent GPU figures where a machine type has GPUs."
+    "--simulate-accelerators", is_flag=True, help="Simulate GPU metrics for machine types with GPUs."
 )
-@click.option("--foreground", is_flag=True, help="Stay in this terminal until ctrl+c.")
+@click.option("--foreground", is_flag=True, help="Run in this terminal until ctrl+c.")
 @verb(READS)
 async def start(
     run: Run, rest: str | None, no_auth: bool, simulate_accelerators: bool, foreground: bool
@@ -74,18 +74,18 @@ async def start(
 @emulator.command()
 @verb("emulator.stop")
 async def stop(run: Run) -> None:
-    """Stop the emulator. Its jobs go on."""
+    """Stop the emulator. Its jobs keep running."""
     was_running = value_of(await run.emulator_operations().stop())
     if run.json:
         print_json({"stopped": was_running})
     else:
-        out("stopped; its jobs go on" if was_running else "it was not running")
+        out("stopped; its jobs keep running" if was_running else "it was not running")
 
 
 @emulator.command()
 @verb(READS)
 async def status(run: Run) -> int:
-    """Say whether it runs, where, and with how many jobs. Exit code 5 when it does not run."""
+    """Show whether it runs, where, and its number of jobs. Exit code 5 if it does not run."""
     state = default_state_dir()
     info = await asyncio.to_thread(launcher.status, state)
     if info is None:
@@ -105,7 +105,7 @@ async def status(run: Run) -> int:
 
 
 @emulator.command()
-@click.option("--lines", "-n", default=50, show_default=True, help="How many of the last lines.")
+@click.option("--lines", "-n", default=50, show_default=True, help="Number of lines from the end.")
 @verb(READS)
 async def logs(run: Run, lines: int) -> None:
     """Print the emulator's own log."""
@@ -124,15 +124,15 @@ async def logs(run: Run, lines: int) -> None:
 
 @emulator.group()
 def fault() -> None:
-    """Do to a job what the cloud may do to it."""
+    """Inject a fault that the cloud may have."""
 
 
 @fault.command()
 @click.argument("job")
-@click.option("--replica", metavar="R", help="Only this machine, e.g. workerpool1-0; all without it.")
+@click.option("--replica", metavar="R", help="Only this replica, e.g. workerpool1-0; by default all.")
 @verb("emulator.fault")
 async def preempt(run: Run, job: str, replica: str | None) -> None:
-    """Take JOB's machines away as Spot does: SIGTERM, SIGKILL after the grace, and the job starts again."""
+    """Preempt JOB's machines as Spot does: SIGTERM, SIGKILL after the grace period, then a restart."""
     request = {"do": "preempt", "job": job}
     if replica:
         request["replica"] = replica
@@ -145,15 +145,15 @@ async def preempt(run: Run, job: str, replica: str | None) -> None:
 
 
 @fault.command()
-@_amount("--cut-every", "End streams.")
-@click.option("--late", metavar="SHARE:SECONDS", help="Entries that come up to so much later.")
-@_amount("--double", "Entries sent twice.", "SHARE", click.FloatRange(0, 1))
-@click.option("--shuffle", is_flag=True, help="Entries of one message in no order.")
+@_amount("--cut-every", "Cut every stream after this time.")
+@click.option("--late", metavar="SHARE:SECONDS", help="Deliver this share of entries up to so much later.")
+@_amount("--double", "Send this share of entries twice.", "SHARE", click.FloatRange(0, 1))
+@click.option("--shuffle", is_flag=True, help="Shuffle the entries of each message.")
 @verb("emulator.fault")
 async def tail(run: Run, cut_every: float, late: str | None, double: float, shuffle: bool) -> None:
-    """Make log streams as bad as a network may: from now on, for all of them; without options all is well.
+    """Set the faults of all log streams, from now on; without options, clear them.
 
-    SHARE is from 0 to 1. A late entry is in no list either before its time.
+    SHARE is from 0 to 1. A late entry is missing from log listings too until its time.
     """
     share, seconds = _late(late)
     request = {
@@ -170,24 +170,24 @@ async def tail(run: Run, cut_every: float, late: str | None, double: float, shuf
         f"{double:.0%} twice" if double else "",
         "in no order" if shuffle else "",
     ]
-    _tell(run, await _fault(run, request), "log streams", said)
+    _print_faults(run, await _fault(run, request), "log streams", said)
 
 
 @fault.command()
-@click.option("--bucket", metavar="NAME", default="", help="Only this one; all of them without it.")
+@click.option("--bucket", metavar="NAME", default="", help="Only this bucket; by default all.")
 @click.option("--unavailable", "kind", flag_value="unavailable", help="Answer 503.")
 @click.option("--denied", "kind", flag_value="denied", help="Answer 403.")
 @click.option("--missing", "kind", flag_value="missing", help="Answer 404.")
 @click.option("--rate", "kind", flag_value="rate", help="Answer 429.")
-@_amount("--delay", "Before each answer.")
-@_amount("--cut-after", "Break uploads after so much.", "BYTES", click.IntRange(0))
-@_amount("--for", "Then all is well.", name="lasts")
-@_amount("--times", "Only so many requests.", "INTEGER", click.IntRange(0))
+@_amount("--delay", "Delay each answer.")
+@_amount("--cut-after", "Cut uploads after this many bytes.", "BYTES", click.IntRange(0))
+@_amount("--for", "Clear the fault after this time.", name="lasts")
+@_amount("--times", "Fail only this many requests.", "INTEGER", click.IntRange(0))
 @verb("emulator.fault")
 async def buckets(run: Run, **asked: str | float | None) -> None:
-    """Make Cloud Storage fail, slow or cut off uploads: from now on; without options all is well.
+    """Set the faults of Cloud Storage, from now on; without options, clear them.
 
-    It concerns the bucket server, not the files that a job writes below /gcs.
+    Applies to the bucket server, not to files that a job writes below /gcs.
     """
     request = {"do": "buckets", **{key: value for key, value in asked.items() if value}}
     answer = await _fault(run, request)
@@ -201,24 +201,31 @@ async def buckets(run: Run, **asked: str | float | None) -> None:
         f"for {answer['lasts']:g} s" if answer["lasts"] else "",
         f"{answer['times']} times" if answer["times"] else "",
     ]
-    _tell(run, answer, which, [", ".join(filter(None, said)), *(limits if any(said) else ())], " ")
+    _print_faults(run, answer, which, [", ".join(filter(None, said)), *(limits if any(said) else ())], " ")
 
 
 @fault.command()
 @click.option(
-    "--deny", "denied", metavar="PERMISSION", multiple=True, help="Nobody has it; * stands for any."
+    "--deny",
+    "denied",
+    metavar="PERMISSION",
+    multiple=True,
+    help="Deny this permission; * for any.",
 )
 @click.option(
-    "--missing", metavar="NAME", multiple=True, help="An image, account or resource that is gone; * for any."
+    "--missing",
+    metavar="NAME",
+    multiple=True,
+    help="Hide this image, account or resource; * for any.",
 )
-@click.option("--fail", "failing", metavar="SERVICE", multiple=True, help="It answers 503.")
-@click.option("--hang", "hanging", metavar="SERVICE", multiple=True, help="It does not answer.")
-@click.option("--expired", is_flag=True, help="Credentials are refused.")
+@click.option("--fail", "failing", metavar="SERVICE", multiple=True, help="Answer 503 for this service.")
+@click.option("--hang", "hanging", metavar="SERVICE", multiple=True, help="Do not answer for this service.")
+@click.option("--expired", is_flag=True, help="Refuse credentials as expired.")
 @verb("emulator.fault")
 async def checks(run: Run, **asked: tuple[str, ...] | bool) -> None:
-    """Make the checks before a launch fail: from now on; without options all is well.
+    """Set the faults of the checks before a launch, from now on; without options, clear them.
 
-    SERVICE is projects, accounts, registry, resources, boards or quotas. Buckets have faults of their own.
+    SERVICE is projects, accounts, registry, resources, boards or quotas. For buckets use `fault buckets`.
     """
     request = {"do": "checks", **{k: list(v) if isinstance(v, tuple) else v for k, v in asked.items()}}
     answer = await _fault(run, request)
@@ -226,7 +233,7 @@ async def checks(run: Run, **asked: tuple[str, ...] | bool) -> None:
         f"{name} {', '.join(value)}" for name, value in answer.items() if isinstance(value, list) and value
     ]
     said += ["credentials expired"] if answer["expired"] else []
-    _tell(run, answer, "checks", said, "; ")
+    _print_faults(run, answer, "checks", said, "; ")
 
 
 def _late(text: str | None) -> tuple[float, float]:
@@ -247,9 +254,11 @@ async def _fault(run: Run, request: dict[str, Any]) -> dict[str, Any]:
     return value_of(await run.emulator_operations().fault(request))
 
 
-def _tell(run: Run, answer: dict[str, Any], what: str, said: Sequence[str], joint: str = ", ") -> None:
-    """The faults that are in force now: as JSON, or in words."""
+def _print_faults(
+    run: Run, answer: dict[str, Any], what: str, faults: Sequence[str], joint: str = ", "
+) -> None:
+    """Print the faults that are in force now."""
     if run.json:
         print_json(answer)
     else:
-        out(f"{what}: {joint.join(filter(None, said)) or 'no faults'}")
+        out(f"{what}: {joint.join(filter(None, faults)) or 'no faults'}")

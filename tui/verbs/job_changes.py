@@ -20,7 +20,7 @@ PATIENCE = 30.0
 @click.option("--no-wait", is_flag=True, help="Do not wait for the job to end.")
 @verb("job.cancel")
 async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
-    """Cancel JOB and wait up to half a minute for its end."""
+    """Cancel JOB and wait up to 30 seconds for it to end."""
     async with run.backend() as backend:
         found = await find_job(backend, job)
         if found.state.terminal:
@@ -43,8 +43,8 @@ async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
         out(f"{found.display_name}: {found.state.value.lower()}")
     if not found.state.terminal and not no_wait:
         note(
-            f"The service has not ended it within {PATIENCE:.0f} s; it will. "
-            f"`vxtui describe {found.id}` tells."
+            f"The job has not ended within {PATIENCE:.0f} s; the cancel goes on. "
+            f"`vxtui describe {found.id}` shows its state."
         )
 
 

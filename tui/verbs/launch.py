@@ -20,14 +20,22 @@ from tui.domain.profile import Checked, Problem, ProfileInvalid
 from tui.domain.states import JobState
 from tui.domain.vertex.custom_job_spec import within
 from tui.store.profiles.library import NoProfile, check_in, find, read_profile
-from tui.verbs.dry_run import QUICK, DryRun, look, look_from_outside, must_be_launchable, show_dry_run, tell
+from tui.verbs.dry_run import (
+    QUICK,
+    DryRun,
+    connect_and_check,
+    must_be_launchable,
+    print_findings,
+    run_checks,
+    show_dry_run,
+)
 from tui.verbs.output import job_json, note, out, print_json
 from tui.verbs.package import StepPrinter, plan_of
 from tui.verbs.run import INTERRUPTED, Failure, Run, confirmed, value_of, verb
 
 POLL_LOCAL, POLL_CLOUD = 0.5, 10.0
 PATIENCE = 600.0
-"""Seconds for which a wait bears a service that does not answer."""
+"""Seconds that --wait goes on while the service does not answer."""
 
 
 @click.command()
@@ -35,11 +43,11 @@ PATIENCE = 600.0
 @click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable."
 )
-@click.option("--region", metavar="REGION", help="Launch here instead of the profile's region.")
-@click.option("--dry-run", is_flag=True, help="Check all, print the exact request, send nothing.")
-@click.option("--wait", is_flag=True, help="Wait for the end; exit 0 only if it succeeded.")
+@click.option("--region", metavar="REGION", help="Launch in this region instead of the profile's.")
+@click.option("--dry-run", is_flag=True, help="Run all checks and print the exact request; send nothing.")
+@click.option("--wait", is_flag=True, help="Wait for the job to end; exit 0 only if it succeeded.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.option("--force", is_flag=True, help="Launch all the same where a check says that it would fail.")
+@click.option("--force", is_flag=True, help="Launch even if a check says that the job would fail.")
 @verb("job.launch", dry_run=False)
 async def launch(  # noqa: PLR0917 - one for each option
     run: Run,
@@ -53,8 +61,8 @@ async def launch(  # noqa: PLR0917 - one for each option
 ) -> int:
     """Launch PROFILE: a name, or a path to a profile or a gcloud config file.
 
-    What it needs is looked up first. Where a check says that it would fail, the question says so, and with
-    --yes it is not sent (exit code 2) unless --force is there too. What can't be told stops nobody.
+    Checks run first. If one says that the job would fail, the question says so; with --yes the launch is
+    refused (exit code 2) unless --force is given too. A check that can't tell does not stop the launch.
     """
     checked = check(run, profile, assignments, region or "")
     request, context = _request(checked), run.context
@@ -67,13 +75,13 @@ async def launch(  # noqa: PLR0917 - one for each option
     if dry_run:
         if not dry.errors:
             async with aclosing(open_backend(context, run.settings)) as backend:
-                dry.checks = await look_from_outside(backend, request)
+                dry.checks = await connect_and_check(backend, request)
         return show_dry_run(dry, as_json=run.json)
     if dry.errors:
         raise _refused(dry.errors)
     async with run.backend() as backend:
-        dry.checks = await look(backend, request, QUICK)
-        tell(dry)
+        dry.checks = await run_checks(backend, request, QUICK)
+        print_findings(dry)
         must_be_launchable(dry, asked=not yes, force=force)
         doubts = [] if force else dry.fatal
         await confirmed(_question(request, context.name, doubts), yes=yes)
@@ -133,11 +141,11 @@ def _question(request: LaunchRequest, context: str, doubts: Sequence[Check]) -> 
     machines = ", ".join(dict.fromkeys(str(within(pool, "machineSpec", "machineType")) for pool in pools))
     size = f"{pieces(count, 'replica')}, {machines}"
     what = f"Launch {body['displayName']} ({size}) in {context}, {request.region}"
-    return " ".join([f"{what} all the same?" if doubts else f"{what}?", *(check.words for check in doubts)])
+    return " ".join([f"{what} anyway?" if doubts else f"{what}?", *(check.words for check in doubts)])
 
 
 async def _wait(run: Run, backend: Backend, job: Job) -> int:
-    """Tell state changes on stderr until the end; the job goes on when we are interrupted."""
+    """Print state changes on stderr until the end; an interrupt leaves the job running."""
     pause = POLL_LOCAL if backend.info.local else POLL_CLOUD
     silent, said = 0.0, job.state
     note(f"{job.display_name}: {said.value.lower()}")
@@ -151,13 +159,13 @@ async def _wait(run: Run, backend: Backend, job: Job) -> int:
                 silent += pause
                 if silent > PATIENCE:
                     raise
-                note(f"{error.message} Trying again; the job is not affected.")
+                note(f"{error.message} Retrying; the job is not affected.")
                 await backend.connect()
             if job.state is not said:
                 said = job.state
                 note(f"{job.display_name}: {said.value.lower()}")
     except asyncio.CancelledError:
-        note(f"no longer waiting; {job.display_name} goes on. `vxtui cancel {job.id}` would end it.")
+        note(f"no longer waiting; {job.display_name} keeps running. `vxtui cancel {job.id}` ends it.")
         return INTERRUPTED
     progress = (await backend.progress.read([job]))[job.name]
     document: dict[str, Any] = job_json(job, progress)

@@ -33,15 +33,20 @@ _MARKS = {Severity.WARNING: "!", Severity.ERROR: "▲", Severity.CRITICAL: "▲"
     "path",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="Show this file instead of a job's log: on the screen, or without a terminal as text.",
+    help="Show this file instead of a job's log: on the screen, or as text without a terminal.",
 )
 @click.option(
-    "--replica", "-r", "replicas", multiple=True, metavar="R", help="Only this one, e.g. workerpool1-0."
+    "--replica",
+    "-r",
+    "replicas",
+    multiple=True,
+    metavar="R",
+    help="Only this replica, e.g. workerpool1-0.",
 )
-@click.option("--follow", "-f", is_flag=True, help="Go on until the job has ended.")
-@click.option("--since", metavar="T", help="10m, 2h, 3d, or a time such as 2026-11-21T09:00:00Z.")
+@click.option("--follow", "-f", is_flag=True, help="Follow the log until the job ends.")
+@click.option("--since", metavar="T", help="10m, 2h or 3d ago, or a time such as 2026-11-21T09:00:00Z.")
 @click.option(
-    "--severity", metavar="S", default="default", help="At least this: debug, info, warning, error …"
+    "--severity", metavar="S", default="default", help="Lowest severity: debug, info, warning, error …"
 )
 @click.option("--grep", metavar="RE", help="Only lines that match this regular expression.")
 @verb(READS)
@@ -58,14 +63,14 @@ async def logs(  # noqa: PLR0917 - one for each option
     """Print the log of JOB, all replicas merged in time order."""
     wanted = _pattern(grep)
     try:
-        least = Severity.parse(severity)
+        lowest = Severity.parse(severity)
     except ValueError as error:
         raise Failure(f"--severity: {error}.") from error
     begin = parse_since(since, datetime.now(UTC)) if since else None
     if (job is None) == (path is None):
         raise click.UsageError("Name a JOB, or a file with --file PATH.")
     if path is not None:
-        return await _show_file(run, path, LineFilter(severity=least, pattern=wanted))
+        return await _show_file(run, path, LineFilter(severity=lowest, pattern=wanted))
     assert job is not None
     async with run.backend() as backend:
         found = await find_job(backend, job)
@@ -73,7 +78,7 @@ async def logs(  # noqa: PLR0917 - one for each option
         for replica in replicas:
             if replica not in known and replica != "service":
                 raise Failure(f"{found.display_name} has no replica {replica}; it has {', '.join(known)}.")
-        query = LogQuery(found.name, tuple(replicas), since=begin or found.create_time, severity=least)
+        query = LogQuery(found.name, tuple(replicas), since=begin or found.create_time, severity=lowest)
         async for batch in _batches(backend, query, follow):
             if batch.note:
                 note(batch.note)
@@ -108,8 +113,8 @@ async def _show_file(run: Run, path: Path, wanted: LineFilter) -> int:
 
 def _file_json(entry: LogEntry, number: int) -> str:
     """One object a line: a file's lines have no time and no replica of their own."""
-    said = {"schema": SCHEMA, "line": number + 1, "severity": entry.severity.name, "message": entry.message}
-    return json.dumps(said | {"json": entry.json}, ensure_ascii=True)
+    line = {"schema": SCHEMA, "line": number + 1, "severity": entry.severity.name, "message": entry.message}
+    return json.dumps(line | {"json": entry.json}, ensure_ascii=True)
 
 
 async def _batches(backend: Backend, query: LogQuery, follow: bool) -> AsyncIterator[LogBatch]:
@@ -154,7 +159,7 @@ def _json(entry: LogEntry) -> str:
 
 
 def _stamp(entry: LogEntry) -> str:
-    """Its time to the nanosecond: entries of one microsecond are in the order of these digits."""
+    """Its time to the nanosecond, which orders the entries of one microsecond."""
     return f"{(when(entry.timestamp) or '').removesuffix('Z')}{entry.nanos:03}Z"
 
 

@@ -1,4 +1,4 @@
-"""What verbs print: tables for people, documented shapes for programs, one sentence for a failure."""
+"""Output of the verbs: tables for people, documented JSON for programs, one sentence for a failure."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ SCHEMA = 1
 
 
 def out(text: str = "") -> None:
-    """One line on stdout, with nothing a terminal would obey."""
+    """Print one line on stdout."""
     sys.stdout.write(text + "\n")
 
 
 def note(text: str) -> None:
-    """One line for people, on stderr."""
+    """Print one line for people on stderr, without control sequences."""
     sys.stderr.write(plain(text) + "\n")
     sys.stderr.flush()
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """A document with its schema's number."""
+    """Print a document with the number of its schema."""
     out(json.dumps({"schema": SCHEMA, **value}, indent=2, ensure_ascii=False, default=str))
 
 
 def print_error(code: str, message: str, fix: str, exit_code: int, *, as_json: bool) -> int:
-    """The exit code, after saying what happened and what to do."""
+    """Print what happened and what to do; return the exit code."""
     if as_json:
         print_json({"error": {"code": code, "message": message, "fix": fix}})
     else:
@@ -46,7 +46,7 @@ def print_error(code: str, message: str, fix: str, exit_code: int, *, as_json: b
 
 
 def crash(error: BaseException) -> int:
-    """A defect of ours: the traceback goes to a file, one sentence to the user."""
+    """Write the traceback of a defect to a file, and one sentence to the user; return the exit code."""
     text = "".join(traceback.format_exception(error))
     path = state_dir() / "crash.log"
     try:

@@ -20,12 +20,12 @@ STRATEGIES = ("STANDARD", "SPOT")
 
 @click.command()
 @click.argument("machines", nargs=-1, metavar="[MACHINE]…")
-@click.option("--region", metavar="REGION", help="Instead of the context's first one.")
+@click.option("--region", metavar="REGION", help="Region instead of the context's first.")
 @verb(READS)
 async def prices(run: Run, machines: tuple[str, ...], region: str | None) -> None:
-    """Show what an hour of MACHINE costs with its accelerators; all machines where none is named.
+    """Show the hourly price of MACHINE with its accelerators; of all machines if none is named.
 
-    With the one word `refresh`, read fresh prices from the Cloud Billing catalogue.
+    With the single word `refresh`, read current prices from the Cloud Billing catalogue.
     """
     if machines == ("refresh",):
         await _refresh(run)
@@ -85,7 +85,7 @@ async def _refresh(run: Run) -> None:
     async with run.backend() as backend:
         found = await backend.prices.read()
     try:
-        # Made-up prices would stand in the place of better ones, in every context.
+        # The emulator's prices would replace real ones in every context.
         if not found.simulated:
             keep_prices(state_dir(), found)
     except OSError as error:
@@ -109,7 +109,7 @@ async def _refresh(run: Run) -> None:
 
 
 def _shapes(machine: catalog.Machine) -> list[tuple[str, int]]:
-    """Its accelerators and their least number; without any where they are optional."""
+    """Its accelerators and their smallest number; none where they are optional."""
     plain = machine.name.startswith(("n1-", "e2-", "n2-", "n4-", "c2-", "m1-"))
     return [("", 0)] if plain else [(kind, counts[0]) for kind, counts in machine.accelerators]
 

@@ -19,11 +19,11 @@ VERDICTS = ("fits", "unknown", "short")
 
 @click.command()
 @click.option("--region", "regions", multiple=True, metavar="REGION", help="Only this region; repeatable.")
-@click.option("--all", "every", is_flag=True, help="Also regions in which nothing is used.")
-@click.option("--fit", "profile", metavar="PROFILE", help="In which regions this profile would fit.")
+@click.option("--all", "every", is_flag=True, help="Also regions where nothing is used.")
+@click.option("--fit", "profile", metavar="PROFILE", help="Show the regions where this profile fits.")
 @verb(READS)
 async def quotas(run: Run, regions: tuple[str, ...], every: bool, profile: str | None) -> None:
-    """Show training quotas: limit, used, free; or where a profile would fit."""
+    """Show training quotas: limit, used, free; or where a profile fits."""
     if profile is not None:
         await _show_fit(run, profile, regions)
         return

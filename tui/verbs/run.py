@@ -1,4 +1,4 @@
-"""How a verb runs: common options, an open backend, errors as sentences and exit codes."""
+"""How a verb runs: common options, the read-only gate, an open backend, errors as exit codes."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def _run(
 
 
 async def _guarded(function: Verb, run: Run, kw: dict[str, Any]) -> int | None:
-    """SIGTERM ends a verb as ctrl+c does."""
+    """Run it; SIGTERM cancels it as ctrl+c does."""
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -227,16 +227,16 @@ async def find_job(backend: Backend, reference: str) -> Job:
             f"  {j.id}  {j.state.value.lower()}  {j.region}  {j.display_name}" for j in found[:20]
         )
         raise Failure(
-            f"{len(found)} jobs are called {reference}:\n{lines}", fix="Use the id.", code="AMBIGUOUS"
+            f"{len(found)} jobs are named {reference}:\n{lines}", fix="Use the id.", code="AMBIGUOUS"
         )
     return found[0]
 
 
 async def confirmed(question: str, *, yes: bool) -> None:
-    """Ask, unless told not to; without a terminal to ask on it is an error to come here.
+    """Ask the user, unless `yes`.
 
     Raises:
-        Failure: when there is no terminal.
+        Failure: when there is no terminal to ask on.
         click.Abort: for a no.
     """
     if yes:

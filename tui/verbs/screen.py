@@ -12,7 +12,7 @@ from tui.config.settings import SettingsError, choose_context
 def screen(
     context_name: str, *, read_only: bool, slow: bool = False, ascii_only: bool = False, output: str = ""
 ) -> int:
-    """Open the console and stay until it is left; the exit code. What is given goes before the settings."""
+    """Run the console until the user quits; return the exit code. Options win over the settings."""
     try:
         settings = load_settings()
         settings = replace(

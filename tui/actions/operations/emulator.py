@@ -21,7 +21,7 @@ class EmulatorOperations:
         self._runner = runner
 
     async def stop(self) -> Outcome[bool]:
-        """End the emulator; its jobs go on. The value is False where none was running."""
+        """End the emulator; its jobs keep running. The value is False where none was running."""
         state = default_state_dir()
 
         async def stop() -> bool:
@@ -31,7 +31,9 @@ class EmulatorOperations:
                 raise OperationError(str(error), code="UNAVAILABLE", exit_code=5) from error
 
         def done(running: bool) -> str:
-            return "Stopped the emulator; its jobs go on." if running else "The emulator was not running."
+            return (
+                "Stopped the emulator; its jobs keep running." if running else "The emulator was not running."
+            )
 
         return await self._runner.run("emulator.stop", str(state.root), stop, done)
 

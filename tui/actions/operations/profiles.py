@@ -67,7 +67,7 @@ class ProfileOperations:
                 return await asyncio.to_thread(write)
             except FileExistsError as error:
                 fix = "Give another name."
-                raise OperationError(f"{path} is there already.", fix=fix, code="EXISTS") from error
+                raise OperationError(f"{path} exists already.", fix=fix, code="EXISTS") from error
             except (BadName, FileChanged) as error:
                 raise OperationError(str(error)) from error
             except OSError as error:

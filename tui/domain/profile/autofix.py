@@ -1,4 +1,4 @@
-"""Problems mended one after another, as long as a mend takes its problem away."""
+"""Fixes that need no decision, applied one after another as long as each removes its problem."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tui.domain.profile.edit import apply
 from tui.domain.vertex.rules.base import Severity
 
 MOST = 200
-"""Mends of one file; more would be a circle."""
+"""Fixes of one file; more would be a cycle."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
-    """A file's text after all mends, what was mended, and what is left."""
+class Fixed:
+    """A file's text after all fixes, the problems fixed, and those left."""
 
     text: str
     done: tuple[Problem, ...]
@@ -23,11 +23,11 @@ class Mended:
 
 
 def fixable(problem: Problem) -> bool:
-    """A machine can mend it. Notes are for reading; nothing is changed because of one."""
+    """It can be fixed without a decision. A note changes nothing."""
     return bool(problem.edits) and problem.severity is not Severity.NOTE
 
 
-def mend(
+def apply_fixes(
     text: str,
     file: str,
     name: str,
@@ -35,11 +35,11 @@ def mend(
     *,
     region: str = "",
     local: bool = False,
-) -> Mended:
-    """Make the changes that the problems of a profile's text offer.
+) -> Fixed:
+    """Apply the edits that the problems of a profile's text offer.
 
-    One at a time: a mend may move what the others speak of. A mend that leaves its problem there, or brings
-    the text back to what it was before, is taken back.
+    One at a time, as a fix may move what the other problems name. A fix is undone that leaves its problem or
+    restores an earlier text.
     """
 
     def look(at: str) -> list[Problem]:
@@ -62,7 +62,7 @@ def mend(
         seen.add(changed)
         done.append(found)
         text, problems = changed, after
-    return Mended(text, tuple(done), tuple(problems))
+    return Fixed(text, tuple(done), tuple(problems))
 
 
 def _key(problem: Problem) -> tuple[object, ...]:

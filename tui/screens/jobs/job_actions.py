@@ -52,7 +52,7 @@ def confirm_emulator_stop(console: ConsoleApp) -> None:
         if yes:
             background(console, stop, "stop the emulator", exclusive=False)
 
-    details = ["Its jobs go on; ctrl+r starts it again."]
+    details = ["Its jobs keep running; ctrl+r starts it again."]
     console.push_screen(ConfirmScreen("Stop the emulator of this machine?", details), answered)
 
 

@@ -102,7 +102,7 @@ class LaunchScreen(FrameScreen):
         """The launch while it makes the package, which can be given up."""
         self._given_up = False
         self._failed_at = float("-inf")
-        self._mends: list[Edit] = []
+        self._fixes: list[Edit] = []
         self._timer: Timer | None = None
 
     def compose_body(self) -> Iterable[Widget]:
@@ -144,7 +144,7 @@ class LaunchScreen(FrameScreen):
             self._prepared = self._entry.prepare(
                 fields, context=self.console.connection.context, region=region
             )
-            self._prepared = self._with_mends(self._prepared)
+            self._prepared = self._with_fixes(self._prepared)
             self._problems = list(self._prepared.problems)
         except ProfileError as error:
             self._prepared, self._problems = None, str(error).splitlines()
@@ -159,19 +159,19 @@ class LaunchScreen(FrameScreen):
         for problem in self._prepared.found if self._prepared else ():
             mark = ("! ", "$text-warning") if problem.severity is Severity.WARNING else ("· ", "$text-muted")
             lines.append((Content.styled(*mark), Content(plain(f"{problem.field}: {problem.message}"))))
-        for edit in self._mends:
+        for edit in self._fixes:
             words = f"{dotted(edit.path).removeprefix('jobSpec.')} is {edit.value} for this launch"
             lines.append((Content.styled("F ", "$text-accent"), Content.styled(plain(words), "$text-accent")))
         return lines or [(Content.styled("✓ ", "$text-success"), Content("the profile is valid"))]
 
-    def _with_mends(self, prepared: Prepared) -> Prepared:
-        """With what F changed; a change whose place is gone is given up."""
-        if not self._mends:
+    def _with_fixes(self, prepared: Prepared) -> Prepared:
+        """With the changes of F; one whose field is gone is dropped."""
+        if not self._fixes:
             return prepared
         try:
-            return replace(prepared, custom_job=edited(prepared.custom_job, self._mends))
+            return replace(prepared, custom_job=edited(prepared.custom_job, self._fixes))
         except LookupError:
-            self._mends.clear()
+            self._fixes.clear()
             return prepared
 
     # Checks
@@ -207,12 +207,12 @@ class LaunchScreen(FrameScreen):
 
     @property
     def _wrong(self) -> list[Check]:
-        """Checks that found something, those that can be mended here first."""
+        """Checks that found a problem, those that can be fixed here first."""
         found = [check for check in self.query_one(Checks).checks if check.verdict is Verdict.PROBLEM]
         return sorted(found, key=lambda check: not check.mechanical)
 
     def action_fix(self) -> None:
-        """Mend what a check found, for this launch, or say how."""
+        """Fix what a check found, for this launch, or say how."""
         if not self._wrong or self._prepared is None:
             return
         check = self._wrong[0]
@@ -223,10 +223,10 @@ class LaunchScreen(FrameScreen):
             self._set(REGION, check.region)
         before = {field.field: field.value for field in self.query(Field)}
         for edit in check.edits:
-            self._mend(edit, self._prepared, before)
+            self._fix(edit, self._prepared, before)
         self._prepare()
 
-    def _mend(self, edit: Edit, prepared: Prepared, before: Mapping[str, str]) -> None:
+    def _fix(self, edit: Edit, prepared: Prepared, before: Mapping[str, str]) -> None:
         """By the value that it comes from, where there is one; else in the request alone."""
         old = reduce(getitem, edit.path, cast("Any", prepared.custom_job))
         for field in self.query(Field):
@@ -235,7 +235,7 @@ class LaunchScreen(FrameScreen):
             if new is not None:
                 self._set(field.field, new)
                 return
-        self._mends.append(edit)
+        self._fixes.append(edit)
 
     def _set(self, name: str, value: str) -> None:
         for field in self.query(Field):
@@ -294,9 +294,9 @@ class LaunchScreen(FrameScreen):
         if found.id in {"launch.preview", "launch.dry"} and self._prepared is None:
             return "There is no request as long as the profile is not valid."
         if found.id == "launch.fix" and self._problems:
-            return "What the profile gets wrong is mended in its form: e on it, then n and F."
+            return "Errors of the profile are fixed in its form: e on it, then n and F."
         if found.id == "launch.fix" and not self._wrong:
-            return "The checks have found nothing to mend."
+            return "The checks have found nothing to fix."
         return super().blocked_reason(found)
 
     @on(Input.Submitted)
@@ -330,7 +330,7 @@ class LaunchScreen(FrameScreen):
             return
         self._under_way = False
         self._answer(Content.styled("Not launched: a check says that it would fail.", "$text-warning"))
-        question = f"Launch {self._entry.name} all the same?"
+        question = f"Launch {self._entry.name} anyway?"
         answers = [("y", "launch it", "though it would fail"), ("n", "don't launch it", "")]
         self.app.push_screen(
             ChoiceScreen(question, answers, [check.words for check in fatal]), partial(self._asked, prepared)

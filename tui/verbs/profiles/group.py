@@ -17,13 +17,13 @@ from tui.verbs.run import READS, Run, verb
 
 @click.group()
 def profiles() -> None:
-    """Profiles: saved jobs. Yours come before the ready-made ones."""
+    """Saved, parameterised jobs. Yours come before the ready-made ones."""
 
 
 @profiles.command("list")
 @verb(READS)
 async def list_profiles(run: Run) -> None:
-    """List every profile; one that can't be used is marked with its problem."""
+    """List every profile, with the problem of one that can't be used."""
     found = entries(profile_folder(run.settings))
     if run.json:
         print_json(

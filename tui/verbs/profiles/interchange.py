@@ -22,18 +22,18 @@ from tui.verbs.output import note, out, print_json
 from tui.verbs.run import READS, Failure, Run, find_job, value_of, verb
 
 _FIXES = {
-    "EXISTS": "Give another --name, or --force to write over it.",
+    "EXISTS": "Give another --name, or --force to overwrite it.",
     "INVALID_ARGUMENT": "Give another with --name.",
 }
 
 
 @click.command("import")
 @click.argument("source", nargs=-1, required=True)
-@click.option("--name", metavar="NAME", help="Name of the profile; without it the job's own.")
-@click.option("--force", is_flag=True, help="Write over a profile of that name.")
+@click.option("--name", metavar="NAME", help="Name of the profile; by default the job's own.")
+@click.option("--force", is_flag=True, help="Overwrite a profile of that name.")
 @verb("profile.import")
 async def import_profile(run: Run, source: tuple[str, ...], name: str | None, force: bool) -> None:
-    """Make a profile of SOURCE.
+    """Write a profile from SOURCE.
 
     SOURCE is a file (a gcloud config, a REST body, a script with a gcloud command), `-` for stdin, a job's
     id or name, or a command line: vxtui profiles import -- gcloud ai custom-jobs create …
@@ -57,12 +57,12 @@ async def import_profile(run: Run, source: tuple[str, ...], name: str | None, fo
 
 @click.command("export")
 @click.argument("profile")
-@click.option("--as", "form", type=click.Choice(FORMS), required=True, help="What the result is for.")
+@click.option("--as", "form", type=click.Choice(FORMS), required=True, help="Format of the result.")
 @click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable."
 )
 @click.option("--region", metavar="REGION", help="For this region instead of the profile's.")
-@click.option("--output", "target", metavar="FILE", help="Write it there instead of to stdout.")
+@click.option("--output", "target", metavar="FILE", help="Write to this file instead of stdout.")
 @verb(READS)
 async def export_profile(  # noqa: PLR0917 - one for each option
     run: Run,
@@ -117,7 +117,7 @@ async def _imported(run: Run, source: tuple[str, ...]) -> Imported:
                 found = from_resource(await backend.job_service(job.name).spec(job.name))
         return found
     except ProfileInvalid as error:
-        fix = "Nothing was written. `vxtui profiles validate FILE --fix` mends what needs no decision."
+        fix = "Nothing was written. `vxtui profiles validate FILE --fix` fixes what needs no decision."
         raise Failure(str(error), fix=fix, code="INVALID_PROFILE") from error
     except OSError as error:
         raise Failure(f"It can't be read: {error}", code="UNREADABLE") from error
@@ -170,7 +170,7 @@ def _write(path: Path, text: str) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as error:
-        raise Failure(f"{path} is there already.", fix="Name another file.", code="EXISTS") from error
+        raise Failure(f"{path} exists already.", fix="Name another file.", code="EXISTS") from error
     except OSError as error:
         raise Failure(f"It can't be written: {error}", code="UNWRITABLE") from error
 

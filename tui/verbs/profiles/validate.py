@@ -1,4 +1,4 @@
-"""`vxtui profiles validate`: what is wrong with profiles, and the mends that need no decision."""
+"""`vxtui profiles validate`: problems of profiles, and the fixes that need no decision."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import click
 from tui.config.paths import shipped
 from tui.config.settings import choose_context, profile_folder
 from tui.domain.profile import Problem, ProfileInvalid, inspect
-from tui.domain.profile.autofix import fixable, mend
+from tui.domain.profile.autofix import apply_fixes, fixable
 from tui.domain.profile.source import decode, dotted, is_json, read
 from tui.domain.text import plain
 from tui.domain.vertex.interchange.gcloud import is_command, parse
@@ -27,13 +27,13 @@ from tui.verbs.output import note, out, print_json
 from tui.verbs.run import USAGE, Failure, Run, value_of, verb
 
 DOCUMENT = "docs/PROFILES.md"
-"""Source of what concerns the file's form rather than the service."""
+"""Source of the rules about the file itself rather than about the service."""
 _COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.NOTE: "36"}
 
 
 @dataclass(frozen=True, slots=True)
 class _Where:
-    """What a job is judged for: the parameters, the region ("" for the file's own), this machine or not."""
+    """What the rules assume: parameters, region ("" for the file's own), emulator or cloud."""
 
     given: Mapping[str, str]
     region: str
@@ -56,16 +56,16 @@ class _File:
 @click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable."
 )
-@click.option("--region", default="", metavar="REGION", help="Judge for this region, not the profile's.")
-@click.option("--fix", is_flag=True, help="Write the changes that need no decision; print them as a diff.")
+@click.option("--region", default="", metavar="REGION", help="Region to check for instead of the profile's.")
+@click.option("--fix", is_flag=True, help="Write the fixes that need no decision, and print them as a diff.")
 @verb("profile.fix", fix=True)
 async def validate(
     run: Run, profiles: tuple[str, ...], assignments: tuple[str, ...], region: str, fix: bool
 ) -> int:
     """Check profiles against every rule; exit 2 when there is an error.
 
-    A file may be a profile, a gcloud config, a REST body or a gcloud command line. It is judged for the
-    cloud, unless --context names a local one.
+    A file may be a profile, a gcloud config, a REST body or a gcloud command line. The rules are those of
+    the cloud, unless --context names a local context.
     """
     where = _where(run, assignments, region)
     files = [_read(run, reference) for reference in profiles]
@@ -126,7 +126,7 @@ def _is_document(text: str) -> bool:
 
 
 def _look(file: _File, where: _Where) -> list[Problem]:
-    """Everything that is wrong with one file."""
+    """Every problem of one file."""
     if file.broken:
         return list(file.broken)
     text = file.text if not file.command else _profile_of(file)
@@ -159,7 +159,7 @@ def _profile_of(file: _File) -> str | list[Problem]:
 
 
 def _notes(file: _File) -> list[Problem]:
-    """What is to be said of a file's form, where others would read it in another way."""
+    """Notes on a file's YAML, where another parser would read it differently."""
     if is_json(file.text):
         return []
     try:
@@ -177,7 +177,7 @@ def _notes(file: _File) -> list[Problem]:
 
 
 async def _fixed(run: Run, file: _File, where: _Where) -> tuple[list[Problem], str]:
-    """What is left after mending one file, and the change as a unified diff; "" for none."""
+    """The problems left after fixing one file, and the change as a unified diff; "" for none."""
     before = _look(file, where)
     if file.command and before:
         note(f"{file.shown} is a command line and stays; `vxtui profiles import` makes a profile of it.")
@@ -186,10 +186,10 @@ async def _fixed(run: Run, file: _File, where: _Where) -> tuple[list[Problem], s
     if file.path.resolve().is_relative_to(shipped("profiles").resolve()):
         raise Failure(
             f"{file.path.stem} is a ready-made profile; it is not written.",
-            fix=f"Copy {file.path} to {profile_folder(run.settings)} and mend the copy.",
+            fix=f"Copy {file.path} to {profile_folder(run.settings)} and fix the copy.",
         )
     text, name = file.text, file.path.stem
-    found = mend(text, file.shown, name, where.given, region=where.region, local=where.local)
+    found = apply_fixes(text, file.shown, name, where.given, region=where.region, local=where.local)
     if found.text == text:
         return before, ""
     value_of(await run.profile_operations().fix(file.path, found.text))
@@ -248,9 +248,9 @@ def _painted(text: str, code: str, colours: bool) -> str:
 
 
 def _summary(problems: list[Problem], files: int, fix: bool) -> str:
-    """`2 errors, 1 warning in 3 files; --fix mends 2 of them.`"""
+    """`2 errors, 1 warning in 3 files; --fix fixes 2 of them.`"""
     counts = [(s, sum(p.severity is s for p in problems)) for s in Severity]
     said = ", ".join(f"{n} {s.value}{'s' if n > 1 else ''}" for s, n in counts if n) or "no problems"
     able = sum(map(fixable, problems))
-    offer = f"; --fix mends {able} of them" if able and not fix else ""
+    offer = f"; --fix fixes {able} of them" if able and not fix else ""
     return f"{said} in {files} file{'s' if files > 1 else ''}{offer}."
