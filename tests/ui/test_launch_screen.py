@@ -14,8 +14,8 @@ from tests.ui.double import MemoryBackend
 from tests.ui.test_jobs_screen import footer, said, until
 from tests.ui.test_profiles_screen import choose, launch_screen, profiles, text
 from tui.backends.interface import LaunchRequest, PreflightService
-from tui.domain.preflight import Check, Verdict, buckets_of, ok
 from tui.domain.profile.document_edit import Edit
+from tui.domain.vertex.preflight import Check, Verdict, buckets_of, ok
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.launch.screen import Field, LaunchScreen

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.domain.preflight import bucket_near, buckets_of, carried, image_of
+from tui.domain.vertex.preflight import bucket_near, buckets_of, carried, image_of
 
 
 @pytest.mark.parametrize(

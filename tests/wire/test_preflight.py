@@ -15,8 +15,8 @@ from tui.backends.interface import ContextInfo, LaunchRequest
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.preflight import checks
 from tui.backends.vertex.transport.connect import LocalEndpoint
-from tui.domain.preflight import Check, Verdict
 from tui.domain.profile.document_edit import edited
+from tui.domain.vertex.preflight import Check, Verdict
 from tui.emulator.server import Emulator
 from tui.store.jobs.checks import preflight
 

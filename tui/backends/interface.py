@@ -32,10 +32,10 @@ from tui.backends.merge import merged
 from tui.domain.job import Job
 from tui.domain.log_entry import LogEntry, LogGap, Severity
 from tui.domain.metric import MetricsReading
-from tui.domain.preflight import Check
 from tui.domain.progress import Progress, TrainingStep
 from tui.domain.quota import Quota
 from tui.domain.telemetry import LiveLine
+from tui.domain.vertex.preflight import Check
 from tui.domain.vertex.prices import Prices
 
 # Errors have a module of their own: the first paint needs those and not the rest.

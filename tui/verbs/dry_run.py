@@ -10,10 +10,10 @@ from typing import Any
 
 from tui.backends.interface import Backend, BackendError, LaunchRequest, Unauthenticated
 from tui.config.paths import state_dir
-from tui.domain.preflight import Check, Verdict, in_order, unknown
 from tui.domain.profile import Problem
 from tui.domain.vertex.cost import Estimate, estimate
 from tui.domain.vertex.dry_run import document, price_words
+from tui.domain.vertex.preflight import Check, Verdict, in_order, unknown
 from tui.domain.vertex.rules.base import Severity
 from tui.store.jobs.checks import preflight
 from tui.store.jobs.costs import read_prices

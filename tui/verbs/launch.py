@@ -15,10 +15,10 @@ from tui.backends.interface import Backend, LaunchRequest, Unavailable
 from tui.config.settings import profile_folder
 from tui.domain.formatting import pieces
 from tui.domain.job import Job
-from tui.domain.preflight import Check
 from tui.domain.profile import Checked, Problem, ProfileInvalid
 from tui.domain.states import JobState
 from tui.domain.vertex.custom_job_spec import within
+from tui.domain.vertex.preflight import Check
 from tui.store.profiles.library import NoProfile, check_in, find, read_profile
 from tui.verbs.dry_run import (
     QUICK,

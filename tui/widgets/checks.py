@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
-from tui.domain.preflight import Check, Verdict, in_order
 from tui.domain.text import plain
+from tui.domain.vertex.preflight import Check, Verdict, in_order
 from tui.widgets.labelled_lines import EMPTY, Hanging, Labelled
 
 _LOOKS = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tui.domain.preflight import Check
 from tui.domain.profile.source import Problem
 from tui.domain.vertex.cost import HOUR, Estimate, money
+from tui.domain.vertex.preflight import Check
 from tui.domain.vertex.prices import Range
 
 

@@ -21,12 +21,12 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from tui.actions.registry import Action, bindings
-from tui.domain.preflight import Check, Verdict, carried
 from tui.domain.profile.document_edit import Edit, edited
 from tui.domain.profile.source import dotted
 from tui.domain.text import plain
 from tui.domain.vertex.cost import Estimate, estimate
 from tui.domain.vertex.dry_run import document, price_words
+from tui.domain.vertex.preflight import Check, Verdict, carried
 from tui.domain.vertex.rules.base import Severity
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.preview import PreviewScreen

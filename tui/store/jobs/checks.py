@@ -8,7 +8,7 @@ from typing import Any
 
 from tui.backends.errors import BackendError
 from tui.backends.interface import Backend, LaunchRequest
-from tui.domain.preflight import Check, unknown
+from tui.domain.vertex.preflight import Check, unknown
 
 
 def launch_request(region: str, custom_job: Mapping[str, Any]) -> LaunchRequest:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tui.backends.interface import ContextInfo, NotFound, Unauthenticated
 from tui.backends.vertex.preflight.clients import CheckClients
-from tui.domain.preflight import Check, Verdict, ok, unknown
+from tui.domain.vertex.preflight import Check, Verdict, ok, unknown
 
 NEEDED = ("aiplatform.customJobs.create", "aiplatform.customJobs.get")
 """Without these a job can't be launched (vertex facts 2.5)."""

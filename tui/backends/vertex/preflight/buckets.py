@@ -8,8 +8,8 @@ from typing import Any
 
 from tui.backends.interface import BackendError, Bucket, NotFound, PermissionDenied
 from tui.backends.vertex.storage import Storage
-from tui.domain.preflight import COLD, Check, Path, Verdict, bucket_near, ok, unknown
 from tui.domain.profile.document_edit import Edit
+from tui.domain.vertex.preflight import COLD, Check, Path, Verdict, bucket_near, ok, unknown
 
 
 class Buckets:

@@ -21,8 +21,8 @@ from tui.backends.vertex.preflight.quota import QuotaCheck
 from tui.backends.vertex.preflight.resources import Parts
 from tui.backends.vertex.quotas import Quotas
 from tui.backends.vertex.storage import Storage
-from tui.domain.preflight import Check, buckets_of, images_of, unknown
 from tui.domain.vertex.custom_job_spec import within
+from tui.domain.vertex.preflight import Check, buckets_of, images_of, unknown
 
 LOG = logging.getLogger("vxtui")
 CHECK_SECONDS = 8.0

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from tui.backends.interface import BackendError, NotFound, PermissionDenied
 from tui.backends.vertex.preflight.clients import CheckClients
-from tui.domain.preflight import Check, Image, Path, Verdict, image_of, ok, unknown
 from tui.domain.profile.document_edit import Edit
+from tui.domain.vertex.preflight import Check, Image, Path, Verdict, image_of, ok, unknown
 
 MOST_TAGS = 200
 SHOWN = 48

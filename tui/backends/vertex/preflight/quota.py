@@ -7,10 +7,10 @@ from typing import Any
 
 from tui.backends.interface import ContextInfo
 from tui.backends.vertex.quotas import Quotas
-from tui.domain.preflight import Check, Verdict, ok, unknown
 from tui.domain.quota import UNLIMITED
 from tui.domain.vertex.catalog import region_accelerators
 from tui.domain.vertex.custom_job_spec import within
+from tui.domain.vertex.preflight import Check, Verdict, ok, unknown
 from tui.domain.vertex.quota_fit import Fit, Line, fits_in, request_link
 
 MOST_REGIONS = 5

@@ -10,8 +10,8 @@ from google.cloud.aiplatform_v1.types import persistent_resource
 
 from tui.backends.interface import ContextInfo, NotFound
 from tui.backends.vertex.preflight.clients import CheckClients
-from tui.domain.preflight import Check, Verdict, ok, unknown
 from tui.domain.vertex.custom_job_spec import machine_of, whole, within
+from tui.domain.vertex.preflight import Check, Verdict, ok, unknown
 
 _BOARD = re.compile(r"projects/([^/]+)/locations/([^/]+)/tensorboards/([^/]+)")
 _NETWORK = re.compile(r"projects/([^/]+)/global/networks/([^/]+)")

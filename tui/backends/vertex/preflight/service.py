@@ -11,7 +11,7 @@ from tui.backends.vertex.quotas import Quotas
 from tui.backends.vertex.storage import Storage
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import in_thread
-from tui.domain.preflight import Check, unknown
+from tui.domain.vertex.preflight import Check, unknown
 
 MODULES = ("tui.backends.vertex.preflight.checks",)
 
