@@ -1,4 +1,4 @@
-"""The control plane's small parts: verdicts, ports, quota queue, page tokens, read masks, the database."""
+"""The control plane's small parts: decisions, ports, quota queue, page tokens, read masks, the database."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ from tui.emulator.rpc.page_token import read_token, write_token
 from tui.emulator.rpc.paging import keep_only, mask_fields, page_size, query_digest
 from tui.emulator.runner.plan import AttemptStatus, ReplicaStatus
 from tui.emulator.runs.ports import FIRST, LAST, NoPorts, Ports
-from tui.emulator.runs.restart_policy import Circumstances, End, Restart, judge
+from tui.emulator.runs.restart_policy import AttemptContext, End, Restart, decide
 from tui.emulator.vertex.job_table import Job, JobTable, State
 from tui.emulator.vertex.quota import Quotas, check_quotas, demand, describe_lack
 from tui.emulator.vertex.resource_requests import take
 from tui.emulator.vertex.training_pipeline_table import TrainingPipelineTable
 
 CustomJobPb = custom_job.CustomJob.pb()
-ABOUT = Circumstances("7", spot=False, disable_retries=False, cancelling=False, timeout=60, control=Control())
+ABOUT = AttemptContext(
+    "7", spot=False, disable_retries=False, cancelling=False, timeout=60, control=Control()
+)
 
 
 def failed(code: int, *, oom: bool = False) -> AttemptStatus:
@@ -40,9 +42,9 @@ def failed(code: int, *, oom: bool = False) -> AttemptStatus:
 
 
 def ended(status: AttemptStatus, **about: Any) -> End:
-    verdict = judge(status, replace(ABOUT, **about))
-    assert isinstance(verdict, End)
-    return verdict
+    decision = decide(status, replace(ABOUT, **about))
+    assert isinstance(decision, End)
+    return decision
 
 
 def test_a_replica_that_fails_ends_its_job_with_the_documented_sentence() -> None:
@@ -58,9 +60,9 @@ def test_a_replica_that_fails_ends_its_job_with_the_documented_sentence() -> Non
 def test_a_transient_exit_restarts_the_job_three_times(code: int) -> None:
     control = Control()
     for spent in range(1, 4):
-        verdict = judge(failed(code), replace(ABOUT, control=control))
-        assert isinstance(verdict, Restart) and verdict.crashes == spent
-        control = replace(control, crashes=verdict.crashes)
+        decision = decide(failed(code), replace(ABOUT, control=control))
+        assert isinstance(decision, Restart) and decision.crashes == spent
+        control = replace(control, crashes=decision.crashes)
     assert "3 times" in ended(failed(code), control=control).message
     assert ended(failed(code), disable_retries=True).state == State.JOB_STATE_FAILED
 
@@ -69,16 +71,18 @@ def test_a_spot_job_is_restarted_six_times_and_then_is_a_stockout() -> None:
     taken = AttemptStatus("preempted", detail="workerpool1-0 was preempted")
     control = Control()
     for spent in range(1, 7):
-        verdict = judge(taken, replace(ABOUT, spot=True, control=control))
-        assert isinstance(verdict, Restart) and verdict.preemptions == spent and "STOCKOUT" in verdict.why
-        control = replace(control, preemptions=verdict.preemptions)
+        decision = decide(taken, replace(ABOUT, spot=True, control=control))
+        assert (
+            isinstance(decision, Restart) and decision.preemptions == spent and "STOCKOUT" in decision.reason
+        )
+        control = replace(control, preemptions=decision.preemptions)
     end = ended(taken, spot=True, control=control)
     assert end.code == 8 and "STOCKOUT" in end.message and "workerpool1-0 was preempted" in end.message
     assert ended(taken, spot=True, disable_retries=True).code == 8
 
 
 def test_other_ends() -> None:
-    assert judge(AttemptStatus("preempted"), ABOUT) == Restart("A machine went down for maintenance.", 0, 0)
+    assert decide(AttemptStatus("preempted"), ABOUT) == Restart("A machine went down for maintenance.", 0, 0)
     assert ended(AttemptStatus("succeeded")).state == State.JOB_STATE_SUCCEEDED
     timeout = ended(AttemptStatus("timeout"))
     assert (timeout.state, timeout.code) == (State.JOB_STATE_FAILED, 4) and "60 s" in timeout.message

@@ -20,7 +20,7 @@ from tui.emulator.paths import StateDir
 from tui.emulator.runner.exit_codes import Meaning, from_wait_status, meaning
 from tui.emulator.runner.plan import AttemptPlan, ReplicaPlan
 from tui.emulator.runs import gpus
-from tui.emulator.runs.environment import CannotRun, build_plan, expand, localise, ports_needed
+from tui.emulator.runs.environment import CannotRun, build_plan, expand, ports_needed, to_local_paths
 from tui.emulator.runs.images import Images
 
 REDUCER = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
@@ -135,7 +135,7 @@ def test_mounted_buckets_in_commands_arguments_and_variables(state: StateDir) ->
     )  # fmt: skip
     assert only.env["DATA"] == f"{root}/data"
     assert sorted(path.name for path in state.buckets.iterdir()) == ["data", "out"]
-    assert localise("/gcs/../etc", state) == "/gcs/../etc"
+    assert to_local_paths("/gcs/../etc", state) == "/gcs/../etc"
 
 
 def test_variables_refer_to_earlier_ones(state: StateDir) -> None:
@@ -209,7 +209,7 @@ def test_a_python_package(state: StateDir) -> None:
         "replicaCount": 1,
         "pythonPackageSpec": executor | package,
     }
-    with pytest.raises(CannotRun, match=r"gs://staging/trainer\.tar\.gz .* is not there.*Copy it to"):
+    with pytest.raises(CannotRun, match=r"gs://staging/trainer\.tar\.gz .* does not exist.*Copy it to"):
         plan(state, found)
     (state.buckets / "staging").mkdir()
     (state.buckets / "staging" / "trainer.tar.gz").write_bytes(b"")
@@ -242,7 +242,7 @@ def test_settings_and_scheduling_reach_the_runner(state: StateDir) -> None:
 @given(wanted=st.lists(st.integers(0, 8), max_size=8), present=st.integers(0, 8))
 @settings(max_examples=100)
 def test_gpus_are_shared_out_evenly(wanted: list[int], present: int) -> None:
-    shares = gpus.share_out(wanted, range(present))
+    shares = gpus.assign(wanted, range(present))
     for count, mine in zip(wanted, shares, strict=True):
         assert len(mine) == len(set(mine)) == min(count, present) and set(mine) <= set(range(present))
     held = [sum(device in mine for mine in shares) for device in range(present)]

@@ -72,7 +72,7 @@ async def test_a_failure_and_its_restarts_are_told() -> None:
             "The replica workerpool0-0",
         ]
         for attempt in (2, 3, 4):
-            story += [f"The job is restarted: attempt {attempt}.", "Job is running."]
+            story += [f"The job restarts: attempt {attempt}.", "Job is running."]
         assert in_order(said, [*story, job.error.message]), said
         assert await entries(clients, job.name, "workerpool0-0") == ["up"] * 4
 

@@ -153,7 +153,7 @@ def test_no_figure_is_better_than_a_wrong_one(one: Attempt) -> None:
 
 
 def test_figures_that_the_kernel_refuses_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> dict[int, network_usage.Counters]:
+    def refuse() -> dict[int, network_usage.SocketBytes]:
         raise PermissionError(1, "socket diagnostics refused")
 
     monkeypatch.setattr(network_usage, "sockets", refuse)
@@ -166,7 +166,7 @@ def test_figures_that_the_kernel_refuses_are_left_out(monkeypatch: pytest.Monkey
 
 
 def test_a_meter_keeps_what_closed_sockets_moved() -> None:
-    meter, counters = network_usage.Meter(), network_usage.Counters
+    meter, counters = network_usage.NetworkMeter(), network_usage.SocketBytes
     assert meter.update({5: counters(1, 10, 20)}, {5}) == (10, 20)
     # The inode is used again by another socket, which has a cookie of its own.
     assert meter.update({5: counters(2, 1, 1), 6: counters(3, 100, 100)}, {5}) == (11, 21)

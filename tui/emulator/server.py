@@ -37,7 +37,7 @@ from tui.emulator.monitoring import service as monitoring_service
 from tui.emulator.paths import StateDir, StateDirError
 from tui.emulator.rpc.methods import Method, grpc_handlers
 from tui.emulator.runs import environment
-from tui.emulator.runs.job_run import Parts
+from tui.emulator.runs.job_run import Dependencies
 from tui.emulator.runs.ports import Ports
 from tui.emulator.runs.runner_handle import LocalRunner
 from tui.emulator.runs.scheduler import Scheduler
@@ -163,10 +163,10 @@ class Emulator:
         catalog = Catalog(table, quotas)
 
         sink, log_methods, faults = await self._open_logs(catalog)
-        parts = Parts(
+        dependencies = Dependencies(
             state, config, table, quotas, Ports(state.root), LocalRunner(), sink, planner=environment
         )
-        scheduler = Scheduler(parts)
+        scheduler = Scheduler(dependencies)
         training_pipelines = TrainingPipelines(pipelines, table, scheduler)
 
         async def forget(job: Job) -> None:

@@ -1,13 +1,13 @@
 """One attempt of a job on this machine: `python -m tui.emulator.runner.attempt ATTEMPT_DIR`.
 
-It stands for the machines' node agents. It lives in a session of its own, outlives the server, and ends
-when no descendant of any replica is left. Standard library only, so that it stays small.
+It takes the part of the machines' node agents. It has its own session, outlives the server, and ends when
+no descendant of any replica is left. Standard library only, so that it stays small.
 
-A replica ends as a container does: when its first process has ended, whatever that left behind is killed.
-SIGTERM goes to every process of a replica, because a shell or a launcher in front of the trainer may not
-pass it on; then all of them have the grace period. What an exit code means stands in `exit_codes`; the
-primary's 0 ends the attempt well and the others are stopped. SIGTERM to the runner itself means that this
-machine goes down, which is a preemption of every replica.
+A replica ends as a container does: when its first process ends, the runner kills all its other processes.
+The runner sends SIGTERM to every process of a replica, because a shell or a launcher in front of the trainer
+may not forward it; all of them have the grace period. `exit_codes` says what an exit code means; exit code 0
+of the primary replica ends the attempt with success and stops the others. SIGTERM to the runner itself means
+that the machine shuts down, which preempts every replica.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from tui.emulator.paths import AttemptDir
 from tui.emulator.runner import database, exit_codes, host, process_tree
 from tui.emulator.runner.exit_codes import Meaning
 from tui.emulator.runner.plan import AttemptPlan, ReplicaPlan
-from tui.emulator.runner.process_owners import ATTEMPT_VARIABLE, REPLICA_VARIABLE, Census
+from tui.emulator.runner.process_owners import ATTEMPT_VARIABLE, REPLICA_VARIABLE, ProcessOwners
 from tui.emulator.runner.process_tree import Proc
 from tui.emulator.runner.recorder import RETRY, Recorder
-from tui.emulator.runner.replica_start import CannotStart, forget_temporary, start_replica
+from tui.emulator.runner.replica_start import CannotStart, remove_tmpdir_link, start_replica
 from tui.emulator.runner.sampler import Sampler
 
 log = logging.getLogger("runner")
@@ -41,7 +41,7 @@ log = logging.getLogger("runner")
 
 @dataclass
 class Running:
-    """One replica's present state. `process` is its first process until that has been collected."""
+    """One replica's present state. `process` is its first process until the runner has reaped it."""
 
     plan: ReplicaPlan
     process: Any = None
@@ -51,8 +51,8 @@ class Running:
     restarts: int = 0
     oom: bool = False
     purging: bool = False
-    """Its first process has ended and what that left behind is being killed."""
-    start_again: bool = False
+    """Its first process has ended and the runner kills the others."""
+    restarting: bool = False
 
     @property
     def pid(self) -> int | None:
@@ -61,7 +61,7 @@ class Running:
 
 @dataclass
 class Ending:
-    """How the attempt is being ended: who goes now, who next, and when patience ends (monotonic s)."""
+    """How the attempt ends: replicas to stop now and next, and when to send SIGKILL (monotonic s)."""
 
     outcome: str
     now: set[str]
@@ -73,7 +73,7 @@ class Ending:
 
 
 class AttemptRunner:
-    """Drives one attempt; `run` returns when everything of it has ended and is on record."""
+    """Runs one attempt; `run` returns when all its processes have ended and its outcome is recorded."""
 
     def __init__(self, home: AttemptDir) -> None:
         self.home = home
@@ -83,12 +83,12 @@ class AttemptRunner:
         self._ending: Ending | None = None
         self._recorder = Recorder(home, list(self.replicas))
         self._sampler = Sampler({r.id: r for r in self.plan.replicas})
-        self._census = Census(list(self.replicas))
+        self._owners = ProcessOwners(list(self.replicas))
         self._commands_read = 0
         self._next_sample = 0.0
         self._deadline = time.monotonic() + self.plan.timeout if self.plan.timeout else None
         self._oom_kills = host.oom_kills()
-        self._going_down = False
+        self._shutting_down = False
         self._wake, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def run(self) -> None:
@@ -97,7 +97,7 @@ class AttemptRunner:
         self._take_signals()
         for running in self.replicas.values():
             self._record(running)
-        # The server must be able to recognise us before there is anything to clean up after us.
+        # The server must be able to identify this runner before it has processes to clean up.
         self._recorder.flush()
         for running in self.replicas.values():
             if self._ending is None:
@@ -107,44 +107,44 @@ class AttemptRunner:
         self._conclude()
 
     def _take_signals(self) -> None:
-        # Handlers, not SIG_IGN: what is ignored stays ignored in the replicas.
+        # Handlers, not SIG_IGN: the replicas would inherit an ignored signal.
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGCHLD):
             signal.signal(number, lambda *_: None)
-        signal.signal(signal.SIGTERM, lambda *_: setattr(self, "_going_down", True))
+        signal.signal(signal.SIGTERM, lambda *_: setattr(self, "_shutting_down", True))
         signal.pthread_sigmask(signal.SIG_SETMASK, set())
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
 
     def _pause(self) -> None:
-        """Sleep until the next look is due or a child has ended."""
+        """Sleep until the next tick is due or a child has ended."""
         ready, _, _ = select.select([self._wake], [], [], self.plan.stamp_period)
         if ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(self._wake, 4096)
 
     def _tick(self) -> bool:
-        """Look at everything once; True when the attempt has ended and no process is left."""
+        """Check everything once; True when the attempt has ended and no process is left."""
         self._reap()
-        self._obey()
-        self._check_clock()
+        self._run_commands()
+        self._check_deadline()
         finished = self._clean_up()
         self._recorder.stamp()
         if time.monotonic() >= self._next_sample:
             self._next_sample = time.monotonic() + self.plan.sample_period
-            self._recorder.samples(self._sampler.sample(self._census.take(self._roots())))
+            self._recorder.samples(self._sampler.sample(self._owners.scan(self._roots())))
         self._recorder.flush()
         return finished
 
     def _conclude(self) -> None:
-        """Write the last stamps and then the outcome, however long a full disk takes."""
+        """Write the last stamps, then the outcome; retry for as long as the disk is full."""
         assert self._ending is not None
         for running in self.replicas.values():
-            forget_temporary(running.plan)
-        end, told = self._ending, False
+            remove_tmpdir_link(running.plan)
+        end, recorded = self._ending, False
         while self.home.root.exists():
-            if not told and self._recorder.stamp():
+            if not recorded and self._recorder.stamp():
                 self._recorder.outcome(end.outcome, end.failed, end.exit_code, end.detail)
-                told = True
-            if told and self._recorder.flush():
+                recorded = True
+            if recorded and self._recorder.flush():
                 break
             time.sleep(RETRY)
         self._recorder.close()
@@ -159,7 +159,7 @@ class AttemptRunner:
 
     def _start(self, running: Running) -> None:
         replica = running.plan
-        running.start_again, running.exit_code, running.oom = False, None, False
+        running.restarting, running.exit_code, running.oom = False, None, False
         env = {**replica.env, REPLICA_VARIABLE: replica.id, ATTEMPT_VARIABLE: str(self.home.root)}
         try:
             running.process = start_replica(replica, env, self.home)
@@ -173,7 +173,7 @@ class AttemptRunner:
         self._record(running)
 
     def _reap(self) -> None:
-        """Collect every ended child, orphans that fell to us included."""
+        """Reap every ended child, adopted orphans included."""
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -181,39 +181,39 @@ class AttemptRunner:
                 return
             if pid == 0:
                 return
-            owner = self._roots().get(pid) or self._census.owner(pid)
-            self._sampler.collected(owner, usage.ru_utime + usage.ru_stime)
+            owner = self._roots().get(pid) or self._owners.owner(pid)
+            self._sampler.reaped(owner, usage.ru_utime + usage.ru_stime)
             running = next((r for r in self.replicas.values() if r.pid == pid), None)
             if running is not None:
-                # Told, the handle does not wait by itself for a pid that may be someone else's by then.
+                # Set, or the handle would wait for a pid that may belong to another process by then.
                 running.process.returncode = status
                 self._ended(running, exit_codes.from_wait_status(status))
 
     def _ended(self, running: Running, code: int) -> None:
-        # The output is stamped before its replica counts as ended.
+        # Stamp the output before the replica counts as ended.
         self._recorder.stamp()
         running.process, running.state, running.exit_code = None, "exited", code
         if code == 128 + signal.SIGKILL and self._ending is None:
             kills = host.oom_kills()
             running.oom, self._oom_kills = kills > self._oom_kills, kills
-        if running.start_again and not (code == 0 and running.plan.id == self._primary):
-            # Killed so that it can start again: this end means nothing.
+        if running.restarting and not (code == 0 and running.plan.id == self._primary):
+            # Killed in order to restart: ignore the exit code.
             running.state = "starting"
             self._record(running)
             return
         self._record(running)
         if self._ending is None:
             running.purging = True
-            self._judge(running, code)
+            self._apply_exit_code(running, code)
         elif code == 0 and running.plan.id == self._primary and self._ending.outcome == "preempted":
-            # It was done before the machine went.
-            late = self._ending.next
+            # It completed before the machine was reclaimed.
+            remaining = self._ending.next
             running.purging = True
             self._ending.outcome, self._ending.detail = "succeeded", ""
             self._ending.now, self._ending.next = set(self.replicas), set()
-            self._notice(late, self.plan.stop_grace)
+            self._terminate(remaining, self.plan.stop_grace)
 
-    def _judge(self, running: Running, code: int) -> None:
+    def _apply_exit_code(self, running: Running, code: int) -> None:
         """What a replica's end means for the attempt."""
         replica, meaning = running.plan.id, exit_codes.meaning(code)
         if meaning is Meaning.DONE:
@@ -221,26 +221,26 @@ class AttemptRunner:
                 self._end(Ending("succeeded", set(self.replicas)), self.plan.stop_grace)
             return
         if meaning is Meaning.RESTART_WORKER and running.restarts < self.plan.worker_restarts:
-            self._start_again(running, code)
+            self._restart_in_place(running, code)
             return
         self._recorder.event(replica, f"command terminated with exit code {code}")
         ending = Ending("failed", set(self.replicas), failed=replica, exit_code=code)
         self._end(ending, self.plan.stop_grace)
 
-    def _start_again(self, running: Running, code: int) -> None:
-        """On the same machine, at once, as soon as nothing of the last run is left (vertex facts 3.8)."""
+    def _restart_in_place(self, running: Running, code: int) -> None:
+        """Restart on the same machine, as soon as no process of the last run is left (vertex facts 3.8)."""
         running.restarts += 1
         count = f"{running.restarts} of {self.plan.worker_restarts}"
         self._recorder.event(
             running.plan.id,
-            f"exited with a non-zero status of {code} and is started again on the same machine ({count})",
+            f"exited with a non-zero status of {code} and restarts on the same machine ({count})",
         )
-        again = [running]
+        restarted = [running]
         if self.plan.restart_job_on_worker_restart:
-            self._recorder.event("service", "restart_job_on_worker_restart: every replica is started again")
-            again = list(self.replicas.values())
-        for each in again:
-            each.purging = each.start_again = True
+            self._recorder.event("service", "restart_job_on_worker_restart: every replica restarts")
+            restarted = list(self.replicas.values())
+        for each in restarted:
+            each.purging = each.restarting = True
             each.state = "starting"
             self._record(each)
 
@@ -249,29 +249,29 @@ class AttemptRunner:
     def _end(self, ending: Ending, grace: float) -> None:
         self._ending = ending
         for running in self.replicas.values():
-            running.start_again = False
-        self._notice(ending.now, grace)
+            running.restarting = False
+        self._terminate(ending.now, grace)
 
-    def _notice(self, replicas: set[str], grace: float) -> None:
-        """SIGTERM to every process of these replicas; SIGKILL is due after `grace` seconds."""
+    def _terminate(self, replicas: set[str], grace: float) -> None:
+        """Send SIGTERM to every process of these replicas; SIGKILL follows after `grace` seconds."""
         assert self._ending is not None
         self._ending.kill_at = time.monotonic() + grace
-        families = self._census.take(self._roots())
+        families = self._owners.scan(self._roots())
         process_tree.send([p for i in replicas for p in families[i]], signal.SIGTERM)
 
-    def _check_clock(self) -> None:
-        if self._going_down and self._ending is None:
-            self._preempt([], "this machine goes down")
+    def _check_deadline(self) -> None:
+        if self._shutting_down and self._ending is None:
+            self._preempt([], "the machine shuts down")
         if self._deadline is not None and time.monotonic() >= self._deadline:
             if self._ending is None:
                 self._end(Ending("timeout", set(self.replicas)), self.plan.grace)
             self._deadline = None
 
     def _clean_up(self) -> bool:
-        """Kill what must go, start what may start again; True when an ended attempt has nothing left."""
+        """Kill and restart replicas; True when an ended attempt has no process left."""
         if self._ending is None and not any(r.purging for r in self.replicas.values()):
             return False
-        families = self._census.take(self._roots())
+        families = self._owners.scan(self._roots())
         living = {i: [p for p in family if not p.ended] for i, family in families.items()}
         for replica, running in self.replicas.items():
             if not running.purging:
@@ -279,29 +279,30 @@ class AttemptRunner:
             process_tree.send(living[replica], signal.SIGKILL)
             if not families[replica]:
                 running.purging = False
-                if running.start_again:
+                if running.restarting:
                     self._start(running)
-        return self._ending is not None and self._press(self._ending, living)
+        return self._ending is not None and self._kill_due(self._ending, living)
 
-    def _press(self, ending: Ending, living: dict[str, list[Proc]]) -> bool:
+    def _kill_due(self, ending: Ending, living: dict[str, list[Proc]]) -> bool:
+        """Move to the next replicas or send SIGKILL; True when no process is left."""
         everyone = [p for family in living.values() for p in family]
-        here = [p for i in ending.now for p in living[i]]
+        targets = [p for i in ending.now for p in living[i]]
         if ending.next:
-            if not here:
+            if not targets:
                 ending.now, ending.next = ending.now | ending.next, set()
-                self._notice(ending.now, self.plan.stop_grace)
+                self._terminate(ending.now, self.plan.stop_grace)
                 return False
         else:
-            # Processes of nobody in particular end with the last ones.
-            here = everyone
+            # Processes without a known replica end with the last replicas.
+            targets = everyone
         if time.monotonic() >= ending.kill_at:
-            process_tree.send(here, signal.SIGKILL)
+            process_tree.send(targets, signal.SIGKILL)
         return not everyone and not ending.next and not self._roots()
 
     # -- commands
 
-    def _obey(self) -> None:
-        """Commands that the server appended since the last look."""
+    def _run_commands(self) -> None:
+        """Run the commands that the server appended since the last tick."""
         try:
             if os.stat(self.home.commands).st_size == self._commands_read:  # noqa: PTH116 - 20 times a second
                 return
@@ -332,30 +333,31 @@ class AttemptRunner:
         if self._ending is None:
             self._end(Ending(outcome, set(self.replicas)), grace)
         elif self._ending.outcome in {"preempted", "timeout"}:
-            # A cancel does not wait for the longer grace of a preemption.
-            ending, late = self._ending, self._ending.next
+            # A cancellation does not wait for the longer grace period of a preemption.
+            ending, remaining = self._ending, self._ending.next
             ending.outcome, ending.detail = outcome, ""
             ending.now, ending.next = set(self.replicas), set()
-            patience = min(ending.kill_at, time.monotonic() + grace)
-            self._notice(late, grace)
-            ending.kill_at = patience
+            kill_at = min(ending.kill_at, time.monotonic() + grace)
+            self._terminate(remaining, grace)
+            ending.kill_at = kill_at
 
     def _preempt(self, replicas: list[str], why: str) -> None:
-        """Take the machines of these replicas away, all of them when none is named."""
+        """Reclaim the machines of these replicas, or all machines for an empty list."""
         if self._ending is not None:
             return
-        hit = {i for i in replicas if i in self.replicas} if replicas else set(self.replicas)
-        if not hit:
-            log.warning("nobody to preempt among %s", ", ".join(replicas))
+        preempted = {i for i in replicas if i in self.replicas} if replicas else set(self.replicas)
+        if not preempted:
+            log.warning("no such replicas to preempt: %s", ", ".join(replicas))
             return
-        for replica in sorted(hit):
+        for replica in sorted(preempted):
             self._recorder.event(replica, f"{why}: SIGTERM sent, SIGKILL follows in {self.plan.grace:g} s")
-        detail = f"Reclaimed: {', '.join(sorted(hit))}"
-        self._end(Ending("preempted", hit, set(self.replicas) - hit, detail=detail), self.plan.grace)
+        others = set(self.replicas) - preempted
+        detail = f"Reclaimed: {', '.join(sorted(preempted))}"
+        self._end(Ending("preempted", preempted, others, detail=detail), self.plan.grace)
 
 
 def claim(home: AttemptDir) -> int | None:
-    """A lock that no second runner of this directory can have while we live; None when there was one."""
+    """Lock the directory for this runner; None when another runner has it or had it."""
     file = os.open(home.plan, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -375,7 +377,7 @@ def main() -> int:
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     try:
         if claim(home) is None:
-            log.error("%s has a runner already, or has had one", home.root)
+            log.error("%s has or had another runner", home.root)
             return 1
         AttemptRunner(home).run()
     except Exception:

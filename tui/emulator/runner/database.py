@@ -1,7 +1,7 @@
-"""The runner's record of one attempt: who ran, how it ended, what was measured. Standard library only.
+"""The runner's record of one attempt: processes, outcome, events and samples. Standard library only.
 
-Only the runner writes; the server and the tests read. A reader opens it read-only and copes with a file
-that is not there yet.
+Only the runner writes; the server and the tests read. A reader opens it read-only, and the file may not
+exist yet.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ CREATE INDEX IF NOT EXISTS samples_by_time ON samples (time_ns);
 
 Sample = tuple[int, str, str, str, float]
 """(time in ns since the epoch, replica, metric as in `tui.domain.metric`, accelerator or "", value).
-The accelerator of a simulated one begins with `tui.emulator.runner.simulated_gpus.MARK`."""
+The name of a simulated accelerator begins with `tui.emulator.runner.simulated_gpus.MARK`."""
 ReplicaRow = tuple[str, int | None, int, str, int | None, int, int]
-"""(id, pid, start in ticks, state, exit code, restarts, killed for memory), as in table `replicas`."""
+"""(id, pid, start in ticks, state, exit code, restarts, out of memory), as in table `replicas`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A process that can be recognised again: pid, start in ticks since boot, and the boot."""
+    """A process: pid, start in ticks since boot, and the boot's id."""
 
     pid: int
     start: int
@@ -58,7 +58,7 @@ def create(path: Path) -> sqlite3.Connection:
 
 @contextlib.contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """All of it or nothing."""
+    """Commit everything or nothing."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield db
@@ -71,7 +71,7 @@ def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 
 def put_runner(db: sqlite3.Connection, pid: int, start: int, boot: str) -> None:
-    """Say who writes this record; only the first time counts."""
+    """Store which process writes this record; only the first call has an effect."""
     db.execute(
         "INSERT INTO runner (one, pid, start, boot) VALUES (1, ?, ?, ?) ON CONFLICT (one) DO NOTHING",
         (pid, start, boot),
@@ -96,8 +96,7 @@ def put_outcome(db: sqlite3.Connection, outcome: tuple[str, str | None, int | No
 def reading(path: Path) -> Iterator[sqlite3.Connection | None]:
     """A read-only connection, or None while there is no record.
 
-    A record that is only just being made, or that was cut off in the middle of its making, reads as
-    empty: the caller's look ends there.
+    A record whose schema is incomplete reads as absent.
     """
     if not path.exists():
         yield None
@@ -126,11 +125,11 @@ def read_processes(path: Path) -> list[tuple[int, int]]:
 
 
 def read_status(path: Path) -> AttemptStatus | None:
-    """What is recorded, or None while nothing is. Raises sqlite3.Error when it can't be read."""
+    """The recorded status, or None without a record. Raises sqlite3.Error when it can't be read."""
     with reading(path) as db:
         if db is None:
             return None
-        # One transaction: an outcome is never seen beside replicas from before it.
+        # One transaction: the outcome and the replicas must be of the same moment.
         db.execute("BEGIN")
         row = db.execute("SELECT outcome, failed_replica, exit_code, detail FROM runner").fetchone()
         if row is None:

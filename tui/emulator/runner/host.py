@@ -1,4 +1,4 @@
-"""What this machine has: CPUs, memory, and how often memory ran out. Standard library only."""
+"""This machine: CPUs, memory, and the number of OOM kills. Standard library only."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def memory_bytes() -> int:
 
 
 def oom_kills() -> int:
-    """Processes that the kernel has killed for want of memory, in our control group or on the machine.
+    """Number of processes that the kernel's OOM killer ended in this control group, else on the machine.
 
-    Only a rise means something; 0 where neither can be read.
+    Only an increase is meaningful; 0 where neither can be read.
     """
     for path in (_cgroup() / "memory.events", Path("/proc/vmstat")):
         with contextlib.suppress(OSError, ValueError):

@@ -1,7 +1,7 @@
-"""TCP bytes of local processes, from the kernel's own socket accounting (NETLINK_SOCK_DIAG).
+"""TCP traffic of local processes, from the kernel's socket accounting (NETLINK_SOCK_DIAG).
 
-Replicas on one machine share its network counters, so a replica's traffic is the sum over the sockets it
-holds. What a socket moved after the last look at it, or between its opening and closing, is missed.
+Replicas on one machine share its network counters, so a replica's traffic is the sum over its open sockets.
+Traffic of a socket after its last sample, or of a socket that opens and closes between two, is not counted.
 Standard library only.
 """
 
@@ -25,17 +25,17 @@ _BYTES_ACKED, _BYTES_RECEIVED = 120, 128
 
 
 @dataclass(frozen=True, slots=True)
-class Counters:
-    """One TCP socket: `cookie` tells it from every other of this boot; bytes since it was opened."""
+class SocketBytes:
+    """Traffic of one TCP socket in bytes since it was opened; `cookie` is unique until the next boot."""
 
     cookie: int
     received: int
     sent: int
 
 
-def sockets() -> dict[int, Counters]:
-    """Every TCP socket of this network namespace by its inode. Raises OSError where that is refused."""
-    found: dict[int, Counters] = {}
+def sockets() -> dict[int, SocketBytes]:
+    """Every TCP socket of this network namespace by its inode. Raises OSError where the kernel refuses."""
+    found: dict[int, SocketBytes] = {}
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as link:
         link.settimeout(2)
         for family in (socket.AF_INET, socket.AF_INET6):
@@ -45,13 +45,13 @@ def sockets() -> dict[int, Counters]:
             body += bytes(48)
             size = _HEADER.size + len(body)
             link.send(_HEADER.pack(size, _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, 1, 0) + body)
-            while _take(link.recv(1 << 18), found):
+            while _parse_datagram(link.recv(1 << 18), found):
                 pass
     return found
 
 
-def _take(data: bytes, found: dict[int, Counters]) -> bool:
-    """Read one datagram of answers; False when the dump has ended."""
+def _parse_datagram(data: bytes, found: dict[int, SocketBytes]) -> bool:
+    """Parse one datagram of the reply; False when the dump has ended."""
     at = 0
     while at + _HEADER.size <= len(data):
         size, kind, *_ = _HEADER.unpack_from(data, at)
@@ -59,12 +59,12 @@ def _take(data: bytes, found: dict[int, Counters]) -> bool:
             return False
         if kind == _MESSAGE_ERROR:
             raise OSError(-struct.unpack_from("=i", data, at + _HEADER.size)[0], "socket diagnostics refused")
-        _socket(data[at + _HEADER.size : at + size], found)
+        _parse_socket(data[at + _HEADER.size : at + size], found)
         at += (size + 3) & ~3
     return True
 
 
-def _socket(message: bytes, found: dict[int, Counters]) -> None:
+def _parse_socket(message: bytes, found: dict[int, SocketBytes]) -> None:
     cookie = struct.unpack_from("=Q", message, _COOKIE)[0]
     inode = struct.unpack_from("=I", message, _INODE)[0]
     at = _DIAG_MSG_SIZE
@@ -72,15 +72,15 @@ def _socket(message: bytes, found: dict[int, Counters]) -> None:
         size, kind = _ATTRIBUTE.unpack_from(message, at)
         if size < _ATTRIBUTE.size:
             return
-        # Sockets that listen, or that are only closing, carry no or a shorter tcp_info.
+        # Listening and closing sockets have no tcp_info, or a shorter one.
         if kind == _INET_DIAG_INFO and size >= _ATTRIBUTE.size + _BYTES_RECEIVED + 8:
             sent, received = struct.unpack_from("=QQ", message, at + _ATTRIBUTE.size + _BYTES_ACKED)
-            found[inode] = Counters(cookie, received, sent)
+            found[inode] = SocketBytes(cookie, received, sent)
         at += (size + 3) & ~3
 
 
 def inodes(pids: Iterable[int]) -> set[int]:
-    """Sockets that these processes hold open."""
+    """Inodes of the sockets that these processes have open."""
     held = set()
     for pid in pids:
         try:
@@ -97,15 +97,15 @@ def inodes(pids: Iterable[int]) -> set[int]:
     return held
 
 
-class Meter:
-    """Bytes of one replica since its start: what each of its sockets, open or closed, said last."""
+class NetworkMeter:
+    """Traffic of one replica since its start: the last values of all its sockets, open or closed."""
 
     def __init__(self) -> None:
-        self._open: dict[int, Counters] = {}
+        self._open: dict[int, SocketBytes] = {}
         self._received = self._sent = 0
 
-    def update(self, table: Mapping[int, Counters], held: Set[int]) -> tuple[int, int]:
-        """(received, sent) in bytes; never falls."""
+    def update(self, table: Mapping[int, SocketBytes], held: Set[int]) -> tuple[int, int]:
+        """(received, sent) in bytes; neither ever decreases."""
         now = {table[inode].cookie: table[inode] for inode in held if inode in table}
         for cookie, last in self._open.items():
             if cookie not in now:

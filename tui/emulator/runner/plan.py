@@ -1,13 +1,13 @@
-"""What the server and a job's runner say to each other, as plain JSON. Standard library only.
+"""The protocol between the server and a job's runner, as plain JSON. Standard library only.
 
 The server writes an `AttemptPlan`, starts `python -m tui.emulator.runner.attempt ATTEMPT_DIR`, appends
-commands to `commands.jsonl` and reads the outcome from `runner.db`. Nothing else connects them, so either may
-die and come back.
+commands to `commands.jsonl` and reads the outcome from `runner.db`. Nothing else connects them, so either can
+end without the other, and the server can restart.
 
 Commands, one JSON object a line::
 
-    {"do": "stop", "reason": "cancel" | "timeout"}                 end every replica within the grace
-    {"do": "preempt", "replicas": ["workerpool1-0"]}               SIGTERM, SIGKILL after the grace;
+    {"do": "stop", "reason": "cancel" | "timeout"}                 end every replica within the grace period
+    {"do": "preempt", "replicas": ["workerpool1-0"]}               SIGTERM, SIGKILL after the grace period;
                                                                    an empty list means all of them
 """
 
@@ -22,9 +22,9 @@ from pathlib import Path
 class ReplicaPlan:
     """One process tree to run: `argv` in `workdir` with exactly `env` as its environment.
 
-    `machine_vcpus` and `machine_memory` (bytes) are what utilization is a fraction of; 0 means the
-    real machine's. `accelerators` lists the device indices this replica may use, empty for none.
-    `simulated` accelerators are to be invented where no real one answers.
+    Utilizations are fractions of `machine_vcpus` and `machine_memory` (bytes); 0 means this machine's.
+    `accelerators` lists the device indices that the replica may use, empty for none. `simulated` is the
+    number of accelerators to simulate where there is no real one.
     """
 
     id: str
@@ -42,8 +42,8 @@ class ReplicaPlan:
 class AttemptPlan:
     """One run of the whole job. Times are in seconds.
 
-    `grace` is between SIGTERM and SIGKILL for a preemption or a timeout, `stop_grace` for a cancel and for
-    whoever still runs when the attempt is decided.
+    `grace` is the time between SIGTERM and SIGKILL for a preemption or a timeout, `stop_grace` for a
+    cancellation and for the replicas that still run when the attempt's outcome is known.
     """
 
     job_id: str
@@ -82,7 +82,7 @@ class AttemptPlan:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStatus:
-    """Last known truth about one replica. `exit_code` is 128 + signal for a death by signal."""
+    """Last known state of one replica. `exit_code` is 128 + signal for the end by a signal."""
 
     id: str
     pid: int | None
@@ -96,9 +96,9 @@ class ReplicaStatus:
 class AttemptStatus:
     """Outcome of an attempt as the runner recorded it.
 
-    `outcome` is `None` while it runs, then one of "succeeded", "failed" (see `failed_replica`),
-    "stopped" (a stop command), "timeout", "preempted", or "lost" when the runner died and its record
-    ends in the middle; the reader decides "lost", the runner never writes it.
+    `outcome` is `None` while it runs, then one of "succeeded", "failed" (see `failed_replica`), "stopped" (a
+    stop command), "timeout", "preempted", or "lost" when the runner ended without an outcome; the reader sets
+    "lost", the runner never writes it.
     """
 
     outcome: str | None
@@ -107,4 +107,4 @@ class AttemptStatus:
     exit_code: int | None = None
     detail: str = ""
     events: tuple[tuple[float, str, str], ...] = field(default_factory=tuple)
-    """(time in s, replica or "service", text): what the platform would write to the service log."""
+    """(time in s, replica or "service", text): what the platform would write to the job's log."""

@@ -1,8 +1,8 @@
 """Which replica each process of an attempt belongs to. Standard library only.
 
-The runner adopts orphans (`process_tree.become_subreaper`), so every process that a replica ever starts
-stays below the runner. Whose an orphan is, follows from what was seen before, from its session, or from
-the mark in the environment that it inherited.
+The runner adopts orphans (`process_tree.become_subreaper`), so every process that a replica starts stays
+its descendant. An orphan's owner follows from the last scan, from its session, or from the variable in the
+environment that it inherited.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from tui.emulator.runner.process_tree import Proc
 REPLICA_VARIABLE = "VXTUI_REPLICA"
 """Set on every replica: its id."""
 ATTEMPT_VARIABLE = "VXTUI_ATTEMPT"
-"""Set on every replica: the attempt's directory, which no other attempt of any emulator has."""
-NOBODY = ""
-"""Stands for the replica of a process about which nothing is known."""
+"""Set on every replica: the attempt's directory, which is unique among all emulators."""
+UNKNOWN = ""
+"""The owner of a process about which nothing is known."""
 
 
-class Census:
-    """Counts the runner's descendants, one scan of /proc a time."""
+class ProcessOwners:
+    """Assigns the runner's descendants to replicas, with one scan of /proc at a time."""
 
     def __init__(self, replicas: list[str]) -> None:
         self._replicas = replicas
         self._owner: dict[tuple[int, int], str] = {}
 
-    def take(self, roots: Mapping[int, str]) -> dict[str, list[Proc]]:
+    def scan(self, roots: Mapping[int, str]) -> dict[str, list[Proc]]:
         """Processes by replica, zombies included; `roots` names the replicas' first processes by pid."""
         me = os.getpid()
-        # Parents come before their children, so an owner is known when a child asks for its parent's.
+        # Parents come before their children, so a parent's owner is known before its children's.
         family = [p for p in process_tree.descendants(process_tree.scan(), [me]) if p.pid != me]
         owner: dict[int, str] = {}
         orphans = []
@@ -48,15 +48,15 @@ class Census:
         found: dict[str, list[Proc]] = {replica: [] for replica in self._replicas}
         for proc in family:
             found.setdefault(owner[proc.pid], []).append(proc)
-        self._owner = {p.key: owner[p.pid] for p in family if owner[p.pid] != NOBODY}
+        self._owner = {p.key: owner[p.pid] for p in family if owner[p.pid] != UNKNOWN}
         return found
 
     def owner(self, pid: int) -> str:
-        """Whose process this was at the last count; NOBODY when it was not seen."""
-        return next((name for (seen, _), name in self._owner.items() if seen == pid), NOBODY)
+        """The owner of this process at the last scan; UNKNOWN when the scan did not see it."""
+        return next((name for (seen, _), name in self._owner.items() if seen == pid), UNKNOWN)
 
     def _marked(self, proc: Proc) -> str:
         for replica in self._replicas:
             if process_tree.environment_has(proc.pid, REPLICA_VARIABLE, replica):
                 return replica
-        return self._replicas[0] if len(self._replicas) == 1 else NOBODY
+        return self._replicas[0] if len(self._replicas) == 1 else UNKNOWN

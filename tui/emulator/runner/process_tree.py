@@ -1,4 +1,4 @@
-"""Processes as /proc shows them: one scan for all, identity by pid and start time. Standard library only."""
+"""Processes from /proc, identified by pid and start time. Standard library only."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Proc:
-    """One process: CPU time in s (its own; `cpu_reaped` is its collected children's), resident memory in
-    bytes, start time in clock ticks since boot."""
+    """One process: its CPU time in s (`cpu_reaped`: its reaped children's), resident memory in bytes, start
+    time in clock ticks since boot."""
 
     pid: int
     ppid: int
@@ -32,17 +32,17 @@ class Proc:
 
     @property
     def key(self) -> tuple[int, int]:
-        """What tells it from a later process with the same pid."""
+        """Identity: a later process with the same pid has another start time."""
         return self.pid, self.start
 
     @property
     def ended(self) -> bool:
-        """A zombie: it waits to be collected and does nothing any more."""
+        """A zombie: ended and not yet reaped."""
         return self.state in "ZX"
 
 
 def become_subreaper() -> None:
-    """Orphaned descendants become our children, whatever session they are in. Raises OSError."""
+    """Adopt orphaned descendants of any session as children. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
@@ -53,7 +53,7 @@ def boot_id() -> str:
 
 
 def _read_bytes(path: str) -> bytes:
-    # Called for every process of the machine: pathlib and io cost ten times as much.
+    # Called for every process of the machine: pathlib and io take ten times as long.
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(file, 4096)
@@ -67,7 +67,7 @@ def read(pid: int) -> Proc | None:
         text = _read_bytes(f"/proc/{pid}/stat")
     except OSError:
         return None
-    # The command's name stands in parentheses and may itself hold spaces and parentheses.
+    # The command's name is in parentheses and may contain spaces and parentheses itself.
     rest = text[text.rindex(b")") + 2 :].split()
     return Proc(
         pid,
@@ -105,7 +105,7 @@ def descendants(table: Mapping[int, Proc], roots: Iterable[int]) -> list[Proc]:
 
 
 def environment_has(pid: int, name: str, value: str) -> bool:
-    """`name=value` is in the environment that the process was started with."""
+    """Whether `name=value` is in the environment with which the process was started."""
     try:
         data = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
@@ -114,13 +114,13 @@ def environment_has(pid: int, name: str, value: str) -> bool:
 
 
 def is_running(pid: int, start: int) -> bool:
-    """The process that had this pid and this start time still lives."""
+    """Whether the process with this pid and start time still runs."""
     proc = read(pid)
     return proc is not None and proc.start == start and not proc.ended
 
 
 def send(procs: Iterable[Proc], number: signal.Signals) -> None:
-    """Signal each of them, but never another process that has taken over its pid."""
+    """Send each process a signal, but never to another process that has reused its pid."""
     for proc in procs:
         try:
             handle = os.pidfd_open(proc.pid)

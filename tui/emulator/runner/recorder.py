@@ -1,4 +1,4 @@
-"""Keeps the runner's record. A full disk delays it and never costs a process. Standard library only."""
+"""Writes the runner's record. A full disk delays it and never ends a process. Standard library only."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tui.emulator.runner.database import ReplicaRow, Sample
 log = logging.getLogger("runner")
 
 RETRY = 1.0
-"""Seconds between two attempts to write what could not be written."""
+"""Seconds between two attempts to write."""
 _STAMP = struct.Struct("<qq")
 
 
 class Recorder:
-    """Collects changes in memory and writes them in one transaction when it can."""
+    """Collects changes in memory and writes them in one transaction."""
 
     def __init__(self, home: AttemptDir, replicas: Sequence[str]) -> None:
         self._home = home
@@ -39,15 +39,15 @@ class Recorder:
         self._outcome: tuple[str, str | None, int | None, str] | None = None
         self._dirty = True
         self._retry_at = 0.0
-        self._complained: dict[str, float] = {}
+        self._warned: dict[str, float] = {}
 
     def replica(self, row: ReplicaRow) -> None:
-        """What is now true of one replica."""
+        """Set the present state of one replica."""
         self._rows[row[0]] = row
         self._dirty = True
 
     def event(self, who: str, text: str) -> None:
-        """Something the platform would say; `who` is a replica or "service"."""
+        """Add an event that the platform would log; `who` is a replica or "service"."""
         self._events.append((time.time(), who, text))
         self._dirty = True
 
@@ -56,12 +56,12 @@ class Recorder:
         self._dirty = self._dirty or bool(found)
 
     def outcome(self, outcome: str, failed: str | None, exit_code: int | None, detail: str) -> None:
-        """How it all ended. Every process is gone and every stamp is written before this."""
+        """Set the outcome, after every process has ended and every stamp is written."""
         self._outcome = (outcome, failed, exit_code, detail)
         self._dirty = True
 
     def stamp(self) -> bool:
-        """Note when each output file was seen to have grown (see `paths.AttemptDir`).
+        """Record the time at which each output file has grown (see `paths.AttemptDir`).
 
         False when a stamp could not be written; the next call tries again.
         """
@@ -76,14 +76,14 @@ class Recorder:
             try:
                 _append(stamps, _STAMP.pack(size, time.time_ns()))
             except OSError as error:
-                self._complain(stamps, error)
+                self._warn(stamps, error)
                 complete = False
                 continue
             self._sizes[output] = size
         return complete
 
     def flush(self) -> bool:
-        """Write what has changed; False when that was not possible and is to be tried again."""
+        """Write the changes; False when that fails and the next call has to retry."""
         if not self._dirty:
             return True
         if time.monotonic() < self._retry_at:
@@ -91,15 +91,15 @@ class Recorder:
         try:
             self._write()
         except (sqlite3.Error, OSError) as error:
-            self._complain("the record", error)
+            self._warn("the record", error)
             self._retry_at = time.monotonic() + RETRY
-            # Processes, events and exit codes matter; the figures of a full disk's time are given up.
+            # Processes, events and exit codes must be kept; samples taken while the disk is full are dropped.
             self._samples.clear()
             return False
         return True
 
     def close(self) -> None:
-        """Merge the write-ahead log into the file and let go of it."""
+        """Merge the write-ahead log into the file and close it."""
         if self._db is not None:
             with contextlib.suppress(sqlite3.Error):
                 self._db.close()
@@ -120,12 +120,12 @@ class Recorder:
         self._samples.clear()
         self._dirty = False
 
-    def _complain(self, what: str, error: Exception) -> None:
-        """Once a minute is enough: a full disk is met 20 times a second."""
+    def _warn(self, what: str, error: Exception) -> None:
+        """Log at most once a minute: a full disk fails 20 times a second."""
         now = time.monotonic()
-        if now - self._complained.get(what, -60.0) >= 60.0:
-            self._complained[what] = now
-            log.warning("%s can't be written, trying again: %s", what, error)
+        if now - self._warned.get(what, -60.0) >= 60.0:
+            self._warned[what] = now
+            log.warning("can't write %s, retrying: %s", what, error)
 
 
 def _append(path: str, record: bytes) -> None:

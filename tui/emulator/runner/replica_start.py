@@ -23,10 +23,10 @@ class CannotStart(Exception):
 
 
 def start_replica(replica: ReplicaPlan, env: Mapping[str, str], home: AttemptDir) -> subprocess.Popen[bytes]:
-    """The running first process, in a session of its own, its output in files of its own.
+    """Start the first process in a new session, with its output in the replica's files.
 
     Raises:
-        CannotStart: the reason then stands in the replica's stderr too.
+        CannotStart: the replica's stderr then has the reason too.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     try:
@@ -36,7 +36,7 @@ def start_replica(replica: ReplicaPlan, env: Mapping[str, str], home: AttemptDir
     except OSError as error:
         raise CannotStart(NOT_EXECUTABLE, f"can't prepare {replica.workdir}: {error.strerror}") from error
     try:
-        # No preexec_fn: it would cost the fast start through vfork.
+        # No preexec_fn: it would prevent vfork, which starts a process faster.
         return subprocess.Popen(
             list(replica.argv),
             cwd=replica.workdir,
@@ -56,8 +56,8 @@ def start_replica(replica: ReplicaPlan, env: Mapping[str, str], home: AttemptDir
         os.close(err)
 
 
-def forget_temporary(replica: ReplicaPlan) -> None:
-    """Take away the link that `start_replica` made."""
+def remove_tmpdir_link(replica: ReplicaPlan) -> None:
+    """Remove the link that `start_replica` made."""
     link = Path(replica.env.get("TMPDIR", ""))
     with contextlib.suppress(OSError):
         if link.is_symlink():
@@ -67,8 +67,8 @@ def forget_temporary(replica: ReplicaPlan) -> None:
 def _prepare(replica: ReplicaPlan) -> None:
     """Make the working directory, and TMPDIR as a link into it.
 
-    Sockets are made below TMPDIR (by multiprocessing, for one) and their paths may not be longer than 107
-    bytes, so TMPDIR is a short name elsewhere.
+    Programs create sockets below TMPDIR (multiprocessing does), and a socket's path may have at most 107
+    bytes, so TMPDIR is a short path elsewhere.
     """
     workdir = Path(replica.workdir)
     (workdir / "tmp").mkdir(parents=True, exist_ok=True)

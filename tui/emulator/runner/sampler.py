@@ -1,6 +1,6 @@
-"""What each replica uses: CPU, memory, network and, where NVML answers, GPU. Standard library only.
+"""Measures each replica: CPU, memory, network and, where NVML responds, GPU. Standard library only.
 
-What can't be measured is absent, never zero. Accelerators may be simulated where that was asked for.
+A value that can't be measured is absent, never zero. Accelerators are simulated on request.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ log = logging.getLogger("runner")
 
 
 class Sampler:
-    """Called once a period with the processes of each replica; one scan of /proc serves them all.
+    """Samples all replicas from one scan of /proc.
 
-    Utilizations are fractions: of the CPUs and the memory of this machine, unless the plan names the size
-    of the replica's own. Network figures are bytes since the replica's first start.
+    Utilizations are fractions of this machine's CPUs and memory, or of the replica's machine where the plan
+    gives its size. Network values are bytes since the replica's first start.
     """
 
     def __init__(self, plans: Mapping[str, ReplicaPlan]) -> None:
         self._plans = plans
         self._cpus, self._memory = host.cpus(), host.memory_bytes()
-        self._collected = dict.fromkeys(plans, 0.0)
+        self._reaped_cpu = dict.fromkeys(plans, 0.0)
         self._last: dict[str, tuple[float, float]] = {}
-        self._meters = {replica: network_usage.Meter() for replica in plans}
+        self._meters = {replica: network_usage.NetworkMeter() for replica in plans}
         self._network = True
         self._nvml = _open_nvml() if any(p.accelerators for p in plans.values()) else None
         self._simulated: dict[str, list[Any]] = {}
 
-    def collected(self, replica: str, cpu: float) -> None:
-        """The runner collected a process of `replica` which, with its children, had used `cpu` seconds."""
-        if replica in self._collected:
-            self._collected[replica] += cpu
+    def reaped(self, replica: str, cpu: float) -> None:
+        """Count `cpu` seconds of a reaped process of `replica` and its reaped children."""
+        if replica in self._reaped_cpu:
+            self._reaped_cpu[replica] += cpu
 
     def sample(self, families: Mapping[str, list[Proc]]) -> list[Sample]:
         """Samples of every replica that has processes."""
@@ -73,25 +73,25 @@ class Sampler:
         return found
 
     def _cpu(self, replica: str, procs: list[Proc], now: float) -> float | None:
-        """Cores busy since the last look; None on the first.
+        """Cores busy since the last sample; None for the first sample.
 
-        A process that has ended in between counts too: its time has passed to the parent that collected
-        it, or to us.
+        A process that has ended in between counts too: its time was added to the parent that reaped it, or
+        to this runner.
         """
-        total = self._collected[replica] + sum(p.cpu + p.cpu_reaped for p in procs)
+        total = self._reaped_cpu[replica] + sum(p.cpu + p.cpu_reaped for p in procs)
         before = self._last.get(replica)
         self._last[replica] = (now, total)
         if before is None or now <= before[0]:
             return None
         return max(0.0, total - before[1]) / (now - before[0])
 
-    def _sockets(self) -> dict[int, network_usage.Counters] | None:
+    def _sockets(self) -> dict[int, network_usage.SocketBytes] | None:
         if not self._network:
             return None
         try:
             return network_usage.sockets()
         except OSError as error:
-            log.warning("network figures can't be read here: %s", error)
+            log.warning("can't measure network traffic: %s", error)
             self._network = False
             return None
 
@@ -107,14 +107,14 @@ class Sampler:
                 busy = self._nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
                 found.append((now_ns, plan.id, GPU, str(index), busy))
             except self._nvml.NVMLError as error:
-                # Some devices (a MIG slice, for one) answer for memory and not for utilization.
-                log.debug("GPU %d can't be read: %s", index, error)
+                # Some devices, such as MIG slices, report memory but no utilization.
+                log.debug("can't read GPU %d: %s", index, error)
         return found
 
     def _simulate(self, plan: ReplicaPlan, now_ns: int) -> list[Sample]:
         if not plan.simulated:
             return []
-        from tui.emulator.runner.simulated_gpus import MARK, Accelerator  # noqa: PLC0415 - a usual runner has none
+        from tui.emulator.runner.simulated_gpus import MARK, Accelerator  # noqa: PLC0415 - rarely needed
 
         now = now_ns / 1e9
         if plan.id not in self._simulated:
@@ -128,10 +128,10 @@ class Sampler:
 
 
 def memory_used(procs: list[Proc]) -> int:
-    """Bytes held by a family of processes: what each has for itself, and shared pages once.
+    """Memory of a group of processes in bytes: private pages of each, and shared pages once.
 
-    Summing resident sets would count a library, or a shared tensor, once for each process. Pages that a
-    fork shares until they are written count for each: telling them apart takes a walk over every page.
+    A sum of resident sets would count a library, or a shared tensor, once for each process. Pages that
+    processes share since a fork count for each: to find them, every page would have to be read.
     """
     own, shared = 0, 0
     for proc in procs:
@@ -152,11 +152,11 @@ def _open_nvml() -> Any:
     try:
         import pynvml  # noqa: PLC0415 - only where there is a driver
     except ImportError as error:
-        log.warning("GPU figures need the package nvidia-ml-py: %s", error)
+        log.warning("GPU metrics need the package nvidia-ml-py: %s", error)
         return None
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
-        log.warning("NVML does not answer: %s", error)
+        log.warning("can't initialise NVML: %s", error)
         return None
     return pynvml

@@ -1,7 +1,7 @@
-"""Figures of accelerators that are not there. Off unless asked for; standard library only.
+"""Simulated utilization and memory of accelerators. Off by default. Standard library only.
 
-They let a screen of a thousand GPUs be tried on a machine without one. What they say is made up, which is
-why every sample of theirs is marked, from the runner's record to the label of the time series.
+They serve to try a screen of a thousand GPUs on a machine without any. Every simulated sample is marked, from
+the runner's record to the label of the time series.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ import random
 import zlib
 
 MARK = "simulated:"
-"""Before the index of the accelerator in a sample whose accelerator is none."""
+"""Prefix of the accelerator's index in a simulated sample."""
 LOAD_SECONDS = 20.0
-"""After its first sample an accelerator's memory fills and its work begins."""
+"""Seconds after its first sample in which an accelerator's memory fills; then its work begins."""
 PAUSE_EVERY, PAUSE = 300.0, 6.0
-"""All accelerators of a job stand still together, as they do while a checkpoint is written. In seconds."""
+"""Period and length in seconds of a pause of all accelerators of a job, as for a checkpoint."""
 SLOW_SHARE = 0.03
-"""Of the accelerators: these do visibly less, as one does that is throttled."""
+"""Share of the accelerators that have a lower utilization, like a throttled one."""
 
 
 class Accelerator:
-    """One accelerator: what it would say of itself at a time in seconds, both from 0 to 1."""
+    """One accelerator with a utilization and a memory share, both from 0 to 1, at a time in seconds."""
 
     def __init__(self, replica: str, index: int, began: float) -> None:
-        # The same accelerator behaves the same way in every attempt.
+        # The same accelerator has the same characteristics in every attempt.
         self._random = random.Random(zlib.crc32(f"{replica}/{index}".encode()))
         slow = self._random.random() < SLOW_SHARE
         self._busy = self._random.uniform(0.35, 0.55) if slow else self._random.uniform(0.86, 0.97)
@@ -34,7 +34,7 @@ class Accelerator:
         self._began = began
 
     def read(self, now: float) -> tuple[float, float]:
-        """(share of the time at work, share of the memory in use)."""
+        """(utilization, share of the memory in use)."""
         loaded = min(1.0, max(0.0, now - self._began) / LOAD_SECONDS)
         memory = 0.02 + (self._held - 0.02) * loaded
         if loaded < 1 or now % PAUSE_EVERY < PAUSE:

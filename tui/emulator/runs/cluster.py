@@ -1,4 +1,4 @@
-"""What each replica is told about the others: CLUSTER_SPEC, TF_CONFIG, PyTorch's (vertex facts 3)."""
+"""Variables that describe the cluster: CLUSTER_SPEC, TF_CONFIG, PyTorch's (vertex facts 3)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tui.emulator.interfaces import CustomJobPb, JobRecord
 
 _TF_ROLES = ("chief", "worker", "ps", "evaluator")
 _LONGEST = 100_000
-"""Bytes of one variable; the kernel refuses a program that is given one of 128 KiB."""
+"""Bytes of one variable; the kernel refuses to start a program with a variable of 128 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One replica's position and its address."""
+class ReplicaAddress:
+    """One replica's pool, its index in the pool, and its host and port."""
 
     pool: int
     index: int
@@ -30,31 +30,35 @@ class Place:
         return f"workerpool{self.pool}-{self.index}"
 
 
-def places_of(job: CustomJobPb, ports: Sequence[int]) -> list[Place]:
-    """Every replica in the order of the pools, each with a port of its own; a skipped pool has none."""
-    found: list[Place] = []
+def replica_addresses(job: CustomJobPb, ports: Sequence[int]) -> list[ReplicaAddress]:
+    """The addresses of all replicas in the order of the pools, each with its own port."""
+    found: list[ReplicaAddress] = []
     for position, pool in enumerate(job.job_spec.worker_pool_specs):
         for index in range(int(pool.replica_count)):
-            found.append(Place(position, index, f"127.0.0.1:{ports[len(found)]}"))
+            found.append(ReplicaAddress(position, index, f"127.0.0.1:{ports[len(found)]}"))
     return found
 
 
 def cluster_variables(
-    job: CustomJobPb, record: JobRecord, places: Sequence[Place], me: Place, master_port: int
+    job: CustomJobPb,
+    record: JobRecord,
+    addresses: Sequence[ReplicaAddress],
+    me: ReplicaAddress,
+    master_port: int,
 ) -> dict[str, str]:
-    """The variables of the replica at `me`. CLUSTER_SPEC is always there, the others with company only."""
+    """The variables of the replica `me`. The others than CLUSTER_SPEC need several replicas."""
     spec = json_format.MessageToDict(job.job_spec)
-    env = {"CLUSTER_SPEC": _bounded(_cluster_spec(places, me), spec)}
-    if len(places) > 1:
-        env |= _tf_config(job, record, places, me, spec)
-        env |= _pytorch(places, me, master_port)
+    env = {"CLUSTER_SPEC": _bounded(_cluster_spec(addresses, me), spec)}
+    if len(addresses) > 1:
+        env |= _tf_config(job, record, addresses, me, spec)
+        env |= _pytorch(addresses, me, master_port)
     return env
 
 
-def _cluster_spec(places: Sequence[Place], me: Place) -> dict[str, Any]:
+def _cluster_spec(addresses: Sequence[ReplicaAddress], me: ReplicaAddress) -> dict[str, Any]:
     hosts: dict[str, list[str]] = {}
-    for place in places:
-        hosts.setdefault(f"workerpool{place.pool}", []).append(place.host)
+    for address in addresses:
+        hosts.setdefault(f"workerpool{address.pool}", []).append(address.host)
     return {
         "cluster": hosts,
         "environment": "cloud",
@@ -63,28 +67,32 @@ def _cluster_spec(places: Sequence[Place], me: Place) -> dict[str, Any]:
 
 
 def _tf_config(
-    job: CustomJobPb, record: JobRecord, places: Sequence[Place], me: Place, spec: dict[str, Any]
+    job: CustomJobPb,
+    record: JobRecord,
+    addresses: Sequence[ReplicaAddress],
+    me: ReplicaAddress,
+    spec: dict[str, Any],
 ) -> dict[str, str]:
     """TF_CONFIG for all but reducers.
 
-    Whether reducers appear as `ps` is unknown (vertex facts 3.2). Google's own Reduction Server example
-    uses MultiWorkerMirroredStrategy, which does not work beside a `ps`, so here they do not.
+    Whether reducers appear as `ps` is unknown (vertex facts 3.2). Google's Reduction Server example uses
+    MultiWorkerMirroredStrategy, which does not work with a `ps`, so here reducers are absent.
     """
     if _reduces(job, me):
         return {}
     cluster: dict[str, list[str]] = {}
-    for place in places:
-        role = _TF_ROLES[place.pool]
-        if role != "evaluator" and not _reduces(job, place):
-            cluster.setdefault(role, []).append(place.host)
+    for address in addresses:
+        role = _TF_ROLES[address.pool]
+        if role != "evaluator" and not _reduces(job, address):
+            cluster.setdefault(role, []).append(address.host)
     task = {"type": _TF_ROLES[me.pool], "index": me.index, "cloud": record.id}
     config = {"cluster": cluster, "task": task, "environment": "cloud"}
     return {"TF_CONFIG": _bounded(config, spec)}
 
 
-def _pytorch(places: Sequence[Place], me: Place, port: int) -> dict[str, str]:
-    """Per node, and only for the pools that train; LOCAL_RANK is the launcher's (vertex facts 3.3)."""
-    training = [place for place in places if place.pool in {0, 1}]
+def _pytorch(addresses: Sequence[ReplicaAddress], me: ReplicaAddress, port: int) -> dict[str, str]:
+    """Per node, and only for the training pools; the launcher sets LOCAL_RANK (vertex facts 3.3)."""
+    training = [address for address in addresses if address.pool in {0, 1}]
     if me not in training:
         return {}
     return {
@@ -96,13 +104,13 @@ def _pytorch(places: Sequence[Place], me: Place, port: int) -> dict[str, str]:
 
 
 def _bounded(config: dict[str, Any], spec: dict[str, Any]) -> str:
-    """`config` with the job's spec under `job`, a JSON string as in real dumps (vertex facts 3.1).
+    """`config` with the job's spec under `job`, as a JSON string like in real dumps (vertex facts 3.1).
 
-    A job with very long arguments gets an empty one, as its programs could not be started otherwise.
+    A job with very long arguments has `{}` there, because its programs could not start otherwise.
     """
     text = json.dumps({**config, "job": json.dumps(spec)})
     return text if len(text) <= _LONGEST else json.dumps({**config, "job": "{}"})
 
 
-def _reduces(job: CustomJobPb, place: Place) -> bool:
-    return catalog.REDUCTION_SERVER in job.job_spec.worker_pool_specs[place.pool].container_spec.image_uri
+def _reduces(job: CustomJobPb, address: ReplicaAddress) -> bool:
+    return catalog.REDUCTION_SERVER in job.job_spec.worker_pool_specs[address.pool].container_spec.image_uri

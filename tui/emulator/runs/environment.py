@@ -1,9 +1,9 @@
 """A replica's plan and environment, as Vertex sets it (vertex facts 3), on one machine.
 
-What differs here and why: every host is 127.0.0.1 with a port of its own; gs:// and /gcs paths lie below
-`$VXTUI_GCS_ROOT`; gloo is bound to the loopback interface, for all replicas share this machine; its CPUs
-and GPUs are shared out among the replicas. Of the server's own environment nothing is handed on but a
-`STORAGE_EMULATOR_HOST` set there: no credential of the user's is any of a job's business.
+Differences from Vertex: every host is 127.0.0.1 with its own port; gs:// and /gcs paths are below
+`$VXTUI_GCS_ROOT`; gloo is bound to the loopback interface, because all replicas share this machine; the
+replicas share its CPUs and GPUs. Of the server's environment only `STORAGE_EMULATOR_HOST` is passed on, so
+that no job sees the user's credentials.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tui.emulator.runner import host
 from tui.emulator.runner.plan import AttemptPlan, ReplicaPlan
 from tui.emulator.runner.process_owners import ATTEMPT_VARIABLE, REPLICA_VARIABLE
 from tui.emulator.runs import gpus
-from tui.emulator.runs.cluster import Place, cluster_variables, places_of
+from tui.emulator.runs.cluster import ReplicaAddress, cluster_variables, replica_addresses
 from tui.emulator.runs.images import CannotRun, Images
 from tui.emulator.runs.package_bootstrap import PACKAGES
 from tui.emulator.storage.server import bucket_url
@@ -34,10 +34,10 @@ _ROOT = Path(__file__).resolve().parents[3]
 _CHECKOUT = () if _ROOT.name == "site-packages" else (str(_ROOT),)
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
-# A path of its own or after a separator; /mnt/gcs/… is something else.
+# At the start of a path or after a separator; /mnt/gcs/… does not match.
 _GCS = re.compile(r"(?<![\w./-])/gcs/([a-z0-9][a-z0-9._-]*)")
 STORAGE_HOST = "STORAGE_EMULATOR_HOST"
-"""Where every Cloud Storage client looks for its service: the emulator's own bucket server."""
+"""The address that every Cloud Storage client uses: here the emulator's bucket server."""
 _WORKER_RESTARTS = 5
 """Restarts of one worker in place (vertex facts 3.8)."""
 
@@ -45,7 +45,7 @@ Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 
 def ports_needed(job: CustomJobPb) -> int:
-    """One for each replica, and one where rank 0 waits for the others (MASTER_PORT)."""
+    """One for each replica, and MASTER_PORT, on which rank 0 waits for the others."""
     return sum(int(pool.replica_count) for pool in job.job_spec.worker_pool_specs) + 1
 
 
@@ -58,36 +58,36 @@ def build_plan(  # noqa: PLR0917 - the order of `job_run.Planner`
     config: EmulatorConfig,
     ports: Sequence[int],
 ) -> AttemptPlan:
-    """What to run for one attempt; makes the buckets that the job names.
+    """Build the plan of one attempt and create the buckets that the job names.
 
-    `timeout` is left out: it is the whole job's, and the scheduler knows what is left of it.
+    The plan has no `timeout`: it applies to the whole job, and the scheduler knows the rest of it.
 
     Raises:
-        CannotRun: when an image or a package has no meaning on this machine.
-        OSError: when a bucket can't be made.
+        CannotRun: when an image or a package does not exist on this machine.
+        OSError: when a bucket can't be created.
     """
     pools, scheduling = job.job_spec.worker_pool_specs, job.job_spec.scheduling
-    places = places_of(job, ports)
+    addresses = replica_addresses(job, ports)
     images = Images.of(config.images)
-    wanted = [int(pools[p.pool].machine_spec.accelerator_count) for p in places]
-    devices = gpus.share_out(wanted)
-    common = _common(job, record, attempt_dir, state, config, len(places))
+    wanted = [int(pools[p.pool].machine_spec.accelerator_count) for p in addresses]
+    devices = gpus.assign(wanted)
+    common = _job_variables(job, record, attempt_dir, state, config, len(addresses))
     replicas = []
-    for place, asked, mine in zip(places, wanted, devices, strict=True):
-        workdir = attempt_dir.workdir(place.id)
-        env = common | cluster_variables(job, record, places, place, ports[-1])
-        env |= _own(place, record, attempt, workdir, state) | gpus.variables(mine)
-        task = _task(pools[place.pool])
+    for address, asked, mine in zip(addresses, wanted, devices, strict=True):
+        workdir = attempt_dir.workdir(address.id)
+        env = common | cluster_variables(job, record, addresses, address, ports[-1])
+        env |= _replica_variables(address, record, attempt, workdir, state) | gpus.variables(mine)
+        task = _task(pools[address.pool])
         for variable in task.env:
-            env[variable.name] = localise(expand(variable.value, env), state)
-        argv = [localise(word, state) for word in _argv(place, pools[place.pool], images, state)]
+            env[variable.name] = to_local_paths(expand(variable.value, env), state)
+        argv = [to_local_paths(word, state) for word in _argv(address, pools[address.pool], images, state)]
         replicas.append(
             ReplicaPlan(
-                place.id,
+                address.id,
                 tuple(argv),
                 env,
                 str(workdir),
-                place.pool == 0,
+                address.pool == 0,
                 accelerators=mine,
                 simulated=asked if config.simulate_accelerators and not mine else 0,
             )
@@ -107,12 +107,12 @@ def build_plan(  # noqa: PLR0917 - the order of `job_run.Planner`
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:
-    """`$(NAME)` replaced by its value, an unknown one left as it is, `$$` by `$` (vertex facts 1.9)."""
+    """Replace `$(NAME)` by its value and `$$` by `$`; keep unknown names (vertex facts 1.9)."""
     return _REFERENCE.sub(lambda m: "$" if m[0] == "$$" else env.get(m[1], m[0]), text)
 
 
-def localise(text: str, state: StateDir) -> str:
-    """/gcs/BUCKET paths where they lie on this machine; a bucket is made when it is first named.
+def to_local_paths(text: str, state: StateDir) -> str:
+    """Replace /gcs/BUCKET paths by their paths on this machine, and create the buckets.
 
     Raises OSError.
     """
@@ -126,27 +126,27 @@ def _task(pool: Pb) -> Pb:
     return pool.container_spec if pool.HasField("container_spec") else pool.python_package_spec
 
 
-def _argv(place: Place, pool: Pb, images: Images, state: StateDir) -> tuple[str, ...]:
+def _argv(address: ReplicaAddress, pool: Pb, images: Images, state: StateDir) -> tuple[str, ...]:
     if pool.HasField("container_spec"):
         spec = pool.container_spec
         return images.argv(spec.image_uri, list(spec.command), list(spec.args))
     spec = pool.python_package_spec
-    packages = [_package(uri, place, state) for uri in spec.package_uris]
+    packages = [_package(uri, address, state) for uri in spec.package_uris]
     bootstrap = (sys.executable, "-m", "tui.emulator.runs.package_bootstrap")
     return (*bootstrap, *packages, "--", spec.python_module, *spec.args)
 
 
-def _package(uri: str, place: Place, state: StateDir) -> str:
+def _package(uri: str, address: ReplicaAddress, state: StateDir) -> str:
     path = (state.buckets / uri.removeprefix("gs://")).resolve()
     if uri.startswith("gs://") and path.is_relative_to(state.buckets.resolve()) and path.is_file():
         return str(path)
     raise CannotRun(
-        f"The Python package {uri} of worker pool {place.pool} is not there: on this machine gs:// means "
+        f"The Python package {uri} of worker pool {address.pool} does not exist: on this machine gs:// is "
         f"{state.buckets}. Copy it to {state.buckets}/{uri.removeprefix('gs://')} and launch again."
     )
 
 
-def _common(  # noqa: PLR0917
+def _job_variables(  # noqa: PLR0917
     job: CustomJobPb,
     record: JobRecord,
     attempt_dir: AttemptDir,
@@ -154,7 +154,7 @@ def _common(  # noqa: PLR0917
     config: EmulatorConfig,
     replicas: int,
 ) -> dict[str, str]:
-    """Variables that every replica has."""
+    """Variables that every replica of the job has."""
     env = {
         "PATH": f"{Path(sys.executable).parent}:{_SYSTEM_PATH}",
         "LANG": "C.UTF-8",
@@ -180,23 +180,25 @@ def _common(  # noqa: PLR0917
     return env
 
 
-def _own(place: Place, record: JobRecord, attempt: int, workdir: Path, state: StateDir) -> dict[str, str]:
+def _replica_variables(
+    address: ReplicaAddress, record: JobRecord, attempt: int, workdir: Path, state: StateDir
+) -> dict[str, str]:
     """Variables that name this replica, its host and its directories.
 
-    HOSTNAME has the form of a pod's name and, as after a maintenance, is the same in every attempt.
-    TMPDIR is a short link into the working directory, see `launch`.
+    HOSTNAME has the form of a pod's name and is the same in every attempt, as after a maintenance.
+    TMPDIR is a short link into the working directory, see `tui.emulator.runner.replica_start`.
     """
-    digest = hashlib.sha256(f"{record.id}/{attempt}/{place.id}".encode()).hexdigest()[:10]
+    digest = hashlib.sha256(f"{record.id}/{attempt}/{address.id}".encode()).hexdigest()[:10]
     name = hashlib.sha256(record.id.encode()).hexdigest()[:10]
     return {
-        "HOSTNAME": f"cmle-training-workerpool{place.pool}-{name}-{place.index}",
-        REPLICA_VARIABLE: place.id,
+        "HOSTNAME": f"cmle-training-workerpool{address.pool}-{name}-{address.index}",
+        REPLICA_VARIABLE: address.id,
         "HOME": str(workdir),
         "TMPDIR": str(state.root / "t" / digest),
-        # Where a job's own `pip install` lands: never in the environment that the emulator runs in.
+        # The target of a job's `pip install`, so that it never changes the emulator's environment.
         "PIP_TARGET": str(workdir / PACKAGES),
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-        # After them the checkout, if it is one: the trainer and our stand-ins must be found there.
+        # After them the checkout, if this is one: it contains the trainer and the placeholders.
         "PYTHONPATH": os.pathsep.join([str(workdir / PACKAGES), *_CHECKOUT]),
     }
 

@@ -1,4 +1,4 @@
-"""This machine's GPUs, shared out among the replicas that ask for accelerators."""
+"""Assigns this machine's GPUs to the replicas that request accelerators."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def present() -> tuple[int, ...]:
-    """Device indices that may be used: the driver's, or those that our own CUDA_VISIBLE_DEVICES names."""
+    """Indices of the usable devices: the driver's, or those of this process's CUDA_VISIBLE_DEVICES."""
     names = [p.name.removeprefix("nvidia") for p in Path("/dev").glob("nvidia[0-9]*")]
     found = sorted(int(name) for name in names if name.isdigit())
     allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -18,24 +18,24 @@ def present() -> tuple[int, ...]:
     return tuple(index for index in found if index in wanted)
 
 
-def share_out(wanted: Sequence[int], devices: Sequence[int] | None = None) -> list[tuple[int, ...]]:
-    """Devices for each replica, which asks for `wanted[i]` of them.
+def assign(wanted: Sequence[int], devices: Sequence[int] | None = None) -> list[tuple[int, ...]]:
+    """The devices of each replica; replica i requests `wanted[i]` of them.
 
-    They are dealt in order. A machine with fewer than are asked for lends one device to several replicas,
-    but never the same device twice to one replica.
+    Devices are assigned in order. On a machine with fewer devices than requested, several replicas share a
+    device; no replica has the same device twice.
     """
     devices = present() if devices is None else devices
-    shares: list[tuple[int, ...]] = []
-    dealt = 0
+    assigned: list[tuple[int, ...]] = []
+    count_assigned = 0
     for count in wanted:
         mine = min(count, len(devices))
-        shares.append(tuple(sorted(devices[(dealt + i) % len(devices)] for i in range(mine))))
-        dealt += mine
-    return shares
+        assigned.append(tuple(sorted(devices[(count_assigned + i) % len(devices)] for i in range(mine))))
+        count_assigned += mine
+    return assigned
 
 
 def variables(devices: Sequence[int]) -> dict[str, str]:
-    """What makes CUDA see these devices and no others; NVML counts them in the same order."""
+    """Variables that make exactly these devices visible to CUDA, in NVML's order."""
     return {
         "CUDA_VISIBLE_DEVICES": ",".join(str(index) for index in devices),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",

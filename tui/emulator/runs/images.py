@@ -1,4 +1,4 @@
-"""Which program stands for which container image on this machine."""
+"""The program that replaces a container image on this machine."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 PYTHON = re.compile(r"python(3(\.\d+)?)?")
-"""Names by which a command calls the interpreter of its image."""
+"""Names of the Python interpreter in an image."""
 
 _INTERPRETER = (sys.executable,)
 _TRAINER = (sys.executable, "-m", "trainer.task")
 
-# First match wins; a user's own table (config.yaml, `images`) comes before it.
+# First match wins; the user's table (config.yaml, `images`) comes first.
 _BUILT_IN: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("*vxtui-trainer*", _TRAINER),
     ("*/vxtui/trainer*", _TRAINER),
@@ -22,7 +22,7 @@ _BUILT_IN: tuple[tuple[str, tuple[str, ...]], ...] = (
         "*vertex-ai-restricted/training/reductionserver*",
         (sys.executable, "-m", "tui.emulator.runs.reduction_placeholder"),
     ),
-    # Google's ready-made training images: Python is all that can stand for them here.
+    # Google's prebuilt training images: a Python interpreter replaces them here.
     ("*-docker.pkg.dev/vertex-ai/training/*", _INTERPRETER),
     ("gcr.io/cloud-aiplatform/training/*", _INTERPRETER),
     ("python", _INTERPRETER),
@@ -33,12 +33,12 @@ _BUILT_IN: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 class CannotRun(Exception):
-    """A job can't run here; the message says which part of it, why and what to do."""
+    """A job can't run here; the message says which part, why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """The table: the user's patterns first, then the built-in ones."""
+    """Patterns of images and their programs: the user's first, then the built-in ones."""
 
     table: tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -49,14 +49,14 @@ class Images:
         return cls((*own, *_BUILT_IN))
 
     def entry_point(self, image: str) -> tuple[str, ...] | None:
-        """The command line that stands for the image's own entry point, or None."""
+        """The command line that replaces the image's entry point, or None."""
         return next((argv for pattern, argv in self.table if fnmatch.fnmatchcase(image, pattern)), None)
 
     def argv(self, image: str, command: Sequence[str], args: Sequence[str]) -> tuple[str, ...]:
-        """What to run: `command` replaces the entry point, `args` follow (vertex facts 1.9).
+        """The command line: `command` replaces the entry point, `args` follow (vertex facts 1.9).
 
         Raises:
-            CannotRun: for an image that is in no table and brings no command.
+            CannotRun: for an unknown image without a command.
         """
         if command:
             return (*_resolved(command), *args)
@@ -64,14 +64,16 @@ class Images:
         if not entry:
             raise CannotRun(
                 f"The image {image} can't run on this machine: the emulator starts programs, not containers, "
-                "and knows none for it. Give containerSpec.command, or name a program for it under `images` "
-                "in the emulator's config.yaml, e.g. images: {\"" + image + '": [python3, -m, my.module]}.'
+                "and has no program for this image. Set containerSpec.command, or a program for it under "
+                "`images` in the emulator's config.yaml, e.g. images: {\""
+                + image
+                + '": [python3, -m, my.module]}.'
             )
         return (*entry, *args)
 
 
 def _resolved(command: Sequence[str]) -> tuple[str, ...]:
-    """An image's `python` is the interpreter that this emulator runs on: it has what the trainer needs."""
+    """Replace `python` by the emulator's interpreter, which has the trainer's packages."""
     if command and PYTHON.fullmatch(command[0]):
         return (sys.executable, *command[1:])
     return tuple(command)

@@ -1,8 +1,8 @@
-"""One job's life: QUEUED, PENDING, RUNNING, its restarts, its end. One coroutine each.
+"""The lifecycle of one job in one coroutine: QUEUED, PENDING, RUNNING, its restarts, its end.
 
-Everything it must remember is on disk before it acts on it, so a server that died anywhere in here can
-take up the job again. During a restart the native state is PENDING, as for a first provisioning; what
-Vertex shows then is not documented.
+Every decision is on disk before it takes effect, so the next server can resume the job wherever this one
+ends. During a restart the native state is PENDING, as during the first provisioning; what Vertex shows then
+is not documented.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from tui.emulator.rpc.methods import WireError
 from tui.emulator.runner.plan import AttemptPlan, AttemptStatus
 from tui.emulator.runs.images import CannotRun
 from tui.emulator.runs.ports import NoPorts, Ports
-from tui.emulator.runs.restart_policy import CANCELLED, Circumstances, End, Restart, judge
+from tui.emulator.runs.restart_policy import CANCELLED, AttemptContext, End, Restart, decide
 from tui.emulator.vertex.job_table import Job, JobTable, State
 from tui.emulator.vertex.quota import Quotas, describe_lack, strategy
 from tui.emulator.vertex.resource_table import timestamp
 
 log = logging.getLogger(__name__)
 
-POLL = 0.1
-"""Seconds between two looks at a runner's record."""
-LEAVE = 10.0
-"""Seconds that a runner has to go once it has recorded its outcome."""
-DRAIN = 120.0
-"""Longest wait for a job's last output to be stored, in seconds."""
+POLL_SECONDS = 0.1
+"""Between two reads of a runner's record."""
+RUNNER_EXIT_SECONDS = 10.0
+"""Longest wait for a runner to exit after it has recorded its outcome."""
+DRAIN_SECONDS = 120.0
+"""Longest wait until a job's last output is stored."""
 DEFAULT_TIMEOUT = 7 * 86400.0
 DEFAULT_MAX_WAIT = 86400.0
-"""Seconds: scheduling.timeout, and max_wait_duration of Flex-start (vertex facts 1.6)."""
+"""Defaults in seconds of scheduling.timeout and of Flex-start's max_wait_duration (vertex facts 1.6)."""
 
-# What the service writes, in its order (vertex facts 5.1).
+# The service's messages, in its order (vertex facts 5.1).
 _PROVISIONING = (
     "Waiting for job to be provisioned.",
     "Vertex AI is provisioning job running framework. First time usage might take couple of minutes, "
@@ -56,7 +56,7 @@ _SUCCEEDED = "Job completed successfully."
 
 
 class Planner(Protocol):
-    """Turns a job's resource into what to run."""
+    """Builds the plan of an attempt from a job's resource."""
 
     def ports_needed(self, job: Pb) -> int: ...
 
@@ -74,8 +74,8 @@ class Planner(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What every job's life needs."""
+class Dependencies:
+    """The parts of the emulator that run a job."""
 
     state: StateDir
     config: EmulatorConfig
@@ -92,61 +92,61 @@ def seconds(duration: duration_pb2.Duration) -> float:
 
 
 class JobRun:
-    """Takes one job from where it stands to its end."""
+    """Runs one job from its present state to its end."""
 
-    def __init__(self, parts: Parts, job: Job) -> None:
-        self._parts = parts
+    def __init__(self, deps: Dependencies, job: Job) -> None:
+        self._deps = deps
         self.job = job
         self.started = False
-        """A runner was started for the present attempt."""
-        self._ran = 0.0
-        """Date of the last word that the job runs."""
+        """Whether a runner was started for the present attempt."""
+        self._running_since = 0.0
+        """Time of the last "Job is running." in the log."""
 
     @property
     def attempt(self) -> AttemptDir:
-        return self._parts.state.attempt(self.job.record.id, self.job.control.attempt)
+        return self._deps.state.attempt(self.job.record.id, self.job.control.attempt)
 
-    async def live(self) -> None:
-        """Return when the job has ended, and not before."""
+    async def run(self) -> None:
+        """Return when the job has ended."""
         try:
-            verdict = await self._verdict()
+            end = await self._run_attempts()
         except Exception:
             log.exception("job %s", self.job.record.name)
-            self._tell_runner_to_stop()
-            verdict = End(
+            self._stop_runner()
+            end = End(
                 State.JOB_STATE_FAILED,
                 code_pb2.INTERNAL,
                 "Internal error: the emulator failed on this job; `vxtui emulator logs` has the reason.",
             )
-        await self._end(verdict)
-        self._parts.ports.release(self.job.record.id)
-        self._parts.quotas.release(self.job)
-        # Asking is what collects the ended process; otherwise it stays behind as a zombie.
-        for _ in range(round(LEAVE / POLL)):
-            if not self._parts.runner.alive(self.attempt):
+        await self._end(end)
+        self._deps.ports.release(self.job.record.id)
+        self._deps.quotas.release(self.job)
+        # The check reaps the ended process; without it the process stays a zombie.
+        for _ in range(round(RUNNER_EXIT_SECONDS / POLL_SECONDS)):
+            if not self._deps.runner.alive(self.attempt):
                 return
-            await asyncio.sleep(POLL)
+            await asyncio.sleep(POLL_SECONDS)
 
-    async def _verdict(self) -> End:
+    async def _run_attempts(self) -> End:
         if self.job.pb.state == State.JOB_STATE_QUEUED:
             early = await self._queue()
             if early is not None:
                 return early
         else:
-            self._parts.quotas.hold(self.job)
+            self._deps.quotas.hold(self.job)
         while True:
-            verdict = await self._run_attempt()
-            if isinstance(verdict, End):
-                return verdict
-            await self._restart(verdict)
+            decision = await self._run_attempt()
+            if isinstance(decision, End):
+                return decision
+            await self._restart(decision)
 
     async def _queue(self) -> End | None:
-        job, quotas = self.job, self._parts.quotas
+        job, quotas = self.job, self._deps.quotas
         granted = quotas.queue(job)
         if not granted.is_set():
             lacking = quotas.lacking(job)
             if lacking:
-                await self._say(describe_lack(lacking, job.record.location), "WARNING")
+                await self._log(describe_lack(lacking, job.record.location), "WARNING")
         waits = [asyncio.ensure_future(e.wait()) for e in (granted, job.cancelled)]
         try:
             await asyncio.wait(waits, timeout=self._longest_wait(), return_when=asyncio.FIRST_COMPLETED)
@@ -165,7 +165,7 @@ class JobRun:
         return None
 
     def _longest_wait(self) -> float | None:
-        """Flex-start jobs expire in the queue; what state Vertex gives them then is not documented."""
+        """Flex-start jobs expire in the queue; the state that Vertex gives them then is not documented."""
         pb = self.job.pb
         if strategy(pb) != "FLEX_START":
             return None
@@ -177,7 +177,7 @@ class JobRun:
     async def _run_attempt(self) -> End | Restart:
         if await self._adopt():
             replicas = [r.id for r in AttemptPlan.load(self.attempt.plan).replicas]
-            self._parts.sink.watch(self.job.record, self.attempt, replicas)
+            self._deps.sink.watch(self.job.record, self.attempt, replicas)
         else:
             early = await self._begin()
             if early is not None:
@@ -186,9 +186,9 @@ class JobRun:
         status = await self._follow()
         await self._drain()
         pb, control = self.job.pb, self.job.control
-        return judge(
+        return decide(
             status,
-            Circumstances(
+            AttemptContext(
                 self.job.record.id,
                 spot=strategy(pb) == "SPOT",
                 disable_retries=pb.job_spec.scheduling.disable_retries,
@@ -199,45 +199,45 @@ class JobRun:
         )
 
     async def _adopt(self) -> bool:
-        """Whether this attempt has a runner already, started before this server was."""
+        """Whether an earlier server started a runner for this attempt."""
         if not self.attempt.plan.exists():
             return False
         control = self.job.control
-        self._parts.ports.hold(self.job.record.id, control.port, control.ports)
-        # A runner that was only just started has written nothing yet. If none ever came, the attempt's
-        # number is given up: two runners must never meet in one directory.
+        self._deps.ports.hold(self.job.record.id, control.port, control.ports)
+        # A runner that has just started has written nothing yet. If there is none, the job skips the
+        # attempt's number: two runners must never use the same directory.
         while not self.attempt.database.exists():
-            if self._parts.runner.status(self.attempt).outcome == "lost":
+            if self._deps.runner.status(self.attempt).outcome == "lost":
                 await self._store(None, attempt=control.attempt + 1, events=0)
                 return False
-            await asyncio.sleep(POLL)
+            await asyncio.sleep(POLL_SECONDS)
         return True
 
     async def _begin(self) -> End | None:
-        """Provision, plan, start the runner. An `End` when it does not come to that."""
-        parts, job = self._parts, self.job
+        """Provision, plan, start the runner. Return an `End` when that fails or the job is cancelled."""
+        deps, job = self._deps, self.job
         for text in _PROVISIONING:
-            await self._say(text)
-        if await self._cancelled_within(parts.config.provisioning_seconds):
+            await self._log(text)
+        if await self._cancelled_within(deps.config.provisioning_seconds):
             return CANCELLED
-        await self._say(_SETTING_UP)
+        await self._log(_SETTING_UP)
         try:
-            ports = parts.ports.take(job.record.id, parts.planner.ports_needed(job.pb))
+            ports = deps.ports.take(job.record.id, deps.planner.ports_needed(job.pb))
             await self._store(None, port=ports.start, ports=len(ports))
             self.attempt.root.mkdir(parents=True, exist_ok=True)
-            plan = parts.planner.build_plan(
-                job.pb, job.record, job.control.attempt, self.attempt, parts.state, parts.config, ports
+            plan = deps.planner.build_plan(
+                job.pb, job.record, job.control.attempt, self.attempt, deps.state, deps.config, ports
             )
             for text in _STARTING:
-                await self._say(text)
+                await self._log(text)
             if job.cancelled.is_set():
                 return CANCELLED
-            parts.runner.start(self.attempt, replace(plan, timeout=self._time_left()))
+            deps.runner.start(self.attempt, replace(plan, timeout=self._time_left()))
         except (CannotRun, NoPorts) as error:
             return End(State.JOB_STATE_FAILED, code_pb2.FAILED_PRECONDITION, str(error))
         except OSError as error:
             return End(State.JOB_STATE_FAILED, code_pb2.INTERNAL, f"The job could not be started: {error}")
-        parts.sink.watch(job.record, self.attempt, [r.id for r in plan.replicas])
+        deps.sink.watch(job.record, self.attempt, [r.id for r in plan.replicas])
         return None
 
     def _timeout(self) -> float:
@@ -245,78 +245,78 @@ class JobRun:
         return seconds(scheduling.timeout) if scheduling.HasField("timeout") else DEFAULT_TIMEOUT
 
     def _time_left(self) -> float:
-        """The timeout is the whole job's: a later attempt has what the earlier ones left."""
+        """The rest of the job's timeout, which all attempts share."""
         if not self.job.pb.HasField("start_time"):
             return self._timeout()
         return max(0.1, float(self._timeout() - time.time() + self.job.pb.start_time.ToNanoseconds() / 1e9))
 
     async def _follow(self) -> AttemptStatus:
         """Watch the runner until it has recorded an outcome."""
-        told = False
+        stop_sent = False
         while True:
-            looked = time.time()
-            status = self._parts.runner.status(self.attempt)
+            read_at = time.time()
+            status = self._deps.runner.status(self.attempt)
             up = bool(status.replicas) and all(r.state != "starting" for r in status.replicas)
-            # What is told of a replica can be on record before the replica's own state is.
+            # An event of a replica can be on record before the replica's state.
             begun = up or status.outcome is not None or bool(status.events)
             if begun and self.job.pb.state == State.JOB_STATE_PENDING:
                 await self._store(_to_running)
-                # A replica may have died before we looked; it was running all the same, and that came first:
-                # by two microseconds, as one would be lost where the log rounds to whole ones.
-                # And it may die while its state is being stored: the time of the look counts.
-                first = min((at for at, _, _ in status.events), default=looked)
-                self._ran = min(first - 2e-6, looked)
-                await self._say(_RUNNING, at=self._ran)
+                # A replica may have ended before this read, and "Job is running." has to precede its events:
+                # by two microseconds, because the log rounds to whole ones. A replica may also end while
+                # the state is being stored, so the time of the read is the latest possible.
+                first = min((at for at, _, _ in status.events), default=read_at)
+                self._running_since = min(first - 2e-6, read_at)
+                await self._log(_RUNNING, at=self._running_since)
             await self._forward(status)
             if status.outcome is not None:
                 return status
             if self.job.cancelled.is_set():
-                if not told:
-                    told = self._tell_runner_to_stop()
-                await asyncio.sleep(POLL)
+                if not stop_sent:
+                    stop_sent = self._stop_runner()
+                await asyncio.sleep(POLL_SECONDS)
             else:
-                await self._cancelled_within(POLL)
+                await self._cancelled_within(POLL_SECONDS)
 
-    def _tell_runner_to_stop(self) -> bool:
+    def _stop_runner(self) -> bool:
         try:
             if self.attempt.plan.exists():
-                self._parts.runner.command(self.attempt, {"do": "stop", "reason": "cancel"})
+                self._deps.runner.command(self.attempt, {"do": "stop", "reason": "cancel"})
         except OSError as error:
-            log.warning("can't tell the runner of %s to stop: %s", self.job.record.name, error)
+            log.warning("can't stop the runner of %s: %s", self.job.record.name, error)
             return False
         return True
 
     async def _forward(self, status: AttemptStatus) -> None:
-        """Write what the runner reported since the last look; once each, but for a crash in between."""
+        """Log the runner's new events; each once, unless the server crashes in between."""
         known = self.job.control.events
         for at, who, text in status.events[known:]:
-            # Dated before we looked, on record only after it: still, the job was running.
-            words = text if who == "service" else f"{who}: {text}"
-            await self._say(words, at=max(at, self._ran + 2e-6))
+            # An event may be older than the last read; it must still follow "Job is running."
+            message = text if who == "service" else f"{who}: {text}"
+            await self._log(message, at=max(at, self._running_since + 2e-6))
         if len(status.events) > known:
             await self._store(None, events=len(status.events))
 
-    async def _restart(self, verdict: Restart) -> None:
+    async def _restart(self, restart: Restart) -> None:
         control = self.job.control
         self.started = False
-        await self._say(verdict.why, "ERROR")
+        await self._log(restart.reason, "ERROR")
         await self._store(
             _to_pending,
             attempt=control.attempt + 1,
-            preemptions=verdict.preemptions,
-            crashes=verdict.crashes,
+            preemptions=restart.preemptions,
+            crashes=restart.crashes,
             events=0,
         )
-        await self._say(f"The job is restarted: attempt {self.job.control.attempt}.", "WARNING")
-        await self._cancelled_within(self._parts.config.restart_delay_seconds)
+        await self._log(f"The job restarts: attempt {self.job.control.attempt}.", "WARNING")
+        await self._cancelled_within(self._deps.config.restart_delay_seconds)
 
     async def _end(self, end: End) -> None:
-        # A client that sees the end must find the whole log: the state comes last.
+        # A client that sees the end must find the whole log, so the state is stored last.
         await self._drain()
         if end.state == State.JOB_STATE_SUCCEEDED:
-            await self._say(_SUCCEEDED)
+            await self._log(_SUCCEEDED)
         else:
-            await self._say(end.message, "INFO" if end.code == code_pb2.CANCELLED else "ERROR")
+            await self._log(end.message, "INFO" if end.code == code_pb2.CANCELLED else "ERROR")
 
         def change(pb: Pb) -> None:
             pb.state = end.state
@@ -328,21 +328,21 @@ class JobRun:
 
     async def _drain(self) -> None:
         try:
-            await asyncio.wait_for(self._parts.sink.drain(self.job.record), DRAIN)
+            await asyncio.wait_for(self._deps.sink.drain(self.job.record), DRAIN_SECONDS)
         except TimeoutError:
-            log.error("the output of %s was not stored within %g s", self.job.record.name, DRAIN)
+            log.error("the output of %s was not stored within %g s", self.job.record.name, DRAIN_SECONDS)
         except (OSError, sqlite3.Error, WireError) as error:
             log.error("the output of %s could not be stored: %s", self.job.record.name, error)
 
-    async def _say(self, text: str, severity: str = "INFO", at: float | None = None) -> None:
+    async def _log(self, text: str, severity: str = "INFO", at: float | None = None) -> None:
         try:
-            await self._parts.sink.service_message(self.job.record, text, severity, at)
+            await self._deps.sink.service_message(self.job.record, text, severity, at)
         except (OSError, sqlite3.Error, WireError) as error:
             log.error("the log of %s could not be written: %s", self.job.record.name, error)
 
     async def _store(self, change: Callable[[Pb], None] | None, **control: int) -> None:
-        await store_at_last(
-            lambda: self._parts.table.update(self.job, change, **control), self.job.record.name
+        await store_with_retry(
+            lambda: self._deps.table.update(self.job, change, **control), self.job.record.name
         )
 
     async def _cancelled_within(self, wait: float) -> bool:
@@ -353,8 +353,8 @@ class JobRun:
         return True
 
 
-async def store_at_last(store: Callable[[], Awaitable[None]], name: str) -> None:
-    """Call `store` until it succeeds: on a full disk the work of `name` goes on all the same."""
+async def store_with_retry(store: Callable[[], Awaitable[None]], name: str) -> None:
+    """Call `store` until it succeeds; `name` is the resource in the log. A full disk stops no job."""
     pause = 0.5
     while True:
         try:

@@ -1,9 +1,9 @@
-"""Runs a Python-package job: installs its packages into the working directory, then the module takes over.
+"""Runs a Python-package job: installs its packages into the working directory, then executes the module.
 
 `python -m tui.emulator.runs.package_bootstrap PACKAGE… -- MODULE ARG…`, with PYTHONPATH naming `PACKAGES` in
-the working directory. What the packages ask for and this machine has is taken as it is, as an executor image
-has it; only what is missing is fetched, by pip as it is set up here (`PIP_INDEX_URL` and the like may stand
-in the job's env), into the working directory too. Standard library and pip only.
+the working directory. Requirements that this machine meets are used as they are, like those of an executor
+image; pip fetches the missing ones into the working directory, with this machine's configuration
+(`PIP_INDEX_URL` and others may be in the job's env). Standard library and pip only.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from importlib import metadata
 from pathlib import Path
 
 PACKAGES = "packages"
-"""Directory below a replica's working directory in which its own Python packages lie."""
+"""Directory of a replica's own Python packages, below its working directory."""
 
 _PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 _OWN = "install --quiet --no-index --no-deps --no-build-isolation --target"
-# A machine without a network says so soon, not after pip's five tries.
+# Without a network it fails soon, not after pip's five tries.
 _FETCH = "--quiet --no-build-isolation --retries 1 --timeout 20"
 
 
 def main() -> None:
-    """Exit code 1, with pip's own words on stderr, when something can't be installed."""
+    """Exit with code 1 and pip's message on stderr when an installation fails."""
     split = sys.argv.index("--")
     packages, command = sys.argv[1:split], sys.argv[split + 1 :]
     target = str(Path.cwd() / PACKAGES)
-    # All in one go: a later call would not touch a directory that an earlier one has made, `bin` for one.
+    # One call for all: a second call would not write to a directory of the first one, such as `bin`.
     if packages and subprocess.run([*_PIP, *_OWN.split(), target, *packages], check=False).returncode:
         sys.exit(f"The job's Python packages could not be installed: {', '.join(packages)}")
     wanted = missing(target)
@@ -40,7 +40,7 @@ def main() -> None:
 
 def missing(target: str) -> list[str]:
     """Requirements of the packages below `target` that this machine does not meet."""
-    # pip's own copy: an executor image promises pip, not this library beside it.
+    # pip's own copy: an executor image has pip, but perhaps not this library.
     from pip._vendor.packaging.requirements import Requirement  # noqa: PLC0415
 
     wanted = []
@@ -53,39 +53,39 @@ def missing(target: str) -> list[str]:
                 except metadata.PackageNotFoundError:
                     found = ""
                 fits = bool(found) and need.specifier.contains(found, prereleases=True)
-                # What lies at an address, or is an extra of something, only pip can tell.
+                # Only pip can resolve URLs and extras.
                 if need.url or need.extras or not fits:
                     wanted.append(str(need))
     return wanted
 
 
 def fetch(wanted: list[str], target: str) -> None:
-    """Install what is missing, and what that needs; what this machine has already is not fetched again."""
+    """Install missing requirements and their dependencies, except for what this machine has."""
     print(f"Installing requirements of the job: {', '.join(wanted)}", flush=True)  # noqa: T201
     report = Path.cwd() / "requirements.json"
-    # With a target pip would fetch everything anew, torch too; so it first says what is really missing.
+    # With a target pip would fetch everything again, even torch; so a dry run finds what is missing.
     env = {name: value for name, value in os.environ.items() if name != "PIP_TARGET"}
     look = [*_PIP, "install", *_FETCH.split(), "--dry-run", "--report", str(report), *wanted]
     if subprocess.run(look, env=env, check=False).returncode:
-        _give_up(wanted)
+        _exit_on_failure(wanted)
     names = [
-        _exactly(item["metadata"], item["download_info"]["url"], item["is_direct"])
+        _pinned(item["metadata"], item["download_info"]["url"], item["is_direct"])
         for item in json.loads(report.read_bytes())["install"]
     ]
     bring = [*_PIP, "install", *_FETCH.split(), "--no-deps", "--upgrade", "--target", target, *names]
     if names and subprocess.run(bring, check=False).returncode:
-        _give_up(wanted)
+        _exit_on_failure(wanted)
 
 
-def _exactly(about: dict[str, str], url: str, is_direct: bool) -> str:
+def _pinned(about: dict[str, str], url: str, is_direct: bool) -> str:
     return f"{about['name']} @ {url}" if is_direct else f"{about['name']}=={about['version']}"
 
 
-def _give_up(wanted: list[str]) -> None:
+def _exit_on_failure(wanted: list[str]) -> None:
     sys.exit(
-        f"The job's requirements could not be installed: {', '.join(wanted)}. pip's own words stand above. "
-        "They come from the index that pip is set up for on this machine; another one can be given as "
-        "PIP_INDEX_URL or PIP_FIND_LINKS in the pool's env."
+        f"The job's requirements could not be installed: {', '.join(wanted)}; pip's message is above. "
+        "pip uses the index that is configured on this machine; set PIP_INDEX_URL or PIP_FIND_LINKS in the "
+        "pool's env for another one."
     )
 
 

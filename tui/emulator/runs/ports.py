@@ -1,4 +1,4 @@
-"""Blocks of local ports for jobs: below the kernel's ephemeral range, so nothing else drifts into them."""
+"""Blocks of local ports for jobs, below the kernel's ephemeral range, so that no other socket gets them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ FIRST, LAST = 20000, 31999
 
 
 class NoPorts(Exception):
-    """No free block is left; the message says how many ports were wanted."""
+    """No free block is left; the message has the number of ports."""
 
 
 class Ports:
-    """Hands out blocks of consecutive ports.
+    """Allocates blocks of consecutive ports.
 
-    Searching starts at a place that depends on the state directory, so two emulators rarely meet, and
-    goes on from the last block, so a port is not used again right after its job. A block is free when
-    nothing listens on any of it; the moment between that check and its use can't be closed from here.
+    The search starts at a port that depends on the state directory, so that two emulators rarely conflict,
+    and continues after the last block, so that a port is not reused right after its job. A block is free
+    when no process listens on any of its ports; another process can take one between this check and its use.
     """
 
     def __init__(self, state_dir: Path) -> None:
@@ -27,12 +27,12 @@ class Ports:
         self._taken: dict[str, range] = {}
 
     def hold(self, owner: str, first: int, count: int) -> None:
-        """Count a block that was handed out before this server started."""
+        """Mark a block as taken that was allocated before this server started."""
         if count:
             self._taken[owner] = range(first, first + count)
 
     def take(self, owner: str, count: int) -> range:
-        """A free block for `owner`; its former block is given back.
+        """Allocate a free block for `owner` and release its former block.
 
         Raises:
             NoPorts: when there is none.
@@ -57,7 +57,7 @@ class Ports:
         raise NoPorts(f"no {count} consecutive free ports are left between {FIRST} and {LAST}")
 
     def release(self, owner: str) -> None:
-        """Give a block back. Idempotent."""
+        """Release a block. Idempotent."""
         self._taken.pop(owner, None)
 
     def _busy(self, block: range) -> int | None:
@@ -70,7 +70,7 @@ class Ports:
 
 def _bindable(port: int) -> bool:
     with socket.socket() as probe:
-        # Without this a port whose last connection has just closed counts as busy for a minute.
+        # Without it a port counts as busy for a minute after its last connection.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))

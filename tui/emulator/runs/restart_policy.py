@@ -1,12 +1,12 @@
-"""What the end of an attempt means for its job: the end of the job too, or another attempt.
+"""Decides after an attempt whether its job ends or restarts.
 
-Restart counts and wordings are documented (vertex facts 3.8 and 13.1). Chosen here, not documented:
+Restart counts and messages are documented (vertex facts 3.8 and 13.1). Chosen here, not documented:
 
 - a timeout makes the job FAILED with code 4 (DEADLINE_EXCEEDED): CANCELLED is documented for a user's
-  request, and nobody made one;
-- `disable_retries` forbids every restart of the job, those after a preemption too;
+  request;
+- `disable_retries` prevents every restart of the job, also after a preemption;
 - machines of a job that is not on Spot are never reclaimed: a "preemption" there is VM maintenance, after
-  which the job starts again without using up a restart.
+  which the job restarts without using up a restart.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_PREEMPTIONS = 6
 MAX_CRASHES = 3
 """Restarts of a job after a transient exit (vertex facts 3.8)."""
 TRANSIENT = frozenset({6, 134, 11, 139})
-"""Exit codes that are taken for a transient fault: SIGABRT and SIGSEGV (vertex facts 3.8)."""
+"""Exit codes of transient faults: SIGABRT and SIGSEGV (vertex facts 3.8)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +40,16 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Another attempt, and the counts after it."""
+    """The job starts another attempt; the counts include this restart."""
 
-    why: str
+    reason: str
     preemptions: int
     crashes: int
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
-    """What the verdict depends on beside the attempt itself."""
+class AttemptContext:
+    """What the decision depends on beside the attempt's status."""
 
     job_id: str
     spot: bool
@@ -62,8 +62,8 @@ class Circumstances:
 CANCELLED = End(State.JOB_STATE_CANCELLED, code_pb2.CANCELLED, "The job was cancelled.")
 
 
-def judge(status: AttemptStatus, about: Circumstances) -> End | Restart:
-    """Verdict on an attempt whose `outcome` is set."""
+def decide(status: AttemptStatus, about: AttemptContext) -> End | Restart:
+    """Decide on an attempt whose `outcome` is set."""
     if status.outcome == "succeeded":
         return End(State.JOB_STATE_SUCCEEDED)
     if about.cancelling:
@@ -81,22 +81,22 @@ def judge(status: AttemptStatus, about: Circumstances) -> End | Restart:
         return CANCELLED
     return _fail(
         code_pb2.INTERNAL,
-        "Internal error: the process that ran this job's replicas died, and they were ended with it."
-        f"{_detail(status)} Its last words are in the job's directory, in runner.log.",
+        "Internal error: the process that ran this job's replicas died, and its replicas were killed."
+        f"{_detail(status)} Its log is runner.log in the job's directory.",
     )
 
 
-def _failed(status: AttemptStatus, about: Circumstances) -> End | Restart:
+def _failed(status: AttemptStatus, about: AttemptContext) -> End | Restart:
     control = about.control
     if status.failed_replica is None or status.exit_code is None:
         return _fail(code_pb2.INTERNAL, f"Internal error: the job could not be run.{_detail(status)}")
     text = exit_text(status)
-    # The runner gives a worker up only after its restarts in place; then it is the job's turn.
-    worn_out = meaning(status.exit_code) is Meaning.RESTART_WORKER
-    if (worn_out or status.exit_code in TRANSIENT) and not about.disable_retries:
+    # The runner ends an attempt only after the worker's restarts in place; then the job restarts.
+    retries_spent = meaning(status.exit_code) is Meaning.RESTART_WORKER
+    if (retries_spent or status.exit_code in TRANSIENT) and not about.disable_retries:
         if control.crashes < MAX_CRASHES:
             return Restart(text, control.preemptions, control.crashes + 1)
-        text += f" The job had been restarted {MAX_CRASHES} times, which is the limit."
+        text += f" The job was restarted {MAX_CRASHES} times, which is the limit."
     hint = f" See its log: vxtui logs {about.job_id} --replica {status.failed_replica}"
     return _fail(code_pb2.INVALID_ARGUMENT, text + hint)
 
@@ -122,7 +122,7 @@ def exit_text(status: AttemptStatus) -> str:
     )
 
 
-def _preempted(status: AttemptStatus, about: Circumstances) -> End | Restart:
+def _preempted(status: AttemptStatus, about: AttemptContext) -> End | Restart:
     control = about.control
     if not about.spot:
         if about.disable_retries:
@@ -130,14 +130,14 @@ def _preempted(status: AttemptStatus, about: Circumstances) -> End | Restart:
                 code_pb2.UNAVAILABLE, "A machine went down for maintenance and retries are disabled."
             )
         return Restart("A machine went down for maintenance.", control.preemptions, control.crashes)
-    text = f"STOCKOUT: the Spot machines of this job were taken away.{_detail(status)}"
+    text = f"STOCKOUT: the Spot machines of this job were preempted.{_detail(status)}"
     if about.disable_retries:
         return _fail(code_pb2.RESOURCE_EXHAUSTED, f"{text} Retries are disabled for this job.")
     if control.preemptions < MAX_PREEMPTIONS:
         return Restart(text, control.preemptions + 1, control.crashes)
     return _fail(
         code_pb2.RESOURCE_EXHAUSTED,
-        f"{text} The job had been restarted {MAX_PREEMPTIONS} times, which is the limit.",
+        f"{text} The job was restarted {MAX_PREEMPTIONS} times, which is the limit.",
     )
 
 

@@ -1,4 +1,4 @@
-"""A job's runner, seen from the server: start it, read its record, tell it something."""
+"""A job's runner, seen from the server: start it, read its record, send it commands."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tui.emulator.runner.process_owners import ATTEMPT_VARIABLE
 
 log = logging.getLogger(__name__)
 
-BIRTH = 10.0
-"""Seconds within which a runner that an earlier server started has written its record."""
-CLEARING = 5.0
-"""Seconds in which killed processes have gone."""
+START_SECONDS = 10.0
+"""Longest time that a runner of an earlier server needs to write its record."""
+KILL_SECONDS = 5.0
+"""Longest wait until killed processes have ended."""
 _ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -37,7 +37,7 @@ class LocalRunner:
         """Save the plan and spawn the runner in its own session. Raises OSError."""
         attempt.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         plan.save(attempt.plan)
-        # Nothing of the server's environment: a credential in it is none of the replicas' business.
+        # Nothing from the server's environment: replicas must not see the user's credentials.
         env = {"PATH": os.defpath, "PYTHONPATH": str(_ROOT), "LANG": "C.UTF-8"}
         output = os.open(attempt.runner_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
@@ -54,25 +54,25 @@ class LocalRunner:
             os.close(output)
 
     def status(self, attempt: AttemptDir) -> AttemptStatus:
-        """What the runner recorded, or "lost" once it is gone without an outcome.
+        """The recorded status; "lost" after the runner has ended without an outcome.
 
         Before the runner has written anything, and while its record can't be read, the attempt counts as
-        running as long as the runner lives. "lost" comes after every process that it left was killed.
+        running as long as the runner runs. All processes of a lost attempt are killed before this returns.
         """
         status = self._read(attempt)
         if status is not None and status.outcome is not None:
             return status
-        if self.alive(attempt) or self._being_born(attempt):
-            return status or self._planned(attempt)
-        # It may have recorded its outcome between the two looks.
-        status = self._read(attempt) or self._planned(attempt)
+        if self.alive(attempt) or self._starting(attempt):
+            return status or self._planned_status(attempt)
+        # It may have recorded its outcome between the two checks.
+        status = self._read(attempt) or self._planned_status(attempt)
         if status.outcome is not None:
             return status
-        self._kill_left(attempt)
+        self._kill_orphans(attempt)
         gone = tuple(
             ReplicaStatus(r.id, None, "exited", r.exit_code, r.restarts, r.oom) for r in status.replicas
         )
-        return AttemptStatus("lost", gone, detail=_last_words(attempt), events=status.events)
+        return AttemptStatus("lost", gone, detail=_last_log_line(attempt), events=status.events)
 
     def command(self, attempt: AttemptDir, command: Mapping[str, object]) -> None:
         """Append one command durably. Raises OSError."""
@@ -86,7 +86,7 @@ class LocalRunner:
             os.close(file)
 
     def alive(self, attempt: AttemptDir) -> bool:
-        """The recorded runner is the one that runs now: pid, start time and boot agree."""
+        """Whether the recorded runner still runs: pid, start time and boot agree."""
         child = self._children.get(attempt.root)
         if child is not None and child.poll() is None:
             return True
@@ -103,35 +103,35 @@ class LocalRunner:
         try:
             return database.read_status(attempt.database)
         except sqlite3.Error as error:
-            log.warning("%s can't be read: %s", attempt.database, error)
+            log.warning("can't read %s: %s", attempt.database, error)
             return None
 
     def _identity(self, attempt: AttemptDir) -> database.Identity | None:
         try:
             return database.read_identity(attempt.database)
         except sqlite3.Error as error:
-            log.warning("%s can't be read: %s", attempt.database, error)
+            log.warning("can't read %s: %s", attempt.database, error)
             return None
 
-    def _planned(self, attempt: AttemptDir) -> AttemptStatus:
-        """What is known before the runner has said anything."""
+    def _planned_status(self, attempt: AttemptDir) -> AttemptStatus:
+        """The status before the runner has recorded anything."""
         try:
             plan = AttemptPlan.load(attempt.plan)
         except (OSError, ValueError):
             return AttemptStatus(None)
         return AttemptStatus(None, tuple(ReplicaStatus(r.id, None, "starting") for r in plan.replicas))
 
-    def _being_born(self, attempt: AttemptDir) -> bool:
-        """Started by an earlier server a moment ago and not yet able to say so."""
+    def _starting(self, attempt: AttemptDir) -> bool:
+        """Whether an earlier server has just started the runner, which has not written its record yet."""
         if attempt.root in self._children or self._identity(attempt) is not None:
             return False
         try:
-            return time.time() - attempt.plan.stat().st_mtime < BIRTH
+            return time.time() - attempt.plan.stat().st_mtime < START_SECONDS
         except OSError:
             return False
 
-    def _kill_left(self, attempt: AttemptDir) -> None:
-        """End every process that a dead runner left: its replicas', and all that carry the attempt's mark."""
+    def _kill_orphans(self, attempt: AttemptDir) -> None:
+        """Kill every process of a dead runner: its replicas', and all with the attempt's variable."""
         who = self._identity(attempt)
         if who is not None and who.boot != process_tree.boot_id():
             return
@@ -139,34 +139,34 @@ class LocalRunner:
             recorded = database.read_processes(attempt.database)
         except sqlite3.Error:
             recorded = []
-        deadline = time.monotonic() + CLEARING
+        deadline = time.monotonic() + KILL_SECONDS
         while time.monotonic() < deadline:
-            left = _left_by(attempt, recorded)
+            left = _orphans(attempt, recorded)
             if not left:
                 return
             process_tree.send(left, signal.SIGKILL)
             time.sleep(0.01)
-        log.error("processes of %s could not be ended", attempt.root)
+        log.error("could not kill the processes of %s", attempt.root)
 
 
-def _left_by(attempt: AttemptDir, recorded: list[tuple[int, int]]) -> list[process_tree.Proc]:
-    """Living processes of an attempt whose runner is dead.
+def _orphans(attempt: AttemptDir, recorded: list[tuple[int, int]]) -> list[process_tree.Proc]:
+    """Running processes of an attempt whose runner has ended.
 
-    Their parents may be gone, so the environment that each inherited tells too.
+    Their parents may have ended too, so the inherited environment also identifies them.
     """
     table = process_tree.scan()
     roots = [pid for pid, start in recorded if pid in table and table[pid].start == start]
-    family = {p.pid for p in process_tree.descendants(table, roots)}
+    known = {p.pid for p in process_tree.descendants(table, roots)}
     value = str(attempt.root)
     return [
         proc
         for proc in table.values()
         if not proc.ended
-        and (proc.pid in family or process_tree.environment_has(proc.pid, ATTEMPT_VARIABLE, value))
+        and (proc.pid in known or process_tree.environment_has(proc.pid, ATTEMPT_VARIABLE, value))
     ]
 
 
-def _last_words(attempt: AttemptDir) -> str:
+def _last_log_line(attempt: AttemptDir) -> str:
     """The last line of the runner's own log, if it has one."""
     try:
         lines = attempt.runner_log.read_text(errors="replace").strip().splitlines()

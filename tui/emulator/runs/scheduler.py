@@ -1,4 +1,4 @@
-"""Every job's coroutine, and what a user may ask of a job that runs."""
+"""Runs every job's coroutine; cancels and preempts jobs."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from collections.abc import Sequence
 from tui.emulator.database import Pb
 from tui.emulator.rpc.methods import failed_precondition, invalid
 from tui.emulator.runner.plan import AttemptPlan
-from tui.emulator.runs.job_run import JobRun, Parts
+from tui.emulator.runs.job_run import Dependencies, JobRun
 from tui.emulator.vertex.job_table import TERMINAL, Job, State
 
-QUICK = 2.0
-"""Seconds that a cancel waits for a job without processes to be CANCELLED."""
+CANCEL_SECONDS = 2.0
+"""Longest wait of a cancellation until a job without processes is CANCELLED."""
 
 
 class Scheduler:
-    """Runs jobs until `close`, which leaves their runners alone."""
+    """Runs jobs until `close`, which does not stop their runners."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, deps: Dependencies) -> None:
+        self._deps = deps
         self._runs: dict[str, JobRun] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def adopt(self) -> None:
-        """Take up every job that had not ended when the last server went away."""
-        for job in self._parts.table.active():
+        """Resume every job that had not ended when the last server stopped."""
+        for job in self._deps.table.active():
             self.admit(job)
 
     def admit(self, job: Job) -> None:
-        """Take a new or adopted job through its life."""
+        """Run a new or adopted job to its end."""
         job_id = job.record.id
-        run = JobRun(self._parts, job)
-        self._runs[job_id] = run
-        task = asyncio.create_task(run.live(), name=f"job {job_id}")
+        job_run = JobRun(self._deps, job)
+        self._runs[job_id] = job_run
+        task = asyncio.create_task(job_run.run(), name=f"job {job_id}")
         self._tasks[job_id] = task
 
         def forget(_: asyncio.Task[None]) -> None:
@@ -43,7 +43,7 @@ class Scheduler:
         task.add_done_callback(forget)
 
     async def cancel(self, job: Job) -> None:
-        """Make it CANCELLING on disk; a job without processes is CANCELLED when this returns.
+        """Store CANCELLING; a job without processes is CANCELLED when this returns.
 
         Raises:
             WireError: when the job ended meanwhile, or the request could not be stored.
@@ -57,14 +57,14 @@ class Scheduler:
             pb.state = State.JOB_STATE_CANCELLING
 
         if not job.cancelled.is_set():
-            await self._parts.table.update(job, change)
+            await self._deps.table.update(job, change)
             job.cancelled.set()
         run = self._runs.get(job.record.id)
         if run is not None and not run.started:
-            await _within(job.ended, QUICK)
+            await _within(job.ended, CANCEL_SECONDS)
 
     def preempt(self, job: Job, replicas: Sequence[str]) -> Sequence[str]:
-        """Take machines away, as Spot does; an empty list means all. Returns the replicas hit.
+        """Reclaim machines, as for Spot; an empty list means all. Return the preempted replicas.
 
         Raises:
             WireError: when the job has no running processes, or no such replica.
@@ -79,11 +79,11 @@ class Scheduler:
         wrong = [name for name in replicas if name not in known]
         if wrong:
             raise invalid(("replica", f"{', '.join(wrong)}: the job has {', '.join(known)}"))
-        self._parts.runner.command(run.attempt, {"do": "preempt", "replicas": list(replicas)})
+        self._deps.runner.command(run.attempt, {"do": "preempt", "replicas": list(replicas)})
         return list(replicas) or known
 
     async def close(self) -> None:
-        """Stop watching. Runners and their replicas go on."""
+        """Stop watching. Runners and their replicas continue."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

@@ -8,7 +8,7 @@ import time
 from google.rpc import code_pb2
 
 from tui.emulator.database import Pb
-from tui.emulator.runs.job_run import store_at_last
+from tui.emulator.runs.job_run import store_with_retry
 from tui.emulator.runs.scheduler import Scheduler
 from tui.emulator.vertex.job_table import Job, JobTable
 from tui.emulator.vertex.job_table import State as JobState
@@ -87,7 +87,7 @@ class TrainingPipelines:
             elif pb.state not in TrainingPipeline.TERMINAL:
                 _copy_state(pb, job.pb)
 
-        await store_at_last(lambda: self._table.update(pipeline, change), pipeline.record.name)
+        await store_with_retry(lambda: self._table.update(pipeline, change), pipeline.record.name)
 
 
 def _copy_state(pb: Pb, job: Pb) -> None:
@@ -101,8 +101,8 @@ def _copy_state(pb: Pb, job: Pb) -> None:
 
 
 def _lose_job(pb: Pb) -> None:
-    """The job ended and was deleted, and the server died before it noted the job's end here."""
+    """The custom job ended and was deleted, and the server ended before it stored the job's end here."""
     pb.state = State.PIPELINE_STATE_FAILED
     pb.end_time.CopyFrom(timestamp(time.time()))
     pb.error.code = code_pb2.INTERNAL
-    pb.error.message = "Internal error: the custom job was deleted before its end was noted in this pipeline."
+    pb.error.message = "Internal error: the custom job was deleted before this pipeline recorded its end."
