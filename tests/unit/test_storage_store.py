@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tui.emulator.storage.names import BadName, after_prefix, check_object, file_of, is_bucket
-from tui.emulator.storage.store import BucketStore, Preconditions, StoreError, Wanted, checksums_of
+from tui.emulator.storage.store import BucketStore, NewObject, Preconditions, StoreError, checksums_of
 
 PART = st.text("ab-.é\U0001f600", min_size=1, max_size=3).filter(lambda p: p not in {".", ".."})
 NAME = st.lists(PART, min_size=1, max_size=4).map("/".join)
@@ -33,7 +33,7 @@ def store() -> Iterator[BucketStore]:
 def put(where: BucketStore, name: str, text: str = "x") -> int:
     part = where.parts / "one.part"
     part.write_text(text)
-    return where.put(Wanted("bucket", name), part, checksums_of(part)).generation
+    return where.put(NewObject("bucket", name), part, checksums_of(part)).generation
 
 
 def without_conflicts(names: set[str]) -> list[str]:
@@ -113,7 +113,7 @@ def test_a_name_is_never_a_file_and_a_folder_and_an_empty_folder_is_neither() ->
     with store() as where:
         put(where, "a/b/c")
         for name in ("a", "a/b", "a/b/c/d"):
-            with pytest.raises(StoreError, match="stands in the way"):
+            with pytest.raises(StoreError, match="as a folder or file"):
                 put(where, name)
         put(where, "a/d/")
         where.delete("bucket", "a/b/c")

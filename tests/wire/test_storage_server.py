@@ -244,7 +244,7 @@ def test_a_file_that_a_job_wrote_is_an_object_and_an_object_is_a_file(bucket: An
     assert bucket.get_blob("logs/run.json") is None and list(bucket.list_blobs()) == []
     # A folder that is left empty does not stand in an object's way.
     bucket.blob("logs").upload_from_string("now a file")
-    with pytest.raises(exceptions.Conflict, match="stands in the way"):
+    with pytest.raises(exceptions.Conflict, match="as a folder or file"):
         bucket.blob("logs/again").upload_from_string("x")
     assert shared.file(f"{bucket.name}/logs").read_text() == "now a file"
 
@@ -432,7 +432,7 @@ async def test_a_job_uploads_resumably_to_the_emulator_s_buckets() -> None:
     async with emulator() as (running, clients):
         info = await clients.admin(do="status")
         assert info["buckets"] == running.buckets.url
-        assert running.buckets._serving is None, "what serves it is loaded when somebody asks"
+        assert running.buckets._server_thread is None, "what serves it is loaded when somebody asks"
         job = await clients.create(python(code))
         await clients.reach(job.name, "SUCCEEDED")
         assert (running.state.buckets / "of-the-job/out/f").stat().st_size == 1_200_000

@@ -1,8 +1,8 @@
 """Google Cloud Storage's JSON API over the folders of `buckets/`, as an ASGI application.
 
-Who may write here can change a package that a job will run. So the address holds a secret of the state
-directory in its path (clients take such a base address unchanged), only loopback names are answered, and
-never a browser's page.
+A client that can write here can change a package that a job runs. So the path of the address contains a
+secret of the state directory (clients accept such a base address), and the server accepts only loopback
+names and no requests of a browser's page.
 """
 
 from __future__ import annotations
@@ -15,23 +15,33 @@ import sqlite3
 from typing import Any
 
 from tui.emulator.rpc.loopback import host_only, is_loopback
-from tui.emulator.storage.faults import BucketFaultBoard, refuse
-from tui.emulator.storage.http import Cut, Gone, Receive, Reply, Request, Scope, Send, answer, error_reply
+from tui.emulator.storage.faults import BucketFaultBoard, raise_fault
+from tui.emulator.storage.http import (
+    ClientDisconnected,
+    ConnectionCut,
+    Receive,
+    Reply,
+    Request,
+    Scope,
+    Send,
+    error_reply,
+    send_reply,
+)
 from tui.emulator.storage.names import BadName
 from tui.emulator.storage.objects import Objects
 from tui.emulator.storage.resources import BUCKET_FIELDS, bucket_json
 from tui.emulator.storage.store import BucketStore, StoreError
-from tui.emulator.storage.xml_multipart import Multiparts
+from tui.emulator.storage.xml_multipart import XmlMultipartUploads
 
 log = logging.getLogger(__name__)
 
 PAGE = 1000
-"""Most items of one page."""
+"""Maximum number of items of a page."""
 _PERMISSIONS = "storage#testIamPermissionsResponse"
 
 
 class BucketApp:
-    """`base` is the address that clients have, with the secret; an empty `key` lets everybody in."""
+    """`base` is the address that clients use, with the secret; an empty `key` disables the check."""
 
     def __init__(
         self, store: BucketStore, faults: BucketFaultBoard, base: str, key: str, project_number: str
@@ -42,7 +52,7 @@ class BucketApp:
         self._key = key
         self._project_number = project_number
         self._objects = Objects(store, base)
-        self._multiparts = Multiparts(store, self._objects.uploads)
+        self._multiparts = XmlMultipartUploads(store, self._objects.uploads)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -52,12 +62,12 @@ class BucketApp:
         media = request.query.get("alt") == "media"
         try:
             reply = await self._answer(request)
-            await answer(send, reply, head=request.method == "HEAD")
+            await send_reply(send, reply, head=request.method == "HEAD")
             return
-        except Gone:
+        except ClientDisconnected:
             return
-        except Cut:
-            # An answer that never ends: the server closes the connection.
+        except ConnectionCut:
+            # An incomplete reply: the server closes the connection.
             short = [(b"content-length", b"1")]
             await send({"type": "http.response.start", "status": 503, "headers": short})
             return
@@ -66,33 +76,35 @@ class BucketApp:
         except BadName as error:
             reply = error_reply(StoreError(400, "invalid", str(error)))
         except OSError as error:
-            # 507 and not 503, which a client tries again for minutes.
+            # 507 and not 503, which a client retries for minutes.
             log.warning("%s on %s: %s", request.method, "/".join(request.parts), error)
-            why = f"The emulator can't do that on its disk: {error.strerror or error}."
+            why = f"The emulator's disk refuses this: {error.strerror or error}."
             reply = error_reply(StoreError(507, "insufficientStorage", why))
         except sqlite3.Error as error:
             log.warning("%s on %s: %s", request.method, "/".join(request.parts), error)
-            why = f"The emulator can't write its record of the buckets: {error}."
+            why = f"The emulator can't write its database of the buckets: {error}."
             reply = error_reply(StoreError(507, "insufficientStorage", why))
         except Exception:
             log.exception("%s failed", request.method)
-            reply = error_reply(StoreError(500, "internalError", "The emulator has a defect; see its log."))
-        with contextlib.suppress(Gone, Cut):
+            reply = error_reply(
+                StoreError(500, "internalError", "Internal error of the emulator; see its log.")
+            )
+        with contextlib.suppress(ClientDisconnected, ConnectionCut):
             await request.drain()
-            await answer(send, reply, head=request.method == "HEAD")
+            await send_reply(send, reply, head=request.method == "HEAD")
 
     async def _answer(self, request: Request) -> Reply:
-        self._admit(request)
+        self._authorize(request)
         parts = request.parts
         bucket = _bucket_of(parts)
-        faults = self._faults.meet(bucket)
+        faults = self._faults.take(bucket)
         request.cut_after = faults.cut_after
         if faults.delay:
             await asyncio.sleep(faults.delay)
         if parts[-2:] == ["iam", "testPermissions"] and faults.kind == "denied":
-            # Nobody is refused that question; the answer is that one may nothing.
+            # This method never fails: the reply has no permissions.
             return Reply.of({"kind": _PERMISSIONS})
-        refuse(faults)
+        raise_fault(faults)
         match parts:
             case ["storage", "v1", "b"]:
                 return await self._buckets(request)
@@ -114,14 +126,14 @@ class BucketApp:
                 return await self._multiparts.answer(request, name, "/".join(rest))
         raise _unserved(request)
 
-    def _admit(self, request: Request) -> None:
-        """Take the secret off the path. Raises StoreError."""
+    def _authorize(self, request: Request) -> None:
+        """Check the client and remove the secret from the path. Raises StoreError."""
         host = request.headers.get("host", "")
         if not is_loopback(host_only(host)) or "origin" in request.headers:
             raise StoreError(
                 403,
                 "forbidden",
-                "The emulator answers on this machine's loopback names, and no browser's page.",
+                "The emulator accepts only loopback names, and no requests of a browser's page.",
             )
         if not self._key:
             return
@@ -130,8 +142,8 @@ class BucketApp:
             raise StoreError(
                 401,
                 "required",
-                "The address lacks this emulator's secret. Take the one that `vxtui emulator status` prints "
-                "as buckets, whole, as STORAGE_EMULATOR_HOST.",
+                "The address lacks this emulator's secret. Set STORAGE_EMULATOR_HOST to the whole address of "
+                "the buckets from `vxtui emulator status`.",
             )
         del request.parts[0]
 
@@ -180,14 +192,14 @@ class BucketApp:
 
 
 def _bucket_of(parts: list[str]) -> str:
-    """Of the request's path, "" for none."""
+    """The bucket of the request's path, "" for none."""
     if "b" in parts[:4] and parts[0] in {"storage", "upload", "download"}:
         return "".join(parts[parts.index("b") + 1 :][:1])
     return "".join(parts[:1])
 
 
 def _merged(old: Any, new: Any) -> Any:
-    """A patch of a map changes what it names and takes away what it sets to null."""
+    """Apply a patch: it replaces the keys that it names and removes those that it sets to null."""
     if isinstance(old, dict) and isinstance(new, dict):
         return {k: v for k, v in {**old, **new}.items() if v is not None}
     return new

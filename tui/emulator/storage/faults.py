@@ -1,4 +1,4 @@
-"""What a bucket may do to its users, on request: fail for a while, refuse, be gone, be slow, cut uploads."""
+"""Faults of the bucket server on request: errors, delays and broken uploads."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ class BucketFaults:
     """The default is a service without faults. Times are in seconds."""
 
     kind: str = ""
-    """What every request is answered with: one of `KINDS`, "" for what it asked for."""
+    """The error of every request: one of `KINDS`, "" for none."""
     bucket: str = ""
     """Only this bucket; all of them when empty."""
     delay: float = 0.0
-    """Before each answer."""
+    """Before each reply."""
     cut_after: int = 0
     """Bytes of an upload's body after which its connection breaks; 0 for never."""
     lasts: float = 0.0
-    """How long it holds; 0 until it is called off."""
+    """How long the faults last; 0 until they are switched off."""
     times: int = 0
-    """How many requests it meets; 0 for any number."""
+    """Number of requests that have the faults; 0 for any number."""
 
     @classmethod
     def of(cls, asked: Mapping[str, Any]) -> BucketFaults:
-        """From the admin's request; what is not named is off.
+        """From the admin's request; faults that it does not name are off.
 
         Raises:
-            ValueError: naming the field that makes no sense.
+            ValueError: naming the invalid field.
         """
         kind, bucket = asked.get("kind", ""), asked.get("bucket", "")
         if kind not in KINDS:
@@ -53,19 +53,19 @@ class BucketFaults:
 
 
 class BucketFaultBoard:
-    """The faults in force. Set in one thread, asked in another: what is shared is replaced whole."""
+    """The present faults. One thread sets and another one reads them, so `set` replaces them as a whole."""
 
     def __init__(self) -> None:
         self._state = (BucketFaults(), _FOREVER)
         self._left = 0
 
     def set(self, faults: BucketFaults) -> None:
-        """From now on."""
+        """Replace the faults."""
         self._left = faults.times
         self._state = (faults, time.monotonic() + faults.lasts if faults.lasts else _FOREVER)
 
-    def meet(self, bucket: str) -> BucketFaults:
-        """The faults that a request to `bucket` ("" for the list of buckets) meets; it counts."""
+    def take(self, bucket: str) -> BucketFaults:
+        """The faults of the next request to `bucket` ("" for the list of buckets); counts the request."""
         faults, until = self._state
         if faults.bucket not in {"", bucket} or time.monotonic() >= until:
             return BucketFaults()
@@ -76,8 +76,8 @@ class BucketFaultBoard:
         return faults
 
 
-def refuse(faults: BucketFaults) -> None:
-    """Raises the StoreError that the fault is."""
+def raise_fault(faults: BucketFaults) -> None:
+    """Raise the fault's StoreError, if it has one."""
     if faults.kind == "unavailable":
         raise StoreError(503, "backendError", "We encountered an internal error. Please try again.")
     if faults.kind == "rate":

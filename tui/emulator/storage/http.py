@@ -1,4 +1,4 @@
-"""Requests and answers of the bucket server, over ASGI: bodies go through in pieces, never as a whole."""
+"""Requests and replies of the bucket server over ASGI: bodies are streamed in pieces."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 JSON_LIMIT = 1024 * 1024
-"""Largest body in bytes that is read as a whole."""
+"""Largest body in bytes that is read into memory."""
 DRAIN_LIMIT = 256 * 1024 * 1024
-"""Bytes of an unwanted body that are read away, so that the client gets to read why."""
+"""Bytes of a rejected body that are read and discarded, so that the client reads the reply."""
 PIECE = 256 * 1024
 
 
-class Gone(Exception):
+class ClientDisconnected(Exception):
     """The client has closed the connection."""
 
 
-class Cut(Exception):
-    """The connection is to break here, as a fault that was asked for."""
+class ConnectionCut(Exception):
+    """A fault that breaks the connection here."""
 
 
 class Request:
-    """One request. `parts` are the path's segments, each decoded by itself: a name may have slashes."""
+    """One request. `parts` are the path's segments, each decoded separately: a name may have slashes."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.method: str = scope["method"]
@@ -44,28 +44,28 @@ class Request:
         self.query = {name: values[-1] for name, values in query.items()}
         self.queries = query
         self.cut_after = 0
-        """Bytes of the body after which `stream` raises Cut; 0 for never."""
+        """Bytes of the body after which `stream` raises ConnectionCut; 0 for never."""
         self._receive = receive
         self._ended = False
         self._seen = 0
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """The body's pieces. Raises Gone, Cut."""
+        """The body's pieces. Raises ClientDisconnected, ConnectionCut."""
         while not self._ended:
             message = await self._receive()
             if message["type"] != "http.request":
-                raise Gone
+                raise ClientDisconnected
             self._ended = not message.get("more_body")
             data: bytes = message.get("body", b"")
             self._seen += len(data)
             if self.cut_after and self._seen > self.cut_after:
                 yield data[: max(0, len(data) - (self._seen - self.cut_after))]
-                raise Cut
+                raise ConnectionCut
             if data:
                 yield data
 
     async def body(self) -> bytes:
-        """The whole of a small body. Raises StoreError 413, Gone."""
+        """The whole body, which must be small. Raises StoreError 413, ClientDisconnected."""
         found = bytearray()
         async for piece in self.stream():
             found += piece
@@ -78,7 +78,7 @@ class Request:
         return parse_json(await self.body())
 
     async def drain(self) -> None:
-        """Read away what is left of the body."""
+        """Read and discard the rest of the body."""
         seen = 0
         async for piece in self.stream():
             seen += len(piece)
@@ -86,7 +86,7 @@ class Request:
                 return
 
     def number(self, name: str, default: int | None = None) -> int | None:
-        """A whole number of the query. Raises StoreError 400."""
+        """An integer of the query. Raises StoreError 400."""
         text = self.query.get(name)
         if text is None or not text:
             return default
@@ -100,7 +100,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer: `body`, or `size` bytes of `file` from `offset` on."""
+    """A reply: `body`, or `size` bytes of `file` from `offset` on."""
 
     status: int = 200
     body: bytes = b""
@@ -112,12 +112,12 @@ class Reply:
 
     @classmethod
     def of(cls, value: Any, status: int = 200, **headers: str) -> Reply:
-        """JSON."""
+        """A reply with `value` as JSON."""
         return cls(status, json.dumps(value).encode(), headers)
 
 
 def error_reply(error: StoreError, *, media: bool = False) -> Reply:
-    """The service's error shape; for a download the bare sentence, as there."""
+    """The service's error in JSON; for a download only the message, as in the service."""
     if error.status == 304:
         return Reply(304, kind="")
     if media:
@@ -128,8 +128,8 @@ def error_reply(error: StoreError, *, media: bool = False) -> Reply:
     )
 
 
-async def answer(send: Send, reply: Reply, *, head: bool) -> None:
-    """Send all of it; a file that has become shorter breaks the connection, as it must."""
+async def send_reply(send: Send, reply: Reply, *, head: bool) -> None:
+    """Send the reply; the connection breaks when the file has become shorter."""
     size = reply.size if reply.file else len(reply.body)
     headers = {
         "content-length": str(size),
@@ -137,7 +137,7 @@ async def answer(send: Send, reply: Reply, *, head: bool) -> None:
         "server": "UploadServer",
         **reply.headers,
     }
-    # The client calls an answer without content but with a type of one a mistake.
+    # The client rejects a reply that has a content type but no content.
     if reply.kind and (size or reply.file):
         headers["content-type"] = reply.kind
     raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
@@ -155,7 +155,7 @@ async def answer(send: Send, reply: Reply, *, head: bool) -> None:
 
 
 def parse_json(body: bytes) -> dict[str, Any]:
-    """An object, or nothing. Raises StoreError 400."""
+    """The JSON object, empty for an empty body. Raises StoreError 400."""
     try:
         value = json.loads(body) if body.strip() else {}
     except (ValueError, RecursionError):
@@ -166,5 +166,5 @@ def parse_json(body: bytes) -> dict[str, Any]:
 
 
 def _text(segment: bytes) -> str:
-    # What is no UTF-8 becomes lone surrogates, which no name may have.
+    # Invalid UTF-8 becomes lone surrogates, which no name may have.
     return unquote_to_bytes(segment).decode("utf-8", "surrogateescape")

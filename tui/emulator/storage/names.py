@@ -1,7 +1,7 @@
-"""Names of buckets and objects, and where they lie: an object is a file of its bucket's folder.
+"""Names of buckets and objects, and their files: an object is a file in its bucket's folder.
 
-So gs://BUCKET/a/b and /gcs/BUCKET/a/b are one thing, as with Cloud Storage FUSE. The price is that a few
-names that the cloud would take have no place here; they are refused with the reason.
+So gs://BUCKET/a/b and /gcs/BUCKET/a/b are the same, as with Cloud Storage FUSE. A few names that the cloud
+accepts can't be files; they are refused with the reason.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class BadName(ValueError):
 
 
 def check_bucket(name: str) -> str:
-    """`name` itself. Raises BadName."""
+    """Return `name`. Raises BadName."""
     if not _BUCKET.fullmatch(name) or ".." in name:
         raise BadName(
             f"Invalid bucket name: '{name[:80]}'. It has 3 to 63 lower-case letters, digits, dashes, "
@@ -39,7 +39,7 @@ def is_bucket(name: str) -> bool:
 
 
 def check_object(name: str) -> str:
-    """`name` itself; one that ends with a slash is a folder's placeholder. Raises BadName."""
+    """Return `name`; one that ends with a slash is a folder's placeholder. Raises BadName."""
     try:
         size = len(name.encode())
     except UnicodeEncodeError:
@@ -51,19 +51,19 @@ def check_object(name: str) -> str:
     for part in name.removesuffix("/").split("/"):
         if part in {"", ".", ".."}:
             raise BadName(
-                f"The object name {name[:80]!r} has a part {part!r} between slashes. The emulator keeps "
-                "objects as files, so that /gcs shows them, and there is no such file."
+                f"The object name {name[:80]!r} has a part {part!r} between slashes. The emulator stores "
+                "objects as files, so that /gcs has them, and no file can have that name."
             )
         if len(part.encode()) > PART_LIMIT:
             raise BadName(
                 f"A part of the object's name has more than {PART_LIMIT} bytes between slashes, the longest "
-                "that a file's name may be; the emulator keeps objects as files."
+                "that a file's name may be; the emulator stores objects as files."
             )
     return name
 
 
 def file_of(root: Path, name: str) -> Path:
-    """The file of an object in the bucket's folder `root`. It never lies outside, not by a link either.
+    """The file of an object in the bucket's folder `root`, never outside it, not through a link either.
 
     Raises BadName.
     """
@@ -78,13 +78,13 @@ def walk(
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Objects whose names begin with `prefix` and are not before `start`, in the order of their names.
 
-    Folders that can't hold one are not entered. Links are no objects. `placeholder` says whether a name
-    that ends with a slash is an object of its own.
+    Folders without such objects are skipped. Links are not objects. `placeholder` returns whether a name
+    that ends with a slash is an object itself.
     """
     try:
         with os.scandir(folder) as found:
             entries = sorted(((e.name + "/" * e.is_dir(follow_symlinks=False), e) for e in found), key=_first)
-    except (FileNotFoundError, NotADirectoryError):  # it went meanwhile
+    except (FileNotFoundError, NotADirectoryError):  # deleted meanwhile
         return
     for key, entry in entries:
         name = at + key
@@ -100,7 +100,7 @@ def walk(
 
 
 def after_prefix(prefix: str) -> str:
-    """The least text that comes after everything that begins with `prefix`."""
+    """The first text in order after all texts that begin with `prefix`."""
     last = prefix[-1:]
     return prefix[:-1] + chr(ord(last) + 1) if last and last < _TOP else prefix + _TOP
 
@@ -110,7 +110,7 @@ def _first(pair: tuple[str, os.DirEntry[str]]) -> str:
 
 
 def _is_text(key: str) -> bool:
-    """Not a file name whose bytes are no UTF-8."""
+    """Whether the bytes of a file name are UTF-8."""
     try:
         key.encode()
     except UnicodeEncodeError:

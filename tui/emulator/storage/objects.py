@@ -14,20 +14,20 @@ from typing import Any
 
 from tui.emulator.storage.http import Reply, Request
 from tui.emulator.storage.resources import media_headers, object_json
-from tui.emulator.storage.store import BLOCK, BucketStore, Stored, StoreError, Wanted, checksums_of
+from tui.emulator.storage.store import BLOCK, BucketStore, NewObject, StoredObject, StoreError, checksums_of
 from tui.emulator.storage.upload import Uploads, conditions_of, settable
 
 PAGE = 1000
-SUM_AT_ONCE = 64 * BLOCK
-"""Bytes of files from /gcs whose checksums a list works out; of larger ones only a request for them does."""
-COMPOSE_MOST = 32
+LIST_CHECKSUM_BYTES = 64 * BLOCK
+"""Bytes of files from /gcs for which a list computes checksums; other files need their own request."""
+MAX_COMPOSE = 32
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
-# `versions` is served: of each object there is one.
+# `versions` is served: each object has one.
 _UNSERVED = ("matchGlob", "softDeleted")
 
 
 class Objects:
-    """Handler of one store; `base` is the address that clients have."""
+    """Handler of one store; `base` is the address that clients use."""
 
     def __init__(self, store: BucketStore, base: str) -> None:
         self._store = store
@@ -35,7 +35,7 @@ class Objects:
         self.uploads = Uploads(store)
 
     async def answer(self, request: Request, bucket: str, rest: Sequence[str]) -> Reply:
-        """What comes after `/storage/v1/b/BUCKET/o`."""
+        """Serve the path after `/storage/v1/b/BUCKET/o`."""
         match (request.method, list(rest)):
             case ("GET", []):
                 return await self._list(request, bucket)
@@ -78,13 +78,13 @@ class Objects:
         if kind == "multipart":
             return self._resource(await self.uploads.multipart(bucket, request))
         if kind == "resumable":
-            key = await self.uploads.begin(bucket, request)
+            key = await self.uploads.start_session(bucket, request)
             where = f"{self._base}/upload/storage/v1/b/{bucket}/o?uploadType=resumable&upload_id={key}"
             return Reply(200, headers={"location": where, "x-guploader-uploadid": key}, kind="")
         raise StoreError(400, "invalid", f"uploadType is media, multipart or resumable, not {kind[:40]!r}.")
 
     async def download(self, request: Request, bucket: str, name: str) -> Reply:
-        """The content, or the range of it that was asked for. Raises StoreError 304, 404, 416."""
+        """The content, or the requested range of it. Raises StoreError 304, 404, 416."""
         one = await self._read(request, bucket, name)
         path = self._store.path(bucket, name)
         headers = media_headers(one)
@@ -95,23 +95,23 @@ class Objects:
             return Reply(200, headers=headers, kind=kind, file=path, size=one.size)
         if first > last:
             text = f"The requested range cannot be satisfied: the object has {one.size} bytes."
-            unfit = {"content-range": f"bytes */{one.size}"}
-            return Reply(416, text.encode(), unfit, kind="text/html; charset=UTF-8")
+            not_satisfiable = {"content-range": f"bytes */{one.size}"}
+            return Reply(416, text.encode(), not_satisfiable, kind="text/html; charset=UTF-8")
         headers["content-range"] = f"bytes {first}-{last}/{one.size}"
         return Reply(206, headers=headers, kind=kind, file=path, offset=first, size=last - first + 1)
 
-    def _resource(self, one: Stored) -> Reply:
+    def _resource(self, one: StoredObject) -> Reply:
         return Reply.of(object_json(one, self._base))
 
-    def _current(self, request: Request, bucket: str, name: str) -> Stored:
-        """The object, of the generation that was asked for if any: only the newest is kept."""
+    def _current(self, request: Request, bucket: str, name: str) -> StoredObject:
+        """The object, of the requested generation if any: only the newest one is kept."""
         one = self._store.get(bucket, name)
         if request.number("generation", one.generation) != one.generation:
             raise StoreError(404, "notFound", f"No such object: {bucket}/{name}")
         return one
 
-    async def _read(self, request: Request, bucket: str, name: str) -> Stored:
-        """The same with its checksums, once the conditions of a read hold."""
+    async def _read(self, request: Request, bucket: str, name: str) -> StoredObject:
+        """The object with its checksums, if the conditions of a read hold."""
         one = self._current(request, bucket, name)
         conditions = conditions_of(request)
         replace(conditions, not_generation=None, not_metageneration=None).check(one)
@@ -120,44 +120,44 @@ class Objects:
             raise StoreError(304, "notModified", "")
         return await self._summed(one)
 
-    async def _summed(self, one: Stored) -> Stored:
-        """With checksums: those of a file that a job has put there are worked out when asked for."""
+    async def _summed(self, one: StoredObject) -> StoredObject:
+        """The object with checksums, which are computed here for a file that a job wrote."""
         if one.crc32c or one.name.endswith("/"):
             return one
         sums = await asyncio.to_thread(checksums_of, self._store.path(one.bucket, one.name))
         return self._kept(one, sums)
 
-    async def _all_summed(self, ones: Sequence[Stored]) -> list[Stored]:
-        """Those of a page, with the checksums that can be had at once."""
-        left, asked = SUM_AT_ONCE, []
+    async def _all_summed(self, ones: Sequence[StoredObject]) -> list[StoredObject]:
+        """The objects of a page, with checksums up to `LIST_CHECKSUM_BYTES`."""
+        left, asked = LIST_CHECKSUM_BYTES, []
         for one in ones:
             if not one.crc32c and not one.name.endswith("/") and one.size <= left:
                 left -= one.size
                 asked.append(one)
-        # A list enters no links, so the names are the files' own paths: looking for links takes the longest.
+        # A list follows no links, so a name is the file's path, and no slow check for links is needed.
         root = self._store.folder(ones[0].bucket) if asked else Path()
         sums = await asyncio.to_thread(lambda: [_sums_as_listed(root, one) for one in asked])
         made = {one.name: both for one, both in zip(asked, sums, strict=True)}
         found = []
-        with self._store.together():
+        with self._store.transaction():
             for one in ones:
                 both = made.get(one.name, ("", ""))
-                if both is None:  # it went meanwhile
+                if both is None:  # deleted meanwhile
                     continue
-                found.append(self._store.keep(replace(one, crc32c=both[0], md5=both[1])) if both[0] else one)
+                found.append(self._store.save(replace(one, crc32c=both[0], md5=both[1])) if both[0] else one)
         return found
 
-    def _kept(self, one: Stored, sums: tuple[str, str]) -> Stored:
-        """With its checksums, unless it was written meanwhile."""
+    def _kept(self, one: StoredObject, sums: tuple[str, str]) -> StoredObject:
+        """Store the checksums, unless the file was written meanwhile."""
         now = self._store.find(one.bucket, one.name) or one
         if (now.size, now.mtime, now.inode) != (one.size, one.mtime, one.inode):
             return now
-        return self._store.keep(replace(one, crc32c=sums[0], md5=sums[1]))
+        return self._store.save(replace(one, crc32c=sums[0], md5=sums[1]))
 
     async def _list(self, request: Request, bucket: str) -> Reply:
         for name in _UNSERVED:
             if request.query.get(name, "false").lower() not in {"", "false"}:
-                raise StoreError(501, "notImplemented", f"The emulator's lists have no {name}.")
+                raise StoreError(501, "notImplemented", f"The emulator does not support {name} in lists.")
         query = request.query
         limit = max(1, min(request.number("maxResults", PAGE) or PAGE, PAGE))
         found = self._store.page(
@@ -188,21 +188,21 @@ class Objects:
     async def _compose(self, request: Request, bucket: str, name: str) -> Reply:
         asked = await request.json()
         sources = asked.get("sourceObjects")
-        if not isinstance(sources, list) or not 0 < len(sources) <= COMPOSE_MOST:
-            raise StoreError(400, "invalid", f"A compose has 1 to {COMPOSE_MOST} sourceObjects.")
+        if not isinstance(sources, list) or not 0 < len(sources) <= MAX_COMPOSE:
+            raise StoreError(400, "invalid", f"A compose has 1 to {MAX_COMPOSE} sourceObjects.")
         paths = []
         for source in sources:
             one = self._store.get(bucket, str(source.get("name", "")) if isinstance(source, dict) else "")
             wanted = str(source.get("generation") or one.generation)
             wanted = str((source.get("objectPreconditions") or {}).get("ifGenerationMatch", wanted))
             if wanted != str(one.generation):
-                raise StoreError(412, "conditionNotMet", f"{one.name} is not of generation {wanted}.")
+                raise StoreError(412, "conditionNotMet", f"{one.name} does not have generation {wanted}.")
             paths.append(self._store.path(bucket, one.name))
         conditions = conditions_of(request)
         conditions.check(self._store.find(bucket, name))
         body = {"componentCount": len(paths), **settable(asked.get("destination") or {})}
         body.setdefault("contentType", "application/octet-stream")
-        target = Wanted(bucket, name, body, conditions)
+        target = NewObject(bucket, name, body, conditions)
         with self.uploads.part() as part:
             await asyncio.to_thread(_join, part, paths)
             crc32c, _ = await asyncio.to_thread(checksums_of, part)
@@ -228,7 +228,7 @@ class Objects:
             self._store.delete(bucket, name)
         return self._resource(made)
 
-    async def _source(self, request: Request, bucket: str, name: str) -> Stored:
+    async def _source(self, request: Request, bucket: str, name: str) -> StoredObject:
         one = self._store.get(bucket, name)
         if request.number("sourceGeneration", one.generation) != one.generation:
             raise StoreError(404, "notFound", f"No such object: {bucket}/{name}")
@@ -236,20 +236,20 @@ class Objects:
         return await self._summed(one)
 
     async def _copied(
-        self, request: Request, one: Stored, target: tuple[str, str], body: dict[str, Any]
-    ) -> Stored:
+        self, request: Request, one: StoredObject, target: tuple[str, str], body: dict[str, Any]
+    ) -> StoredObject:
         conditions = conditions_of(request)
         conditions.check(self._store.find(*target))
         with self.uploads.part() as part:
             await asyncio.to_thread(_join, part, [self._store.path(one.bucket, one.name)])
             if part.stat().st_size != one.size:
                 raise StoreError(503, "backendError", f"{one.name} was written meanwhile; try again.")
-            wanted = Wanted(*target, {**one.body, **body}, conditions)
+            wanted = NewObject(*target, {**one.body, **body}, conditions)
             return self._store.put(wanted, part, (one.crc32c, one.md5))
 
 
-def _sums_as_listed(root: Path, one: Stored) -> tuple[str, str] | None:
-    """None for a file that is gone, empty sums for one that was written meanwhile."""
+def _sums_as_listed(root: Path, one: StoredObject) -> tuple[str, str] | None:
+    """Checksums; None for a deleted file, empty ones for a file that was written meanwhile."""
     path = root / one.name
     try:
         sums, now = checksums_of(path), path.lstat()
@@ -263,16 +263,16 @@ def _sums_as_listed(root: Path, one: Stored) -> tuple[str, str] | None:
 def _join(part: Path, sources: Sequence[Path]) -> None:
     with part.open("xb") as to:
         for source in sources:
-            if source.is_dir():  # a folder's placeholder has no bytes
+            if source.is_dir():  # a folder's placeholder has no content
                 continue
             with source.open("rb") as file:
                 shutil.copyfileobj(file, to, BLOCK)
 
 
 def _range(text: str, size: int) -> tuple[int, int, bool]:
-    """First and last byte, and whether a range was asked for; first > last where there is no such one.
+    """First and last byte, and whether a range was requested; first > last if it can't be satisfied.
 
-    What is no range, or several, is no range: the service answers with the whole then.
+    An invalid range, or several ranges, count as none: the service replies with the whole content then.
     """
     match = _RANGE.fullmatch(text.strip())
     if match is None or not (match[1] or match[2]):
@@ -285,7 +285,7 @@ def _range(text: str, size: int) -> tuple[int, int, bool]:
 
 
 def _position(token: str) -> str:
-    """Where a page begins. Raises StoreError 400."""
+    """Name at which a page begins. Raises StoreError 400."""
     try:
         return base64.b64decode(token, altchars=b"-_", validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):

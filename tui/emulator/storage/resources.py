@@ -7,23 +7,23 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-from tui.emulator.storage.store import Bucket, Stored
+from tui.emulator.storage.store import Bucket, StoredObject
 
 LOCATION = "US-CENTRAL1"
-"""Of a bucket that a job has made by naming it."""
+"""Location of a bucket that the emulator created because a job names it."""
 MULTI = {"US": "multi-region", "EU": "multi-region", "ASIA": "multi-region", "NAM4": "dual-region"}
 BUCKET_FIELDS = (
     "location", "storageClass", "labels", "versioning", "lifecycle", "iamConfiguration", "softDeletePolicy",
     "hierarchicalNamespace", "autoclass", "customPlacementConfig", "rpo", "encryption",
     "defaultEventBasedHold",
 )  # fmt: skip
-"""What of a bucket a client may set; all but place and class is only remembered."""
+"""Fields of a bucket that a client may set; all but location and class are only stored."""
 
 
 def bucket_json(one: Bucket, base: str, project_number: str) -> dict[str, Any]:
     location = str(one.body.get("location") or LOCATION).upper()
     kind = "dual-region" if "+" in location else MULTI.get(location, "region")
-    made = {
+    found = {
         "kind": "storage#bucket",
         "id": one.name,
         "name": one.name,
@@ -38,10 +38,10 @@ def bucket_json(one: Bucket, base: str, project_number: str) -> dict[str, Any]:
         "updated": _time(one.updated),
         "etag": _etag(one.metageneration),
     }
-    return made | {k: v for k, v in one.body.items() if k in BUCKET_FIELDS and k not in made}
+    return found | {k: v for k, v in one.body.items() if k in BUCKET_FIELDS and k not in found}
 
 
-def object_json(one: Stored, base: str) -> dict[str, Any]:
+def object_json(one: StoredObject, base: str) -> dict[str, Any]:
     where = f"b/{one.bucket}/o/{quote(one.name, safe='')}"
     made: dict[str, Any] = {
         "kind": "storage#object",
@@ -66,8 +66,8 @@ def object_json(one: Stored, base: str) -> dict[str, Any]:
     return made | dict(one.body)
 
 
-def media_headers(one: Stored) -> dict[str, str]:
-    """What a download says of the object."""
+def media_headers(one: StoredObject) -> dict[str, str]:
+    """Headers of a download that describe the object."""
     sums = [f"crc32c={one.crc32c}"] * bool(one.crc32c) + [f"md5={one.md5}"] * bool(one.md5)
     found = {
         "accept-ranges": "bytes",
@@ -83,7 +83,7 @@ def media_headers(one: Stored) -> dict[str, str]:
         found["x-goog-hash"] = ",".join(sums)
     for key in ("contentEncoding", "contentDisposition", "contentLanguage"):
         if key in one.body:
-            # A header can't hold what these may: a line break in it is nobody's honest wish.
+            # A header can't contain line breaks or other than ASCII characters.
             text = str(one.body[key]).encode("ascii", "replace").decode()
             found["content-" + key.removeprefix("content").lower()] = " ".join(text.split())
     return found

@@ -1,8 +1,8 @@
 """The bucket server: Google Cloud Storage's API over HTTP on loopback, over the files of `buckets/`.
 
-Its port is bound when the emulator starts, for jobs are told the address; what serves it is loaded when
-somebody first connects, and runs in a thread of its own, so that a large upload holds up nobody's calls.
-Port and secret stay the same from one start to the next: jobs that run on have the address.
+The emulator binds the port when it starts, because jobs have the address in their environment; it loads the
+server at the first connection, in a thread of its own, so that a large upload delays no other call. Port and
+secret stay the same at the next start, because running jobs have the address.
 """
 
 from __future__ import annotations
@@ -31,36 +31,36 @@ _BACKLOG = 128
 
 
 def bucket_url(state: StateDir) -> str | None:
-    """Base address for clients, as the last server of this directory had it; `None` before the first."""
-    found = _remembered(state.bucket_address)
+    """Base address for clients, of the last server of this directory; `None` before the first."""
+    found = _stored_address(state.bucket_address)
     return _url(*found) if found else None
 
 
 class BucketServer:
-    """A bound port, and once somebody connects the server behind it. Use it in the event loop."""
+    """A bound port, and after the first connection its server. Use it in the event loop."""
 
     def __init__(self, state: StateDir, project_number: str) -> None:
         self._state = state
         self._project_number = project_number
         self._listener: socket.socket | None = None
-        self._serving: _Serving | None = None
+        self._server_thread: _ServerThread | None = None
         self._faults: BucketFaultBoard | None = None
         self.url = ""
-        """Base address for clients; whoever has it may read and write every bucket."""
+        """Base address for clients, with the secret that gives access to every bucket."""
 
     def open(self) -> None:
-        """Bind the port and remember it.
+        """Bind the port and store the address.
 
         Raises:
             StateDirError: when the address can't be kept.
             OSError: when no port is free.
         """
-        # The console asks this module for the address before its first paint, and needs nothing else of it.
+        # The console imports this module before its first paint, for the address only.
         import secrets  # noqa: PLC0415
 
         path = self._state.bucket_address
-        port, key = _remembered(path) or (0, secrets.token_urlsafe(24))
-        self._listener = _bound(port)
+        port, key = _stored_address(path) or (0, secrets.token_urlsafe(24))
+        self._listener = _bind(port)
         port = self._listener.getsockname()[1]
         self.url = _url(port, key)
         try:
@@ -70,32 +70,32 @@ class BucketServer:
         except OSError as error:
             self._listener.close()
             raise StateDirError(f"can't keep the buckets' address in {path}: {error.strerror}") from error
-        asyncio.get_running_loop().add_reader(self._listener, self._first)
+        asyncio.get_running_loop().add_reader(self._listener, self._start_serving)
 
     async def close(self) -> None:
-        """Stop listening; requests under way are cut off."""
+        """Stop listening; requests in progress are aborted."""
         if self._listener is None:
             return
         asyncio.get_running_loop().remove_reader(self._listener)
-        if self._serving is not None:
-            await asyncio.to_thread(self._serving.stop)
+        if self._server_thread is not None:
+            await asyncio.to_thread(self._server_thread.stop)
         self._listener.close()
         self._listener = None
 
     @property
     def faults(self) -> BucketFaultBoard:
-        """Made when it is first asked for."""
+        """The board, created at the first access."""
         if self._faults is None:
             from tui.emulator.storage.faults import BucketFaultBoard  # noqa: PLC0415
 
             self._faults = BucketFaultBoard()
         return self._faults
 
-    def _first(self) -> None:
-        """Somebody waits on the port: from now on a thread serves it."""
+    def _start_serving(self) -> None:
+        """Start the thread that serves the port, at the first connection."""
         assert self._listener is not None
         asyncio.get_running_loop().remove_reader(self._listener)
-        self._serving = _Serving(self._listener, self._app)
+        self._server_thread = _ServerThread(self._listener, self._app)
 
     def _app(self) -> tuple[Any, BucketStore]:
         from tui.emulator.storage.app import BucketApp  # noqa: PLC0415
@@ -106,8 +106,8 @@ class BucketServer:
         return BucketApp(store, self.faults, self.url, key, self._project_number), store
 
 
-class _Serving:
-    """The thread with the server in it."""
+class _ServerThread:
+    """The thread that runs the server."""
 
     def __init__(self, listener: socket.socket, make: Callable[[], tuple[Any, BucketStore]]) -> None:
         self._listener, self._make = listener, make
@@ -117,7 +117,7 @@ class _Serving:
         self._thread.start()
 
     def stop(self) -> None:
-        """End it, and wait for that (blocking)."""
+        """Stop the server and wait for its end (blocking)."""
         self._stopping.set()
         if self._server is not None:
             self._server.should_exit = True
@@ -132,7 +132,7 @@ class _Serving:
     async def _serve(self) -> None:
         import uvicorn  # noqa: PLC0415
 
-        # Made here: the database belongs to this thread.
+        # Created here: the database belongs to this thread.
         app, store = self._make()
         try:
             config = uvicorn.Config(
@@ -140,10 +140,10 @@ class _Serving:
                 http="h11", timeout_graceful_shutdown=1, timeout_keep_alive=75,
             )  # fmt: skip
             self._server = uvicorn.Server(config)
-            # Signals are the emulator's.
+            # The emulator handles the signals.
             self._server.capture_signals = contextlib.nullcontext
             if not self._stopping.is_set():
-                # A copy of the socket, for the server closes its own.
+                # A copy of the socket: the server closes its own.
                 await self._server.serve(sockets=[self._listener.dup()])
         finally:
             store.close()
@@ -153,7 +153,7 @@ def _url(port: int, key: str) -> str:
     return f"http://{HOST}:{port}/{key}"
 
 
-def _remembered(path: Path) -> tuple[int, str] | None:
+def _stored_address(path: Path) -> tuple[int, str] | None:
     try:
         found = json.loads(path.read_bytes())
         return int(found["port"]), str(found["key"])
@@ -161,8 +161,8 @@ def _remembered(path: Path) -> tuple[int, str] | None:
         return None
 
 
-def _bound(port: int) -> socket.socket:
-    """The port that we had, or where somebody else has it now any other. Raises OSError."""
+def _bind(port: int) -> socket.socket:
+    """Bind the given port, or any other where it is taken. Raises OSError."""
     for wanted in dict.fromkeys((port, 0)):
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
@@ -175,5 +175,5 @@ def _bound(port: int) -> socket.socket:
             listener.close()
             if not wanted:
                 raise
-            log.warning("the buckets' port %d is taken; jobs that run on can't reach them", wanted)
+            log.warning("port %d of the buckets is taken; running jobs can't reach the buckets", wanted)
     raise AssertionError

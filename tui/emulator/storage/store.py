@@ -1,7 +1,7 @@
-"""Buckets and objects as folders and files, with what a file can't hold in one SQLite file beside them.
+"""Buckets and objects as folders and files; their other metadata is in one SQLite file.
 
-A file that a job has put there through /gcs is an object like any other: what the database says counts only
-while the file has the size, time and inode that it had when it was said. Not for several threads.
+A file that a job writes through /gcs is an object too: an object's row in the database is valid only while
+the file has the size, time and inode of the row. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import google_crc32c
 from tui.emulator.storage.names import after_prefix, check_bucket, file_of, is_bucket, walk
 
 PART_FOLDER = ".uploads"
-"""Below the buckets' folder: no bucket's name begins with a dot, and it is the same file system."""
+"""Below the buckets' folder, so on the same file system; no bucket's name begins with a dot."""
 BLOCK = 1024 * 1024
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS buckets (
@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS objects (
 
 
 class StoreError(Exception):
-    """A request that can't be met: HTTP status, the service's reason and a sentence."""
+    """A failed request: HTTP status, the service's reason and a message."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -50,7 +50,7 @@ class StoreError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Times are in µs since the epoch; `body` is what a client may set, in REST form."""
+    """Times are in µs since the epoch; `body` has the fields that a client may set, in REST form."""
 
     name: str
     created: int
@@ -60,10 +60,10 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredObject:
     """An object. `size` in bytes, `mtime` in ns, times in µs; `crc32c` and `md5` in base64.
 
-    `md5` is empty for an object put together from others, as in the cloud; `crc32c` while nobody asked.
+    `md5` is empty for a composed object, as in the cloud; `crc32c` is empty until a client asks for it.
     """
 
     bucket: str
@@ -82,14 +82,14 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Preconditions:
-    """What must hold of the object that is there; generation 0 is that of none."""
+    """Conditions on the present object; generation 0 means that there is none."""
 
     generation: int | None = None
     not_generation: int | None = None
     metageneration: int | None = None
     not_metageneration: int | None = None
 
-    def check(self, found: Stored | None) -> None:
+    def check(self, found: StoredObject | None) -> None:
         """Raises StoreError 412."""
         generation = found.generation if found else 0
         metageneration = found.metageneration if found else 0
@@ -106,8 +106,8 @@ class Preconditions:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """An object to be made: its place, what a client may set of it, and what must hold of the old one."""
+class NewObject:
+    """An object to create: its name, the fields that a client may set, and conditions on the old object."""
 
     bucket: str
     name: str
@@ -116,15 +116,15 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """A part of a list; `more` is where the next one begins."""
+class ObjectPage:
+    """A page of a list; the next one begins at `more`."""
 
-    items: tuple[Stored, ...]
+    items: tuple[StoredObject, ...]
     prefixes: tuple[str, ...]
     more: str = ""
 
 
-_COLUMNS = tuple(f.name for f in fields(Stored))
+_COLUMNS = tuple(f.name for f in fields(StoredObject))
 
 
 class BucketStore:
@@ -142,10 +142,10 @@ class BucketStore:
     def close(self) -> None:
         self._db.close()
 
-    # Buckets
+    # -- buckets
 
     def buckets(self) -> Iterator[Bucket]:
-        """By name."""
+        """All buckets by name."""
         for name in sorted(p.name for p in self.root.iterdir() if is_bucket(p.name) and p.is_dir()):
             yield self.bucket(name)
 
@@ -162,7 +162,7 @@ class BucketStore:
         return Bucket(name, made, made)
 
     def folder(self, bucket: str) -> Path:
-        """Of one bucket, which exists. Raises StoreError 404, BadName."""
+        """Folder of an existing bucket. Raises StoreError 404, BadName."""
         path = self.root / check_bucket(bucket)
         if not path.is_dir():
             raise no_bucket()
@@ -179,13 +179,13 @@ class BucketStore:
                 "Your previous request to create the named bucket succeeded and you already own it.",
             ) from None
         now = _now()
-        return self._keep_bucket(Bucket(name, now, now, 1, dict(body)))
+        return self._save_bucket(Bucket(name, now, now, 1, dict(body)))
 
     def change_bucket(self, name: str, body: Mapping[str, Any]) -> Bucket:
-        """`body` in the place of what was set. Raises StoreError 404."""
+        """Replace the bucket's `body`. Raises StoreError 404."""
         found = self.bucket(name)
         changed = replace(found, body=dict(body), updated=_now(), metageneration=found.metageneration + 1)
-        return self._keep_bucket(changed)
+        return self._save_bucket(changed)
 
     def delete_bucket(self, name: str) -> None:
         """Raises StoreError 404, or 409 while it has objects."""
@@ -196,20 +196,20 @@ class BucketStore:
         self._db.execute("DELETE FROM buckets WHERE name = ?", [name])
         self._db.execute("DELETE FROM objects WHERE bucket = ?", [name])
 
-    def _keep_bucket(self, one: Bucket) -> Bucket:
+    def _save_bucket(self, one: Bucket) -> Bucket:
         self._db.execute(
             "REPLACE INTO buckets VALUES (?, ?, ?, ?, ?)",
             [one.name, one.created, one.updated, one.metageneration, json.dumps(one.body)],
         )
         return one
 
-    # Objects
+    # -- objects
 
     def path(self, bucket: str, name: str) -> Path:
         """The file of an object that may exist. Raises StoreError 404 for the bucket, BadName."""
         return file_of(self.folder(bucket), name)
 
-    def find(self, bucket: str, name: str) -> Stored | None:
+    def find(self, bucket: str, name: str) -> StoredObject | None:
         """The object as it is now. Raises StoreError 404 for the bucket, BadName."""
         path = self.path(bucket, name)
         row = self._row(bucket, name)
@@ -223,31 +223,31 @@ class BucketStore:
         )
         if status is None or not there:
             if row is not None:
-                self._forget(bucket, name)
+                self._delete_row(bucket, name)
             return None
         if is_folder:
             return row
-        return _as_found(bucket, name, status, row)
+        return _current(bucket, name, status, row)
 
-    def get(self, bucket: str, name: str) -> Stored:
+    def get(self, bucket: str, name: str) -> StoredObject:
         """Raises StoreError 404."""
         found = self.find(bucket, name)
         if found is None:
             raise StoreError(404, "notFound", f"No such object: {bucket}/{name}")
         return found
 
-    def put(self, wanted: Wanted, part: Path, checksums: tuple[str, str]) -> Stored:
-        """Make the file `part` the object's content: the old object is there until the new one is, whole.
+    def put(self, wanted: NewObject, part: Path, checksums: tuple[str, str]) -> StoredObject:
+        """Move the file `part` to the object's file, so that the old object is replaced atomically.
 
         Raises:
-            StoreError: 404 for the bucket, 412, 409 where a file stands in the way of a folder.
+            StoreError: 404 for the bucket, 412, 409 where one name would be a file and a folder.
             OSError: for a full disk.
         """
         bucket, name = wanted.bucket, wanted.name
         path = self.path(bucket, name)
         old = self.find(bucket, name)
         wanted.conditions.check(old)
-        self._make_room(path, bucket, name)
+        self._prepare_path(path, bucket, name)
         if name.endswith("/"):
             path.mkdir(exist_ok=True)
             part.unlink()
@@ -260,98 +260,98 @@ class BucketStore:
         known = (size, status.st_mtime_ns, status.st_ino)
         crc32c, md5 = checksums
         body = dict(wanted.body)
-        return self.keep(Stored(bucket, name, generation, 1, *known, crc32c, md5, now, now, body))
+        return self.save(StoredObject(bucket, name, generation, 1, *known, crc32c, md5, now, now, body))
 
     @contextlib.contextmanager
-    def together(self) -> Iterator[None]:
-        """What is written within it is one transaction."""
+    def transaction(self) -> Iterator[None]:
+        """Write everything within it in one transaction."""
         self._db.execute("BEGIN")
         try:
             yield
         finally:
             self._db.execute("COMMIT")
 
-    def change(self, one: Stored, body: Mapping[str, Any]) -> Stored:
-        """`body` in the place of what was set."""
-        return self.keep(replace(one, body=dict(body), updated=_now(), metageneration=one.metageneration + 1))
+    def change(self, one: StoredObject, body: Mapping[str, Any]) -> StoredObject:
+        """Replace the object's `body`."""
+        return self.save(replace(one, body=dict(body), updated=_now(), metageneration=one.metageneration + 1))
 
-    def keep(self, one: Stored) -> Stored:
-        """Write down what is known of an object."""
+    def save(self, one: StoredObject) -> StoredObject:
+        """Store an object's row."""
         values = [getattr(one, column) for column in _COLUMNS[:-1]]
         marks = ", ".join("?" * len(_COLUMNS))
         self._db.execute(f"REPLACE INTO objects VALUES ({marks})", [*values, json.dumps(one.body)])
         return one
 
     def delete(self, bucket: str, name: str) -> None:
-        """The object is there. Raises OSError."""
+        """Delete an existing object. Raises OSError."""
         path = self.path(bucket, name)
         if name.endswith("/"):
-            with contextlib.suppress(OSError):  # it goes on as a plain folder of what is in it
+            with contextlib.suppress(OSError):  # it stays as a folder while it has objects
                 path.rmdir()
         else:
             path.unlink(missing_ok=True)
-        self._forget(bucket, name)
+        self._delete_row(bucket, name)
 
     def page(
         self, bucket: str, *, prefix: str, delimiter: str, start: str, end: str, limit: int, trailing: bool
-    ) -> Page:
+    ) -> ObjectPage:
         """Objects from `start` on and before `end` ("" for no end), at most `limit` with the prefixes."""
         folder = str(self.folder(bucket))
-        items: list[Stored] = []
+        items: list[StoredObject] = []
         prefixes: list[str] = []
         while True:
-            jump = ""
+            next_start = ""
             for name, entry in walk(folder, prefix, start, lambda n: self._row(bucket, n) is not None):
                 if end and name >= end:
-                    return Page(tuple(items), tuple(prefixes))
+                    return ObjectPage(tuple(items), tuple(prefixes))
                 if len(items) + len(prefixes) >= limit:
-                    return Page(tuple(items), tuple(prefixes), name)
+                    return ObjectPage(tuple(items), tuple(prefixes), name)
                 cut = name.find(delimiter, len(prefix)) if delimiter else -1
                 group = name[: cut + len(delimiter)] if cut >= 0 else ""
                 if not group or (trailing and group == name):
                     items.extend(self._listed(bucket, name, entry))
                 if group:
                     prefixes.append(group)
-                    jump = after_prefix(group)
+                    next_start = after_prefix(group)
                     break
-            if not jump:
-                return Page(tuple(items), tuple(prefixes))
-            start = jump
+            if not next_start:
+                return ObjectPage(tuple(items), tuple(prefixes))
+            start = next_start
 
-    def _make_room(self, path: Path, bucket: str, name: str) -> None:
-        """Make the folders above `path`; a folder in its place goes if no object is in it."""
+    def _prepare_path(self, path: Path, bucket: str, name: str) -> None:
+        """Create the folders above `path`; remove a folder at `path` that has no objects."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
-            raise _in_the_way(bucket, name) from None
+            raise _path_conflict(bucket, name) from None
         is_folder = path.is_dir() and not path.is_symlink()
         if name.endswith("/"):
             if path.exists() and not is_folder:
-                raise _in_the_way(bucket, name)
+                raise _path_conflict(bucket, name)
         elif is_folder:
             below = walk(str(path), "", "", lambda n: self._row(bucket, f"{name}/{n}") is not None)
             if self._row(bucket, f"{name}/") or next(below, None):
-                raise _in_the_way(bucket, name)
+                raise _path_conflict(bucket, name)
             _remove_empty(path)
 
-    def _listed(self, bucket: str, name: str, entry: os.DirEntry[str]) -> list[Stored]:
+    def _listed(self, bucket: str, name: str, entry: os.DirEntry[str]) -> list[StoredObject]:
         row = self._row(bucket, name)
         if name.endswith("/"):
             return [row] if row else []
         try:
-            return [_as_found(bucket, name, entry.stat(follow_symlinks=False), row)]
-        except OSError:  # it went meanwhile
+            return [_current(bucket, name, entry.stat(follow_symlinks=False), row)]
+        except OSError:  # deleted meanwhile
             return []
 
-    def _row(self, bucket: str, name: str) -> Stored | None:
+    def _row(self, bucket: str, name: str) -> StoredObject | None:
         row = self._db.execute(
             "SELECT * FROM objects WHERE bucket = ? AND name = ?", [bucket, name]
         ).fetchone()
         if row is None:
             return None
-        return Stored(**{**dict(zip(_COLUMNS, row, strict=True)), "body": json.loads(row[-1])})
+        return StoredObject(**{**dict(zip(_COLUMNS, row, strict=True)), "body": json.loads(row[-1])})
 
-    def _forget(self, bucket: str, name: str) -> None:
+    def _delete_row(self, bucket: str, name: str) -> None:
         self._db.execute("DELETE FROM objects WHERE bucket = ? AND name = ?", [bucket, name])
 
 
@@ -360,7 +360,7 @@ def no_bucket() -> StoreError:
 
 
 def checksums_of(path: Path) -> tuple[str, str]:
-    """CRC32C and MD5 of a file in base64, as the service gives them. Raises OSError."""
+    """CRC32C and MD5 of a file in base64, as the service returns them. Raises OSError."""
     crc, md5 = google_crc32c.Checksum(), hashlib.md5(usedforsecurity=False)
     with path.open("rb") as file:
         while block := file.read(BLOCK):
@@ -369,29 +369,29 @@ def checksums_of(path: Path) -> tuple[str, str]:
     return base64.b64encode(crc.digest()).decode(), base64.b64encode(md5.digest()).decode()
 
 
-def _as_found(bucket: str, name: str, status: os.stat_result, row: Stored | None) -> Stored:
-    """What the database says, if it speaks of this very file; else the file as a new object."""
+def _current(bucket: str, name: str, status: os.stat_result, row: StoredObject | None) -> StoredObject:
+    """The database's row if it is of this file; else the file as a new object."""
     known = (status.st_size, status.st_mtime_ns, status.st_ino)
     if row is not None and known == (row.size, row.mtime, row.inode):
         return row
     written = status.st_mtime_ns // 1000
     generation = max(written, row.generation + 1 if row else 0)
     body = {"contentType": mimetypes.guess_type(name)[0] or "application/octet-stream"}
-    return Stored(bucket, name, generation, 1, *known, "", "", written, written, body)
+    return StoredObject(bucket, name, generation, 1, *known, "", "", written, written, body)
 
 
 def _remove_empty(folder: Path) -> None:
-    """A tree of empty folders. Raises OSError where one is not empty; nothing but folders is removed."""
+    """Remove a tree of empty folders. Raises OSError where one is not empty."""
     for above, _folders, _files in os.walk(folder, topdown=False):
         Path(above).rmdir()
 
 
-def _in_the_way(bucket: str, name: str) -> StoreError:
+def _path_conflict(bucket: str, name: str) -> StoreError:
     return StoreError(
         409,
         "conflict",
-        f"{bucket}/{name}: another object stands in the way. The emulator keeps objects as files, and one "
-        "name can't be both a file and a folder; choose another name.",
+        f"{bucket}/{name}: another object has this name as a folder or file. The emulator stores objects as "
+        "files, and a name can't be both a file and a folder; choose another name.",
     )
 
 

@@ -1,8 +1,7 @@
-"""Uploads: simple, multipart and resumable. What comes is written at once to a part file, and then it is an
-object.
+"""Uploads: simple, multipart and resumable. A body is written to a part file, which then becomes the object.
 
-A resumable session is two files, so that it survives the emulator: `ID.json` (what is to be made) and
-`ID.part` (the bytes that came, whatever broke after them).
+A resumable session has two files, so that it survives the emulator: `ID.json` (the object to create) and
+`ID.part` (the bytes received so far).
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from tui.emulator.storage.http import JSON_LIMIT, Reply, Request, parse_json
 from tui.emulator.storage.names import check_object
 from tui.emulator.storage.store import (
     BucketStore,
+    NewObject,
     Preconditions,
-    Stored,
+    StoredObject,
     StoreError,
-    Wanted,
     checksums_of,
 )
 
-WEEK = 7 * 86400
-"""Seconds that a resumable session lives, as in the cloud."""
+SESSION_SECONDS = 7 * 86400
+"""Lifetime of a resumable session, as in the cloud."""
 _CHUNK = 256 * 1024
 _RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
 _SESSION = re.compile(r"[\w-]{32}")
@@ -41,12 +40,12 @@ _SETTABLE = (
 
 
 def settable(body: Mapping[str, Any]) -> dict[str, Any]:
-    """What of an object's resource a client may set. Raises StoreError 400."""
+    """The fields of an object's resource that a client may set. Raises StoreError 400."""
     metadata = body.get("metadata")
     if metadata is not None and not (
         isinstance(metadata, dict) and all(v is None or isinstance(v, str) for v in metadata.values())
     ):
-        raise StoreError(400, "invalid", "An object's metadata is a map of texts.")
+        raise StoreError(400, "invalid", "An object's metadata is a map of strings.")
     found = {name: body[name] for name in _SETTABLE if body.get(name) is not None}
     if metadata:
         found["metadata"] = {k: v for k, v in metadata.items() if v is not None}
@@ -61,23 +60,23 @@ def conditions_of(request: Request, source: bool = False) -> Preconditions:
 
 
 class Uploads:
-    """Everything that makes an object of a request's body."""
+    """Creates objects from the bodies of requests."""
 
     def __init__(self, store: BucketStore) -> None:
         self._store = store
         self._locks: dict[str, asyncio.Lock] = {}
-        self._forget_old()
+        self._remove_old_files()
 
-    async def media(self, bucket: str, request: Request) -> Stored:
+    async def media(self, bucket: str, request: Request) -> StoredObject:
         """`uploadType=media`: the body is the content."""
         name = self._check(bucket, request.query.get("name", ""), request)
         body = {"contentType": request.headers.get("content-type", "application/octet-stream")}
         with self.part() as part:
             await write_all(part, request.stream())
-            wanted = Wanted(bucket, name, body, conditions_of(request))
-            return await self._finish(wanted, part, _given(request, {}))
+            wanted = NewObject(bucket, name, body, conditions_of(request))
+            return await self._finish(wanted, part, _client_checksums(request, {}))
 
-    async def multipart(self, bucket: str, request: Request) -> Stored:
+    async def multipart(self, bucket: str, request: Request) -> StoredObject:
         """`uploadType=multipart`: the object's resource, then its content."""
         boundary = _boundary(request.headers.get("content-type", ""))
         pieces = _Multipart(request.stream(), boundary)
@@ -86,10 +85,10 @@ class Uploads:
         body = {"contentType": pieces.kind, **settable(resource)}
         with self.part() as part:
             await write_all(part, pieces.content())
-            wanted = Wanted(bucket, name, body, conditions_of(request))
-            return await self._finish(wanted, part, _given(request, resource))
+            wanted = NewObject(bucket, name, body, conditions_of(request))
+            return await self._finish(wanted, part, _client_checksums(request, resource))
 
-    async def begin(self, bucket: str, request: Request) -> str:
+    async def start_session(self, bucket: str, request: Request) -> str:
         """`uploadType=resumable`: the id of a new session."""
         resource = await request.json()
         name = self._check(bucket, str(resource.get("name") or request.query.get("name", "")), request)
@@ -101,22 +100,22 @@ class Uploads:
             "name": name,
             "body": {"contentType": kind, **settable(resource)},
             "conditions": asdict(conditions_of(request)),
-            "given": _given(request, resource),
+            "given": _client_checksums(request, resource),
             "total": int(length) if length.isdecimal() else None,
         }
         self._file(key, "part").touch(mode=0o600)
         self._write(key, session)
         return key
 
-    async def resume(self, bucket: str, key: str, request: Request) -> Reply | Stored:
-        """A chunk, or the question how much has come. The object once all of it has."""
+    async def resume(self, bucket: str, key: str, request: Request) -> Reply | StoredObject:
+        """Add a chunk, or reply with the bytes received so far; return the object when it is complete."""
         async with self._locks.setdefault(key, asyncio.Lock()):
             session = self._session(bucket, key)
             if session.get("done"):
                 self._locks.pop(key, None)
                 return self._store.get(bucket, session["name"])
             part = self._file(key, "part")
-            start, total = self._place(session, part, request)
+            start, total = self._chunk_range(session, part, request)
             if start is not None:
                 await append(part, start, request.stream())
             have = part.stat().st_size
@@ -125,41 +124,41 @@ class Uploads:
                 self._write(key, session)
                 return _incomplete(have)
             if have > total:
-                raise StoreError(400, "invalid", f"The upload has {have} bytes, {total} were announced.")
-            given = {**session["given"], **_given(request, {})}
+                raise StoreError(400, "invalid", f"The upload has {have} bytes, but {total} were declared.")
+            given = {**session["given"], **_client_checksums(request, {})}
             conditions = Preconditions(**session["conditions"])
-            wanted = Wanted(bucket, session["name"], session["body"], conditions)
-            made = await self._finish(wanted, part, given)
-            self._write(key, {**session, "done": made.generation})
+            wanted = NewObject(bucket, session["name"], session["body"], conditions)
+            created = await self._finish(wanted, part, given)
+            self._write(key, {**session, "done": created.generation})
             self._locks.pop(key, None)
-            return made
+            return created
 
     def cancel(self, bucket: str, key: str) -> None:
-        """Forget a session. Raises StoreError 404."""
+        """Remove a session. Raises StoreError 404."""
         self._session(bucket, key)
         self._file(key, "json").unlink(missing_ok=True)
         self._file(key, "part").unlink(missing_ok=True)
 
-    async def _finish(self, wanted: Wanted, part: Path, given: Mapping[str, str]) -> Stored:
-        """Check what came against the checksums that were given, and make it an object.
+    async def _finish(self, wanted: NewObject, part: Path, given: Mapping[str, str]) -> StoredObject:
+        """Compare the part with the client's checksums, and make it an object.
 
         Raises:
-            StoreError: 400 for a checksum that does not match; nothing is changed then.
+            StoreError: 400 for a checksum that does not match; then nothing changes.
         """
         sums = await asyncio.to_thread(checksums_of, part)
         for (label, key), found in zip((("CRC32C", "crc32c"), ("MD5", "md5")), sums, strict=True):
-            said = given.get(key)
-            if said and said != found:
+            expected = given.get(key)
+            if expected and expected != found:
                 raise StoreError(
                     400,
                     "invalid",
-                    f'Provided {label} hash "{said}" doesn\'t match calculated {label} hash "{found}".',
+                    f'Provided {label} hash "{expected}" doesn\'t match calculated {label} hash "{found}".',
                 )
         return self._store.put(wanted, part, sums)
 
     @contextlib.contextmanager
     def part(self) -> Iterator[Path]:
-        """A file for a body that comes in one request; gone afterwards unless it was made an object."""
+        """A file for the body of one request; it is removed afterwards unless it has become an object."""
         path = self._store.parts / f"{secrets.token_urlsafe(24)}.part"
         try:
             yield path
@@ -167,14 +166,16 @@ class Uploads:
             path.unlink(missing_ok=True)
 
     def _check(self, bucket: str, name: str, request: Request) -> str:
-        """What can be refused before the content has come. Raises StoreError, BadName."""
+        """Check the name and the conditions before the content is read. Raises StoreError, BadName."""
         if not name:
             raise StoreError(400, "required", "Required parameter: name")
         conditions_of(request).check(self._store.find(bucket, check_object(name)))
         return name
 
-    def _place(self, session: dict[str, Any], part: Path, request: Request) -> tuple[int | None, int | None]:
-        """Where the body's bytes go (`None`: there are none), and the whole size if it is known."""
+    def _chunk_range(
+        self, session: dict[str, Any], part: Path, request: Request
+    ) -> tuple[int | None, int | None]:
+        """Offset of the body's bytes (`None` for no bytes), and the total size if it is known."""
         text = request.headers.get("content-range")
         have = part.stat().st_size
         if text is None:
@@ -189,7 +190,9 @@ class Uploads:
         start, end = int(match[1]), int(match[2])
         if start > have:
             raise StoreError(
-                400, "invalid", f"The chunk begins at byte {start}, but only {have} bytes have come so far."
+                400,
+                "invalid",
+                f"The chunk begins at byte {start}, but only {have} bytes were received so far.",
             )
         if match[3] == "*" and (end + 1 - start) % _CHUNK:
             raise StoreError(
@@ -216,26 +219,29 @@ class Uploads:
     def _file(self, key: str, suffix: str) -> Path:
         return self._store.parts / f"{key}.{suffix}"
 
-    def _forget_old(self) -> None:
-        """Parts without a session that some dead server left, and sessions that are a week old."""
+    def _remove_old_files(self) -> None:
+        """Remove an earlier server's parts without a session, and expired sessions."""
         now = time.time()
         for path in self._store.parts.iterdir():
             alone = path.suffix == ".part" and not path.with_suffix(".json").exists()
             with contextlib.suppress(OSError):
-                if path.is_file() and (alone or now - path.stat().st_mtime > WEEK):
+                if path.is_file() and (alone or now - path.stat().st_mtime > SESSION_SECONDS):
                     path.unlink()
 
 
 async def write_all(path: Path, pieces: AsyncIterator[bytes]) -> None:
-    """Raises Gone, Cut, OSError."""
+    """Write all pieces to a new file. Raises ClientDisconnected, ConnectionCut, OSError."""
     with path.open("xb") as file:
         async for piece in pieces:
             file.write(piece)
 
 
 async def append(path: Path, start: int, pieces: AsyncIterator[bytes]) -> None:
-    """Write the pieces from byte `start` on; what came before a break stays. Raises Gone, Cut, OSError."""
-    # Not buffered: what came is there for whoever takes it up, whatever happens to this server.
+    """Write the pieces from byte `start` on; bytes received before a failure stay.
+
+    Raises ClientDisconnected, ConnectionCut, OSError.
+    """
+    # Not buffered: the next server resumes the session after everything that was received.
     with path.open("r+b", buffering=0) as file:
         file.seek(start)
         async for piece in pieces:
@@ -248,7 +254,7 @@ class _Multipart:
     def __init__(self, pieces: AsyncIterator[bytes], boundary: bytes) -> None:
         self._pieces = pieces
         self._line = b"--" + boundary
-        self._held = b""
+        self._buffer = b""
         self.kind = "application/octet-stream"
         """Content type of the second part."""
 
@@ -268,26 +274,26 @@ class _Multipart:
         """The second part. Raises StoreError 400 when its end is missing."""
         closing = b"\r\n" + self._line
         keep = len(closing) + 8
-        held = self._held
+        buffer = self._buffer
         async for piece in self._pieces:
-            held += piece
-            if len(held) > keep:
-                yield held[:-keep]
-                held = held[-keep:]
-        content, found, rest = held.rpartition(closing)
+            buffer += piece
+            if len(buffer) > keep:
+                yield buffer[:-keep]
+                buffer = buffer[-keep:]
+        content, found, rest = buffer.rpartition(closing)
         if not found or not rest.startswith(b"--"):
             raise StoreError(400, "badContent", "The multipart body ends without its closing boundary.")
         yield content
 
     async def _until(self, mark: bytes) -> bytes:
-        while mark not in self._held:
+        while mark not in self._buffer:
             try:
-                self._held += await anext(self._pieces)
+                self._buffer += await anext(self._pieces)
             except StopAsyncIteration:
-                raise StoreError(400, "badContent", "The multipart body has not two parts.") from None
-            if len(self._held) > 2 * JSON_LIMIT and mark not in self._held:
+                raise StoreError(400, "badContent", "The multipart body does not have two parts.") from None
+            if len(self._buffer) > 2 * JSON_LIMIT and mark not in self._buffer:
                 raise StoreError(400, "badContent", "The multipart body's first part is too large.")
-        found, _, self._held = self._held.partition(mark)
+        found, _, self._buffer = self._buffer.partition(mark)
         return found
 
 
@@ -298,8 +304,8 @@ def _boundary(kind: str) -> bytes:
     return match[1].encode("latin-1")
 
 
-def _given(request: Request, resource: Mapping[str, Any]) -> dict[str, str]:
-    """Checksums that the client has sent along, in base64, by `crc32c` and `md5`."""
+def _client_checksums(request: Request, resource: Mapping[str, Any]) -> dict[str, str]:
+    """The client's checksums in base64, by `crc32c` and `md5`."""
     found = {"crc32c": str(resource.get("crc32c") or ""), "md5": str(resource.get("md5Hash") or "")}
     found["md5"] = request.headers.get("content-md5", found["md5"])
     for part in request.headers.get("x-goog-hash", "").split(","):
@@ -310,5 +316,5 @@ def _given(request: Request, resource: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _incomplete(have: int) -> Reply:
-    # Without a Range header nothing has come yet.
+    # No Range header means that nothing was received yet.
     return Reply(308, headers={"range": f"bytes=0-{have - 1}"} if have else {}, kind="")

@@ -1,5 +1,6 @@
-"""The little of the XML API that Google's own client uses: multipart uploads (its transfer manager sends the
-parts of a large file side by side), and plain GET and HEAD of an object.
+"""The part of the XML API that Google's client uses: multipart uploads, and GET and HEAD of an object.
+
+The client's transfer manager uploads the parts of a large file in parallel.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from xml.sax.saxutils import escape
 from tui.emulator.storage.http import Reply, Request
 from tui.emulator.storage.names import BadName, check_object
 from tui.emulator.storage.resources import media_headers
-from tui.emulator.storage.store import BLOCK, BucketStore, StoreError, Wanted, checksums_of
+from tui.emulator.storage.store import BLOCK, BucketStore, NewObject, StoreError, checksums_of
 from tui.emulator.storage.upload import Uploads, write_all
 
 PARTS = 10_000
@@ -34,7 +35,7 @@ _HEADERS = {
 }
 
 
-class Multiparts:
+class XmlMultipartUploads:
     """Handler of `/BUCKET/OBJECT`. An upload's parts are `ID.1`, `ID.2`, … beside `ID.json`."""
 
     def __init__(self, store: BucketStore, uploads: Uploads) -> None:
@@ -42,15 +43,15 @@ class Multiparts:
         self._uploads = uploads
 
     async def answer(self, request: Request, bucket: str, name: str) -> Reply:
-        """One request, its refusal in this API's own form."""
+        """Serve one request; errors have this API's form."""
         try:
             return await self._answer(request, bucket, check_object(name))
         except (StoreError, BadName) as error:
             status = error.status if isinstance(error, StoreError) else 400
             word = error.reason if isinstance(error, StoreError) else "InvalidArgument"
-            said = f"<Code>{escape(word)}</Code><Message>{escape(str(error))}</Message><Details></Details>"
+            inner = f"<Code>{escape(word)}</Code><Message>{escape(str(error))}</Message><Details></Details>"
             await request.drain()
-            return _xml("Error", said, status=status, namespace=False)
+            return _xml("Error", inner, status=status, namespace=False)
 
     async def _answer(self, request: Request, bucket: str, name: str) -> Reply:
         self._store.folder(bucket)
@@ -66,13 +67,15 @@ class Multiparts:
         if method == "POST":
             return await self._complete(request, key, session)
         if method == "DELETE":
-            self._forget(key)
+            self._delete_files(key)
             return Reply(204, kind="")
         raise StoreError(405, "MethodNotAllowed", f"{method} is not served here.")
 
     def _plain(self, request: Request, bucket: str, name: str) -> Reply:
         if request.method not in {"GET", "HEAD"}:
-            raise StoreError(501, "NotImplemented", "The emulator takes single uploads by the JSON API only.")
+            raise StoreError(
+                501, "NotImplemented", "The emulator supports single uploads with the JSON API only."
+            )
         one = self._store.get(bucket, name)
         kind = str(one.body.get("contentType", "application/octet-stream"))
         path = self._store.path(bucket, name)
@@ -88,42 +91,42 @@ class Multiparts:
         }
         session = {"bucket": bucket, "name": name, "body": body | ({"metadata": own} if own else {})}
         self._file(key, "json").write_text(json.dumps(session))
-        said = f"<Bucket>{escape(bucket)}</Bucket><Key>{escape(name)}</Key><UploadId>{key}</UploadId>"
-        return _xml("InitiateMultipartUploadResult", said)
+        inner = f"<Bucket>{escape(bucket)}</Bucket><Key>{escape(name)}</Key><UploadId>{key}</UploadId>"
+        return _xml("InitiateMultipartUploadResult", inner)
 
     async def _part(self, request: Request, key: str) -> Reply:
         number = request.number("partNumber") or 0
         if not 1 <= number <= PARTS:
             raise StoreError(400, "InvalidArgument", f"partNumber is from 1 to {PARTS}.")
-        coming = self._file(key, f"{number}.{secrets.token_hex(4)}")
+        partial = self._file(key, f"{number}.{secrets.token_hex(4)}")
         try:
-            await write_all(coming, request.stream())
-            crc32c, md5 = await asyncio.to_thread(checksums_of, coming)
-            coming.replace(self._file(key, str(number)))
+            await write_all(partial, request.stream())
+            crc32c, md5 = await asyncio.to_thread(checksums_of, partial)
+            partial.replace(self._file(key, str(number)))
         finally:
-            coming.unlink(missing_ok=True)
+            partial.unlink(missing_ok=True)
         return Reply(200, headers={"etag": f'"{md5}"', "x-goog-hash": f"crc32c={crc32c},md5={md5}"}, kind="")
 
     async def _complete(self, request: Request, key: str, session: Mapping[str, Any]) -> Reply:
         paths = []
-        for number, tag in _asked(await request.body()):
+        for number, tag in _requested_parts(await request.body()):
             path = self._file(key, str(number))
             try:
                 _, md5 = await asyncio.to_thread(checksums_of, path)
             except FileNotFoundError:
-                raise StoreError(400, "InvalidPart", f"Part {number} has not come.") from None
+                raise StoreError(400, "InvalidPart", f"Part {number} was not uploaded.") from None
             if tag.strip('"') != md5:
-                raise StoreError(400, "InvalidPart", f"Part {number} is not the one that was asked for.")
+                raise StoreError(400, "InvalidPart", f"Part {number} has another ETag.")
             paths.append(path)
         bucket, name = session["bucket"], session["name"]
         with self._uploads.part() as part:
             await asyncio.to_thread(_join, part, paths)
             crc32c, _ = await asyncio.to_thread(checksums_of, part)
             body = {"componentCount": len(paths), **session["body"]}
-            made = self._store.put(Wanted(bucket, name, body), part, (crc32c, ""))
-        self._forget(key)
-        said = f"<Bucket>{escape(bucket)}</Bucket><Key>{escape(name)}</Key><ETag>{made.generation}</ETag>"
-        reply = _xml("CompleteMultipartUploadResult", said)
+            made = self._store.put(NewObject(bucket, name, body), part, (crc32c, ""))
+        self._delete_files(key)
+        inner = f"<Bucket>{escape(bucket)}</Bucket><Key>{escape(name)}</Key><ETag>{made.generation}</ETag>"
+        reply = _xml("CompleteMultipartUploadResult", inner)
         return Reply(reply.status, reply.body, {"x-goog-hash": f"crc32c={crc32c}"}, reply.kind)
 
     def _session(self, bucket: str, name: str, key: str) -> dict[str, Any]:
@@ -135,7 +138,7 @@ class Multiparts:
             raise StoreError(404, "NoSuchUpload", "The requested upload was not found.")
         return session
 
-    def _forget(self, key: str) -> None:
+    def _delete_files(self, key: str) -> None:
         for path in self._store.parts.glob(f"{key}.*"):
             path.unlink(missing_ok=True)
 
@@ -143,7 +146,7 @@ class Multiparts:
         return self._store.parts / f"{key}.{suffix}"
 
 
-def _asked(body: bytes) -> list[tuple[int, str]]:
+def _requested_parts(body: bytes) -> list[tuple[int, str]]:
     """Number and tag of each part, in ascending order. Raises StoreError 400."""
     try:
         if b"<!" in body:
@@ -154,10 +157,10 @@ def _asked(body: bytes) -> list[tuple[int, str]]:
             fields = {child.tag.rpartition("}")[2]: child.text or "" for child in part}
             found.append((int(fields["PartNumber"]), fields["ETag"]))
     except (ElementTree.ParseError, KeyError, ValueError):
-        raise StoreError(400, "MalformedXML", "The list of the parts is no such XML.") from None
+        raise StoreError(400, "MalformedXML", "The list of parts is malformed.") from None
     numbers = [number for number, _ in found]
     if not found or numbers != sorted(set(numbers)):
-        raise StoreError(400, "InvalidPartOrder", "The parts are listed by ascending number.")
+        raise StoreError(400, "InvalidPartOrder", "The parts must be listed by ascending number.")
     return found
 
 
