@@ -88,7 +88,7 @@ from pathlib import Path
 from tui.store.profiles.draft import Draft, read_text
 path = Path(sys.argv[1])
 draft = Draft(path, read_text(path), Path(sys.argv[2]))
-draft.come()
+draft.open()
 draft.replace(draft.text.replace("a100-4node-spot", "theirs"), "x")
 draft.keep()
 print("open", flush=True)

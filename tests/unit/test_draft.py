@@ -18,7 +18,7 @@ from tui.domain.profile.document_edit import Edit
 from tui.domain.profile.source import read
 from tui.domain.vertex.form import FormState, Row, build_rows, changes
 from tui.domain.vertex.form.analysis import analyse
-from tui.domain.vertex.form.choices import pool_of, pool_paths
+from tui.domain.vertex.form.choices import pool_of, pools_path
 from tui.store.profiles.draft import Draft, FileChanged, read_text
 
 TEXTS = [p.read_text() for p in sorted(shipped("profiles").glob("*.yaml"))]
@@ -63,21 +63,21 @@ def edits_of(text: str, deed: str, number: int, words: str) -> tuple[Edit, ...]:
     try:
         match deed:
             case "type" if row.field is not None or row.path[:1] == ("parameters",):
-                return changes.typed(root, row, words) if row.path != ("parameters",) else ()
+                return changes.value_edits(root, row, words) if row.path != ("parameters",) else ()
             case "add":
-                return changes.addition(root, row, words)[0]
+                return changes.addition_edits(root, row, words)[0]
             case "remove":
-                return changes.removal(root, row)
+                return changes.removal_edits(root, row)
             case "element" if row.field is not None and row.field.name in {"nfsMounts", "dnsPeeringConfigs"}:
-                return changes.new_element(root, row)[0]
+                return changes.element_edits(root, row)[0]
             case "pool":
-                return changes.new_pool(root, pool_paths(root, wrapped), 1 + number % 3)
+                return changes.pool_edits(root, pools_path(root, wrapped), 1 + number % 3)
             case "link" if wrapped:
-                return changes.to_parameter(root, row, f"p{number % 3}")
+                return changes.parameter_edits(root, row, f"p{number % 3}")
             case "inline":
-                return changes.inlined(root, row)
+                return changes.inline_edits(root, row)
             case "task" if pool_of(row) is not None:
-                return changes.other_task(root, pool_of(row) or ())
+                return changes.task_edits(root, pool_of(row) or ())
             case "machine" if pool_of(row) is not None:
                 return changes.machine_edits(root, pool_of(row) or (), words)
     except (ValueError, changes.Refused):
@@ -114,7 +114,7 @@ def test_a_typed_value_is_the_value_of_the_file() -> None:
         root, rows, _ = rows_of(text)
         row = next(r for r in rows if r.path == ("description",))
         draft = Draft(Path("f.yaml"), text, Path("nowhere"))
-        after = read(draft.preview(changes.typed(root, row, words)), "f.yaml").value
+        after = read(draft.preview(changes.value_edits(root, row, words)), "f.yaml").value
         assert after["description"] == words and {**after, "description": 0} == {**root, "description": 0}
 
 
@@ -196,19 +196,19 @@ def test_a_disk_that_takes_nothing_loses_nothing(draft: Draft, tmp_path: Path) -
 
 
 def test_unsaved_work_is_found_again(draft: Draft, tmp_path: Path) -> None:
-    assert draft.found() is None
+    assert draft.offered() is None
     change(draft)
     draft.keep()
     again = Draft(draft.path, read_text(draft.path), tmp_path / "drafts")
-    kept = again.found()
+    kept = again.offered()
     assert kept is not None and kept.text == draft.text and kept.base == again.saved
     draft.save()
-    assert Draft(draft.path, read_text(draft.path), tmp_path / "drafts").found() is None
+    assert Draft(draft.path, read_text(draft.path), tmp_path / "drafts").offered() is None
     change(draft, "once more")
     draft.keep()
     draft.undo()
     draft.keep()
-    assert again.found() is None
+    assert again.offered() is None
 
 
 def test_damaged_unsaved_work_is_no_work(draft: Draft, tmp_path: Path) -> None:
@@ -217,30 +217,30 @@ def test_damaged_unsaved_work_is_no_work(draft: Draft, tmp_path: Path) -> None:
     (found,) = (tmp_path / "drafts").glob("*.json")
     assert found.stat().st_mode & 0o777 == 0o600
     again = Draft(draft.path, "x", tmp_path / "drafts")
-    assert again.found() is not None
+    assert again.offered() is not None
     for damage in (b"", b"{", b"[]", b'{"text": 1}'):
         found.write_bytes(damage)
-        assert again.found() is None
+        assert again.offered() is None
 
 
 def test_each_console_keeps_its_own_work(draft: Draft, tmp_path: Path) -> None:
     other, third = (Draft(draft.path, draft.text, tmp_path / "drafts") for _ in range(2))
     for each, words in ((draft, "one"), (other, "two")):
-        each.come()
+        each.open()
         change(each, words)
         each.keep()
-    assert third.found() is None, "both live"
-    draft.go()
-    kept = third.found()
+    assert third.offered() is None, "both live"
+    draft.close()
+    kept = third.offered()
     assert kept is not None and "description: one" in kept.text
-    other.go()
-    kept = third.found()
+    other.close()
+    kept = third.offered()
     assert kept is not None and "description: two" in kept.text, "the newest"
-    third.forget(kept)
-    kept = third.found()
+    third.discard(kept)
+    kept = third.offered()
     assert kept is not None and "description: one" in kept.text, "and then the other"
-    third.forget(kept)
-    assert third.found() is None
+    third.discard(kept)
+    assert third.offered() is None
 
 
 def test_work_is_found_under_the_name_that_an_older_console_gave_it(draft: Draft, tmp_path: Path) -> None:
@@ -248,25 +248,25 @@ def test_work_is_found_under_the_name_that_an_older_console_gave_it(draft: Draft
     draft.keep()
     (made,) = (tmp_path / "drafts").glob("*.json")
     made.rename(made.with_name(made.name.partition("-")[0] + ".json"))
-    kept = Draft(draft.path, read_text(draft.path), tmp_path / "drafts").found()
+    kept = Draft(draft.path, read_text(draft.path), tmp_path / "drafts").offered()
     assert kept is not None and kept.text == draft.text
 
 
 def test_who_has_it_open_is_known_until_it_ends(draft: Draft, tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from tui.store.profiles.draft import Draft\n"
-        "Draft(Path(sys.argv[1]), '', Path(sys.argv[2])).come(); print(1, flush=True); sys.stdin.read()"
+        "Draft(Path(sys.argv[1]), '', Path(sys.argv[2])).open(); print(1, flush=True); sys.stdin.read()"
     )
     words = [sys.executable, "-c", code, str(draft.path), str(tmp_path / "drafts")]
     other = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert other.stdin is not None and other.stdout is not None
     with other, other.stdin, other.stdout:
         other.stdout.readline()
-        (editor,) = draft.come()
+        (editor,) = draft.open()
         assert editor.pid == other.pid and editor.name == f"pid {other.pid}"
         other.kill()
     assert draft.others() == []
-    draft.go()
+    draft.close()
     assert not list((tmp_path / "drafts").glob("*.open"))
 
 

@@ -19,7 +19,7 @@ from tui.domain.vertex.catalog import machines
 from tui.domain.vertex.field_table import DURATION, HEADER, INTEGER, JOB_SPEC, STRING, WORKER_POOL, Kind
 from tui.domain.vertex.form import SECTIONS, FormState, Row, RowKind, build_rows, changes
 from tui.domain.vertex.form.analysis import analyse
-from tui.domain.vertex.form.choices import accelerators_in, choices, machines_with, pool_of, pool_paths
+from tui.domain.vertex.form.choices import accelerators_in, choices, machines_with, pool_of, pools_path
 from tui.domain.vertex.form.fields import ELEMENTS, POOL
 from tui.domain.vertex.form.summary import accelerators, roles, totals
 from tui.domain.vertex.form.values import parse
@@ -77,7 +77,7 @@ def test_a_reference_shows_its_default_and_editing_changes_it() -> None:
     found = analyse(A100, "f", "f").value
     image = row(rows(A100), "jobSpec.workerPoolSpecs[0].containerSpec.imageUri")
     assert image.parameter == "image" and image.value.startswith("${image} = us-docker")
-    (edit,) = changes.typed(found, image, "mine:1")
+    (edit,) = changes.value_edits(found, image, "mine:1")
     assert edit.path == ("parameters", "image", "default") and edit.value == "mine:1"
 
 
@@ -86,7 +86,7 @@ def test_what_only_looks_like_a_reference_is_edited_itself() -> None:
     root = analyse(text, "f", "f").value
     disk = row(rows(text), "jobSpec.workerPoolSpecs[0].diskSpec.bootDiskType")
     assert not disk.parameter and disk.value == "${size}"
-    assert [e.path for e in changes.typed(root, disk, "pd-ssd")] == [disk.path]
+    assert [e.path for e in changes.value_edits(root, disk, "pd-ssd")] == [disk.path]
 
 
 def test_problems_stand_at_their_field_or_around_it() -> None:
@@ -97,13 +97,13 @@ def test_problems_stand_at_their_field_or_around_it() -> None:
     assert row(closed, "jobSpec.workerPoolSpecs[0]").problems
 
 
-def test_a_wrong_name_is_a_row_that_can_be_taken_away() -> None:
+def test_a_wrong_name_is_a_row_that_can_be_removed() -> None:
     broken = A100.replace("  scheduling:", "  schedulign:")
     found = rows(broken)
     wrong = next(r for r in found if r.kind is RowKind.UNKNOWN)
     assert wrong.label == "schedulign" and wrong.problems
     value = analyse(broken, "f", "f").value
-    assert "schedulign" not in edited(value, changes.removal(value, wrong))["jobSpec"]
+    assert "schedulign" not in edited(value, changes.removal_edits(value, wrong))["jobSpec"]
 
 
 @pytest.mark.parametrize("text", ["a: [", "a: b: c", "", "- 1", "a: 1\na: 2", "\x00"])
@@ -136,50 +136,52 @@ def test_a_machine_brings_its_own_accelerators() -> None:
     }  # fmt: skip
     spec = edited(root, changes.machine_edits(root, pool, "n1-standard-4"))["jobSpec"]["workerPoolSpecs"][1]
     assert spec["machineSpec"] == {"machineType": "n1-standard-4"}
-    assert not changes.takes(root, pool, "NVIDIA_L4") and changes.takes(root, pool, "NVIDIA_TESLA_A100")
+    assert not changes.accepts_accelerator(root, pool, "NVIDIA_L4") and changes.accepts_accelerator(
+        root, pool, "NVIDIA_TESLA_A100"
+    )
 
 
 def test_pools_are_added_like_the_workers_and_skipped_in_the_middle() -> None:
     root = analyse(A100, "f", "f").value
-    assert pool_paths(root, True) == POOLS
-    more = edited(root, changes.new_pool(root, POOLS, 3))
+    assert pools_path(root, True) == POOLS
+    more = edited(root, changes.pool_edits(root, POOLS, 3))
     pools = more["jobSpec"]["workerPoolSpecs"]
     assert pools[2] == {} and pools[3] == {**pools[1], "replicaCount": 1}
     last = Row("x", RowKind.POOL, "", (*POOLS, 3))
-    assert edited(more, changes.removal(more, last))["jobSpec"]["workerPoolSpecs"] == pools[:2]
+    assert edited(more, changes.removal_edits(more, last))["jobSpec"]["workerPoolSpecs"] == pools[:2]
     middle = Row("x", RowKind.POOL, "", (*POOLS, 1))
-    assert edited(more, changes.removal(more, middle))["jobSpec"]["workerPoolSpecs"][1] == {}
+    assert edited(more, changes.removal_edits(more, middle))["jobSpec"]["workerPoolSpecs"][1] == {}
     with pytest.raises(changes.Refused, match="primary"):
-        changes.removal(root, Row("x", RowKind.POOL, "", (*POOLS, 0)))
+        changes.removal_edits(root, Row("x", RowKind.POOL, "", (*POOLS, 0)))
 
 
 def test_a_value_becomes_a_parameter_and_a_value_again() -> None:
     root = analyse(A100, "f", "f").value
     size = row(rows(A100), "jobSpec.workerPoolSpecs[0].diskSpec.bootDiskSizeGb")
-    linked = edited(root, changes.to_parameter(root, size, "disk"))
+    linked = edited(root, changes.parameter_edits(root, size, "disk"))
     assert linked["parameters"]["disk"]["default"] == 200
     assert linked["jobSpec"]["workerPoolSpecs"][0]["diskSpec"]["bootDiskSizeGb"] == "${disk}"
     back = next(r for r in build_rows(FormState(linked, linked)) if r.key == size.key)
-    assert edited(linked, changes.inlined(linked, back))["jobSpec"] == root["jobSpec"]
+    assert edited(linked, changes.inline_edits(linked, back))["jobSpec"] == root["jobSpec"]
     used = row(rows(A100), "parameters.steps")
     with pytest.raises(changes.Refused, match="is used by"):
-        changes.removal(root, used)
+        changes.removal_edits(root, used)
 
 
 def test_a_variables_value_becomes_a_parameter_and_a_value_again() -> None:
     root = analyse(A100, "f", "f").value
     debug = row(rows(A100, expanded=True), "jobSpec.workerPoolSpecs[0].containerSpec.env[0]")
-    linked = edited(root, changes.to_parameter(root, debug, "debug"))
+    linked = edited(root, changes.parameter_edits(root, debug, "debug"))
     env = linked["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["env"]
     assert env == [{"name": "NCCL_DEBUG", "value": "${debug}"}]
     back = next(r for r in build_rows(FormState(linked, linked, expanded=True)) if r.key == debug.key)
     assert back.parameter == "debug"
-    assert edited(linked, changes.inlined(linked, back))["jobSpec"] == root["jobSpec"]
+    assert edited(linked, changes.inline_edits(linked, back))["jobSpec"] == root["jobSpec"]
 
 
 def test_a_container_becomes_a_package_with_its_arguments() -> None:
     root = analyse(A100, "f", "f").value
-    turned = edited(root, changes.other_task(root, (*POOLS, 0)))
+    turned = edited(root, changes.task_edits(root, (*POOLS, 0)))
     pool, old = turned["jobSpec"]["workerPoolSpecs"][0], root["jobSpec"]["workerPoolSpecs"][0]
     assert "containerSpec" not in pool and pool["pythonPackageSpec"]["args"] == old["containerSpec"]["args"]
 
@@ -205,11 +207,11 @@ def test_a_parameters_type_and_choices_hold() -> None:
     text = A100.replace("steps: {type: integer, default: 100000}", "steps: {default: 5, choices: [5, 6]}")
     root = analyse(text, "f", "f").value
     steps = row(rows(text), "parameters.steps")
-    assert changes.typed(root, steps, "6")[0].value == 6
+    assert changes.value_edits(root, steps, "6")[0].value == 6
     with pytest.raises(ValueError, match="integer"):
-        changes.typed(root, steps, "many")
+        changes.value_edits(root, steps, "many")
     with pytest.raises(ValueError, match="one of 5, 6"):
-        changes.typed(root, steps, "7")
+        changes.value_edits(root, steps, "7")
 
 
 def test_the_head_says_roles_and_totals() -> None:
@@ -257,19 +259,19 @@ def test_values_of_any_shape_are_shown_and_edited_or_refused(value: dict[str, ob
     for each in build_rows(FormState(root, {}, found.wrapped, problems=found.problems, expanded=True)):
         pool = pool_of(each)
         deeds = [
-            lambda each=each: changes.typed(root, each, words),
-            lambda each=each: changes.removal(root, each),
-            lambda each=each: changes.addition(root, each, words)[0],
-            lambda each=each: changes.to_parameter(root, each, "q"),
-            lambda each=each: changes.inlined(root, each),
+            lambda each=each: changes.value_edits(root, each, words),
+            lambda each=each: changes.removal_edits(root, each),
+            lambda each=each: changes.addition_edits(root, each, words)[0],
+            lambda each=each: changes.parameter_edits(root, each, "q"),
+            lambda each=each: changes.inline_edits(root, each),
             lambda each=each: choices(root, each, "us-central1") and (),
-            lambda each=each: changes.new_pool(root, pool_paths(root, found.wrapped), 2),
+            lambda each=each: changes.pool_edits(root, pools_path(root, found.wrapped), 2),
         ]
         if pool is not None:
             deeds += [
                 lambda pool=pool: changes.machine_edits(root, pool, "g2-standard-4"),
                 lambda pool=pool: changes.accelerator_edits(root, pool, "NVIDIA_L4"),
-                lambda pool=pool: changes.other_task(root, pool),
+                lambda pool=pool: changes.task_edits(root, pool),
             ]
         for deed in deeds:
             try:

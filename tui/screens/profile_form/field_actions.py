@@ -15,7 +15,7 @@ from tui.domain.text import plain
 from tui.domain.vertex import reducers
 from tui.domain.vertex.form import changes
 from tui.domain.vertex.form.changes import Refused
-from tui.domain.vertex.form.choices import Choice, choices, machines_with, pool_of, pool_paths, region_of
+from tui.domain.vertex.form.choices import Choice, choices, machines_with, pool_of, pools_path, region_of
 from tui.domain.vertex.form.fields import ROLES
 from tui.domain.vertex.form.rows import MAX_POOLS, Row, RowKind
 from tui.domain.vertex.form.values import MISSING, Path, at, canonical, scalar_text
@@ -83,7 +83,7 @@ class FieldActions:
         elif row.kind is RowKind.POOL and not row.raw:
             await self._pool_at(int(row.path[-1]))
         elif row.kind is RowKind.TASK:
-            edits = changes.other_task(self._editor.values, row.path)
+            edits = changes.task_edits(self._editor.values, row.path)
             await self._editor.apply(edits, "change what the pool runs")
         elif row.kind is RowKind.SWITCH:
             await self._switch_reducers(adjust=True)
@@ -121,7 +121,7 @@ class FieldActions:
         on = scalar_text(row.raw).lower() in {"true", "yes"}
         if row.parameter:
             on = typed_text(self._editor.values, row) == "true"
-        edits = changes.typed(self._editor.values, row, "false" if on else "true")
+        edits = changes.value_edits(self._editor.values, row, "false" if on else "true")
         await self._editor.apply(edits, f"switch {row.label}")
 
     async def _switch_reducers(self, *, adjust: bool = False) -> None:
@@ -180,14 +180,14 @@ class FieldActions:
         values = self._editor.values
         if name == "acceleratorType" and pool is not None and not row.parameter:
             edits = changes.accelerator_edits(values, pool, value)
-            if value and not changes.takes(values, pool, value):
+            if value and not changes.accepts_accelerator(values, pool, value):
                 self._pick_machine(row, value, edits)
                 return
         elif name == "machineType" and pool is not None and not row.parameter:
             edits = changes.machine_edits(values, pool, value)
         else:
             try:
-                edits = changes.typed(values, row, value)
+                edits = changes.value_edits(values, row, value)
             except ValueError as error:
                 self._warn(error)
                 return
@@ -202,7 +202,7 @@ class FieldActions:
             return
         if row.key == "parameters" or row.kind is RowKind.PARAMETER:
             self._ask_name("Name of the new parameter", "", self._add_parameter)
-        elif changes.list_of(row) is not None and row.field is not None:
+        elif changes.list_path(row) is not None and row.field is not None:
             if row.field.kind.name == "message" and row.field.name != "env":
                 await self._add_element(row, f"add to {row.field.label}")
             else:
@@ -215,11 +215,11 @@ class FieldActions:
 
     async def _add_element(self, row: Row, what: str) -> None:
         try:
-            edits, path = changes.new_element(self._editor.values, row)
+            edits, path = changes.element_edits(self._editor.values, row)
         except Refused as error:
             self._warn(error)
             return
-        self._body.keep_open(changes.list_of(row))
+        self._body.keep_open(changes.list_path(row))
         await self._editor.apply(edits, what, dotted(canonical(path)))
 
     def _ask_name(self, question: str, name: str, then: Callable[[str], object]) -> None:
@@ -238,7 +238,7 @@ class FieldActions:
 
     def _add_pool(self) -> None:
         """Ask which position, where more than one is free."""
-        path = pool_paths(self._editor.values, self._editor.analysis.wrapped)
+        path = pools_path(self._editor.values, self._editor.analysis.wrapped)
         pools = at(self._editor.values, path)
         pools = pools if isinstance(pools, list) else []
         free = [i for i in range(MAX_POOLS) if i >= len(pools) or not pools[i]]
@@ -258,11 +258,11 @@ class FieldActions:
         self._screen.app.push_screen(PickScreen("Add a pool like the workers", options), chosen)
 
     async def _pool_at(self, position: int) -> None:
-        path = pool_paths(self._editor.values, self._editor.analysis.wrapped)
+        path = pools_path(self._editor.values, self._editor.analysis.wrapped)
         key = dotted(canonical((*path, position)))
         if position > 1:
             self._body.toggled.add(key)
-        edits = changes.new_pool(self._editor.values, path, position)
+        edits = changes.pool_edits(self._editor.values, path, position)
         await self._editor.apply(edits, f"add pool {position}", f"{key}.replicaCount")
 
     async def action_remove(self) -> None:
@@ -274,7 +274,7 @@ class FieldActions:
             await self.action_switch()
             return
         try:
-            edits = changes.removal(self._editor.values, row)
+            edits = changes.removal_edits(self._editor.values, row)
         except Refused as error:
             self._warn(error)
             return
@@ -290,14 +290,14 @@ class FieldActions:
 
         def named(name: str) -> None:
             try:
-                edits = changes.to_parameter(self._editor.values, row, name)
+                edits = changes.parameter_edits(self._editor.values, row, name)
             except Refused as error:
                 self._warn(error)
                 return
             self._apply_later(edits, f"make {row.label} the parameter {name}", row.key)
 
         try:
-            changes.to_parameter(self._editor.values, row, "name")
+            changes.parameter_edits(self._editor.values, row, "name")
         except Refused as error:
             self._warn(error)
             return
@@ -310,7 +310,7 @@ class FieldActions:
         if row is None:
             return
         try:
-            edits = changes.inlined(self._editor.values, row)
+            edits = changes.inline_edits(self._editor.values, row)
         except Refused as error:
             self._warn(error)
             return
@@ -338,7 +338,7 @@ def switches(row: Row) -> bool:
 
 def choice_line(choice: Choice) -> Content:
     """A choice in a list: the value, and what it means."""
-    return Content.assemble(f"{plain(choice.value) or 'none':<22} ", (plain(choice.words), "$text-muted"))
+    return Content.assemble(f"{plain(choice.value) or 'none':<22} ", (plain(choice.help), "$text-muted"))
 
 
 def _pool_hint(position: int) -> str:

@@ -77,8 +77,8 @@ class FileActions:
         self._screen.set_interval(OTHERS_SECONDS, again)
 
     async def _opened(self) -> None:
-        self._show_others(await asyncio.to_thread(self._draft.come))
-        kept = await asyncio.to_thread(self._draft.found)
+        self._show_others(await asyncio.to_thread(self._draft.open))
+        kept = await asyncio.to_thread(self._draft.offered)
         if kept is not None:
             self._offer(kept)
 
@@ -88,7 +88,7 @@ class FileActions:
             self._screen.console.notify(
                 f"Changes to {self._draft.path.name} are kept; e on it offers them again.", markup=False
             )
-        await asyncio.to_thread(self._draft.go)
+        await asyncio.to_thread(self._draft.close)
 
     # Other consoles
 
@@ -241,7 +241,7 @@ class FileActions:
             if key == "g":
                 self._background(partial(self._take_kept, kept))
             elif key == "t":
-                self._background(partial(asyncio.to_thread, self._draft.forget, kept))
+                self._background(partial(asyncio.to_thread, self._draft.discard, kept))
 
         question = f"Changes of {since} ago to {self._draft.path.name} were not saved{changed}"
         self._screen.app.push_screen(ChoiceScreen(question, answers), chosen)
@@ -249,7 +249,7 @@ class FileActions:
     async def _take_kept(self, kept: Kept) -> None:
         await self._editor.replace(kept.text, "go on with unsaved changes")
         # This console keeps them as its own from now on.
-        await asyncio.to_thread(self._draft.forget, kept)
+        await asyncio.to_thread(self._draft.discard, kept)
 
     # Other screens
 
@@ -328,7 +328,7 @@ class FileActions:
                 return
             if not await self._save():
                 return
-        await asyncio.to_thread(self._draft.forget if answer == "t" else self._draft.keep)
-        await asyncio.to_thread(self._draft.go)
+        await asyncio.to_thread(self._draft.discard if answer == "t" else self._draft.keep)
+        await asyncio.to_thread(self._draft.close)
         self._asked = True
         self._screen.dismiss()

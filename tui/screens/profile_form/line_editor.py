@@ -78,7 +78,11 @@ class LineEditor:
         row, add = self._editing
         values = self._editor.values
         try:
-            found = changes.addition(values, row, text)[0] if add else changes.typed(values, row, text)
+            found = (
+                changes.addition_edits(values, row, text)[0]
+                if add
+                else changes.value_edits(values, row, text)
+            )
         except (ValueError, Refused) as error:
             return (), str(error)
         return found, ""
@@ -98,9 +102,9 @@ class LineEditor:
             return
         cursor = row.key
         if add and not wrong:
-            path = changes.addition(self._editor.values, row, text)[1]
+            path = changes.addition_edits(self._editor.values, row, text)[1]
             cursor = dotted(canonical(path))
-            self._body.keep_open(changes.list_of(row))
+            self._body.keep_open(changes.list_path(row))
         self._close()
         if wrong:
             self._screen.notify(f"{row.label} stays as it was. {wrong}", severity="warning", markup=False)
@@ -139,8 +143,8 @@ def typed_text(root: object, row: Row) -> str:
     if row.kind is RowKind.PAIR:
         raw = row.raw
         if isinstance(raw, dict):
-            return pair_text(raw.get("name", ""), raw.get("value", ""), open_=True)
-        return pair_text(row.path[-1], raw, open_=True)
+            return pair_text(raw.get("name", ""), raw.get("value", ""), reveal=True)
+        return pair_text(row.path[-1], raw, reveal=True)
     if row.parameter:
         setting = at(root, ("parameters", row.parameter))
         return scalar_text(setting.get("default") if isinstance(setting, dict) else setting)

@@ -23,7 +23,7 @@ from tui.screens.profiles.export import show_export
 from tui.screens.workers import background
 from tui.store.profiles.entries import ProfileEntry, ProfileError
 from tui.store.profiles.files import bad_name
-from tui.store.profiles.rules import Judgement, ProfileRules
+from tui.store.profiles.rules import ProfileRules, RuleResult
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.notice import Notice
 from tui.widgets.table.table import Cells, Column, Table
@@ -73,7 +73,7 @@ class ProfilesScreen(ListScreen):
         background(self, self._judge, "rules")
 
     async def _judge(self) -> None:
-        await self._rules.look(self.console.profiles, self.console.connection.context)
+        await self._rules.check(self.console.profiles, self.console.connection.context)
         self.reload()
 
     def _move(self) -> bool:
@@ -110,7 +110,7 @@ class ProfilesScreen(ListScreen):
         entry, notice = self.current, self.query_one(Notice)
         if entry is None or not self.table.keys:
             return
-        found = self._rules.known(entry) or Judgement()
+        found = self._rules.known(entry) or RuleResult()
         if entry.problem:
             what = f"{entry.name} is not valid   e edits it"
             notice.tell(what, _by_line(entry), bad=True, alone=False)
@@ -126,7 +126,7 @@ class ProfilesScreen(ListScreen):
 
     def _refused(self, entry: ProfileEntry) -> tuple[str, ...]:
         """What the rules have against it, as far as that is known."""
-        return (self._rules.known(entry) or Judgement()).errors
+        return (self._rules.known(entry) or RuleResult()).errors
 
     def _cells(self, entry: ProfileEntry) -> Cells:
         wrong = _by_line(entry) or next(iter(self._refused(entry)), "")

@@ -1,7 +1,7 @@
-"""A profile that is being edited: its text, undo and redo, what differs from the file, and saving.
+"""A profile being edited: its text, undo and redo, the diff from the file, and saving.
 
-Each change is a whole text, so that undoing all of them gives the file byte for byte. What is not saved is
-kept in the state directory after every change, and offered when the profile is opened again.
+Each change is a whole text, so that undoing all of them gives the file byte for byte. Unsaved
+changes are kept in the state directory and offered when the profile is opened again.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from tui.domain.profile.edit import apply
 from tui.store.profiles.files import replace_text
 from tui.store.profiles.unsaved import Editor, Kept, Unsaved
 
-LARGEST = 1_000_000
-MOST_STEPS = 500
+MAX_BYTES = 1_000_000
+MAX_UNDO = 500
 
 
 class FileChanged(Exception):
-    """The file on disk is not the one that was opened; `gone` where it is there no more."""
+    """Another program has changed the file since it was read; `gone`: it was deleted."""
 
     def __init__(self, path: Path, *, gone: bool = False) -> None:
-        super().__init__(f"{path} {'is gone' if gone else 'was changed by somebody else'}")
+        super().__init__(f"{path} {'was deleted' if gone else 'was changed by another program'}")
         self.gone = gone
 
 
 def read_text(path: Path) -> str:
-    """The file's text with its own line ends.
+    """The file's text with its own line endings.
 
     Raises:
-        OSError: when it can't be read, is no text or is far too large for a profile.
+        OSError: if it can't be read, is not UTF-8 or is larger than `MAX_BYTES`.
     """
-    if path.stat().st_size > LARGEST:
-        raise OSError(f"{path} has more than {LARGEST:,} bytes; it is no profile")
+    if path.stat().st_size > MAX_BYTES:
+        raise OSError(f"{path} has more than {MAX_BYTES:,} bytes; it is not a profile")
     try:
         return path.read_bytes().decode()
     except UnicodeDecodeError as error:
@@ -43,13 +43,13 @@ def read_text(path: Path) -> str:
 
 
 class Draft:
-    """Holds texts only; methods that touch files say so, and are for threads."""
+    """The text with its history. The methods under Files and Unsaved work block: call them in a thread."""
 
     def __init__(self, path: Path, text: str, drafts: Path) -> None:
         self.path = path
         self.text = text
         self.saved = text
-        """What the file held when it was last read or written."""
+        """The file's text when it was last read or written."""
         self._undo: list[tuple[str, str]] = []
         self._redo: list[tuple[str, str]] = []
         self._drafts = drafts
@@ -57,45 +57,45 @@ class Draft:
 
     @property
     def changed(self) -> bool:
-        """There is something to save."""
+        """The text differs from the file."""
         return self.text != self.saved
 
     @property
     def can_undo(self) -> bool:
-        """A change can be taken back."""
+        """There is a change to undo."""
         return bool(self._undo)
 
     @property
     def can_redo(self) -> bool:
-        """A change was taken back."""
+        """There is a change to redo."""
         return bool(self._redo)
 
     # Changes
 
     def preview(self, edits: Sequence[Edit]) -> str:
-        """The text with these edits, without taking them.
+        """The text with these edits; the draft stays as it is.
 
         Raises:
-            ProfileInvalid: where the text is not YAML.
-            LookupError: where an edit's path leads nowhere.
+            ProfileInvalid: if the text is not YAML.
+            LookupError: if an edit's path does not exist.
         """
         return apply(self.text, str(self.path), edits) if edits else self.text
 
     def replace(self, text: str, what: str) -> bool:
-        """Take another text, named for the undo; whether it differs."""
+        """Replace the text; `what` names the change for undo. Returns whether the text differs."""
         if text == self.text:
             return False
-        self._undo = [*self._undo[-MOST_STEPS + 1 :], (self.text, what)]
+        self._undo = [*self._undo[-MAX_UNDO + 1 :], (self.text, what)]
         self._redo.clear()
         self.text = text
         return True
 
     def undo(self) -> str:
-        """Take the last change back; its name, or an empty text where there is none."""
+        """Undo the last change; returns its name, or "" if there is none."""
         return self._step(self._undo, self._redo)
 
     def redo(self) -> str:
-        """Make the change again that was taken back."""
+        """Redo the change that was undone last; returns its name, or "" if there is none."""
         return self._step(self._redo, self._undo)
 
     def _step(self, source: list[tuple[str, str]], target: list[tuple[str, str]]) -> str:
@@ -107,7 +107,7 @@ class Draft:
         return what
 
     def diff(self) -> list[str]:
-        """Lines of a unified diff from the file to the draft, without their line ends."""
+        """Lines of a unified diff from the file to the draft, without line endings."""
         name = self.path.name
         lines = difflib.unified_diff(
             self.saved.splitlines(), self.text.splitlines(), f"{name} (file)", f"{name} (draft)", lineterm=""
@@ -117,98 +117,98 @@ class Draft:
     # Files
 
     def save(self, *, over: bool = False) -> None:
-        """Write the file, whole or not at all; its mode stays, and so does a link to it.
+        """Write the file atomically; its mode and links to it are kept.
 
         Raises:
-            FileChanged: when somebody else changed it meanwhile, unless `over`.
-            OSError: when it can't be written; the draft stays.
+            FileChanged: if another program has changed it, unless `over`.
+            OSError: if it can't be written; the draft stays.
         """
         target = self.path.resolve()
         with contextlib.ExitStack() as stack:
-            # Of two consoles that save at once the second one sees what the first one wrote.
+            # When two consoles save at once, the second one sees what the first one wrote.
             with contextlib.suppress(OSError):
-                stack.enter_context(self._unsaved.alone())
+                stack.enter_context(self._unsaved.lock())
             if over:
-                self._remember(target)
+                self._keep_overwritten(target)
             else:
-                self._must_be_the_same(target)
+                self._check_unchanged(target)
             replace_text(target, self.text)
-        self._is_saved()
+        self._mark_saved()
 
-    def _must_be_the_same(self, target: Path) -> None:
+    def _check_unchanged(self, target: Path) -> None:
         try:
             if target.read_bytes() != self.saved.encode():
                 raise FileChanged(self.path)
         except FileNotFoundError as error:
             raise FileChanged(self.path, gone=True) from error
 
-    def _remember(self, target: Path) -> None:
-        """What is written over can be had back by undo."""
+    def _keep_overwritten(self, target: Path) -> None:
+        """Put the overwritten text into the history, so that undo brings it back."""
         with contextlib.suppress(OSError):
             theirs, mine = read_text(target), self.text
             if theirs not in {self.saved, mine}:
-                self.replace(theirs, "read what was on the disk")
-                self.replace(mine, "write over what was on the disk")
+                self.replace(theirs, "read the file from disk")
+                self.replace(mine, "overwrite the file on disk")
 
     def save_as(self, path: Path) -> None:
-        """Write a new file, which the draft is of from now on.
+        """Write a new file; the draft belongs to it from now on.
 
         Raises:
-            OSError: when it can't be written or is there already.
+            OSError: if it can't be written or exists already.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:
             file.write(self.text.encode())
-        self.forget()
+        self.discard()
         self.path = path
-        came = self._unsaved.here
-        self._unsaved.go()
+        was_open = self._unsaved.is_open
+        self._unsaved.close()
         self._unsaved = Unsaved(self._drafts, path)
-        if came:
-            self._unsaved.come()
-        self._is_saved()
+        if was_open:
+            self._unsaved.open()
+        self._mark_saved()
 
-    def _is_saved(self) -> None:
+    def _mark_saved(self) -> None:
         self.saved = self.text
-        self.forget()
+        self.discard()
 
     def reload(self) -> None:
-        """Read the file again; the draft's text can be had back by undo.
+        """Read the file again; undo brings the draft's text back.
 
         Raises:
-            OSError: when it can't be read; the draft stays.
+            OSError: if it can't be read; the draft stays.
         """
         text = read_text(self.path)
         self.replace(text, "reload")
         self.saved = text
-        self.forget()
+        self.discard()
 
     # Unsaved work
 
-    def come(self) -> list[Editor]:
-        """The file is open here from now on; who else has it open."""
-        self._unsaved.come()
+    def open(self) -> list[Editor]:
+        """Mark the file as open in this console; returns the other consoles that have it open."""
+        self._unsaved.open()
         return self._unsaved.others()
 
     def others(self) -> list[Editor]:
-        """Who else has the file open."""
+        """Other consoles that have the file open."""
         return self._unsaved.others()
 
-    def go(self) -> None:
-        """The file is not open here any more; what is not saved is kept."""
-        self._unsaved.go()
+    def close(self) -> None:
+        """Mark the file as closed; unsaved changes are kept."""
+        self._unsaved.close()
 
     def keep(self) -> None:
-        """Keep unsaved work for the case of a crash. A disk that takes nothing is no reason to stop."""
+        """Keep unsaved changes on disk in case of a crash; a failing write is ignored."""
         if self.changed:
             self._unsaved.write(self.path, self.text, self.saved)
         else:
-            self.forget()
+            self.discard()
 
-    def forget(self, kept: Kept | None = None) -> None:
-        """There is no unsaved work here, or that of another console is not wanted any more."""
-        self._unsaved.drop(kept)
+    def discard(self, kept: Kept | None = None) -> None:
+        """Delete the kept changes of this draft, or those in `kept`."""
+        self._unsaved.delete(kept)
 
-    def found(self) -> Kept | None:
-        """The newest unsaved work on this file from a console that ended without saving it."""
-        return next((kept for kept in self._unsaved.left() if kept.text != self.text), None)
+    def offered(self) -> Kept | None:
+        """The newest unsaved changes of a console that ended without saving; None if there are none."""
+        return next((kept for kept in self._unsaved.orphans() if kept.text != self.text), None)

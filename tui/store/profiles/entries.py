@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ProfileError(Exception):
-    """The profile can't be filled in; one line for each problem."""
+    """The profile can't be turned into a request; one line for each problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,25 +34,25 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A request that could be sent, and what the rules say against it."""
+    """A request that could be sent, with the problems that the rules found."""
 
     region: str
     custom_job: Mapping[str, Any]
     pools: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     found: tuple[Problem, ...] = ()
-    """What the rules found that does not stop it."""
+    """Problems that do not prevent a launch."""
     order: Order | None = None
-    """A package to be made first; `custom_job` then has a stand-in for its address."""
+    """The package to build first; `custom_job` then has a stand-in for its address."""
 
 
 Prepare = Callable[[Mapping[str, str], Context, str], Prepared]
-Judge = Callable[[Context], tuple[tuple[str, ...], tuple[str, ...]]]
+RuleCheck = Callable[[Context], tuple[tuple[str, ...], tuple[str, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileEntry:
-    """One profile file. `problem` is why it can't be used; an empty one can."""
+    """One profile file. `problem` says why it can't be used, "" if it can."""
 
     name: str
     path: Path
@@ -63,25 +63,25 @@ class ProfileEntry:
     shape: str = ""
     parameters: tuple[Parameter, ...] = ()
     fill: Prepare | None = field(default=None, repr=False, compare=False)
-    rules: Judge | None = field(default=None, repr=False, compare=False)
+    rules: RuleCheck | None = field(default=None, repr=False, compare=False)
 
     @property
     def key(self) -> str:
-        """What makes it the same profile."""
+        """Identity of the profile."""
         return str(self.path)
 
     def prepare(self, values: Mapping[str, str], *, context: Context, region: str) -> Prepared:
         """The request with these values (by parameter; the others have their defaults).
 
         Raises:
-            ProfileError: where a value does not fit, or the profile is not valid.
+            ProfileError: if a value is not allowed or the profile is not valid.
         """
         if self.problem or self.fill is None:
             raise ProfileError(self.problem or f"{self.path} can't be read")
         return self.fill(values, context, region)
 
-    def judge(self, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Sentences of what stops a launch there, and of what is doubtful; it takes milliseconds."""
+    def check_rules(self, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Errors and warnings of a launch in this context, a sentence each; takes milliseconds."""
         return ((self.problem,) if self.problem else (), ()) if self.rules is None else self.rules(context)
 
 
@@ -92,7 +92,7 @@ def _machine(machine: Mapping[str, Any]) -> str:
 
 
 def pool_lines(custom_job: Mapping[str, Any]) -> tuple[str, ...]:
-    """A request's worker pools and scheduling in words, one line each."""
+    """A request's worker pools and scheduling as text, one line each."""
     lines = []
     for position, pool in enumerate(custom_job.get("jobSpec", {}).get("workerPoolSpecs", [])):
         if not pool or not pool.get("replicaCount"):
@@ -110,7 +110,7 @@ def pool_lines(custom_job: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def shape_lines(custom_job: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """The same as pairs of a word and a figure, short enough for a column."""
+    """A request's nodes, GPUs and strategy as (label, value), short enough for a column."""
     pools = [pool for pool in within(custom_job, "jobSpec", "workerPoolSpecs") or [] if pool]
     nodes: dict[tuple[str, str, int], list[int]] = {}
     lines = []

@@ -1,4 +1,4 @@
-"""New profile files: written whole or not at all, and never over another without being told to."""
+"""Writing profile files atomically, and over an existing one only if asked to."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
 class BadName(ValueError):
-    """A name that no profile's file can have."""
+    """A name that is not allowed for a profile's file."""
 
 
 def bad_name(name: str) -> str:
-    """Why no profile's file can have this name; "" where one can."""
+    """Why the name is not allowed; "" if it is."""
     if _NAME.fullmatch(name):
         return ""
-    return f"{name!r} is no name of a profile: letters, digits, ., _ and - only, at most 80."
+    return f"{name!r} is not a profile's name: letters, digits, ., _ and - only, at most 80."
 
 
 def write_profile(folder: Path, name: str, text: str, *, force: bool = False) -> Path:
@@ -29,8 +29,8 @@ def write_profile(folder: Path, name: str, text: str, *, force: bool = False) ->
 
     Raises:
         BadName: for a name with other than letters, digits, `.`, `_` and `-`.
-        FileExistsError: when there is one and `force` is off.
-        OSError: when it can't be written; nothing is left behind.
+        FileExistsError: if the file exists and `force` is off.
+        OSError: if it can't be written; no partial file remains.
     """
     if bad_name(name):
         raise BadName(bad_name(name))
@@ -46,7 +46,7 @@ def write_profile(folder: Path, name: str, text: str, *, force: bool = False) ->
             file.flush()
             os.fsync(file.fileno())
         Path(made).chmod(0o644)
-        # A link is refused where the name is taken, whoever came first.
+        # Creating a link fails if the name exists, also when two processes do it at once.
         os.link(made, target)
     finally:
         Path(made).unlink(missing_ok=True)
@@ -69,10 +69,10 @@ def copy_profile(source: Path, folder: Path, name: str) -> Path:
 
 
 def replace_text(target: Path, text: str) -> None:
-    """Write a file anew, whole or not at all; its mode stays, and so does a link to it.
+    """Replace a file atomically; its mode and links to it are kept.
 
     Raises:
-        OSError: when it can't be written; the old one stays.
+        OSError: if it can't be written; the old one stays.
     """
     target = target.resolve()
     new = target.with_name(f".{target.name}-{os.getpid()}")

@@ -15,15 +15,15 @@ from tui.domain.vertex.rules.base import Severity
 from tui.store.profiles.entries import Parameter, Prepared, ProfileEntry, ProfileError
 
 SUFFIXES = (".yaml", ".yml", ".json")
-LARGEST = 1_000_000
+MAX_BYTES = 1_000_000
 
 
 class NoProfile(Exception):
-    """No profile has that name; the message says where was looked."""
+    """No profile has that name; the message names the places searched."""
 
 
 def folders(own: Path) -> tuple[Path, ...]:
-    """Folders in the order of precedence."""
+    """Folders in order of precedence."""
     return own, shipped("profiles")
 
 
@@ -31,11 +31,11 @@ def read_profile(path: Path) -> Profile:
     """Read one file.
 
     Raises:
-        ProfileInvalid: when its content can't be used.
-        OSError: when it can't be read.
+        ProfileInvalid: if its content is not a profile.
+        OSError: if it can't be read.
     """
-    if path.stat().st_size > LARGEST:
-        raise OSError(f"{path} has more than {LARGEST:,} bytes; it is no profile")
+    if path.stat().st_size > MAX_BYTES:
+        raise OSError(f"{path} has more than {MAX_BYTES:,} bytes; it is not a profile")
     return load(decode(path.read_bytes(), str(path)), str(path), path.stem)
 
 
@@ -43,7 +43,7 @@ def find(reference: str, own: Path) -> Path:
     """The file of a profile: a name (the user's folder first) or a path.
 
     Raises:
-        NoProfile: naming every place that was looked at.
+        NoProfile: with every place searched.
     """
     if "/" not in reference:
         for folder in folders(own):
@@ -55,12 +55,12 @@ def find(reference: str, own: Path) -> Path:
         return path
     looked = ", ".join(str(f) for f in folders(own))
     raise NoProfile(
-        f"There is no profile {reference}: looked for the file {path} and for that name in {looked}."
+        f"There is no profile {reference}: searched for the file {path} and for that name in {looked}."
     )
 
 
 def entries(own: Path) -> list[ProfileEntry]:
-    """Every profile, the user's first; one of the user's hides a ready-made one of the same name."""
+    """Every profile, the user's first; a user's profile hides a ready-made one of the same name."""
     found: dict[str, ProfileEntry] = {}
     for folder in folders(own):
         files = [p for p in folder.glob("*") if p.suffix in SUFFIXES] if folder.is_dir() else []
@@ -71,7 +71,7 @@ def entries(own: Path) -> list[ProfileEntry]:
 
 
 def entry(path: Path, *, mine: bool) -> ProfileEntry:
-    """One file as the screens show it; what is wrong with it is in `problem`."""
+    """One file as the screens show it; `problem` says why it can't be used."""
     try:
         profile = read_profile(path)
     except (ProfileInvalid, OSError) as error:
@@ -92,7 +92,7 @@ def entry(path: Path, *, mine: bool) -> ProfileEntry:
     )
     return ProfileEntry(
         path.stem, path, mine, profile.description, "", profile.region, shape(profile), parameters,
-        partial(_prepare, profile), partial(_judge, profile),
+        partial(_prepare, profile), partial(_check_rules, profile),
     )  # fmt: skip
 
 
@@ -105,16 +105,16 @@ def shape(profile: Profile) -> str:
     return ", ".join(f"{' + '.join(found)} × {machine}" for machine, found in counts.items())
 
 
-def _judge(profile: Profile, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _check_rules(profile: Profile, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
     place = "" if profile.region else context.regions[0]
     found = judged(profile, region=place, local=context.kind == "local")
-    errors = tuple(_in_short(p) for p in found if p.severity is Severity.ERROR)
-    return errors, tuple(_in_short(p) for p in found if p.severity is Severity.WARNING)
+    errors = tuple(_summary(p) for p in found if p.severity is Severity.ERROR)
+    return errors, tuple(_summary(p) for p in found if p.severity is Severity.WARNING)
 
 
-def _in_short(problem: Problem) -> str:
+def _summary(problem: Problem) -> str:
     """`line 8: the primary pool has 2 replicas. Write 1.`"""
-    # A sentence of the rules tells what it is about; one about a field's form does not.
+    # A rule's message names its subject; a message about a field's shape does not.
     leaf = problem.field.rpartition(".")[2] if problem.id.startswith("profile.") else ""
     where = [f"line {problem.line}"] if problem.line else []
     return ": ".join([*where, *filter(None, [leaf]), f"{problem.message} {problem.fix}".strip()])

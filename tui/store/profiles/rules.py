@@ -1,4 +1,4 @@
-"""What the rules say of each profile in one context, as `vxtui profiles validate` would."""
+"""The rules' errors and warnings of each profile in one context, as `vxtui profiles validate` reports."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ Version = tuple[int, int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """What would stop a launch with the profile's defaults, and what is doubtful, a sentence each."""
+class RuleResult:
+    """Errors and warnings of a launch with the profile's defaults, a sentence each."""
 
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
 class ProfileRules:
-    """Each version of a file is judged once a context; `known` answers at once, `look` takes its time."""
+    """Checks each version of a file once a context; `known` answers at once, `check` works in a thread."""
 
     def __init__(self) -> None:
-        self._found: dict[str, tuple[Version, Judgement]] = {}
+        self._found: dict[str, tuple[Version, RuleResult]] = {}
 
-    def known(self, entry: ProfileEntry) -> Judgement | None:
-        """What was found last, `None` before the first look."""
+    def known(self, entry: ProfileEntry) -> RuleResult | None:
+        """The last result, `None` before the first check."""
         found = self._found.get(entry.key)
         return found[1] if found is not None else None
 
-    async def look(self, entries: Iterable[ProfileEntry], context: Context) -> None:
-        """Judge what is new or differs, file by file in a thread."""
+    async def check(self, entries: Iterable[ProfileEntry], context: Context) -> None:
+        """Check new and changed files, one by one in a thread."""
         for entry in entries:
             if not entry.problem:
-                await asyncio.to_thread(self._look, entry, context)
+                await asyncio.to_thread(self._check, entry, context)
 
-    def _look(self, entry: ProfileEntry, context: Context) -> None:
+    def _check(self, entry: ProfileEntry, context: Context) -> None:
         try:
             stat = entry.path.stat()
         except OSError:
@@ -46,4 +46,4 @@ class ProfileRules:
         version = (stat.st_mtime_ns, stat.st_size, context.name)
         before = self._found.get(entry.key)
         if before is None or before[0] != version:
-            self._found[entry.key] = (version, Judgement(*entry.judge(context)))
+            self._found[entry.key] = (version, RuleResult(*entry.check_rules(context)))

@@ -1,8 +1,8 @@
-"""Unsaved work on one file: each console keeps its own, and knows who else has the file open.
+"""Unsaved changes of one file: each console keeps its own and knows who else has the file open.
 
-A console that has the file open holds an flock, which the kernel drops however the console ends. So work
-whose console lives is that console's alone, and all other work is for whoever opens the file next. Methods
-here are blocking. A disk that takes nothing is no reason to stop: nothing is kept or known then.
+A console that has the file open holds an flock, which the kernel releases however the console ends. Changes
+whose console runs belong to that console; all others are offered to whoever opens the file next. All methods
+block. They ignore a disk that can't be written: nothing is kept or known then.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from pathlib import Path
 
 from tui.config.paths import write_whole
 
-PATIENCE = 2.0
-"""Seconds to wait for another console that is at the same folder just now."""
+LOCK_SECONDS = 2.0
+"""Seconds to wait for another console that holds the folder's lock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Unsaved work that was found: of a console that ended without saving."""
+    """Unsaved changes of a console that ended without saving."""
 
     text: str
     base: str
-    """What the file held when it was edited."""
+    """The file's text when it was edited."""
     time: datetime
-    at: Path
-    """Where it is kept."""
+    path: Path
+    """The file that keeps them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,12 @@ class Editor:
 
     @property
     def name(self) -> str:
-        """`pid 4242`, with the host where it is another one."""
+        """`pid 4242`, with the host if it is another one."""
         return f"pid {self.pid}" + (f" on {self.host}" if self.host != socket.gethostname() else "")
 
 
 class Unsaved:
-    """One console's part in what is kept of one file, in `folder`."""
+    """This console's unsaved changes of one file, kept in `folder`."""
 
     def __init__(self, folder: Path, path: Path) -> None:
         self._folder = folder
@@ -63,10 +63,10 @@ class Unsaved:
 
     # Who has it open
 
-    def come(self) -> None:
-        """This console has the file open from now on."""
+    def open(self) -> None:
+        """Mark the file as open in this console."""
         note = {"pid": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat()}
-        with contextlib.suppress(OSError), self.alone():
+        with contextlib.suppress(OSError), self.lock():
             fd = os.open(_mark(self._own), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -76,8 +76,8 @@ class Unsaved:
                 raise
             self._fd = fd
 
-    def go(self) -> None:
-        """It has not any more; what it keeps is for the next one."""
+    def close(self) -> None:
+        """Mark the file as closed; kept changes are offered to the next console that opens it."""
         if self._fd is not None:
             with contextlib.suppress(OSError):
                 _mark(self._own).unlink(missing_ok=True)
@@ -85,72 +85,72 @@ class Unsaved:
             self._fd = None
 
     @property
-    def here(self) -> bool:
-        """This console has it open."""
+    def is_open(self) -> bool:
+        """The file is open in this console."""
         return self._fd is not None
 
     def others(self) -> list[Editor]:
-        """Which other consoles have it open, the longest first."""
+        """Other consoles that have the file open, the longest first."""
         found = []
-        with contextlib.suppress(OSError), self.alone():
+        with contextlib.suppress(OSError), self.lock():
             marks = [mark for mark in self._folder.glob(f"{self._stem}-*.open") if mark != _mark(self._own)]
-            found = [_editor(mark) for mark in marks if _lives(mark)]
-        # A form of this console that is being closed is nobody else.
+            found = [_editor(mark) for mark in marks if _is_held(mark)]
+        # Another form of this console that is being closed does not count.
         found = [
             editor for editor in found if (editor.pid, editor.host) != (os.getpid(), socket.gethostname())
         ]
         return sorted(found, key=lambda editor: editor.since)
 
     @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """No other console opens, saves or looks meanwhile; one that does not let go is not waited for.
+    def lock(self) -> Iterator[None]:
+        """Hold the folder's lock; go on without it if another console holds it too long.
 
         Raises:
-            OSError: where the folder can't be used.
+            OSError: if the folder can't be used.
         """
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         fd = os.open(self._folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            deadline = time.monotonic() + PATIENCE
-            while not _take(fd) and time.monotonic() < deadline:
+            deadline = time.monotonic() + LOCK_SECONDS
+            while not _try_lock(fd) and time.monotonic() < deadline:
                 time.sleep(0.01)
             yield
         finally:
             os.close(fd)
 
-    # Work
+    # Changes
 
     def write(self, path: Path, text: str, base: str) -> None:
-        """Keep this console's work."""
+        """Keep this console's changes."""
         found = {"path": str(path), "base": base, "text": text, "time": datetime.now(UTC).isoformat()}
         with contextlib.suppress(OSError):
             write_whole(self._own, json.dumps(found).encode())
 
-    def drop(self, kept: Kept | None = None) -> None:
-        """This work, or this console's own, is not needed any more."""
+    def delete(self, kept: Kept | None = None) -> None:
+        """Delete these changes, or this console's own."""
         with contextlib.suppress(OSError):
-            (kept.at if kept is not None else self._own).unlink(missing_ok=True)
+            (kept.path if kept is not None else self._own).unlink(missing_ok=True)
 
-    def left(self) -> list[Kept]:
-        """Work of consoles that have ended, the newest first."""
+    def orphans(self) -> list[Kept]:
+        """Changes of consoles that have ended, the newest first."""
         found = []
-        with contextlib.suppress(OSError), self.alone():
-            for at in self._folder.glob(f"{self._stem}*.json"):
-                if at != self._own and not _lives(_mark(at)):
+        with contextlib.suppress(OSError), self.lock():
+            for path in self._folder.glob(f"{self._stem}*.json"):
+                if path != self._own and not _is_held(_mark(path)):
                     with contextlib.suppress(OSError, ValueError, TypeError, LookupError):
-                        raw = json.loads(at.read_bytes())
+                        raw = json.loads(path.read_bytes())
                         when = datetime.fromisoformat(raw["time"])
-                        found.append(Kept(str(raw["text"]), str(raw["base"]), when, at))
+                        found.append(Kept(str(raw["text"]), str(raw["base"]), when, path))
         return sorted(found, key=lambda kept: kept.time, reverse=True)
 
 
 def _mark(kept: Path) -> Path:
-    """The file that the console of this work holds."""
+    """The file that the console of these changes locks."""
     return kept.with_suffix(".open")
 
 
-def _take(fd: int) -> bool:
-    """Lock it, unless somebody else has."""
+def _try_lock(fd: int) -> bool:
+    """Lock the file; False if another process has locked it."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -158,14 +158,14 @@ def _take(fd: int) -> bool:
     return True
 
 
-def _lives(mark: Path) -> bool:
-    """Somebody holds it; a mark that nobody holds is taken away."""
+def _is_held(mark: Path) -> bool:
+    """Another process holds the mark; a mark that nobody holds is deleted."""
     try:
         fd = os.open(mark, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:
-        if not _take(fd):
+        if not _try_lock(fd):
             return True
         mark.unlink(missing_ok=True)
         return False

@@ -17,7 +17,7 @@ from tui.domain.profile.source import decode
 from tui.domain.vertex.interchange import FORMS, Imported, export, from_resource, from_text
 from tui.domain.vertex.interchange.gcloud import is_command
 from tui.domain.vertex.rules import Severity
-from tui.store.profiles.library import LARGEST, NoProfile, find, read_profile
+from tui.store.profiles.library import MAX_BYTES, NoProfile, find, read_profile
 from tui.verbs.output import note, out, print_json
 from tui.verbs.run import READS, Failure, Run, find_job, value_of, verb
 
@@ -126,13 +126,13 @@ async def _imported(run: Run, source: tuple[str, ...]) -> Imported:
 def _read(source: str) -> Imported | None:
     """What stands in stdin, a command line or a file; None where only a job can be meant."""
     if source == "-":
-        return _of_text(_decoded(sys.stdin.buffer.read(LARGEST + 1), "stdin"), "stdin", Path.cwd())
+        return _of_text(_decoded(sys.stdin.buffer.read(MAX_BYTES + 1), "stdin"), "stdin", Path.cwd())
     if is_command(source):
         return _of_text(source, "the command line", Path.cwd())
     path = Path(source).expanduser()
     if path.is_file():
         with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
+            data = file.read(MAX_BYTES + 1)
         return _of_text(_decoded(data, str(path)), str(path), path.absolute().parent)
     if path.suffix in {".yaml", ".yml", ".json", ".sh"}:
         raise Failure(f"There is no file {path}.", code="NOT_FOUND", exit_code=3)
@@ -140,8 +140,8 @@ def _read(source: str) -> Imported | None:
 
 
 def _decoded(data: bytes, file: str) -> str:
-    if len(data) > LARGEST:
-        raise OSError(f"{file} has more than {LARGEST:,} bytes; it is no profile")
+    if len(data) > MAX_BYTES:
+        raise OSError(f"{file} has more than {MAX_BYTES:,} bytes; it is not a profile")
     return decode(data, file)
 
 

@@ -22,7 +22,7 @@ from tui.domain.vertex.interchange.gcloud import is_command, parse
 from tui.domain.vertex.interchange.imports import of_command
 from tui.domain.vertex.rules.base import Severity
 from tui.domain.vertex.rules.misnomers import document_notes
-from tui.store.profiles.library import LARGEST, NoProfile, find, read_profile
+from tui.store.profiles.library import MAX_BYTES, NoProfile, find, read_profile
 from tui.verbs.output import note, out, print_json
 from tui.verbs.run import USAGE, Failure, Run, value_of, verb
 
@@ -100,9 +100,9 @@ def _read(run: Run, reference: str) -> _File:
     """The file of a name or path. Raises Failure when there is none or it can't be read."""
     try:
         path = find(reference, profile_folder(run.settings))
-        if path.stat().st_size > LARGEST:
+        if path.stat().st_size > MAX_BYTES:
             raise Failure(
-                f"{path} has more than {LARGEST:,} bytes; it is no profile.", code="INVALID_PROFILE"
+                f"{path} has more than {MAX_BYTES:,} bytes; it is not a profile.", code="INVALID_PROFILE"
             )
         data = path.read_bytes()
     except NoProfile as error:

@@ -1,4 +1,4 @@
-"""A profile as a form: its fields in groups with help and choices, and the rows a screen shows. Pure."""
+"""A profile as a form: fields in groups with help and choices, and the rows that a screen shows."""
 
 from tui.domain.vertex.form.fields import SECTIONS, Field, Section
 from tui.domain.vertex.form.rows import FormState, Row, RowKind, build_rows

@@ -1,4 +1,4 @@
-"""A draft's text looked at: its values, the request it makes, and everything that is wrong with it."""
+"""Checks a draft's text: its values, the request it makes, and every problem."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tui.domain.vertex.field_table import stands_alone
 from tui.domain.vertex.form.values import at, reference, scalar_text
 from tui.domain.vertex.rules.base import Severity
 
-_STAND_IN = {"string": "x", "integer": "1", "number": "1", "boolean": "true"}
+_STAND_IN_BY_TYPE = {"string": "x", "integer": "1", "number": "1", "boolean": "true"}
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """`value` is None where the text is not YAML; `job` (REST form) where its shape is not right."""
+    """`value` is None if the text is not YAML; `job` (REST form) is None if its shape is wrong."""
 
     text: str
     value: Any = None
@@ -29,7 +29,7 @@ class Analysis:
 
     @property
     def readable(self) -> bool:
-        """There are values to be shown and edited."""
+        """The text is YAML: there are values to show and edit."""
         return self.value is not None
 
     def count(self, severity: Severity) -> int:
@@ -38,22 +38,22 @@ class Analysis:
 
 
 def analyse(text: str, file: str, name: str, *, region: str = "", local: bool = False) -> Analysis:
-    """Read and check a profile's text with its parameters' defaults; never raises for what is in it.
+    """Read and check a profile's text with its parameters' defaults; problems are returned, not raised.
 
-    `region` is where it runs if the file names none; `local` says that it would run on this machine.
+    `region` is used if the file names none; `local`: the job would run on this machine.
     """
     try:
         profile = load(text, file, name)
     except ProfileInvalid:
         return _invalid(text, file, name, region, local)
-    value, texts = profile.document.value, _given(profile)
-    # The file's own region wins, whatever it is made of.
-    place = "" if profile.region else region
+    value, texts = profile.document.value, _stand_ins(profile)
+    # The file's own region has precedence, even where it is a reference.
+    region = "" if profile.region else region
     try:
-        checked = profile.check(texts, region=place, local=local)
+        checked = profile.check(texts, region=region, local=local)
     except ProfileInvalid as error:
         return Analysis(text, value, profile.wrapped, tuple(error.problems))
-    # What a launch has yet to say can't be wrong now.
+    # A launch sets these parameters; their stand-in values have no problems of their own.
     problems = tuple(p for p in checked.problems if reference(value, at(value, p.path)) not in texts)
     return Analysis(
         text, value, profile.wrapped, problems, checked.request.custom_job, checked.request.region
@@ -61,7 +61,7 @@ def analyse(text: str, file: str, name: str, *, region: str = "", local: bool = 
 
 
 def _invalid(text: str, file: str, name: str, region: str, local: bool) -> Analysis:
-    """A text whose shape is not right; what can be checked of the rest is checked."""
+    """Check a text that has the wrong shape, as far as it can be checked."""
     problems = tuple(inspect(text, file, name, local=local))
     try:
         value = read(text, file).value
@@ -73,7 +73,7 @@ def _invalid(text: str, file: str, name: str, region: str, local: bool) -> Analy
     return Analysis(text, value, not stands_alone(names), problems, region=region)
 
 
-def _given(profile: Profile) -> dict[str, str]:
-    """Texts for the parameters that have no default."""
+def _stand_ins(profile: Profile) -> dict[str, str]:
+    """Stand-in values of the parameters without a default."""
     bare = [p for p in profile.parameters if p.default is None]
-    return {p.name: scalar_text(p.choices[0]) if p.choices else _STAND_IN[p.type] for p in bare}
+    return {p.name: scalar_text(p.choices[0]) if p.choices else _STAND_IN_BY_TYPE[p.type] for p in bare}

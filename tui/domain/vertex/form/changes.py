@@ -1,4 +1,4 @@
-"""What a key of the form does to the file: edits for a typed value, a removal, an addition, a parameter."""
+"""Edits of the file for each key of the form: set a value, remove, add, make a parameter."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ from tui.domain.vertex.field_check import REFERENCE
 from tui.domain.vertex.form.rows import Row, RowKind, pool_value
 from tui.domain.vertex.form.values import MISSING, Path, actual, at, pair, parse, reference, scalar_text
 
-_PRUNED = frozenset(
+_REMOVED_WHEN_EMPTY = frozenset(
     {"scheduling", "diskSpec", "baseOutputDirectory", "pscInterfaceConfig", "reservationAffinity",
      "encryptionSpec", "labels", "parameters"}
 )  # fmt: skip
-"""Messages that go with their last field."""
+"""Messages that are removed with their last field."""
 
 Edits = tuple[Edit, ...]
 
 
 class Refused(Exception):
-    """It can't be done here; the message says why and what to do."""
+    """The change is not possible here; the message says why and what to do."""
 
 
-def typed(root: Any, row: Row, text: str) -> Edits:
-    """Edits that give `row` the value `text`; none where it has it already.
+def value_edits(root: Any, row: Row, text: str) -> Edits:
+    """Edits that set `row` to `text`; none where it has that value already.
 
     Raises:
-        ValueError: where the text does not fit, as a sentence.
+        ValueError: if the text is not a value of the field, with a sentence.
     """
     if row.kind is RowKind.PARAMETER:
-        return set_default(root, str(row.path[-1]), text)
+        return default_edits(root, str(row.path[-1]), text)
     if row.kind is RowKind.PAIR:
-        return _typed_pair(row, text)
+        return _pair_edits(row, text)
     if row.parameter and not REFERENCE.search(text):
-        return set_default(root, row.parameter, text)
+        return default_edits(root, row.parameter, text)
     if not text.strip() and row.kind is RowKind.FIELD:
-        return removal(root, row) if row.is_set else ()
+        return removal_edits(root, row) if row.is_set else ()
     value = _parsed(root, row, text)
     if row.is_set and value == row.raw and type(value) is type(row.raw):
         return ()
-    return (*_rich(root, row.path), Edit(row.path, value))
+    return (*_settings_edits(root, row.path), Edit(row.path, value))
 
 
 def _parsed(root: Any, row: Row, text: str) -> Any:
     if row.path[:1] == ("parameters",) and len(row.path) >= 3 and row.path[2] in {"default", "choices"}:
-        return _of_parameter(root, str(row.path[1]), text)
+        return _parameter_value(root, str(row.path[1]), text)
     if row.field is None:
         return text
     return parse(row.field.kind, text)
 
 
-def _typed_pair(row: Row, text: str) -> Edits:
+def _pair_edits(row: Row, text: str) -> Edits:
     name, value = pair(text)
     if isinstance(row.raw, Mapping):
         new = {"name": name, "value": value}
@@ -67,8 +67,8 @@ def _typed_pair(row: Row, text: str) -> Edits:
     return Edit(row.path, REMOVED), Edit((*row.path[:-1], name), value)
 
 
-def _rich(root: Any, path: Path) -> Edits:
-    """A parameter that is only its default becomes one with settings before another of them is set."""
+def _settings_edits(root: Any, path: Path) -> Edits:
+    """Edits that turn `name: default` into settings, so that another setting can be added."""
     if path[:1] == ("parameters",) and len(path) > 2:
         short = at(root, path[:2])
         if short is not MISSING and not isinstance(short, Mapping):
@@ -77,7 +77,7 @@ def _rich(root: Any, path: Path) -> Edits:
 
 
 def parameter_type(root: Any, name: str) -> str:
-    """A parameter's type: said, or that of its default."""
+    """A parameter's declared type, else the type of its default."""
     setting = at(root, ("parameters", name))
     default = setting.get("default") if isinstance(setting, Mapping) else setting
     if isinstance(setting, Mapping) and setting.get("type"):
@@ -90,12 +90,12 @@ def parameter_type(root: Any, name: str) -> str:
 
 
 def parameter_choices(root: Any, name: str) -> list[str]:
-    """The only values a parameter may have; none where it may have any."""
+    """A parameter's allowed values; empty if any value is allowed."""
     found = at(root, ("parameters", name, "choices"))
     return [scalar_text(v) for v in found] if isinstance(found, list) else []
 
 
-def _of_parameter(root: Any, name: str, text: str) -> Any:
+def _parameter_value(root: Any, name: str, text: str) -> Any:
     kind = parameter_type(root, name)
     value = convert(text, kind)
     if value is None:
@@ -105,46 +105,46 @@ def _of_parameter(root: Any, name: str, text: str) -> Any:
     return value
 
 
-def set_default(root: Any, name: str, text: str) -> Edits:
-    """Edits that give a parameter another default.
+def default_edits(root: Any, name: str, text: str) -> Edits:
+    """Edits that set a parameter's default.
 
     Raises:
-        ValueError: for a text of another type, or none of its choices.
+        ValueError: if the text has another type or is not one of its choices.
     """
-    value = _of_parameter(root, name, text)
+    value = _parameter_value(root, name, text)
     choices = parameter_choices(root, name)
     if choices and scalar_text(value) not in choices:
         raise ValueError(f"The parameter {name} is one of {', '.join(choices)}.")
-    rich = isinstance(at(root, ("parameters", name)), Mapping)
-    path: Path = ("parameters", name, "default") if rich else ("parameters", name)
+    has_settings = isinstance(at(root, ("parameters", name)), Mapping)
+    path: Path = ("parameters", name, "default") if has_settings else ("parameters", name)
     return () if at(root, path) == value else (Edit(path, value),)
 
 
-def removal(root: Any, row: Row) -> Edits:
-    """Edits that take away what the row stands for.
+def removal_edits(root: Any, row: Row) -> Edits:
+    """Edits that remove what the row stands for.
 
     Raises:
-        Refused: where nothing is there, or something else needs it.
+        Refused: if it is not set, or something else needs it.
     """
     if row.kind is RowKind.POOL:
-        return _without_pool(root, row.path)
+        return _pool_removal(root, row.path)
     if not row.path or at(root, row.path) is MISSING or row.kind in {RowKind.SECTION, RowKind.MORE}:
-        raise Refused("There is nothing to take away here.")
+        raise Refused("There is nothing to remove here.")
     if row.kind is RowKind.TASK:
         raise Refused("A pool runs something; enter chooses a container or a Python package.")
     if row.kind is RowKind.PARAMETER:
         name = str(row.path[1])
         used = [path for found, path in references(root) if found == name]
         if used:
-            raise Refused(f"${{{name}}} is used by {dotted(used[0])}; P there puts its value in its place.")
+            raise Refused(f"${{{name}}} is used by {dotted(used[0])}; P there replaces it by its value.")
     path = row.path
-    while len(path) > 1 and path[-2] in _PRUNED and len(at(root, path[:-1])) == 1:
+    while len(path) > 1 and path[-2] in _REMOVED_WHEN_EMPTY and len(at(root, path[:-1])) == 1:
         path = path[:-1]
     return (Edit(path, REMOVED),)
 
 
-def _without_pool(root: Any, path: Path) -> Edits:
-    """The last pool goes; another one is skipped, since its position is its role."""
+def _pool_removal(root: Any, path: Path) -> Edits:
+    """Remove the last pool; any other one is skipped, since its position is its role."""
     pools = at(root, path[:-1])
     position = int(path[-1])
     if position == 0:
@@ -157,13 +157,13 @@ def _without_pool(root: Any, path: Path) -> Edits:
     return tuple(Edit((*path[:-1], i), REMOVED) for i in range(position, last - 1, -1))
 
 
-def addition(root: Any, row: Row, text: str) -> tuple[Edits, Path]:
-    """Edits that add `text` to the list that `row` is or is in, and the path of what is new.
+def addition_edits(root: Any, row: Row, text: str) -> tuple[Edits, Path]:
+    """Edits that add `text` to the list that `row` is or is in, and the path of the new element.
 
     Raises:
-        ValueError: where the text does not fit.
+        ValueError: if the text is not an element of the list.
     """
-    path = list_of(row)
+    path = list_path(row)
     if row.field is None or path is None:
         raise ValueError("Nothing can be added here.")
     there = at(root, path)
@@ -175,23 +175,23 @@ def addition(root: Any, row: Row, text: str) -> tuple[Edits, Path]:
         name, value = pair(text)
         new: Any = {"name": name, "value": value}
     elif row.path[:1] == ("parameters",):
-        new = _of_parameter(root, str(row.path[1]), text)
+        new = _parameter_value(root, str(row.path[1]), text)
     else:
         new = text
-    edits = (*_rich(root, path), *(() if count else (Edit(path, []),)), Edit((*path, count), new))
+    edits = (*_settings_edits(root, path), *(() if count else (Edit(path, []),)), Edit((*path, count), new))
     return edits, (*path, count)
 
 
-def list_of(row: Row) -> Path | None:
+def list_path(row: Row) -> Path | None:
     """Path of the list that the row is, or is an element of."""
     if row.kind is RowKind.LIST:
         return row.path
     return row.path[:-1] if row.kind in {RowKind.ITEM, RowKind.PAIR, RowKind.ELEMENT} else None
 
 
-def new_element(root: Any, row: Row) -> tuple[Edits, Path]:
+def element_edits(root: Any, row: Row) -> tuple[Edits, Path]:
     """Edits that add an empty element to a list of messages."""
-    path = list_of(row)
+    path = list_path(row)
     if path is None or row.field is None:
         raise Refused("Nothing can be added here.")
     there = at(root, path)
@@ -200,7 +200,7 @@ def new_element(root: Any, row: Row) -> tuple[Edits, Path]:
     return (*(() if count else (Edit(path, []),)), Edit((*path, count), {first: ""})), (*path, count)
 
 
-def new_pool(root: Any, pools_path: Path, position: int) -> Edits:
+def pool_edits(root: Any, pools_path: Path, position: int) -> Edits:
     """Edits that add a pool like the workers, else like the primary; positions before it are skipped."""
     pools = at(root, pools_path)
     pools = pools if isinstance(pools, list) else []
@@ -217,20 +217,20 @@ def new_pool(root: Any, pools_path: Path, position: int) -> Edits:
     return (*edits, Edit((*pools_path, position), new))
 
 
-def to_parameter(root: Any, row: Row, name: str) -> Edits:
-    """Edits that make a field's value the default of a parameter; one that exists is used as it is.
+def parameter_edits(root: Any, row: Row, name: str) -> Edits:
+    """Edits that make a field's value the default of a parameter; an existing parameter keeps its default.
 
     Raises:
-        Refused: for a row without a value of its own.
+        Refused: if the row has no value of its own.
     """
-    path, value = _place(row)
+    path, value = _value_path(row)
     kinds = {RowKind.FIELD, RowKind.ITEM, RowKind.PAIR}
     if row.kind not in kinds or isinstance(value, Mapping | list) or value in {None, MISSING}:
-        raise Refused("A parameter is made of a value; set one first.")
+        raise Refused("Set a value first; it becomes the parameter's default.")
     if row.path[:1] == ("parameters",) or row.parameter:
         raise Refused("This is a parameter already.")
     if REFERENCE.search(str(value)):
-        raise Refused("It holds a parameter already.")
+        raise Refused("It contains a parameter already.")
     link = Edit(path, f"${{{name}}}")
     if at(root, ("parameters", name)) is not MISSING:
         return (link,)
@@ -238,36 +238,36 @@ def to_parameter(root: Any, row: Row, name: str) -> Edits:
 
 
 def name_problem(name: str) -> str:
-    """What is wrong with a parameter's name; empty where nothing is."""
+    """What is wrong with a parameter's name; "" if it is valid."""
     fits = REFERENCE.fullmatch(f"${{{name}}}")
     return "" if fits else "A parameter's name has letters, digits, _ and - only, and begins with a letter."
 
 
-def inlined(root: Any, row: Row) -> Edits:
-    """Edits that put a parameter's default in the place of the reference to it.
+def inline_edits(root: Any, row: Row) -> Edits:
+    """Edits that replace a reference by its parameter's default.
 
     Raises:
-        Refused: where there is none, or it has no default.
+        Refused: if the row is no reference, or its parameter has no default.
     """
     if not row.parameter:
-        raise Refused("This value is no parameter; p makes one of it.")
+        raise Refused("This value is not a parameter; p makes it one.")
     setting = at(root, ("parameters", row.parameter))
     value = setting.get("default") if isinstance(setting, Mapping) else setting
     if value is MISSING or value is None:
-        raise Refused(f"The parameter {row.parameter} has no default to take.")
-    path, _ = _place(row)
+        raise Refused(f"The parameter {row.parameter} has no default.")
+    path, _ = _value_path(row)
     return Edit(path, REMOVED), Edit(path, value, insert=isinstance(path[-1], int))
 
 
-def _place(row: Row) -> tuple[Path, Any]:
-    """Where the row's value stands, and the value; of a variable that beside its name."""
+def _value_path(row: Row) -> tuple[Path, Any]:
+    """Path of the row's value, and the value; of a variable the one beside its name."""
     if row.kind is RowKind.PAIR and isinstance(row.raw, Mapping):
         return (*row.path, "value"), row.raw.get("value", MISSING)
     return row.path, row.raw
 
 
-def other_task(root: Any, pool: Path) -> Edits:
-    """Edits that turn a container into a Python package or back; arguments and variables go along."""
+def task_edits(root: Any, pool: Path) -> Edits:
+    """Edits that turn a container into a Python package or back; arguments and variables are kept."""
     container = actual(root, (*pool, "containerSpec"))
     package = actual(root, (*pool, "pythonPackageSpec"))
     old_path, new_path = (container, package) if at(root, package) is MISSING else (package, container)
@@ -284,14 +284,14 @@ def other_task(root: Any, pool: Path) -> Edits:
 
 
 def machine_edits(root: Any, pool: Path, name: str) -> Edits:
-    """Edits for another machine; accelerators that belong to it come with it, those it can't have go."""
+    """Edits that set a machine: its built-in accelerators are added, those it can't have are removed."""
     machine = machines().get(name)
     here = (*pool, *actual(at(root, pool), ("machineSpec",)))
-    edits = [Edit((*here, *_last(root, here, "machineType")), name)]
+    edits = [Edit((*here, *_spelled(root, here, "machineType")), name)]
     if machine is None:
         return tuple(edits)
-    kind_path = (*here, *_last(root, here, "acceleratorType"))
-    count_path = (*here, *_last(root, here, "acceleratorCount"))
+    kind_path = (*here, *_spelled(root, here, "acceleratorType"))
+    count_path = (*here, *_spelled(root, here, "acceleratorCount"))
     kind = pool_value(root, at(root, pool), "machineSpec", "acceleratorType")
     count = pool_value(root, at(root, pool), "machineSpec", "acceleratorCount")
     allowed = dict(machine.accelerators)
@@ -303,14 +303,14 @@ def machine_edits(root: Any, pool: Path, name: str) -> Edits:
         edits += [Edit(p, REMOVED) for p in (kind_path, count_path) if at(root, p) is not MISSING]
     elif kind and count not in allowed[kind]:
         edits.append(Edit(count_path, allowed[kind][0]))
-    return tuple(_redirect(root, e) for e in edits)
+    return tuple(_to_default(root, e) for e in edits)
 
 
 def accelerator_edits(root: Any, pool: Path, kind: str) -> Edits:
-    """Edits for another accelerator, or for none where `kind` is empty; the machine stays."""
+    """Edits that set an accelerator, or remove it if `kind` is empty; the machine stays."""
     here = (*pool, *actual(at(root, pool), ("machineSpec",)))
-    kind_path = (*here, *_last(root, here, "acceleratorType"))
-    count_path = (*here, *_last(root, here, "acceleratorCount"))
+    kind_path = (*here, *_spelled(root, here, "acceleratorType"))
+    count_path = (*here, *_spelled(root, here, "acceleratorCount"))
     if not kind:
         return tuple(Edit(p, REMOVED) for p in (kind_path, count_path) if at(root, p) is not MISSING)
     machine = machines().get(str(pool_value(root, at(root, pool), "machineSpec", "machineType") or ""))
@@ -319,23 +319,23 @@ def accelerator_edits(root: Any, pool: Path, kind: str) -> Edits:
     edits = [Edit(kind_path, kind)]
     if counts and count not in counts:
         edits.append(Edit(count_path, counts[0]))
-    return tuple(_redirect(root, e) for e in edits)
+    return tuple(_to_default(root, e) for e in edits)
 
 
-def takes(root: Any, pool: Path, kind: str) -> bool:
+def accepts_accelerator(root: Any, pool: Path, kind: str) -> bool:
     """The pool's machine can have this accelerator."""
     machine = machines().get(str(pool_value(root, at(root, pool), "machineSpec", "machineType") or ""))
     return machine is not None and kind in dict(machine.accelerators)
 
 
-def _last(root: Any, here: Path, name: str) -> Path:
+def _spelled(root: Any, here: Path, name: str) -> Path:
     return actual(at(root, here), (name,))
 
 
-def _redirect(root: Any, edit: Edit) -> Edit:
-    """An edit of a value that is a parameter changes the parameter's default."""
+def _to_default(root: Any, edit: Edit) -> Edit:
+    """Turn an edit of a reference into an edit of its parameter's default."""
     name = reference(root, at(root, edit.path))
     if not name or edit.value is REMOVED:
         return edit
-    rich = isinstance(at(root, ("parameters", name)), Mapping)
-    return Edit(("parameters", name, "default") if rich else ("parameters", name), edit.value)
+    has_settings = isinstance(at(root, ("parameters", name)), Mapping)
+    return Edit(("parameters", name, "default") if has_settings else ("parameters", name), edit.value)

@@ -23,7 +23,7 @@ from tui.domain.vertex.form.values import Path, actual, at
 from tui.domain.vertex.rules.machine import DISKS
 
 NONE = ""
-"""The choice that takes the field away."""
+"""The choice that removes the field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class Choice:
     """One value and what it means."""
 
     value: str
-    words: str = ""
+    help: str = ""
 
 
 def pool_of(row: Row) -> Path | None:
-    """Path of the pool that the row is of."""
+    """Path of the pool that the row belongs to."""
     for i, part in enumerate(row.path):
         if isinstance(part, int):
             return row.path[: i + 1] if i and _is_pools(row.path[i - 1]) else None
@@ -47,12 +47,12 @@ def _is_pools(name: str | int) -> bool:
 
 
 def region_of(root: Any, otherwise: str) -> str:
-    """Where the file's job runs."""
+    """The region in the file, or `otherwise`."""
     return str(plain_value(root, at(root, ("region",))) or otherwise)
 
 
 def choices(root: Any, row: Row, region: str, regions: Sequence[str] = ()) -> list[Choice]:
-    """What the row's value may be; empty where any text may. `regions` are the context's own."""
+    """Allowed values of the row; empty if any text is allowed. `regions` are the context's own."""
     if row.kind is RowKind.PARAMETER or row.parameter:
         return [Choice(c) for c in parameter_choices(root, row.parameter or str(row.path[1]))]
     if row.field is None:
@@ -60,16 +60,16 @@ def choices(root: Any, row: Row, region: str, regions: Sequence[str] = ()) -> li
     if row.path[:1] == ("parameters",):
         return [Choice(t) for t in TYPES] if row.field.name == "type" else []
     pool = pool_of(row)
-    found = _of_pool(root, at(root, pool), row.field.name, region) if pool is not None else []
+    found = _pool_choices(root, at(root, pool), row.field.name, region) if pool is not None else []
     if row.field.name == "region":
-        found = _regions(regions)
+        found = _region_choices(regions)
     if not found and row.field.kind.choices:
-        words = [c for c in row.field.kind.choices if CHOICE_HELP.get(c, "").split(":")[0] != "deprecated"]
-        found = [Choice(c, CHOICE_HELP.get(c, "")) for c in words]
+        names = [c for c in row.field.kind.choices if CHOICE_HELP.get(c, "").split(":")[0] != "deprecated"]
+        found = [Choice(c, CHOICE_HELP.get(c, "")) for c in names]
     return found
 
 
-def _of_pool(root: Any, pool: Any, name: str, region: str) -> list[Choice]:
+def _pool_choices(root: Any, pool: Any, name: str, region: str) -> list[Choice]:
     kind = str(pool_value(root, pool, "machineSpec", "acceleratorType") or "")
     machine = machines().get(str(pool_value(root, pool, "machineSpec", "machineType") or ""))
     match name:
@@ -87,7 +87,7 @@ def _of_pool(root: Any, pool: Any, name: str, region: str) -> list[Choice]:
     return []
 
 
-def _regions(own: Sequence[str]) -> list[Choice]:
+def _region_choices(own: Sequence[str]) -> list[Choice]:
     known = region_accelerators()
     ordered = [*dict.fromkeys([*own, *known])]
     return [
@@ -101,7 +101,7 @@ def _regions(own: Sequence[str]) -> list[Choice]:
 
 
 def accelerators_in(region: str) -> list[Choice]:
-    """Accelerator types of a region, none first; all of them where the region is not known."""
+    """Accelerator types of a region after "none"; all types if the region is not in the catalogue."""
     known = region_accelerators().get(region)
     where = f"  in {region}" if known is not None else ""
     found = [
@@ -113,24 +113,24 @@ def accelerators_in(region: str) -> list[Choice]:
 
 
 def machines_with(kind: str, region: str) -> list[Choice]:
-    """Machines that take an accelerator; without one, all whose own accelerators the region has."""
+    """Machines that accept an accelerator; without one, all whose built-in accelerators the region has."""
     known = region_accelerators().get(region)
     return [
-        Choice(machine.name, machine_words(machine, kind))
+        Choice(machine.name, machine_summary(machine, kind))
         for machine in machines().values()
         if (kind in dict(machine.accelerators) if kind else known is None or _is_in(machine, known))
     ]
 
 
 def _is_in(machine: Machine, known: Sequence[str]) -> bool:
-    """The region has what belongs to the machine; N1 machines can go without (vertex facts 8.1)."""
+    """The region has the machine's built-in accelerators; N1 machines need none (vertex facts 8.1)."""
     own = {documented_name(machine.name, kind, 1) for kind, _ in machine.accelerators}
     if is_tpu(machine.name):
         own.add(documented_name(machine.name, "", 0))
     return not own or machine.name.startswith("n1-") or not own.isdisjoint(known)
 
 
-def machine_words(machine: Machine, kind: str = "") -> str:
+def machine_summary(machine: Machine, kind: str = "") -> str:
     """`96 vCPU  680 GB  8 × A100`."""
     parts = [f"{machine.vcpus} vCPU", f"{machine.memory_gb:g} GB"] if machine.vcpus else []
     built_in = len(machine.accelerators) == 1 and not machine.name.startswith("n1-")
@@ -140,6 +140,6 @@ def machine_words(machine: Machine, kind: str = "") -> str:
     return "  ".join(parts)
 
 
-def pool_paths(root: Any, wrapped: bool) -> Path:
-    """Where the pools stand."""
+def pools_path(root: Any, wrapped: bool) -> Path:
+    """Path of the worker pools."""
     return actual(root, ("jobSpec", "workerPoolSpecs") if wrapped else ("workerPoolSpecs",))

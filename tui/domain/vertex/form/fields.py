@@ -1,8 +1,8 @@
-"""Every field of a custom job in the order of the form: its words, its help, and whether it is shown unset.
+"""Every field of a custom job in the form's order: label, help, and whether it is shown while unset.
 
 Types come from the field tables of `tui.domain.vertex.field_table`; the facts in the helps are vertex facts
 1, 4, 7 and 8. A field that is in those tables but not here is shown all the same, with its REST name
-as its words.
+as its label.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field. `path` is in REST names from its section's base; `unset` says what holds without a value."""
+    """One field. `path` is in REST names from its section's base; `unset` is what applies without a value."""
 
     path: Names
     label: str
     help: str
     kind: Kind
     common: bool = False
-    """Shown though it is not set."""
+    """Shown also while it is not set."""
     unset: str = ""
 
     @property
@@ -35,7 +35,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Fields that stand together. `base` is "top" (the header), "spec" (the job's spec) or "pool"."""
+    """Fields shown together. `base` is "top" (the header), "spec" (the job's spec) or "pool"."""
 
     id: str
     title: str
@@ -54,7 +54,7 @@ _ROOTS: Mapping[str, Mapping[str, Kind]] = {
 
 
 def kind_of(base: str, path: Names) -> Kind:
-    """Type of a field. Raises KeyError where there is none."""
+    """Type of a field. Raises KeyError for an unknown one."""
     fields = _ROOTS[base]
     for name in path[:-1]:
         fields = fields[name].fields
@@ -62,7 +62,7 @@ def kind_of(base: str, path: Names) -> Kind:
 
 
 def _fields(base: str, *rows: tuple[str, str, str] | tuple[str, str, str, str]) -> tuple[Field, ...]:
-    """Rows of (path, label, help, what holds unset); a `+` before the path makes the field a common one."""
+    """Fields of (path, label, help, value if unset); a `+` before the path makes the field a common one."""
     found = []
     for dotted, label, words, *unset in rows:
         path = tuple(dotted.lstrip("+").split("."))
@@ -97,7 +97,7 @@ POOL = _fields(
      "decides the number of machines."),
     ("+containerSpec.imageUri", "image", "Container image in Artifact Registry: "
      "REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE:TAG."),
-    ("containerSpec.command", "command", "Takes the place of the image's entry point.", "the image's own"),
+    ("containerSpec.command", "command", "Replaces the image's entry point.", "the image's own"),
     ("+containerSpec.args", "arguments", "Given to the entry point, 100,000 characters at most together."),
     ("+containerSpec.env", "environment", "Variables of every replica, at most 100. Secrets do "
      "not belong here: they can be read in the job."),
@@ -108,7 +108,7 @@ POOL = _fields(
     ("+pythonPackageSpec.args", "arguments", "Given to the module, 100,000 characters at most together."),
     ("+pythonPackageSpec.env", "environment", "Variables of every replica, at most 100. Secrets do "
      "not belong here: they can be read in the job."),
-    ("diskSpec.bootDiskType", "boot disk", "pd-ssd, pd-standard or hyperdisk-balanced. What is on it is lost "
+    ("diskSpec.bootDiskType", "boot disk", "pd-ssd, pd-standard or hyperdisk-balanced. Its content is lost "
      "with the job.", "pd-ssd; hyperdisk-balanced on a3-ultragpu and a4"),
     ("diskSpec.bootDiskSizeGb", "disk size", "GB of the boot disk, 100 to 64,000.", "100"),
     ("machineSpec.gpuPartitionSize", "GPU partition", "MIG partition of each GPU, e.g. 1g.10gb."),
@@ -127,7 +127,7 @@ SCHEDULING = _fields(
     "spec",
     ("+scheduling.strategy", "strategy", "STANDARD keeps its machines; SPOT is far cheaper and can be "
      "preempted at any time; FLEX_START waits for capacity and holds it for at most 7 days.", "STANDARD"),
-    ("+scheduling.timeout", "timeout", "The job is ended after so long: 48h, 2d or 172800s.", "7 days"),
+    ("+scheduling.timeout", "timeout", "The job ends after this time: 48h, 2d or 172800s.", "7 days"),
     ("scheduling.maxWaitDuration", "wait at most", "How long a FLEX_START job may wait for machines; 0 waits "
      "for ever.", "24 hours"),
     ("scheduling.restartJobOnWorkerRestart", "restart together", "When one replica restarts, all do: "
@@ -139,10 +139,10 @@ SCHEDULING = _fields(
 OUTPUT = _fields(
     "spec",
     ("+baseOutputDirectory.outputUriPrefix", "output", "gs:// folder for models, checkpoints and "
-     "TensorBoard logs; its bucket belongs into the job's region."),
+     "TensorBoard logs; its bucket should be in the job's region."),
     ("tensorboard", "TensorBoard", "projects/P/locations/REGION/tensorboards/ID; needs a service account."),
     ("experiment", "experiment", "projects/P/locations/REGION/metadataStores/default/contexts/EXPERIMENT."),
-    ("experimentRun", "experiment run", "The experiment's name with -RUN behind it."),
+    ("experimentRun", "experiment run", "The experiment's name followed by -RUN."),
     ("models", "models", "Models that some of Google's own jobs read; leave it out otherwise."),
 )  # fmt: skip
 
@@ -158,7 +158,7 @@ NETWORK = _fields(
 
 ACCESS = _fields(
     "spec",
-    ("+serviceAccount", "service account", "Whom the job acts as; you need actAs on it.",
+    ("+serviceAccount", "service account", "Account that the job acts as; you need actAs on it.",
      "the custom code service agent"),
     ("enableWebAccess", "web shell", "A shell into each replica while it runs.", "no"),
     ("enableDashboardAccess", "dashboard", "The primary container's dashboard in the browser.", "no"),
@@ -170,11 +170,16 @@ ACCESS = _fields(
 
 PACKAGE = _fields(
     "top",
-    ("package.path", "folder", "A folder of yours that a launch packs; relative to this file."),
+    ("package.path", "folder", "Your folder that a launch packs; relative to this file."),
     ("package.script", "script", "Script in the folder that is run; or give a module."),
     ("package.module", "module", "Module in the folder that is run; or give a script."),
-    ("package.requirements", "requirements", "File of what to install.", "requirements.txt, if there is one"),
-    ("package.exclude", "left out", "Patterns of what is not packed, in the manner of .gitignore."),
+    (
+        "package.requirements",
+        "requirements",
+        "File with the requirements to install.",
+        "requirements.txt, if there is one",
+    ),
+    ("package.exclude", "left out", "Patterns of files that are not packed, as in .gitignore."),
     ("package.executorImage", "executor image", "Image on which the package is installed or built."),
     (
         "package.stagingBucket",
@@ -194,7 +199,7 @@ SECTIONS = (
     Section("access", "Access", "spec", ACCESS),
     Section("package", "Package", "top", PACKAGE),
 )
-"""The groups besides the parameters and the pools."""
+"""Every group but the parameters and the pools."""
 
 ELEMENTS: Mapping[str, tuple[Field, ...]] = {
     "nfsMounts": _fields(
@@ -220,10 +225,10 @@ ELEMENTS: Mapping[str, tuple[Field, ...]] = {
 """Fields of one element of a list of messages, by the list's name."""
 
 PARAMETER_HELP = {
-    "default": "Value where a launch gives none; without one a launch must give it.",
+    "default": "Value if a launch sets none; without a default a launch must set it.",
     "type": "string, integer, number or boolean.",
     "choices": "The only values it may have.",
-    "help": "What the launch says beside it.",
+    "help": "Text that the launch shows beside it.",
 }
 ROLES = ("primary", "workers", "parameter servers or reducers", "evaluators")
 """A pool's role by its position (vertex facts 1.3)."""

@@ -1,4 +1,4 @@
-"""The rows of the form: sections, pools, fields with their values, lists that open, and what is wrong."""
+"""The rows of the form: sections, pools, fields with their values, lists that open, and problems."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tui.domain.vertex.form.values import (
     actual,
     at,
     canonical,
+    duration_text,
     list_text,
     pair_value,
     reference,
     scalar_text,
-    span_words,
 )
 from tui.domain.vertex.rules.base import Severity
 
@@ -51,7 +51,7 @@ class RowKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line. `path` is the file's own; `value` is as shown and `raw` as it stands there."""
+    """One line. `path` is as spelled in the file; `value` is shown, `raw` is the value in the file."""
 
     key: str
     kind: RowKind
@@ -63,18 +63,18 @@ class Row:
     raw: Any = MISSING
     field: Field | None = None
     open: bool | None = None
-    """Whether its rows are shown; None where it has none."""
+    """Whether its rows are shown; None if it has none."""
     parameter: str = ""
     """Name of the parameter that the whole value is."""
     help: str = ""
-    """Words of its own, where it has no field."""
+    """Its help, if it has no field."""
     problems: tuple[Problem, ...] = ()
     changed: bool = False
-    """It reads otherwise in the file on disk."""
+    """Its value differs from the file on disk."""
 
     @property
     def is_set(self) -> bool:
-        """The file says something here."""
+        """The file has a value here."""
         return self.raw is not MISSING
 
     @property
@@ -86,7 +86,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class FormState:
-    """What the rows are made of. `toggled` are keys of groups whose fold is not the default."""
+    """The input of `build_rows`. `toggled` are keys of groups whose fold is not the default."""
 
     value: Any
     saved: Any = None
@@ -100,7 +100,7 @@ class FormState:
 
 
 def build_rows(state: FormState) -> list[Row]:
-    """Every row that is shown, from the top; a problem is on its own row or on the one around it."""
+    """The shown rows from the top; a problem is on the row of its field or on the nearest one around it."""
     return _Builder(state).rows()
 
 
@@ -148,7 +148,7 @@ class _Builder:
             self._fields(section.id, known, 1)
 
     def _fields(self, key: str, known: Sequence[tuple[Field, Path]], depth: int) -> None:
-        """These fields; the ones that are neither set nor common behind a row that opens."""
+        """These fields; those neither set nor common are behind a row that opens."""
         away = [f for f, path in known if not f.common and self._get(path) in (MISSING, None)]
         more = f"{key}:more"
         opened = self._is_open(more, False)
@@ -183,7 +183,7 @@ class _Builder:
         name = reference(self.state.value, row.raw)
         shown = self._default(name) if name else text
         value = f"{text} = {shown}" if name else text
-        return replace(row, value=value, parameter=name, note=_words(each.name, shown))
+        return replace(row, value=value, parameter=name, note=_meaning(each.name, shown))
 
     def _default(self, name: str) -> str:
         """Text of a parameter's default."""
@@ -257,22 +257,22 @@ class _Builder:
         path: Path = ("parameters", name)
         key = _key(path)
         rich = isinstance(setting, Mapping)
-        words = str(setting.get("help") or "") if rich else ""
+        help = str(setting.get("help") or "") if rich else ""
         default = setting.get("default") if rich else setting
         opened = self._is_open(key, False)
         self._add(
-            Row(key, RowKind.PARAMETER, name, path, 1, "" if default is None else _shown(default), words,
+            Row(key, RowKind.PARAMETER, name, path, 1, "" if default is None else _shown(default), help,
                 raw=MISSING if default is None else default, open=opened)
         )  # fmt: skip
         if not opened:
             return
-        for setting_name, words in table.PARAMETER_HELP.items():
+        for setting_name, help in table.PARAMETER_HELP.items():
             inner = (*path, setting_name)
             repeated = setting_name == "choices"
             here = setting.get(setting_name, MISSING) if rich else MISSING
             if setting_name == "default" and not rich:
                 here = setting
-            each = Field((setting_name,), setting_name, words, Kind("string", repeated), True)
+            each = Field((setting_name,), setting_name, help, Kind("string", repeated), True)
             row = Row(_key(inner), RowKind.FIELD, setting_name, inner, 2, raw=here, field=each)
             if repeated:
                 self._list(row, each)
@@ -289,11 +289,11 @@ class _Builder:
         pools = pools if isinstance(pools, list) else []
         for i, pool in enumerate(pools):
             self._pool(i, pool, (*path, i))
-        value, note, words = self.state.reducers
-        self._add(Row(REDUCERS_KEY, RowKind.SWITCH, "Reduction Server", value=value, note=note, help=words))
+        value, note, help = self.state.reducers
+        self._add(Row(REDUCERS_KEY, RowKind.SWITCH, "Reduction Server", value=value, note=note, help=help))
         if len(pools) < MAX_POOLS:
-            words = f"a adds pool {len(pools)}, {table.ROLES[len(pools)]}"
-            self._add(Row("pool:new", RowKind.MORE, "another pool", (*path, len(pools)), note=words))
+            note = f"a adds pool {len(pools)}, {table.ROLES[len(pools)]}"
+            self._add(Row("pool:new", RowKind.MORE, "another pool", (*path, len(pools)), note=note))
 
     def _pool(self, i: int, pool: Any, path: Path) -> None:
         key = _key(path)
@@ -333,7 +333,7 @@ class _Builder:
     def _has(self, path: Path, name: str) -> bool:
         return self._get(actual(self.state.value, (*path, name))) not in (MISSING, None)
 
-    # What has no place
+    # Unknown names
 
     def _unknown(self, spec: Path) -> None:
         top = self.state.value
@@ -343,7 +343,7 @@ class _Builder:
             self._unknown_in(spec, top, JOB_SPEC.fields)
 
     def _unknown_in(self, path: Path, value: Any, known: Mapping[str, Kind]) -> None:
-        """Names that no table has: wrong ones, each with its problem, to be mended or taken away."""
+        """Rows for names that no field table has: each has its problem and can be fixed or removed."""
         for name, inner in value.items() if isinstance(value, Mapping) else ():
             here = (*path, name)
             kind = known.get(camel(str(name)))
@@ -365,7 +365,7 @@ class _Builder:
     # Problems
 
     @staticmethod
-    def _place(index: Mapping[Path, int], path: Path) -> int:
+    def _row_of(index: Mapping[Path, int], path: Path) -> int:
         """The row of a path: its own, the first below it, the one around it, else the first of all."""
         if path in index:
             return index[path]
@@ -378,7 +378,7 @@ class _Builder:
         given: dict[int, list[Problem]] = {}
         for problem in self.state.problems:
             path = canonical(problem.path)
-            given.setdefault(self._place(index, path), []).append(problem)
+            given.setdefault(self._row_of(index, path), []).append(problem)
         for i, problems in given.items():
             self.found[i] = replace(self.found[i], problems=tuple(problems))
         return self.found
@@ -389,7 +389,7 @@ def _key(path: Path) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A scalar in a row; an empty text is seen to be one."""
+    """A scalar as shown in a row; an empty text as two quotes."""
     return scalar_text(value) or '""'
 
 
@@ -398,19 +398,19 @@ def _differs(state: FormState, path: Path) -> bool:
     return old is not new and old != new
 
 
-def _words(name: str, text: str) -> str:
-    """What a value means, in a few words."""
+def _meaning(name: str, text: str) -> str:
+    """A short explanation of a value."""
     if name == "machineType" and (machine := machines().get(text)):
         return f"{machine.vcpus} vCPU  {machine.memory_gb:g} GB" if machine.vcpus else ""
     if name == "acceleratorType":
         return ACCELERATOR_SHORT.get(text, "")
     if name in {"timeout", "maxWaitDuration"}:
-        return span_words(text)
+        return duration_text(text)
     return ""
 
 
 def plain_value(root: Any, value: Any) -> Any:
-    """The value, or the default of the parameter that it is; `None` where there is none."""
+    """The value; of a reference its parameter's default, `None` if it has none."""
     name = reference(root, value)
     if name:
         setting = at(root, ("parameters", name))
@@ -419,7 +419,7 @@ def plain_value(root: Any, value: Any) -> Any:
 
 
 def pool_value(root: Any, pool: Any, *names: str) -> Any:
-    """A pool's value by REST names, references filled in by their defaults; `None` where there is none."""
+    """A pool's value by REST names, of a reference its default; `None` if it is not set."""
     return plain_value(root, at(pool, actual(pool, names)))
 
 
@@ -443,7 +443,7 @@ def is_reduction_server(pool: Any, root: Any = None) -> bool:
 
 
 def role_of(position: int, pool: Any, root: Any = None) -> str:
-    """What a pool does, by its position and, of the third, its image."""
+    """A pool's role by its position; the third's also by its image."""
     if position == 2 and pool:
         return "reducers" if is_reduction_server(pool, root) else "servers"
     return table.ROLES[position] if position < len(table.ROLES) else "no such position"

@@ -1,4 +1,4 @@
-"""The head of the form: what the job is made of, in one line for each thing."""
+"""The summary above the form: roles, totals and problem counts of the job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tui.domain.formatting import pieces
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT
 from tui.domain.vertex.form.analysis import Analysis
 from tui.domain.vertex.form.rows import role_of
-from tui.domain.vertex.form.values import span_words
+from tui.domain.vertex.form.values import duration_text
 from tui.domain.vertex.rules.base import Severity
 
 
@@ -43,12 +43,12 @@ def totals(job: Mapping[str, Any]) -> str:
     parts.append(pieces(sum(_count(p) for p in _pools(job) if p), "replica"))
     parts.append(str(scheduling.get("strategy") or "STANDARD"))
     timeout = str(scheduling.get("timeout") or "")
-    parts.append(f"at most {span_words(timeout) or timeout or '7d'}")
+    parts.append(f"at most {duration_text(timeout) or timeout or '7d'}")
     return "   ".join(parts)
 
 
 def problem_counts(analysis: Analysis) -> str:
-    """`2 errors, 1 warning`; empty where there is none."""
+    """`2 errors, 1 warning`; empty if there are none."""
     words = [(Severity.ERROR, "error"), (Severity.WARNING, "warning"), (Severity.NOTE, "note")]
     return ", ".join(pieces(n, word) for severity, word in words if (n := analysis.count(severity)))
 

@@ -1,4 +1,4 @@
-"""Values of the form: how they are shown in one line, and what a typed text means."""
+"""Values of the form: showing them in one line, and parsing a typed text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SECONDS = re.compile(r"(\d+)(\.\d{1,9})?s?")
 
 
 def actual(root: Any, path: Path) -> Path:
-    """`path` (REST names) as the file spells it; names that are not there stay as they are."""
+    """`path` (REST names) as the file spells it; names that the file lacks stay as they are."""
     found: list[str | int] = []
     here = root
     for part in path:
@@ -33,7 +33,7 @@ def actual(root: Any, path: Path) -> Path:
 
 
 def child(here: Any, part: str | int) -> Any:
-    """One step down; `MISSING` where there is nothing."""
+    """The value at one step; `MISSING` if there is none."""
     try:
         return here[part]
     except (LookupError, TypeError):
@@ -41,7 +41,7 @@ def child(here: Any, part: str | int) -> Any:
 
 
 def at(root: Any, path: Path) -> Any:
-    """Value at a path as the file spells it; `MISSING` where there is nothing."""
+    """Value at a path as the file spells it; `MISSING` if there is none."""
     for part in path:
         root = child(root, part)
         if root is MISSING:
@@ -50,27 +50,27 @@ def at(root: Any, path: Path) -> Any:
 
 
 def canonical(path: Path) -> Path:
-    """The path in REST names, to compare two of them; names of labels and parameters stay as they are."""
+    """The path in REST names, for comparison; names of labels and parameters stay as they are."""
     if path[:1] in {("labels",), ("parameters",)}:
         return path
     return tuple(camel(part) if isinstance(part, str) else part for part in path)
 
 
 def scalar_text(value: Any) -> str:
-    """A scalar as it is typed."""
+    """A scalar as the user types it."""
     if value is None or value is MISSING:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def reference(root: Any, value: Any) -> str:
-    """Name of the file's parameter that this whole value is; empty for any other value."""
+    """Name of the parameter if the whole value is a reference to it, else ""."""
     match = REFERENCE.fullmatch(value) if is_reference(value) else None
     return match[1] if match and at(root, ("parameters", match[1])) is not MISSING else ""
 
 
-def span_words(text: str) -> str:
-    """`172800s` → `2d`; empty where it says nothing more."""
+def duration_text(text: str) -> str:
+    """`172800s` → `2d`; "" for less than a minute or another text."""
     match = _SECONDS.fullmatch(text)
     if match is None:
         return ""
@@ -89,7 +89,7 @@ def span_words(text: str) -> str:
 
 
 def parse(kind: Kind, text: str) -> Any:
-    """What a typed text means for a field of this kind. A text with `${name}` in it stays text.
+    """Parse a typed text for a field of this kind. A text with `${name}` in it stays text.
 
     Raises:
         ValueError: with a sentence that says what is expected.
@@ -122,10 +122,10 @@ def _duration(text: str) -> str:
 
 
 def pair(text: str) -> tuple[str, str]:
-    """`NAME=VALUE` in two.
+    """Split `NAME=VALUE`.
 
     Raises:
-        ValueError: without a name or the sign.
+        ValueError: without a name or `=`.
     """
     name, sign, value = text.partition("=")
     if not sign or not name.strip():
@@ -134,14 +134,14 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def pair_value(name: Any, value: Any) -> str:
-    """The value of `NAME=VALUE` as it is shown: a secret as stars."""
+    """The value as it is shown: a secret as stars."""
     return pair_text(name, value).partition("=")[2] or '""'
 
 
-def pair_text(name: Any, value: Any, *, open_: bool = False) -> str:
-    """`NAME=VALUE`; a secret is shown as stars unless `open_`."""
+def pair_text(name: Any, value: Any, *, reveal: bool = False) -> str:
+    """`NAME=VALUE`; a secret is shown as stars unless `reveal`."""
     text = scalar_text(value)
-    if not open_ and text:
+    if not reveal and text:
         text = MASK if looks_secret(str(name)) else mask_text(text)
     return f"{name}={text}"
 
