@@ -138,7 +138,7 @@ class Child(DisplayApp[None]):
 
 def columns() -> list[Column]:
     """Ten columns of ten cells."""
-    return [Column(f"c{n}", f"column {n}", 10, most=10) for n in range(COLUMNS)]
+    return [Column(f"c{n}", f"column {n}", 10, max_width=10) for n in range(COLUMNS)]
 
 
 def cells(row: int) -> dict[str, Content]:

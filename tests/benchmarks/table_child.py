@@ -62,7 +62,7 @@ class Ours(Kind):
 
         self.rows: dict[str, list[str]] = {}
         self.listing: Listing[list[str]] = Listing(self.rows)
-        self.table = Table([Column(f"c{n}", f"column {n}", 12, most=20) for n in range(COLUMNS)])
+        self.table = Table([Column(f"c{n}", f"column {n}", 12, max_width=20) for n in range(COLUMNS)])
         return self.table
 
     def _cells(self, key: str) -> dict[str, Any]:
@@ -71,8 +71,8 @@ class Ours(Kind):
     def fill(self) -> Any:
         for row in range(ROWS):
             self.rows[str(row)] = [value(row, column) for column in range(COLUMNS)]
-        self.listing.ask(lambda _: True, lambda _: (False,), reverse=False)
-        self.table.lay(self.listing.order, self._cells)
+        self.listing.configure(lambda _: True, lambda _: (False,), reverse=False)
+        self.table.show_lazily(self.listing.order, self._cells)
 
     def update(self, cells: list[tuple[int, int]], text: str) -> Any:
         changed = set()
@@ -83,8 +83,8 @@ class Ours(Kind):
         self.table.change(changed)
 
     def sort(self, reverse: bool) -> Any:
-        self.listing.ask(lambda _: True, lambda row: (False, row[0]), reverse=reverse)
-        self.table.lay(self.listing.order, self._cells)
+        self.listing.configure(lambda _: True, lambda row: (False, row[0]), reverse=reverse)
+        self.table.show_lazily(self.listing.order, self._cells)
 
 
 class Stock(Kind):

@@ -26,7 +26,8 @@ from tui.widgets.plot.chart import Chart
 def titles(pane: MetricsPane) -> dict[str, str]:
     """The line above each chart, by what the chart is about."""
     return {
-        chart.look.title: str(chart.query_one(".chart-title", Static).content) for chart in pane.query(Chart)
+        chart.format.title: str(chart.query_one(".chart-title", Static).content)
+        for chart in pane.query(Chart)
     }
 
 
@@ -43,8 +44,8 @@ async def test_zoom_pan_and_back(tmp_path: Path) -> None:
         await pilot.press("plus", "H")
         earlier = pane.view.window(full)
         assert earlier[1] < full[1] and " to " in pane.note().plain
-        chart = next(c for c in pane.query(Chart) if c.look.title == "CPU")
-        assert chart.look.sight.window == earlier
+        chart = next(c for c in pane.query(Chart) if c.format.title == "CPU")
+        assert chart.format.x_view.window == earlier
         await pilot.press("L", "L")
         assert pane.view.end is None
         await pilot.press("minus", "minus")
@@ -88,16 +89,16 @@ async def test_a_run_that_went_back_draws_no_zigzag(tmp_path: Path) -> None:
     async with opened(went_back(), tmp_path, size=(120, 50)) as (screen, pilot):
         pane = await tab(screen, pilot, MetricsPane)
         await until(pilot, lambda: "Loss" in titles(pane), "the charts")
-        loss = next(chart for chart in pane.query(Chart) if chart.look.title == "Loss")
-        await until(pilot, lambda: len(loss._courses) == 2, "what was undone")
-        kept, undone = loss._courses
+        loss = next(chart for chart in pane.query(Chart) if chart.format.title == "Loss")
+        await until(pilot, lambda: len(loss._lines) == 2, "what was undone")
+        kept, undone = loss._lines
         assert kept.x == tuple(map(float, range(1, 31))) and not kept.faint
         assert undone.x == tuple(map(float, range(21, 41))) and undone.faint
         assert re.fullmatch(r"Loss [\d.]+   ━ undone", titles(pane)["Loss"])
         await pilot.press("h")
         assert "at 30" in titles(pane)["Loss"], "the crosshair stands where the run is, not where it was"
         await pilot.press("escape", "x")
-        (over_time,) = loss._courses
+        (over_time,) = loss._lines
         assert list(over_time.x) == sorted(over_time.x) and len(over_time.x) == 50
         overview = await tab(screen, pilot, OverviewPane)
         words = str(overview.query_one("#facts", Static).content)
@@ -111,7 +112,7 @@ async def test_what_was_undone_in_ascii(tmp_path: Path) -> None:
     ):
         pane = await tab(screen, pilot, MetricsPane)
         await until(pilot, lambda: ". undone" in titles(pane).get("Loss", ""), "the charts")
-        loss = next(chart for chart in pane.query(Chart) if chart.look.title == "Loss")
+        loss = next(chart for chart in pane.query(Chart) if chart.format.title == "Loss")
         rows = str(loss.query_one(".chart-text", Static).content).splitlines()[:-1]
         marks = "".join(row.partition("|")[2] for row in rows)
         assert "*" in marks and "." in marks and marks.isascii()

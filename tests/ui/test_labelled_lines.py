@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.content import Content
 
-from tui.widgets.labelled_lines import LEAST, hung
+from tui.widgets.labelled_lines import LEAST, hanging_indent
 
 WORDS = st.lists(st.text("abcdé漢", min_size=1, max_size=9), min_size=1, max_size=20).map(" ".join)
 
 
 @given(WORDS, st.integers(1, 20), st.integers(LEAST, 60))
 def test_words_hang_below_words(words: str, indent: int, room: int) -> None:
-    drawn = hung(Content("L" * indent), Content(words), indent + room)
+    drawn = hanging_indent(Content("L" * indent), Content(words), indent + room)
     first, *more = drawn.plain.splitlines()
     assert first.startswith("L" * indent) and all(line[:indent].isspace() for line in more)
     assert "".join([first, *more]).replace(" ", "") == "L" * indent + words.replace(" ", "")
@@ -23,4 +23,4 @@ def test_words_hang_below_words(words: str, indent: int, room: int) -> None:
 def test_without_a_width_a_label_or_room_it_stays_as_it_is() -> None:
     words = Content("some words that are long enough to be wrapped somewhere")
     for label, width in (("label ", 0), ("", 30), ("a long label ", 20)):
-        assert hung(Content(label), words, width).plain == label + words.plain
+        assert hanging_indent(Content(label), words, width).plain == label + words.plain

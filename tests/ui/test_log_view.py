@@ -28,7 +28,7 @@ from tui.widgets.log.render import (
     line_text,
     message_parts,
     offset_text,
-    replica_look,
+    replica_style,
     severity_mark,
     short_replica,
     spans_of,
@@ -347,14 +347,14 @@ async def test_a_line_written_over_itself_shows_its_end() -> None:
 
 async def test_what_is_left_out_comes_back_and_a_time_is_gone_to() -> None:
     async with looking(many(100)) as (view, pilot):
-        view.leave_out(re.compile("[0-8] text"))
+        view.exclude(re.compile("[0-8] text"))
         await settled(view, pilot)
         assert [line.message for line in view.view if isinstance(line, LogEntry)] == [
             f"n{n:05} text" for n in range(9, 100, 10)
         ]
         view.go_to(at(50.5))
         assert view.cursor == view.buffer[59]
-        view.leave_out(None)
+        view.exclude(None)
         assert len(view.view) == 100
         view.go_to(at(1000))
         assert view.cursor == view.buffer[99]
@@ -436,7 +436,7 @@ def test_small_words() -> None:
     assert offset_text(timedelta(seconds=-4.2)) == "-0:04.2"
     assert time_text(at(0), TimeColumn.NONE, None) == ""
     assert short_replica("workerpool1-13") == "1-13" and short_replica("service") == "service"
-    assert replica_look("service") == "service" and replica_look("workerpool0-0") == "hue0"
+    assert replica_style("service") == "service" and replica_style("workerpool0-0") == "hue0"
     assert [severity_mark(s)[0] for s in (Severity.INFO, Severity.WARNING, Severity.ERROR)] == [" ", "▲", "✗"]
     assert line_text(event(1, "checkpoint", "saved")) == "saved"
 

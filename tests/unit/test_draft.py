@@ -149,7 +149,7 @@ def test_what_somebody_else_wrote_is_not_written_over(draft: Draft) -> None:
     change(draft)
     mine = draft.text
     draft.path.write_text("theirs: 1\n")
-    with pytest.raises(FileChanged, match="somebody else"):
+    with pytest.raises(FileChanged, match="another program"):
         draft.save()
     assert draft.path.read_text() == "theirs: 1\n" and draft.text == mine
     draft.reload()

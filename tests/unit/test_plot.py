@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tui.screens.job.metrics import clock_text
-from tui.widgets.plot.chart import nice_ticks, thin
-from tui.widgets.plot.view_range import PlotView, value_at
+from tui.widgets.plot.chart import downsample, nice_ticks
+from tui.widgets.plot.view_range import ViewRange, value_at
 
 numbers = st.floats(-1e9, 1e9, allow_nan=False)
 
@@ -18,7 +18,7 @@ numbers = st.floats(-1e9, 1e9, allow_nan=False)
 @settings(max_examples=100)
 @given(st.lists(numbers, min_size=1, max_size=2000), st.sampled_from([10, 100, 400]))
 def test_thinning_keeps_the_ends_and_the_extremes(values: list[float], most: int) -> None:
-    x, y = thin([float(n) for n in range(len(values))], values, most)
+    x, y = downsample([float(n) for n in range(len(values))], values, most)
     assert len(x) == len(y) <= most + 2
     assert (y[0], y[-1]) == (values[0], values[-1])
     assert (min(y), max(y)) == (min(values), max(values))
@@ -57,8 +57,8 @@ def _steps(draw: st.DrawFn) -> list[str]:
 @given(st.floats(0, 1e6), st.floats(10, 1e6), _steps())
 def test_a_view_never_leaves_what_there_is(low: float, wide: float, steps: list[str]) -> None:
     full = (low, low + wide)
-    view = PlotView()
-    does: dict[str, Callable[[PlotView], PlotView]] = {
+    view = ViewRange()
+    does: dict[str, Callable[[ViewRange], ViewRange]] = {
         "in": lambda v: v.zoom(full, 0.5),
         "out": lambda v: v.zoom(full, 2),
         "left": lambda v: v.move(full, -0.3),
@@ -77,10 +77,10 @@ def test_a_view_never_leaves_what_there_is(low: float, wide: float, steps: list[
 
 def test_zoom_keeps_the_crosshair_in_its_place_and_the_newest_in_sight() -> None:
     full = (0.0, 1000.0)
-    view = replace(PlotView(), cross=400.0).zoom(full, 0.5)
+    view = replace(ViewRange(), cross=400.0).zoom(full, 0.5)
     assert view.window(full) == (200.0, 700.0)
-    assert view.zoom(full, 2) == PlotView(cross=400.0)
-    live = PlotView().zoom(full, 0.5)
+    assert view.zoom(full, 2) == ViewRange(cross=400.0)
+    live = ViewRange().zoom(full, 0.5)
     assert (live.window(full), live.window((0.0, 1100.0))) == ((500.0, 1000.0), (600.0, 1100.0))
     still = live.pan(full, -0.5)
     assert still.window((0.0, 1100.0)) == still.window(full) == (250.0, 750.0)

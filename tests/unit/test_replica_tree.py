@@ -12,13 +12,13 @@ from tui.domain.telemetry import LiveLine
 from tui.domain.vertex.worker_pools import worker_pool
 from tui.store.job.figures import JobFigures
 from tui.store.job.series import SeriesStore
-from tui.widgets.replica_tree import Figures, group_cells
+from tui.widgets.replica_tree import TreeData, group_cells
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 POOL = worker_pool(1, 63, "a2-highgpu-8g")
 
 
-def figures(steps: dict[str, int]) -> Figures:
+def figures(steps: dict[str, int]) -> TreeData:
     newest = JobFigures()
     # The furthest one has been there for long: a replica that reports a moment later is not behind.
     for second, most in enumerate(range(1, max(steps.values(), default=0) + 1)):
@@ -26,7 +26,7 @@ def figures(steps: dict[str, int]) -> Figures:
         newest.add_lines(
             [LiveLine(at, "7", name, min(step, most)) for name, step in steps.items() if most <= step]
         )
-    return Figures(SeriesStore(), newest, NOW, timedelta(minutes=10), 8, ())
+    return TreeData(SeriesStore(), newest, NOW, timedelta(minutes=10), 8, ())
 
 
 def pool(*states: JobState, code: int | None = None) -> list[Replica]:

@@ -31,7 +31,7 @@ def test_changes_give_the_order_that_sorting_anew_gives(
         return item[1] is None or item[1] < most
 
     listing = Listing(items)
-    listing.ask(matches, key_of, reverse=reverse)
+    listing.configure(matches, key_of, reverse=reverse)
     for step in steps:
         for name, value in step.items():
             if value == "gone":
@@ -49,7 +49,7 @@ def test_changes_give_the_order_that_sorting_anew_gives(
 def test_a_change_that_alters_no_order_leaves_the_very_list() -> None:
     items = {"a": 1, "b": 2}
     listing = Listing(items)
-    listing.ask(None, lambda item: (False, item), reverse=False)
+    listing.configure(None, lambda item: (False, item), reverse=False)
     order = listing.order
     assert not listing.update(["a", "b", "stranger"]) and listing.order is order
 
@@ -58,7 +58,7 @@ def test_a_change_that_alters_no_order_leaves_the_very_list() -> None:
 def test_rows_of_closed_groups_are_not_shown(group_of: dict[str, str], closed: set[str]) -> None:
     flat, parents, members = grouped(sorted(group_of), group_of.__getitem__)
     rows = Rows()
-    rows.lay(flat, parents)
+    rows.set_order(flat, parents)
     assert list(rows.order) == flat
     for group in closed:
         rows.close(group, True)
@@ -75,7 +75,7 @@ def test_rows_of_closed_groups_are_not_shown(group_of: dict[str, str], closed: s
 
 def test_a_group_is_known_by_its_head_and_by_its_rows() -> None:
     rows = Rows()
-    rows.lay(["h", "a", "b"], {"a": "h"})
+    rows.set_order(["h", "a", "b"], {"a": "h"})
     assert (rows.group("h"), rows.group("a"), rows.group("b")) == ("h", "h", None)
 
 
@@ -85,7 +85,7 @@ columns = st.lists(
         key=st.uuids().map(str),
         title=st.text("TITLE", max_size=6),
         width=st.integers(1, 20),
-        most=st.one_of(st.just(0), st.integers(20, 40)),
+        max_width=st.one_of(st.just(0), st.integers(20, 40)),
         rank=st.integers(0, 4),
         flex=st.booleans(),
     ),
@@ -104,10 +104,10 @@ def test_columns_fit_or_only_those_that_stay_are_left(
     for left, right in pairwise(placed):
         assert right.x == left.x + left.width + GAP
     for column, width, _ in placed:
-        assert width >= column.least
-        assert not column.most or width <= max(column.most, column.least)
+        assert width >= column.min_width
+        assert not column.max_width or width <= max(column.max_width, column.min_width)
     if len(folded) < len(given_columns):
         assert not folded & {p.column.key for p in placed}
     if sum(p.width + GAP for p in placed) > room:
         assert len(placed) == 1 or all(not p.column.rank for p in placed)
-        assert all(p.width == p.column.least for p in placed)
+        assert all(p.width == p.column.min_width for p in placed)

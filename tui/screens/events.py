@@ -18,8 +18,8 @@ from tui.widgets.notice import Notice
 from tui.widgets.table.table import Column, Table
 
 COLUMNS = (
-    Column("time", "TIME", 8, most=12),
-    Column("kind", "KIND", 8, most=8, rank=1),
+    Column("time", "TIME", 8, max_width=12),
+    Column("kind", "KIND", 8, max_width=8, rank=1),
     Column("text", "WHAT", 30, flex=True),
 )
 _STYLE = {"error": "$text-error", "action": "$text-accent", "state": "", "console": "$text-muted"}
@@ -73,7 +73,7 @@ class EventsScreen(ListScreen):
         if rows:
             notice.hide()
         else:
-            notice.tell(
+            notice.show(
                 "Nothing has happened yet.", "Launches, cancels and jobs that change state show up here."
             )
         self.refresh_frame()

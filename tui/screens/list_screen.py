@@ -158,7 +158,7 @@ class ListScreen(FrameScreen):
         what = f"{console.context_name} can't be reached{when}"
         again = "starts it" if isinstance(error, Stopped) else "tries again"
         fix = (error.fix + "\n" if error.fix else "") + f"ctrl+r {again}   :context goes elsewhere"
-        notice.tell(what, error.message, fix, bad=True, alone=not shown)
+        notice.show(what, error.message, fix, bad=True, alone=not shown)
         return True
 
 

@@ -1,4 +1,4 @@
-"""The checks of a launch, line by line as they become known; grey once their request has changed."""
+"""The checks of a launch, one line each; muted once their request has changed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from textual.content import Content
 
 from tui.domain.text import plain
 from tui.domain.vertex.preflight import Check, Verdict, in_order
-from tui.widgets.labelled_lines import EMPTY, Hanging, Labelled
+from tui.widgets.labelled_lines import EMPTY, Labelled, LabelledLines
 
-_LOOKS = {
+_MARKS = {
     Verdict.OK: ("✓", "$text-success"),
     Verdict.PROBLEM: ("✗", "$text-error"),
     Verdict.UNKNOWN: ("?", "$text-muted"),
@@ -18,61 +18,61 @@ _LOOKS = {
 _NAME = 12
 
 
-class Checks(Hanging):
-    """Begin, add each, end."""
+class Checks(LabelledLines):
+    """Call `begin`, `add` for each result, then `end`."""
 
     def __init__(self) -> None:
         super().__init__("checks")
         self._known: dict[str, Check] = {}
         self._fresh: set[str] = set()
-        self.looking = False
+        self.running = False
         self.waiting = ""
 
     @property
     def checks(self) -> Sequence[Check]:
-        """What is known of the request as it is now, in the order of showing."""
+        """Results for the current request, in display order."""
         return in_order([check for id, check in self._known.items() if id in self._fresh])
 
     def begin(self, waiting: str = "") -> None:
-        """What is shown is of the past from now on; `waiting` says why nothing is looked up yet."""
+        """Mark the shown results as outdated; `waiting` says why no check runs yet."""
         self._fresh.clear()
-        self.looking, self.waiting = True, waiting
+        self.running, self.waiting = True, waiting
         self._paint()
 
     def add(self, check: Check) -> None:
-        """One more is known."""
+        """Show a result."""
         self._known[check.id] = check
         self._fresh.add(check.id)
         self._paint()
 
     def end(self) -> None:
-        """All are known: what was not asked for again goes."""
+        """All results are in: remove the outdated ones."""
         self._known = {id: check for id, check in self._known.items() if id in self._fresh}
-        self.looking, self.waiting = False, ""
+        self.running, self.waiting = False, ""
         self._paint()
 
     def clear(self) -> None:
-        """There is nothing to look up."""
+        """Show no checks."""
         self._known.clear()
         self.end()
 
     def _paint(self) -> None:
-        lines = [line for check in in_order(list(self._known.values())) for line in self._of(check)]
-        if self.looking:
-            lines.append((EMPTY, Content.styled(plain(self.waiting) or "… looking", "$text-muted")))
-        self.say(lines)
+        lines = [line for check in in_order(list(self._known.values())) for line in self._lines_of(check)]
+        if self.running:
+            lines.append((EMPTY, Content.styled(plain(self.waiting) or "… checking", "$text-muted")))
+        self.show(lines)
 
-    def _of(self, check: Check) -> list[Labelled]:
-        glyph, colour = _LOOKS[check.verdict]
+    def _lines_of(self, check: Check) -> list[Labelled]:
+        glyph, colour = _MARKS[check.verdict]
         if check.verdict is Verdict.PROBLEM and not check.stops:
             glyph, colour = "!", "$text-warning"
         name = f"{plain(check.id.partition(':')[0]):<{_NAME}} "
         if check.id not in self._fresh:
             old = "$text-disabled"
             return [(Content.styled(f"· {name}", old), Content.styled(plain(check.sentence), old))]
-        said = "$text-muted" if check.verdict is Verdict.UNKNOWN else ""
+        style = "$text-muted" if check.verdict is Verdict.UNKNOWN else ""
         label = Content.assemble((f"{glyph} ", colour), (name, "$text-muted"))
-        line = (label, Content.styled(plain(check.sentence), said))
+        line = (label, Content.styled(plain(check.sentence), style))
         if check.verdict is not Verdict.PROBLEM or not check.fix:
             return [line]
         key = ("F  ", "bold $accent") if check.mechanical else ("→  ", "$text-muted")

@@ -5,18 +5,18 @@ from __future__ import annotations
 import base64
 import os
 
-MOST_BYTES = 75_000
+MAX_BYTES = 75_000
 """Longest encoded text that terminals take."""
 
 
 def copy_sequences(text: str, *, bare: bool = True, tmux: bool | None = None) -> str:
-    """Control sequences that set the clipboard, or nothing for a text that is too long.
+    """Control sequences that set the clipboard; "" if the text is too long.
 
     Inside tmux the bare form works with `set-clipboard on`, the wrapped one with `allow-passthrough on`;
-    which of the two is set can't be asked, so both are sent.
+    a program can't ask which of the two is set, so both are sent.
     """
     encoded = base64.b64encode(text.encode()).decode()
-    if len(encoded) > MOST_BYTES:
+    if len(encoded) > MAX_BYTES:
         return ""
     plain = f"\x1b]52;c;{encoded}\x07"
     inside = bool(os.environ.get("TMUX")) if tmux is None else tmux

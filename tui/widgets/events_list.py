@@ -1,4 +1,4 @@
-"""What happened to a job, line by line, with the time since its start."""
+"""The events of a job, one line each, with the time since its start."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tui.widgets.log.render import offset_text, short_replica
 from tui.widgets.table.table import Column, Table
 
 COLUMNS = (
-    Column("time", "TIME", 8, most=8, rank=2),
-    Column("offset", "FROM START", 10, most=12, rank=1, right=True),
-    Column("kind", "KIND", 10, most=11),
-    Column("where", "WHERE", 7, most=12, rank=3),
+    Column("time", "TIME", 8, max_width=8, rank=2),
+    Column("offset", "FROM START", 10, max_width=12, rank=1, right=True),
+    Column("kind", "KIND", 10, max_width=11),
+    Column("where", "WHERE", 7, max_width=12, rank=3),
     Column("text", "WHAT", 30, flex=True),
 )
 _STYLES = {
@@ -32,7 +32,7 @@ _STYLES = {
 
 
 class EventsList(Table):
-    """Rows are keyed by the events' keys, the oldest first."""
+    """One row an event, the oldest first; the row's key is the event's."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(COLUMNS, id=id)

@@ -1,4 +1,4 @@
-"""A filter line: typed live, kept when it is wrong, gone when it is empty and left."""
+"""A line to type a filter in: it applies with every key and is hidden when it is left."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class FilterBar(HorizontalGroup):
 
     @dataclass
     class Changed(Message):
-        """The text is another one."""
+        """The text has changed."""
 
         text: str
 
     @dataclass
     class Closed(Message):
-        """The line was left."""
+        """The line was closed."""
 
         text: str
 
@@ -69,7 +69,7 @@ class FilterBar(HorizontalGroup):
         """Show the line and type into it."""
         self.display = True
         self._back_to = self.screen.focused
-        # At once, not by a message: the next key may have been typed already.
+        # At once, not by a message: the next key may already be waiting.
         self.screen.set_focus(self.query_one(Input))
 
     def clear(self) -> None:
@@ -77,12 +77,12 @@ class FilterBar(HorizontalGroup):
         self.query_one(Input).value = ""
         self.display = False
 
-    def say(self, problem: str) -> None:
-        """Say what is wrong with the text, or nothing."""
+    def show_problem(self, problem: str) -> None:
+        """Show what is wrong with the text; "" clears it."""
         self.query_one("#problem", Static).update(Content(plain(problem)))
 
     def action_leave(self, keep: bool) -> None:
-        """Back to the list, with the filter or without it."""
+        """Close the line, with the filter kept or cleared."""
         if not keep:
             self.query_one(Input).value = ""
         self.screen.set_focus(self._back_to)

@@ -1,4 +1,4 @@
-"""The two lines above every screen: where I am and what it costs; what this list shows."""
+"""The two lines above every screen: context and cost, then what the screen shows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Line = tuple[Content, Content]
 def spread(left: Content, right: Content, width: int) -> Content:
     """`left` at the left edge, `right` at the right one.
 
-    Where both don't fit, a right part of more than a third gives way first, then the left one.
+    If both don't fit, the right part is cut to a third of the width first, then the left one.
     """
     right = right.truncate(max(width // 3, width - left.cell_length - 1), ellipsis=True)
     room = width - right.cell_length - (1 if right else 0)
@@ -39,9 +39,9 @@ class HeaderLines(Widget):
         self._lines: tuple[Line, Line] = ((EMPTY, EMPTY), (EMPTY, EMPTY))
 
     def show(self, top: Line, second: Line) -> None:
-        """Show these lines; nothing is painted when they are what is shown already."""
+        """Show these lines; repaint only if they differ."""
         shown = [part for line in self._lines for part in line]
-        # Two contents are equal by their words alone; a tab that is chosen differs in its style.
+        # Content compares the text alone; the chosen tab differs in its style.
         if not all(part.is_same(other) for part, other in zip(shown, (*top, *second), strict=True)):
             self._lines = (top, second)
             self.refresh()

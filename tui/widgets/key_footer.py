@@ -1,4 +1,4 @@
-"""The last line: the keys that work here, now, from the registry of actions."""
+"""The last line: the keys that work now, from the registry of actions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GAP = 2
 
 
 class KeyFooter(Widget):
-    """`key label` pairs in one line; what does not fit is left out, `? help` never."""
+    """`key label` pairs in one line; pairs that don't fit are left out, but never `? help`."""
 
     DEFAULT_CSS = """
     KeyFooter {
@@ -45,7 +45,7 @@ class KeyFooter(Widget):
     def _fitting(self) -> list[tuple[str, str, str]]:
         if not self._entries:
             return []
-        # The last one is help: it is how the left-out keys are found.
+        # The last one is help, which lists the keys left out.
         *entries, last = self._entries
         found, room = [], self.size.width + GAP - _wide(last)
         for entry in entries:

@@ -1,4 +1,4 @@
-"""What is missing, why, and the key that helps: for empty, loading and broken screens."""
+"""What is missing, why, and the key that helps: for empty, loading and failed screens."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tui.domain.text import plain
 
 
 class Notice(Static):
-    """A block of words in the middle of an empty screen, or a strip under a list that is stale."""
+    """A block of text in the middle of an empty screen, or a strip under a stale list."""
 
     DEFAULT_CSS = """
     Notice {
@@ -31,12 +31,12 @@ class Notice(Static):
         super().__init__("", markup=False)
         self._shown: tuple[object, ...] = ()
 
-    def tell(self, what: str, why: str = "", fix: str = "", *, bad: bool = False, alone: bool = True) -> None:
-        """Show up to three sentences; `alone` fills the screen, else it is a strip."""
-        look = (what, why, fix, bad, alone)
-        if look == self._shown and self.display:
+    def show(self, what: str, why: str = "", fix: str = "", *, bad: bool = False, alone: bool = True) -> None:
+        """Show up to three sentences; `alone` fills the screen, otherwise it is a strip."""
+        shown = (what, why, fix, bad, alone)
+        if shown == self._shown and self.display:
             return
-        self._shown = look
+        self._shown = shown
         head = Content.styled(plain(what), "bold $text-error" if bad else "bold")
         lines = [head]
         lines += [Content(plain(line)) for line in why.splitlines() if line]
@@ -47,5 +47,5 @@ class Notice(Static):
         self.display = True
 
     def hide(self) -> None:
-        """Nothing to say."""
+        """Hide it."""
         self.display = False

@@ -1,4 +1,4 @@
-"""A specification as YAML, coloured, with a search; only the lines in view are drawn."""
+"""A specification as highlighted YAML with a search; only the lines in view are drawn."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _PLAIN = re.compile(r"^(?:-?\d[\d.eE+-]*|true|false|null)$")
 
 
 def to_yaml(spec: Mapping[str, Any]) -> str:
-    """The specification as YAML, in the order it has, long values in one line."""
+    """The specification as YAML, in its own order, long values in one line."""
     return yaml.safe_dump(dict(spec), sort_keys=False, allow_unicode=True, width=10_000)
 
 
-def colour_line(line: str) -> Content:
-    """One line of YAML, its parts told apart by colour."""
+def highlight_line(line: str) -> Content:
+    """One line of YAML with highlighted parts."""
     match = _LINE.match(line)
     if match is None:
         return Content(line)
@@ -47,7 +47,7 @@ def colour_line(line: str) -> Content:
 
 
 class SpecView(ScrollView, can_focus=True):
-    """`display_spec` shows a text; `find` marks what matches."""
+    """`display_spec` shows a text; `find` highlights the matches."""
 
     BINDINGS = bindings("pane")
     DEFAULT_CSS = """
@@ -64,7 +64,7 @@ class SpecView(ScrollView, can_focus=True):
         self.text = ""
         self.pattern: re.Pattern[str] | None = None
         self.current: int | None = None
-        """Line of the match that the search stands on."""
+        """Line of the current match."""
         self._lines: list[Content] = []
         self.hits: list[int] = []
         """Lines that match."""
@@ -73,7 +73,7 @@ class SpecView(ScrollView, can_focus=True):
         """Show this text."""
         if text != self.text:
             self.text = text
-            self._lines = [colour_line(plain(line)) for line in text.splitlines()]
+            self._lines = [highlight_line(plain(line)) for line in text.splitlines()]
             width = max((line.cell_length for line in self._lines), default=0)
             self.virtual_size = Size(width + 1, len(self._lines))
             self._search()
@@ -93,7 +93,7 @@ class SpecView(ScrollView, can_focus=True):
         self.refresh()
 
     def jump(self, way: int, *, here: bool = False) -> bool:
-        """To the next line that matches, or to the one before; the search goes round."""
+        """Go to the next or the previous matching line; the search wraps around."""
         if not self.hits:
             return False
         line = self.current if self.current is not None else int(self.scroll_offset.y)

@@ -1,4 +1,4 @@
-"""A state as glyph, word and colour; each alone says it (SCREENS.md, Grammar)."""
+"""A state as glyph, word and colour; each alone is enough to tell it."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def bar(fraction: float, width: int, *, ascii_only: bool = False) -> str:
 
 
 def wants_ascii(widget: Widget) -> bool:
-    """The user asked for ASCII characters alone (`ascii` in the settings)."""
+    """The setting `ascii` is on."""
     return bool(getattr(getattr(widget.app, "settings", None), "ascii", False))
 
 
 def glyphs(content: Content, widget: Widget) -> Content:
-    """`content` as it is, or with each drawn character replaced by its ASCII one, styles kept."""
+    """`content`; with the setting `ascii`, its glyphs are replaced by ASCII characters."""
     if not wants_ascii(widget) or content.plain.isascii():
         return content
     return Content(content.plain.translate(ASCII_GLYPHS), spans=list(content.spans))

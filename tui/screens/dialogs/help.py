@@ -14,7 +14,7 @@ from textual.widgets import Static
 from tui.actions.registry import actions, key_text
 from tui.domain.text import plain
 from tui.screens.frame import FrameScreen
-from tui.widgets.labelled_lines import EMPTY, Hanging, Labelled
+from tui.widgets.labelled_lines import EMPTY, Labelled, LabelledLines
 
 WIDE = 108
 """Cells from which on there is room for the names that `keys` in the settings takes."""
@@ -41,11 +41,11 @@ class HelpScreen(ModalScreen[None]):
             hint = ("   esc back   ctrl+p finds anything by name", "$text-muted")
             yield Static(Content.assemble(("Keys that work here", "bold"), hint), id="title")
             with VerticalScroll(id="keys"):
-                yield Hanging("list")
+                yield LabelledLines("list")
 
     def on_resize(self) -> None:
         """Names of actions stand beside their words, or nowhere where there is no room."""
-        self.query_one(Hanging).say(self._keys(named=self.size.width >= WIDE))
+        self.query_one(LabelledLines).show(self._keys(named=self.size.width >= WIDE))
 
     def _keys(self, *, named: bool) -> list[Labelled]:
         lines: list[Labelled] = []

@@ -20,7 +20,7 @@ from tui.screens.workers import background
 from tui.store.job.figures import Measure
 from tui.store.jobs.fleet import FleetFeed, at_work
 from tui.widgets.header_lines import Line
-from tui.widgets.heat_map.fleet_rows import FleetRows, Spot, fleet_rows, row_key, spot_text
+from tui.widgets.heat_map.fleet_rows import FleetRows, HeatCell, cell_text, fleet_rows, row_key
 from tui.widgets.heat_map.heat_map import HeatMap
 from tui.widgets.heat_map.layout import HeatRow
 from tui.widgets.heat_map.scale import LEVELS, legend, palette
@@ -128,23 +128,23 @@ class FleetScreen(FrameScreen):
         trouble = self.console.trouble
         if trouble is not None:
             what = f"{self.console.context_name} can't be reached"
-            notice.tell(what, trouble.message, trouble.fix, bad=True, alone=not jobs)
+            notice.show(what, trouble.message, trouble.fix, bad=True, alone=not jobs)
         elif not jobs and self.console.store.read_at is None:
-            notice.tell("Reading jobs…")
+            notice.show("Reading jobs…")
         elif not jobs:
             what = "This job is not known any more." if self.job_name else "No job is running."
-            notice.tell(what, "", "Machines show here while a job has them.   1 jobs   2 profiles")
+            notice.show(what, "", "Machines show here while a job has them.   1 jobs   2 profiles")
         elif feed is not None and feed.errors:
             names = [plain(name) for name in feed.errors]
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             error = next(iter(feed.errors.values()))
-            notice.tell(
+            notice.show(
                 f"Figures of {names[0]}{more} can't be read", error.message, "W why", bad=True, alone=False
             )
         else:
             notice.hide()
 
-    def spot(self) -> Spot | None:
+    def spot(self) -> HeatCell | None:
         """What the cell under the cursor is."""
         cursor = self.heat_map.cursor
         spots = self._rows.spots.get(cursor[0], ()) if cursor else ()
@@ -157,7 +157,7 @@ class FleetScreen(FrameScreen):
             known = feed.of(spot.job)
             figure = known.figure(self.measure, spot.replica, spot.accelerator)
             step = known.step(spot.replica)
-            text = spot_text(spot, figure, self.measure, self.console.clock(), step)
+            text = cell_text(spot, figure, self.measure, self.console.clock(), step)
         self._put("#spot", text)
         narrow = self.size.width < LEGEND_FROM
         self.query_one("#legend").display = narrow

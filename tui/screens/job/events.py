@@ -68,7 +68,7 @@ class EventsPane(JobPane):
         if events:
             notice.hide()
         else:
-            notice.tell("Nothing has happened yet.")
+            notice.show("Nothing has happened yet.")
 
     @property
     def current(self) -> JobEvent | None:

@@ -119,17 +119,17 @@ class LogsPane(JobPane):
         if source.error is not None:
             since = age(self.source.now() - (source.failing_since or self.source.now()))
             words = f"The log can't be read for {since}; trying again"
-            notice.tell(words, source.error.message, source.error.fix, bad=True, alone=empty)
+            notice.show(words, source.error.message, source.error.fix, bad=True, alone=empty)
         elif not empty:
             notice.hide()
         elif len(self.source.buffer):
-            notice.tell("No line passes.", self._shown().plain, "esc shows all lines")
+            notice.show("No line passes.", self._shown().plain, "esc shows all lines")
         elif source.done:
-            notice.tell("This job has written nothing.", "", "")
+            notice.show("This job has written nothing.", "", "")
         elif source.read_at is None:
-            notice.tell("Reading the log…", "", "")
+            notice.show("Reading the log…", "", "")
         else:
-            notice.tell("No lines yet.", "They appear here as the replicas write them.", "")
+            notice.show("No lines yet.", "They appear here as the replicas write them.", "")
 
     def _shown(self) -> Content:
         """Whose lines, from which severity on, and what is searched."""
@@ -200,7 +200,7 @@ class LogsPane(JobPane):
             self.query_one(FilterBar).clear()
             view.set_pattern(None)
         elif view.views.filter.without is not None:
-            view.leave_out(None)
+            view.exclude(None)
         elif view.views.filter.replicas or view.views.filter.severity:
             view.set_filter(replicas=(), severity=Severity.DEFAULT)
         else:
@@ -266,9 +266,9 @@ class LogsPane(JobPane):
         try:
             pattern = compile_search(text)
         except re.error as error:
-            bar.say(f"not a pattern: {error}")
+            bar.show_problem(f"not a pattern: {error}")
             return
-        bar.say("")
+        bar.show_problem("")
         self.log_view.set_pattern(pattern)
         self._say()
         log = self.source.buffer
@@ -314,7 +314,7 @@ class LogsPane(JobPane):
 
         def named(typed: str | None) -> None:
             if typed is not None:
-                self.log_view.leave_out(compile_search(typed))
+                self.log_view.exclude(compile_search(typed))
                 self._say()
 
         now = self.log_view.views.filter.without

@@ -25,8 +25,8 @@ from tui.screens.job.pane import JobPane, Scroll
 from tui.store.job.feed import Changed, JobFeed
 from tui.widgets.log.render import short_replica
 from tui.widgets.notice import Notice
-from tui.widgets.plot.chart import Chart, Course, Look, Sight
-from tui.widgets.plot.view_range import PlotView, Range, part
+from tui.widgets.plot.chart import Chart, ChartFormat, ChartLine, XView
+from tui.widgets.plot.view_range import Range, ViewRange, part
 
 TITLES = {
     CPU: "CPU",
@@ -59,7 +59,7 @@ def percent(value: float) -> str:
 
 
 def loss_text(value: float) -> str:
-    """A loss with as many digits as tell its course."""
+    """A loss with as many digits as tell its line."""
     return f"{value:.4g}"
 
 
@@ -100,7 +100,7 @@ class MetricsPane(JobPane):
     def __init__(self, feed: JobFeed) -> None:
         super().__init__(feed)
         self.by_step = True
-        self.view = PlotView()
+        self.view = ViewRange()
         self.replica = ""
         self._charts: dict[str, Chart] = {}
         self._paused = False
@@ -157,44 +157,44 @@ class MetricsPane(JobPane):
         grid = self.query_one("#charts", Grid)
         for key in [key for key in self._charts if key not in wanted]:
             self._charts.pop(key).remove()
-        for key, (look, courses) in wanted.items():
+        for key, (format, lines) in wanted.items():
             if key not in self._charts:
-                self._charts[key] = Chart(look)
+                self._charts[key] = Chart(format)
                 later = [
                     other for other in list(wanted)[list(wanted).index(key) + 1 :] if other in self._charts
                 ]
                 grid.mount(self._charts[key], before=self._charts[later[0]] if later else None)
-            self._charts[key].draw(courses, look)
+            self._charts[key].draw(lines, format)
         self._arrange()
         grid.display = bool(wanted)
         self._say(bool(wanted))
 
-    def _wanted(self) -> dict[str, tuple[Look, list[Course]]]:
+    def _wanted(self) -> dict[str, tuple[ChartFormat, list[ChartLine]]]:
         found = {}
         samples = self.feed.samples()
         window = None if self.view.span is None else self.view.window(self._full())
-        by_time = Sight(window, self.view.cross, self._cross_colour())
+        by_time = XView(window, self.view.cross, self._cross_colour())
         past = self.feed.history()
         by_step = self._in_steps(by_time, past.kept) if self.by_step else by_time
         for key, title, unit, text, value in (
             ("loss", "Loss", "", loss_text, _loss),
             ("speed", "Throughput", "tok/s", figure, _speed),
         ):
-            courses = self._by_step(past, value) if self.by_step else self._over_time(samples, value)
-            if courses:
+            lines = self._by_step(past, value) if self.by_step else self._over_time(samples, value)
+            if lines:
                 low = None if key == "loss" else 0.0
-                look = Look(
-                    title, unit, self._step_text, text, x_time=not self.by_step, low=low, sight=by_step
+                format = ChartFormat(
+                    title, unit, self._step_text, text, x_time=not self.by_step, low=low, x_view=by_step
                 )
-                found[key] = (look, courses)
+                found[key] = (format, lines)
         for metric in TRAINING_METRICS:
-            courses = self._metric_courses(metric)
-            if courses:
+            lines = self._metric_lines(metric)
+            if lines:
                 share = metric in SHARES
                 text = percent if share else figure
                 high = 1.0 if share else None
                 unit = "" if share else "B/s"
-                look = Look(
+                format = ChartFormat(
                     TITLES[metric],
                     unit,
                     clock_text,
@@ -202,9 +202,9 @@ class MetricsPane(JobPane):
                     x_time=True,
                     low=0.0,
                     high=high,
-                    sight=by_time,
+                    x_view=by_time,
                 )
-                found[metric] = (look, courses)
+                found[metric] = (format, lines)
         return found
 
     def _full(self) -> Range:
@@ -218,7 +218,7 @@ class MetricsPane(JobPane):
         seconds = [(moment - start).total_seconds() for moment in moments] or [0.0]
         return min(seconds), max(*seconds, min(seconds) + 1)
 
-    def _in_steps(self, sight: Sight, samples: Sequence[TrainingStep]) -> Sight:
+    def _in_steps(self, x_view: XView, samples: Sequence[TrainingStep]) -> XView:
         """The same view where x is the step: a moment is the last step that was reported by then."""
         start = self._start()
         times = [(sample.timestamp - start).total_seconds() for sample in samples]
@@ -226,11 +226,11 @@ class MetricsPane(JobPane):
         def step(moment: float) -> float:
             return float(samples[max(0, bisect_right(times, moment) - 1)].step) if samples else 0.0
 
-        window, cross = sight.window, sight.cross
-        return Sight(
+        window, cross = x_view.window, x_view.cross
+        return XView(
             None if window is None else (step(window[0]), step(window[1])),
             None if cross is None else step(cross),
-            sight.colour,
+            x_view.colour,
         )
 
     def _cross_colour(self) -> str:
@@ -248,7 +248,7 @@ class MetricsPane(JobPane):
     def _step_text(self, x: float) -> str:
         return f"{x:,.0f}" if self.by_step else clock_text(x)
 
-    def _by_step(self, past: History, value: Value) -> list[Course]:
+    def _by_step(self, past: History, value: Value) -> list[ChartLine]:
         """What led to where the run is now; what it went back over stands behind it, and fixes no scale."""
         known = [(s, y) for s in past.kept if (y := value(s)) is not None]
         if not known:
@@ -257,41 +257,41 @@ class MetricsPane(JobPane):
         lines = [_line(stretch, self._faint(), faint=True) for stretch in undone[-MOST_LINES:] if stretch]
         return [_line(known, self._colour(0)), *lines]
 
-    def _over_time(self, samples: Sequence[TrainingStep], value: Value) -> list[Course]:
+    def _over_time(self, samples: Sequence[TrainingStep], value: Value) -> list[ChartLine]:
         start = self._start()
         known = [(s, y) for s in samples if (y := value(s)) is not None]
         xs = tuple((s.timestamp - start).total_seconds() for s, _ in known)
-        return [Course("", xs, tuple(y for _, y in known), self._colour(0))] if known else []
+        return [ChartLine("", xs, tuple(y for _, y in known), self._colour(0))] if known else []
 
-    def _metric_courses(self, metric: str) -> list[Course]:
+    def _metric_lines(self, metric: str) -> list[ChartLine]:
         start = self._start()
-        courses = []
+        lines = []
         for series in self.feed.series.of(metric, self.replica):
             points = series.points
             name = short_replica(series.replica) + (
                 f":{plain(series.accelerator)}" if series.accelerator else ""
             )
             xs = tuple((t - start).total_seconds() for t, _ in points)
-            courses.append(Course(name, xs, tuple(v for _, v in points), ""))
-        courses = [c for c in courses if c.x]
-        if len(courses) > MOST_LINES:
-            return self._summary([_part(course, self.view.window(self._full())) for course in courses])
-        return [Course(c.name, c.x, c.y, self._colour(at)) for at, c in enumerate(courses)]
+            lines.append(ChartLine(name, xs, tuple(v for _, v in points), ""))
+        lines = [c for c in lines if c.x]
+        if len(lines) > MOST_LINES:
+            return self._summary([_part(line, self.view.window(self._full())) for line in lines])
+        return [ChartLine(c.name, c.x, c.y, self._colour(at)) for at, c in enumerate(lines)]
 
-    def _summary(self, courses: list[Course]) -> list[Course]:
+    def _summary(self, lines: list[ChartLine]) -> list[ChartLine]:
         """Least, mean and greatest over all, in stretches of time."""
-        first, last = min(c.x[0] for c in courses if c.x), max(c.x[-1] for c in courses if c.x)
+        first, last = min(c.x[0] for c in lines if c.x), max(c.x[-1] for c in lines if c.x)
         width = max(1e-9, (last - first) / 120)
         stretches: dict[int, list[float]] = {}
-        for course in courses:
-            for x, y in zip(course.x, course.y, strict=True):
+        for line in lines:
+            for x, y in zip(line.x, line.y, strict=True):
                 stretches.setdefault(int((x - first) / width), []).append(y)
         xs = tuple(first + (at + 0.5) * width for at in sorted(stretches))
         groups = [stretches[at] for at in sorted(stretches)]
         return [
-            Course(f"mean of {len(courses)}", xs, tuple(map(fmean, groups)), self._colour(0)),
-            Course("least", xs, tuple(map(min, groups)), self._colour(1)),
-            Course("greatest", xs, tuple(map(max, groups)), self._colour(2)),
+            ChartLine(f"mean of {len(lines)}", xs, tuple(map(fmean, groups)), self._colour(0)),
+            ChartLine("min", xs, tuple(map(min, groups)), self._colour(1)),
+            ChartLine("max", xs, tuple(map(max, groups)), self._colour(2)),
         ]
 
     def _colour(self, at: int) -> str:
@@ -313,9 +313,9 @@ class MetricsPane(JobPane):
         if source.error is not None:
             since = age(feed.session.clock() - (source.failing_since or feed.session.clock()))
             what = f"The figures can't be read for {since}; trying again"
-            notice.tell(what, source.error.message, source.error.fix, bad=True, alone=not any_chart)
+            notice.show(what, source.error.message, source.error.fix, bad=True, alone=not any_chart)
         elif not any_chart and source.read_at is None:
-            notice.tell("Reading the figures…", "", "")
+            notice.show("Reading the figures…", "", "")
         else:
             notice.hide()
         lines = [
@@ -341,9 +341,9 @@ class MetricsPane(JobPane):
     def action_span(self) -> None:
         """How far back."""
         at = SPANS.index(self.view.span) if self.view.span in SPANS and self.view.end is None else -1
-        self._look(PlotView(SPANS[(at + 1) % len(SPANS)], None, self.view.cross))
+        self._look(ViewRange(SPANS[(at + 1) % len(SPANS)], None, self.view.cross))
 
-    def _look(self, view: PlotView) -> None:
+    def _look(self, view: ViewRange) -> None:
         if view != self.view:
             self.view = view
             self.show(Changed.METRICS)
@@ -358,7 +358,7 @@ class MetricsPane(JobPane):
 
     def action_whole(self) -> None:
         """All of it."""
-        self._look(PlotView(cross=self.view.cross))
+        self._look(ViewRange(cross=self.view.cross))
 
     def action_later(self) -> None:
         """On by half of what is shown."""
@@ -379,7 +379,7 @@ class MetricsPane(JobPane):
     def back(self) -> bool:
         """Take the crosshair away, then the zoom."""
         before = self.view
-        self._look(replace(before, cross=None) if before.cross is not None else PlotView())
+        self._look(replace(before, cross=None) if before.cross is not None else ViewRange())
         return before != self.view
 
     def action_replica(self) -> None:
@@ -397,13 +397,13 @@ class MetricsPane(JobPane):
         self.app.push_screen(PickScreen("Show the figures of", options, self.replica), picked)
 
 
-def _part(course: Course, window: Range) -> Course:
-    x, y = part(course.x, course.y, window)
-    return Course(course.name, tuple(x), tuple(y), course.colour)
+def _part(line: ChartLine, window: Range) -> ChartLine:
+    x, y = part(line.x, line.y, window)
+    return ChartLine(line.name, tuple(x), tuple(y), line.colour)
 
 
-def _line(known: Sequence[tuple[TrainingStep, float]], colour: str, *, faint: bool = False) -> Course:
-    return Course("", tuple(float(s.step) for s, _ in known), tuple(y for _, y in known), colour, faint)
+def _line(known: Sequence[tuple[TrainingStep, float]], colour: str, *, faint: bool = False) -> ChartLine:
+    return ChartLine("", tuple(float(s.step) for s, _ in known), tuple(y for _, y in known), colour, faint)
 
 
 def _loss(sample: TrainingStep) -> float | None:

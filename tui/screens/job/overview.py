@@ -20,7 +20,7 @@ from tui.domain.vertex.catalog import ACCELERATOR_SHORT
 from tui.screens.job.pane import JobPane, Scroll
 from tui.store.job.feed import Changed
 from tui.store.log.filters import LineFilter
-from tui.widgets.labelled_lines import EMPTY, Hanging, Labelled
+from tui.widgets.labelled_lines import EMPTY, Labelled, LabelledLines
 from tui.widgets.log.render import line_text, short_replica
 from tui.widgets.notice import Notice
 from tui.widgets.state import bar, state_content, wants_ascii
@@ -49,7 +49,7 @@ class OverviewPane(JobPane):
 
     def compose(self) -> Iterable[Widget]:
         with Scroll():
-            yield Hanging("facts")
+            yield LabelledLines("facts")
         yield Notice()
 
     def rest(self) -> Widget:
@@ -81,16 +81,16 @@ class OverviewPane(JobPane):
             self._facts(job),
         ]
         lines = [line for block in blocks if block for line in (*block, (EMPTY, EMPTY))]
-        self.query_one("#facts", Hanging).say(lines[:-1])
+        self.query_one("#facts", LabelledLines).show(lines[:-1])
 
     def _say_missing(self, notice: Notice) -> None:
         source = self.feed.sources["job"]
         if self.feed.gone:
-            notice.tell("This job does not exist any more.", self.feed.job_name, "esc goes back", bad=True)
+            notice.show("This job does not exist any more.", self.feed.job_name, "esc goes back", bad=True)
         elif source.error is not None:
-            notice.tell("The job can't be read", source.error.message, source.error.fix, bad=True)
+            notice.show("The job can't be read", source.error.message, source.error.fix, bad=True)
         else:
-            notice.tell("Reading the job…")
+            notice.show("Reading the job…")
 
     # Blocks
 

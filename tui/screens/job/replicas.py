@@ -19,7 +19,7 @@ from tui.screens.job.pane import JobPane
 from tui.store.job.feed import Changed, JobFeed
 from tui.widgets.heat_map.scale import palette
 from tui.widgets.notice import Notice
-from tui.widgets.replica_tree import Figures, ReplicaTree
+from tui.widgets.replica_tree import ReplicaTree, TreeData
 from tui.widgets.state import wants_ascii
 from tui.widgets.table.table import Table
 
@@ -80,11 +80,11 @@ class ReplicasPane(JobPane):
         if self._paused:
             return
         if job is None or not job.replicas:
-            notice.tell("No replicas are known.", "The service has not said what this job consists of.")
+            notice.show("No replicas are known.", "The service has not said what this job consists of.")
             return
         source = self.feed.sources["metrics"]
         if source.error is not None:
-            notice.tell("Figures are old", source.error.message, source.error.fix, bad=True, alone=False)
+            notice.show("TreeData are old", source.error.message, source.error.fix, bad=True, alone=False)
         else:
             notice.hide()
         wide = self.size.width >= WIDE
@@ -92,7 +92,7 @@ class ReplicasPane(JobPane):
         now = job.end_time or self.feed.session.clock()
         # A little more than the time between two samples for each bar.
         span = bars * (timedelta(seconds=10) if self.feed.local else timedelta(seconds=90))
-        figures = Figures(
+        figures = TreeData(
             self.feed.series, self.feed.figures, now, span, bars, palette(self), wants_ascii(self), not wide
         )
         self.tree_view.display_job(job, figures)

@@ -60,11 +60,11 @@ class SpecPane(JobPane):
     async def _read(self) -> None:
         notice = self.query_one(Notice)
         if self._spec is None:
-            notice.tell("Reading the specification…")
+            notice.show("Reading the specification…")
         answer = await self.feed.read_spec()
         if answer.problem is not None:
             problem = answer.problem
-            notice.tell("The specification can't be read", problem.message, problem.fix, bad=True)
+            notice.show("The specification can't be read", problem.message, problem.fix, bad=True)
             return
         self._spec = answer.spec
         notice.hide()
@@ -113,9 +113,9 @@ class SpecPane(JobPane):
         try:
             pattern = compile_search(event.text)
         except re.error as error:
-            bar.say(f"not a pattern: {error}")
+            bar.show_problem(f"not a pattern: {error}")
             return
-        bar.say("")
+        bar.show_problem("")
         self.spec_view.find(pattern)
         self.refresh_note()
 

@@ -75,14 +75,14 @@ class JobRows:
             regrouped = self._asked[3:] != asked[3:]
             self._asked = asked
             matches = self._matches if self.query.terms else None
-            self._listing.ask(matches, self._sort_key(), reverse=self.reverse)
+            self._listing.configure(matches, self._sort_key(), reverse=self.reverse)
             moved = True
         else:
             regrouped = False
             moved = self._listing.update(changed)
         if moved or (self.group and self._regrouped(changed)):
             order, parents = self._laid(table if regrouped else None)
-            table.lay(order, self._cells, parents)
+            table.show_lazily(order, self._cells, parents)
         table.change(changed.keys())
         if changed and self.group:
             table.change([key for key in table.in_view if key.startswith(HEAD)])

@@ -194,7 +194,7 @@ class JobsScreen(ListScreen):
         # The list goes on with the last filter that could be read; the text is never touched.
         if problem != self._problem:
             self._problem = problem
-            bar.say(problem)
+            bar.show_problem(problem)
 
     def _notice(self) -> None:
         console, table, notice = self.console, self.table, self.query_one(Notice)
@@ -206,12 +206,12 @@ class JobsScreen(ListScreen):
         if shown:
             notice.hide()
         elif console.store.jobs:
-            notice.tell("No job matches this filter.", plain(self.query_one(FilterBar).text), "esc clears it")
+            notice.show("No job matches this filter.", plain(self.query_one(FilterBar).text), "esc clears it")
         elif console.live:
             closed = self.access.read_only
-            notice.tell(FIRST_RUN, "", plain(f"{closed.reason} {closed.fix}") if closed else FIRST_RUN_FIX)
+            notice.show(FIRST_RUN, "", plain(f"{closed.reason} {closed.fix}") if closed else FIRST_RUN_FIX)
         else:
-            notice.tell(f"Connecting to {plain(console.context_name)}…", "", "2 shows the profiles meanwhile")
+            notice.show(f"Connecting to {plain(console.context_name)}…", "", "2 shows the profiles meanwhile")
 
     def _say_regions(self) -> None:
         """One line for each region that could not be read while others were."""
@@ -344,8 +344,8 @@ class JobsScreen(ListScreen):
         self.rows.reverse = not self.rows.reverse
         self._show()
 
-    @on(Table.SortAsked)
-    def _sort_asked(self, event: Table.SortAsked) -> None:
+    @on(Table.SortRequested)
+    def _sort_asked(self, event: Table.SortRequested) -> None:
         if event.column == self.rows.sort:
             self.rows.reverse = not self.rows.reverse
         elif event.column in SORTABLE:

@@ -37,7 +37,7 @@ from tui.store.jobs.checks import launch_request, preflight
 from tui.store.profiles.entries import Parameter, Prepared, ProfileEntry, ProfileError, shape_lines
 from tui.widgets.checks import Checks
 from tui.widgets.header_lines import Line
-from tui.widgets.labelled_lines import Hanging, Labelled
+from tui.widgets.labelled_lines import Labelled, LabelledLines
 
 if TYPE_CHECKING:
     from tui.actions.operations.runner import Outcome
@@ -116,10 +116,10 @@ class LaunchScreen(FrameScreen):
                 )
                 for parameter in self._entry.parameters:
                     yield Field(parameter.name, parameter.default, _words(parameter), parameter.choices)
-            yield Hanging("shape")
+            yield LabelledLines("shape")
         with VerticalScroll(id="ahead", can_focus=False):
             yield Static("", id="answer", markup=False)
-            yield Hanging("problems")
+            yield LabelledLines("problems")
             yield Checks()
 
     def _region(self) -> str:
@@ -132,7 +132,7 @@ class LaunchScreen(FrameScreen):
         self.console.prices_changed.subscribe(self, lambda _: self._say_shape())
 
     def _say_shape(self) -> None:
-        self.query_one("#shape", Hanging).say(self._shape())
+        self.query_one("#shape", LabelledLines).show(self._shape())
 
     @on(Input.Changed)
     def _prepare(self) -> None:
@@ -148,7 +148,7 @@ class LaunchScreen(FrameScreen):
             self._problems = list(self._prepared.problems)
         except ProfileError as error:
             self._prepared, self._problems = None, str(error).splitlines()
-        self.query_one("#problems", Hanging).say(self._said())
+        self.query_one("#problems", LabelledLines).show(self._said())
         self._say_shape()
         self._look_soon()
         self.refresh_frame()

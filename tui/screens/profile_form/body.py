@@ -104,7 +104,7 @@ class FormBody:
         else:
             problem = analysis.problems[0]
             where = f"line {problem.line}: " if problem.line else ""
-            notice.tell(
+            notice.show(
                 f"{draft.path.name} can't be read as YAML",
                 f"{where}{problem.message}",
                 "E opens the editor" + ("   u undoes the change" if draft.can_undo else ""),

@@ -44,7 +44,7 @@ class LineEditor:
         """Keep the line at its row when the form has scrolled."""
         place = self._body.view.place_of(self._editing[0].key) if self._editing is not None else None
         if place is not None:
-            self._body.line.put(*place)
+            self._body.line.move_to(*place)
 
     def typing(self, text: str) -> None:
         """The text differs: check it once the keys pause."""
@@ -119,7 +119,7 @@ class LineEditor:
         was_open = self._editing is not None
         self._editing = None
         self._screen.workers.cancel_group(self._screen, "form-typing")
-        self._body.line.shut()
+        self._body.line.close()
         if was_open:
             self._body.view.focus()
         return was_open

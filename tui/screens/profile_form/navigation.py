@@ -148,7 +148,7 @@ class FormNavigation:
         found = next((r for r in rows if _matches(r, words)), None) or next(
             (r for r in rows if _matches(r, words, values=True)), None
         )
-        self._bar.say("no field" if words and found is None else "")
+        self._bar.show_problem("no field" if words and found is None else "")
         if found is not None:
             self.go_to(found.path, found.key)
 

@@ -29,10 +29,10 @@ from tui.widgets.notice import Notice
 from tui.widgets.table.table import Cells, Column, Table
 
 COLUMNS = (
-    Column("state", "", 2, most=2),
-    Column("name", "PROFILE", 18, most=40),
-    Column("shape", "SHAPE", 14, most=34, rank=2),
-    Column("from", "FROM", 6, most=6, rank=3),
+    Column("state", "", 2, max_width=2),
+    Column("name", "PROFILE", 18, max_width=40),
+    Column("shape", "SHAPE", 14, max_width=34, rank=2),
+    Column("from", "FROM", 6, max_width=6, rank=3),
     Column("text", "", 28, flex=True, rank=1),
 )
 MOST_SAID = 2
@@ -97,11 +97,11 @@ class ProfilesScreen(ListScreen):
         if found:
             self._say_problem()
         elif self._entries:
-            notice.tell("No profile matches this filter.", "", "esc clears it")
+            notice.show("No profile matches this filter.", "", "esc clears it")
         elif self._loaded:
-            notice.tell("There are no profiles.", "", f"Put one into {self.console.profile_folder}")
+            notice.show("There are no profiles.", "", f"Put one into {self.console.profile_folder}")
         else:
-            notice.tell("Reading profiles…")
+            notice.show("Reading profiles…")
         self.refresh_frame()
 
     @on(Table.Moved)
@@ -113,14 +113,14 @@ class ProfilesScreen(ListScreen):
         found = self._rules.known(entry) or RuleResult()
         if entry.problem:
             what = f"{entry.name} is not valid   e edits it"
-            notice.tell(what, _by_line(entry), bad=True, alone=False)
+            notice.show(what, _by_line(entry), bad=True, alone=False)
         elif found.errors:
             many = pieces(len(found.errors), "error")
             what = f"{entry.name} would be refused: {many}   e edits it, n goes to them"
-            notice.tell(what, "\n".join(found.errors[:MOST_SAID]), bad=True, alone=False)
+            notice.show(what, "\n".join(found.errors[:MOST_SAID]), bad=True, alone=False)
         elif found.warnings:
             many = pieces(len(found.warnings), "warning")
-            notice.tell(f"{entry.name}: {many}   e edits it", found.warnings[0], alone=False)
+            notice.show(f"{entry.name}: {many}   e edits it", found.warnings[0], alone=False)
         else:
             notice.hide()
 

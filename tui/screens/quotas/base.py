@@ -66,17 +66,17 @@ class QuotaListScreen(ListScreen):
         """The notice in the place of a table without rows, or above one that is old."""
         notice = self.query_one(Notice)
         if self._error is not None:
-            notice.tell(
+            notice.show(
                 "Quotas can't be read", self._error.message, self._error.fix, bad=True, alone=not shown
             )
         elif shown:
             notice.hide()
         elif self._quotas:
-            notice.tell(*self.HIDDEN, "a shows all")
+            notice.show(*self.HIDDEN, "a shows all")
         elif self._read:
-            notice.tell("This context reports no training quotas.")
+            notice.show("This context reports no training quotas.")
         elif not self.say_stale(()):
-            notice.tell("Reading quotas…")
+            notice.show("Reading quotas…")
 
     def action_all(self) -> None:
         """Show those with nothing too, or hide them."""

@@ -25,8 +25,8 @@ from tui.widgets.table.table import Cells, Column, Table
 
 NARROW = 15
 """Cells of a region's name where there is no room for all of it."""
-REGION = Column("region", "REGION", NARROW, most=24, fold=False)
-FITS = Column("fits", "FITS", 34, most=60, flex=True, fold=False)
+REGION = Column("region", "REGION", NARROW, max_width=24, fold=False)
+FITS = Column("fits", "FITS", 34, max_width=60, flex=True, fold=False)
 HOME_RANK = 1
 
 
@@ -74,7 +74,7 @@ class QuotaGridScreen(QuotaListScreen):
         if columns != table.columns:
             table.columns = columns
             table.clear_widths()
-        table.lay(self._ordered(shown), self._row)
+        table.show_lazily(self._ordered(shown), self._row)
         table.change(table.keys)
         table.display = bool(shown)
         self.say_why_empty(shown=bool(shown))
@@ -108,7 +108,7 @@ class QuotaGridScreen(QuotaListScreen):
         first = self._first % len(found) if found else 0
         turned = [*found[first:], *found[:first]]
         middle = [
-            Column(word, names[word], 6, most=14, rank=HOME_RANK + at, right=True)
+            Column(word, names[word], 6, max_width=14, rank=HOME_RANK + at, right=True)
             for at, word in enumerate(turned)
         ]
         return (REGION, *middle, *([FITS] if self._profile else []))

@@ -16,14 +16,14 @@ from tui.widgets.table.rows import Listing, SortKey, grouped
 from tui.widgets.table.table import Cells, Column, Table
 
 COLUMNS = (
-    Column("region", "REGION", 12, most=20),
-    Column("name", "QUOTA", 18, most=70, flex=True),
-    Column("kind", "KIND", 8, most=8),
-    Column("limit", "LIMIT", 6, most=10, right=True),
-    Column("used", "USED", 6, most=10, right=True),
-    Column("free", "FREE", 6, most=10, right=True),
-    Column("share", "", 10, most=10, rank=3),
-    Column("age", "AGE", 5, most=6, rank=2, right=True),
+    Column("region", "REGION", 12, max_width=20),
+    Column("name", "QUOTA", 18, max_width=70, flex=True),
+    Column("kind", "KIND", 8, max_width=8),
+    Column("limit", "LIMIT", 6, max_width=10, right=True),
+    Column("used", "USED", 6, max_width=10, right=True),
+    Column("free", "FREE", 6, max_width=10, right=True),
+    Column("share", "", 10, max_width=10, rank=3),
+    Column("age", "AGE", 5, max_width=6, rank=2, right=True),
 )
 HEAD = "group "
 STEMS = ("custom_model_training_preemptible_", "custom_model_training_")
@@ -57,7 +57,7 @@ class QuotasScreen(QuotaListScreen):
         text = self.query_one(FilterBar).text
         self._by_key = found = {_key(q): q for q in self._quotas if self._fits(q, text)}
         listing = Listing(found)
-        listing.ask(None, lambda q: _sort_key(q, self._sort), reverse=self._reverse)
+        listing.configure(None, lambda q: _sort_key(q, self._sort), reverse=self._reverse)
         order = listing.order
         parents: dict[str, str] = {}
         self._heads = {}
@@ -65,7 +65,7 @@ class QuotasScreen(QuotaListScreen):
             order, parents, self._heads = grouped(order, lambda key: HEAD + found[key].region)
         table = self.table
         table.set_sort(self._sort, self._reverse)
-        table.lay(order, self._row, parents)
+        table.show_lazily(order, self._row, parents)
         table.change(table.in_view)
         table.display = bool(found)
         self.say_why_empty(shown=bool(found))
@@ -98,8 +98,8 @@ class QuotasScreen(QuotaListScreen):
         self._reverse = not self._reverse
         self.reload()
 
-    @on(Table.SortAsked)
-    def _sort_asked(self, event: Table.SortAsked) -> None:
+    @on(Table.SortRequested)
+    def _sort_asked(self, event: Table.SortRequested) -> None:
         self._reverse = event.column == self._sort and not self._reverse
         self._sort = event.column
         self.reload()

@@ -17,7 +17,7 @@ from textual.widgets import Static
 from tui.domain.text import plain
 from tui.screens.workers import background
 from tui.session import BackendError, Session
-from tui.widgets.labelled_lines import EMPTY, Hanging, Labelled
+from tui.widgets.labelled_lines import EMPTY, Labelled, LabelledLines
 
 if TYPE_CHECKING:
     from tui.screens.console_app import ConsoleApp
@@ -39,7 +39,7 @@ class PricesScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with VerticalGroup(id="dialog"):
             yield Static(Content.styled("Prices", "bold"))
-            yield Hanging("text")
+            yield LabelledLines("text")
             yield Static("", id="keys", markup=False)
 
     @property
@@ -69,7 +69,7 @@ class PricesScreen(ModalScreen[None]):
             lines.append(_line("read" if good else "not read", head, "" if good else "$text-error"))
             lines += [_line("", words, "$text-muted") for words in more]
         lines += [(EMPTY, EMPTY), (EMPTY, Content.styled(ALL_ESTIMATES, "$text-muted"))]
-        self.query_one("#text", Hanging).say(lines)
+        self.query_one("#text", LabelledLines).show(lines)
         going = costs.reading_since is not None
         keys = "esc back; the reading goes on" if going else "r reads again   esc back"
         self.query_one("#keys", Static).update(Content.styled(keys, "$text-muted"))

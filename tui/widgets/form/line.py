@@ -14,7 +14,7 @@ from textual.widgets import Input
 
 
 class FormLine(Input):
-    """Hidden until `open`. Posts `Left` when it is left by enter, by a move, or by a click elsewhere."""
+    """Hidden until `open`. Posts `Left` when it is left by enter, a cursor key or a click elsewhere."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,tab", "leave(1)", "Take it, next row"),
@@ -33,12 +33,12 @@ class FormLine(Input):
     }
     """
 
-    # Textual's lays out the screen anew with every letter, as if the line grew with its text.
+    # Textual's own attribute lays out the whole screen with every letter typed.
     virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False)
 
     @dataclass
     class Left(Message):
-        """Take what is typed; `move` rows on. `clicked` where the focus had gone elsewhere."""
+        """Take the text and move the cursor by `move` rows. `clicked`: the focus went elsewhere."""
 
         move: int
         clicked: bool = False
@@ -48,30 +48,30 @@ class FormLine(Input):
         self.cursor_blink = False
         self.is_open = False
 
-    def open(self, text: str, place: Offset, width: int, placeholder: str = "") -> None:
-        """Edit `text` there."""
+    def open(self, text: str, offset: Offset, width: int, placeholder: str = "") -> None:
+        """Show the line at `offset`, `width` cells wide, and edit `text`."""
         self.is_open = True
         self.placeholder = placeholder
         with self.prevent(Input.Changed):
             self.value = text
         self.cursor_position = len(text)
-        self.put(place, width)
+        self.move_to(offset, width)
         self.display = True
-        # At once: the next key may have been typed already.
+        # At once: the next key may already be waiting.
         self.screen.set_focus(self)
 
-    def put(self, place: Offset, width: int) -> None:
-        """Show it there."""
-        self.styles.offset = (place.x, place.y)
+    def move_to(self, offset: Offset, width: int) -> None:
+        """Show the line at `offset`, `width` cells wide."""
+        self.styles.offset = (offset.x, offset.y)
         self.styles.width = width
 
-    def shut(self) -> None:
-        """Hide it."""
+    def close(self) -> None:
+        """Hide the line."""
         self.is_open = False
         self.display = False
 
     def action_leave(self, move: int) -> None:
-        """Take what is typed."""
+        """Take the text."""
         self.post_message(self.Left(move))
 
     def _on_blur(self, event: Blur) -> None:

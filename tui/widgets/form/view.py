@@ -1,7 +1,7 @@
-"""A form of any length drawn line by line: sections, pools as cards, fields with their values and problems.
+"""A form drawn line by line: sections, pools as cards, fields with their values and problems.
 
-There is one widget for all fields. The cursor is a row's key, so it stays on its field when rows above come
-and go; only rows in view are drawn, and a row is drawn anew only when it differs.
+One widget draws all fields. The cursor is a row's key, so it stays on its field when rows above are added or
+removed. Only rows in view are drawn, and a row is drawn again only when it differs.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from tui.widgets.state import glyphs
 
 GUTTER = 2
 """Cells before a label: a problem's glyph, and the sign of a change."""
-LABEL, MOST_LABEL = 22, 30
-LEAST_VALUE = 24
+MIN_LABEL, MAX_LABEL = 22, 30
+MIN_VALUE = 24
 GAP = 2
 HEADS = frozenset({RowKind.SECTION, RowKind.POOL, RowKind.SWITCH})
 _MARK = {
@@ -39,7 +39,7 @@ _MARK = {
 }
 CHANGED = "~"
 Part = tuple[str, str]
-"""Text and the component class that colours it."""
+"""Text and its component class."""
 
 
 class FormView(ScrollView, can_focus=True):
@@ -159,10 +159,10 @@ class FormView(ScrollView, can_focus=True):
         if page <= 0:
             return
         if abs(self._cursor - (top + page // 2)) > page:
-            # Far off: what stands around it is shown too.
+            # Far away: show the rows around it too.
             self.scroll_to(y=max(0, self._cursor - page // 3), animate=False)
         elif self._cursor < top:
-            # A section's head comes into view with its first row.
+            # Show a section's head together with its first row.
             self.scroll_to(y=max(0, self._cursor - 1), animate=False)
         elif self._cursor >= top + page:
             self.scroll_to(y=self._cursor - page + 1, animate=False)
@@ -199,20 +199,20 @@ class FormView(ScrollView, can_focus=True):
             if event.chain == 2:
                 self.post_message(self.Chosen(self.rows[at].key))
 
-    # Where things stand
+    # Layout
 
     @property
     def label_width(self) -> int:
         """Cells of the labels' column, with the gutter."""
-        return GUTTER + max(LABEL, min(MOST_LABEL, self.size.width // 5))
+        return GUTTER + max(MIN_LABEL, min(MAX_LABEL, self.size.width // 5))
 
     @property
     def value_width(self) -> int:
         """Cells of the values' column."""
-        return max(LEAST_VALUE, (self.size.width - self.label_width) // 2)
+        return max(MIN_VALUE, (self.size.width - self.label_width) // 2)
 
     def place_of(self, key: str) -> tuple[Offset, int] | None:
-        """Where a row's value stands in the widget, and how many cells there are for it."""
+        """Offset of a row's value in the widget, and the cells it has room for."""
         at = self._index.get(key)
         if at is None:
             return None
@@ -223,12 +223,12 @@ class FormView(ScrollView, can_focus=True):
     # Paint
 
     def on_resize(self) -> None:
-        """Draw for another width."""
+        """Draw the rows for the new width."""
         self._strips.clear()
         self._follow()
 
     def notify_style_update(self) -> None:
-        """A new theme, or the focus."""
+        """Draw the rows in the new theme, or with another focus."""
         super().notify_style_update()
         self._strips.clear()
         self._styles.clear()
@@ -239,7 +239,7 @@ class FormView(ScrollView, can_focus=True):
             self.refresh(Region(0, y, self.size.width, 1))
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Rows are drawn once and kept; Textual's own cache would style each again."""
+        """Rows are drawn once and cached; Textual's cache would style each again."""
         left, right = crop.column_span
         lines = [self.render_line(y) for y in crop.line_range]
         return lines if (left, right) == (0, self.size.width) else [line.crop(left, right) for line in lines]
@@ -264,7 +264,7 @@ class FormView(ScrollView, can_focus=True):
             base = base + Style(reverse=True) if turned else self.get_visual_style("form--cursor")
         segments = []
         for text, part in self._parts(row):
-            # On the cursor's ground the faintest colour can't be read.
+            # The faintest colour is not legible on the cursor's background.
             name = "form--label" if cursor and part == "form--note" else part
             style = base if not name or (cursor and self.app.native_ansi_color) else base + self._fore(name)
             segments.append(Segment(text, style.rich_style))
@@ -313,8 +313,8 @@ class FormView(ScrollView, can_focus=True):
         if not value:
             return [(self._cut(note, room), tone)]
         if row.problems:
-            # What is wrong needs the room more than the column needs its edge.
-            wide = max(min(cell_len(value), self.value_width) + GAP, LEAST_VALUE // 2)
+            # A problem takes the room of the column beside it.
+            wide = max(min(cell_len(value), self.value_width) + GAP, MIN_VALUE // 2)
             return [
                 (self._cut(value, wide - GAP), style),
                 (" " * GAP, ""),
@@ -324,7 +324,7 @@ class FormView(ScrollView, can_focus=True):
         return [(self._cut(value, wide - GAP), style), (" " * GAP, ""), (self._cut(note, room - wide), tone)]
 
     def _cut(self, text: str, width: int) -> str:
-        """`text` in exactly `width` cells, a cut shown by an ellipsis."""
+        """`text` in exactly `width` cells, cut with an ellipsis."""
         width = max(1, width)
         if cell_len(text) > width:
             text = set_cell_size(text, width - 1) + "…"

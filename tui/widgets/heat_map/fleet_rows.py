@@ -1,4 +1,4 @@
-"""Jobs and their figures as groups of a heat map, and the words about one cell. Pure."""
+"""Jobs and their figures as groups of a heat map, and the text about one cell."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tui.widgets.state import state_content
 
 SEP = "   "
 NAME = 40
-"""Most characters of a job's name in its title."""
+"""Max characters of a job's name in its title."""
 OF_MACHINE = frozenset({Measure.LAG, Measure.CPU})
-"""Measures with one figure for a replica."""
+"""Measures with one figure a replica."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
-    """One cell: whose it is. `accelerator` is empty for a figure of the whole machine."""
+class HeatCell:
+    """What one cell shows. `accelerator` is "" for a figure of the whole machine."""
 
     job: Job
     replica: str
@@ -40,7 +40,7 @@ class FleetRows:
     """Groups to show, and what each cell is, by row key."""
 
     groups: tuple[HeatGroup, ...]
-    spots: dict[str, tuple[Spot, ...]]
+    spots: dict[str, tuple[HeatCell, ...]]
     replicas: int
     gpus: int
     simulated: bool
@@ -64,7 +64,7 @@ def fleet_rows(
 ) -> FleetRows:
     """Every replica of these jobs: one group of a job's machines with accelerators, one of the others."""
     heat: list[HeatGroup] = []
-    spots: dict[str, tuple[Spot, ...]] = {}
+    spots: dict[str, tuple[HeatCell, ...]] = {}
     simulated = False
     for job in jobs:
         known = figures(job)
@@ -93,7 +93,7 @@ def fleet_rows(
 
 def _rows(
     job: Job, groups: Iterable[ReplicaGroup], known: JobFigures, measure: Measure, now: datetime
-) -> tuple[tuple[HeatRow, ...], dict[str, tuple[Spot, ...]]]:
+) -> tuple[tuple[HeatRow, ...], dict[str, tuple[HeatCell, ...]]]:
     rows, spots = [], {}
     for group in groups:
         for index in range(group.replicas):
@@ -106,26 +106,30 @@ def _rows(
             note = _note(found[0], measure) if names == [""] else ""
             key = row_key(job, replica)
             rows.append(HeatRow(key, short_replica(replica), codes, note))
-            spots[key] = tuple(Spot(job, replica, name) for name in names)
+            spots[key] = tuple(HeatCell(job, replica, name) for name in names)
     return tuple(rows), spots
 
 
-def accelerator_names(count: int, heard: Sequence[str]) -> list[str]:
-    """Names of a machine's accelerators: those heard of, and the others by number."""
-    missing = (str(n) for n in range(count) if str(n) not in heard)
-    names = [*heard, *(name for name, _ in zip(missing, range(count - len(heard)), strict=False))]
+def accelerator_names(count: int, reported: Sequence[str]) -> list[str]:
+    """Names of a machine's accelerators: the reported ones, the others by number."""
+    missing = (str(n) for n in range(count) if str(n) not in reported)
+    names = [*reported, *(name for name, _ in zip(missing, range(count - len(reported)), strict=False))]
     return sorted(names, key=lambda name: (len(name), name))
 
 
 def _note(figure: Figure | None, measure: Measure) -> str:
-    """`61` of a share in percent, `6` steps, blank where the cell says all; always as wide."""
+    """`61` percent of a share, `6` steps, or blanks; always of one width."""
     if figure is None or not figure.value:
         return "   "
     return f"{figure.value if measure is Measure.LAG else figure.value * 100:>3.0f}"
 
 
 def _title(
-    job: Job, rows: Sequence[HeatRow], spots: dict[str, tuple[Spot, ...]], known: JobFigures, measure: Measure
+    job: Job,
+    rows: Sequence[HeatRow],
+    spots: dict[str, tuple[HeatCell, ...]],
+    known: JobFigures,
+    measure: Measure,
 ) -> Content:
     parts: list[Content | str | tuple[str, str]] = [
         state_content(job.state, word=False),
@@ -145,8 +149,8 @@ def _title(
     return Content.assemble(*parts)
 
 
-def _summary(found: Sequence[tuple[float, Spot]], measure: Measure) -> Content:
-    """The mean, and the cell that does worst where one does."""
+def _summary(found: Sequence[tuple[float, HeatCell]], measure: Measure) -> Content:
+    """The mean, and the worst cell if there is one."""
     values = [value for value, _ in found]
     if measure is Measure.LAG:
         value, spot = max(found, key=lambda each: each[0])
@@ -160,20 +164,20 @@ def _summary(found: Sequence[tuple[float, Spot]], measure: Measure) -> Content:
     mean = sum(values) / len(values)
     if max(values) - value < 0.005:
         return Content(f"{mean:.0%}")
-    return Content.assemble(f"mean {mean:.0%}   least {value:.0%} ", (f"at {where}", "$text-muted"))
+    return Content.assemble(f"mean {mean:.0%}   min {value:.0%} ", (f"at {where}", "$text-muted"))
 
 
 def _rest_title(groups: Sequence[ReplicaGroup], measure: Measure) -> Content:
-    """Above the machines of a job that have no accelerators."""
+    """Title above a job's machines without accelerators."""
     words = ", ".join(pieces(group.replicas, group.role) for group in groups)
     what = "memory of the machine" if measure is Measure.MEMORY else "CPU"
     return Content.styled(f"  {words}, no accelerator{SEP}{what}", "$text-muted")
 
 
-def spot_text(
-    spot: Spot, figure: Figure | None, measure: Measure, now: datetime, step: StepAt | None = None
+def cell_text(
+    spot: HeatCell, figure: Figure | None, measure: Measure, now: datetime, step: StepAt | None = None
 ) -> Content:
-    """All about one cell: whose, which, how much, how old, who said so; `step` is the replica's last."""
+    """Everything about one cell: job, replica, value, age, source; `step` is the replica's last one."""
     name = [(plain(spot.replica), "bold")]
     if spot.accelerator:
         name.append((f"  GPU {plain(spot.accelerator)}", "bold"))

@@ -1,7 +1,7 @@
-"""A heat map of any number of cells: groups of rows of small cells, of which only those in view are painted.
+"""A heat map of any number of cells in groups of rows; only the cells in view are painted.
 
-Rows of a group stand beside each other where the width has room for several, in columns to be read from
-the top, so that a thousand cells fit on one screen. The cursor is a row's key and a cell in it.
+Rows of a group are laid out in as many columns as the width has room for, each read from the top, so that
+a thousand cells fit on one screen. The cursor is a row's key and a cell in it.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class HeatMap(ScrollView, can_focus=True):
         return (row for group in self._groups for row in group.rows)
 
     def show(self, groups: Sequence[HeatGroup]) -> None:
-        """Show these groups; only lines that read otherwise are painted."""
+        """Show these groups; only lines that differ are painted."""
         before, self._groups = self._groups, tuple(groups)
         if shape(before) != shape(self._groups):
             self._lay_out()
@@ -122,7 +122,7 @@ class HeatMap(ScrollView, can_focus=True):
             self._dirty(block.top + 1 + line, span)
 
     def _dirty(self, line: int, span: tuple[int, int] | None = None) -> None:
-        """Paint a line anew, or the columns of it that differ."""
+        """Repaint a line, or the columns of it that differ."""
         self._lines.pop(line, None)
         y = line - int(self.scroll_offset.y)
         if 0 <= y < self.size.height:
@@ -132,7 +132,7 @@ class HeatMap(ScrollView, can_focus=True):
     # Layout
 
     def _lay_out(self) -> None:
-        """Find each row's place for the width there is; the cursor stays on its row."""
+        """Place each row for the current width; the cursor stays on its row."""
         width = self._width()
         self._laid_out_for = self.size
         before = self._place.get(self._cursor[0]) if self._cursor else None
@@ -146,7 +146,7 @@ class HeatMap(ScrollView, can_focus=True):
         self.refresh()
 
     def _put_blocks(self) -> int:
-        """Put the blocks below each other, apart where all of them fit so; the height they take."""
+        """Place the blocks below each other, with gaps if all fit; returns their height."""
         needed = sum(1 + block.lines for block in self._blocks)
         apart = needed + sum(not block.group.part for block in self._blocks[1:]) <= self.size.height
         top = 0
@@ -175,13 +175,13 @@ class HeatMap(ScrollView, can_focus=True):
         self._follow_cursor()
 
     def on_resize(self) -> None:
-        """Find the rows' places anew."""
+        """Place the rows for the new width."""
         if self.size != self._laid_out_for:
             self._lay_out()
         else:
             self._follow_cursor()
 
-    # The user's moves
+    # Cursor keys
 
     def move_to(self, key: str, cell: int = 0) -> None:
         """Put the cursor on a cell and bring it into view; nothing happens for a row not shown."""
@@ -237,7 +237,7 @@ class HeatMap(ScrollView, can_focus=True):
         self._vertical(-1)
 
     def action_right(self) -> None:
-        """The next cell, of the row beside where this one ends."""
+        """The next cell; after the last one that of the row beside it."""
         here = self._here()
         if here is not None:
             group, line, column, cell = here
@@ -299,15 +299,15 @@ class HeatMap(ScrollView, can_focus=True):
         """The group before."""
         self._beside(-1)
 
-    def seek(self, better: Callable[[HeatRow, int], float]) -> None:
-        """Put the cursor on the cell for which `better` is greatest, the next such one after the cursor's.
+    def seek(self, score: Callable[[HeatRow, int], float]) -> None:
+        """Put the cursor on the cell with the greatest `score`; of equal ones the next after the cursor.
 
-        `better` gives minus infinity for a cell that doesn't count.
+        `score` returns minus infinity for a cell to skip.
         """
         spots = [(row, cell) for row in self.rows for cell in range(len(row.cells))]
         if not spots:
             return
-        worth = [better(row, cell) for row, cell in spots]
+        worth = [score(row, cell) for row, cell in spots]
         most = max(worth)
         if most == float("-inf"):
             return
@@ -322,7 +322,7 @@ class HeatMap(ScrollView, can_focus=True):
             return
         line = self._blocks[here[0]].top + 1 + here[1]
         top = int(self.scroll_target_y)
-        # The group's title comes into view with its first line.
+        # Show the group's title together with its first line.
         first = line - 1 if here[1] == 0 else line
         if first < top:
             self.scroll_to(y=first, animate=False)
@@ -345,13 +345,13 @@ class HeatMap(ScrollView, can_focus=True):
     # Paint
 
     def notify_style_update(self) -> None:
-        """A new theme: paint everything anew."""
+        """Repaint everything in the new theme."""
         super().notify_style_update()
         self._paint = None
         self._lines.clear()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Lines of a region; those that were drawn before are taken as they are."""
+        """Lines of a region, from the cache if they were drawn before."""
         filters = self.get_line_filters()
         with_ = (tuple(filters), self.size.width, self.has_focus)
         if with_ != self._painted_with:
@@ -369,7 +369,7 @@ class HeatMap(ScrollView, can_focus=True):
         return strips
 
     def render_line(self, y: int) -> Strip:
-        """Line `y` of what is in sight."""
+        """Line `y` of the view."""
         return self._finished(self._draw(int(self.scroll_offset.y) + y), self.get_line_filters())
 
     def _finished(self, strip: Strip, filters: Iterable[LineFilter]) -> Strip:
@@ -378,7 +378,7 @@ class HeatMap(ScrollView, can_focus=True):
         return strip
 
     def _draw(self, line: int) -> Strip:
-        paint = self._looks()
+        paint = self._theme_paint()
         for block in self._blocks:
             if line == block.top:
                 return self._title(block.group.title)
@@ -413,7 +413,7 @@ class HeatMap(ScrollView, can_focus=True):
             return (self.visual_style + Style(reverse=True, bold=True)).rich_style
         return self.get_component_rich_style("heat--cursor")
 
-    def _looks(self) -> _Paint:
+    def _theme_paint(self) -> _Paint:
         if self._paint is None:
             ascii_only, colours = wants_ascii(self), palette(self)
             label = self.get_visual_style("heat--label")
@@ -428,7 +428,7 @@ class HeatMap(ScrollView, can_focus=True):
 
 
 def _runs(codes: Sequence[int], lit: int, paint: _Paint, cursor: RichStyle) -> list[Segment]:
-    """Cells as few segments; `lit` is the one under the cursor."""
+    """Cells joined into few segments; `lit` is the one under the cursor."""
     found: list[Segment] = []
     run, style = "", paint.base
     for at, code in enumerate(codes):
@@ -436,7 +436,7 @@ def _runs(codes: Sequence[int], lit: int, paint: _Paint, cursor: RichStyle) -> l
         if at == lit:
             if run:
                 found.append(Segment(run, style))
-            # A full block turned round would be a hole: under the cursor stands the level's digit.
+            # A reversed full block would look empty: the cursor's cell shows the level's digit.
             found.append(Segment(glyph(code, ascii_only=True), cursor))
             run, style = "", paint.base
         elif own is style:

@@ -1,4 +1,4 @@
-"""Rows of a heat map in groups, and where each stands: its line, and its column beside others."""
+"""Rows of a heat map in groups, and the line and column at which each is placed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GAP = 3
 
 @dataclass(frozen=True, slots=True)
 class HeatRow:
-    """One row: `cells` are codes of `heat_scale`, `note` a figure that stands behind them."""
+    """One row: `cells` are codes of `scale`, `note` is a figure after them."""
 
     key: str
     label: str
@@ -35,7 +35,7 @@ class HeatGroup:
 
 @dataclass(slots=True)
 class Block:
-    """Where a group's rows stand: lines from `top` (its title's), and so many columns of one width."""
+    """Placement of a group's rows: lines from `top` (the title's), in columns of equal width."""
 
     group: HeatGroup
     top: int
@@ -50,7 +50,7 @@ class Block:
         return self.label + 1 + CELL * self.cells + (self.note + 1 if self.note else 0) + GAP
 
     def at(self, line: int, column: int) -> int | None:
-        """Index of the row that stands there."""
+        """Index of the row at that line and column."""
         found = column * self.lines + line
         return found if 0 <= line < self.lines and found < len(self.group.rows) else None
 
@@ -60,7 +60,7 @@ def block_of(group: HeatGroup, width: int) -> Block:
     cells = max((len(row.cells) for row in group.rows), default=0)
     note = max((len(row.note) for row in group.rows), default=0)
     block = Block(group, 0, 1, 0, label, cells, note)
-    # The gap behind the last column may fall off the edge.
+    # The last column needs no gap after it.
     fits = max(1, (width + GAP) // block.width)
     block.lines = -(-len(group.rows) // fits)
     block.columns = -(-len(group.rows) // block.lines) if block.lines else 1
@@ -68,7 +68,7 @@ def block_of(group: HeatGroup, width: int) -> Block:
 
 
 def shape(groups: Iterable[HeatGroup]) -> list[tuple[str, int, list[tuple[str, str, int]]]]:
-    """What places depend on."""
+    """What the layout depends on."""
     return [
         (
             g.key,

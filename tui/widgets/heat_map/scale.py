@@ -1,7 +1,7 @@
-"""Levels of a heat map, and how each looks: a height and a colour, or a digit, or a colour of sixteen.
+"""Levels of a heat map and how each is drawn: a height and a colour, or a digit, or one of 16 colours.
 
-A cell of a map is a small whole number, its code: `NOT_MEASURED`, or a level from 0 to `LEVELS`, and `LATE`
-added to the level of a figure that is older than it should be. Zero has a level of its own.
+A cell is an integer code: `NOT_MEASURED`, or a level from 0 to `LEVELS`, and `LATE`
+added to the level of a figure that is older than it should be. Zero is a level of its own.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from textual.content import Content
 from textual.widget import Widget
 
 LEVELS = 10
-"""The greatest level."""
+"""The highest level."""
 NOT_MEASURED = -1
 LATE = 16
 
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 GLYPHS = "0" + "".join(_HEIGHTS[math.ceil(level * len(_HEIGHTS) / LEVELS) - 1] for level in range(1, 11))
 ASCII = "0123456789#"
-MISSING, MISSING_ASCII = "·", "."
+NOT_MEASURED_GLYPH, NOT_MEASURED_ASCII = "·", "."
 LATE_MARK = "?"
-"""Stands behind a late cell, so that it reads `▅?`."""
+"""Follows a late cell: `▅?`."""
 
-# From dim to bright on dark, from bright to dim on light: each step is one of lightness too, so that the
-# order is seen without telling hues apart.
+# From dim to bright on dark, from bright to dim on light: the lightness alone shows the order, for users who
+# can't tell the hues apart.
 DARK = (
     "#6a5fa8", "#6570b8", "#5b83c0", "#4f97c2", "#47a9bd",
     "#4bbab0", "#64ca9b", "#8cd981", "#bde56a", "#f3ee5c",
@@ -41,44 +41,44 @@ ANSI = (
 
 
 def share_level(value: float) -> int:
-    """Level of a share: 0 for nothing at all, 1 up to a tenth, … 10 above nine tenths."""
+    """Level of a share: 0 for zero, 1 up to a tenth, … 10 above nine tenths."""
     if not value > 0:
         return 0
-    # A share comes as a float of some width: 0.3 must not be above three tenths.
+    # A share may be a float32: 0.3 must not count as above three tenths.
     return max(1, min(LEVELS, math.ceil(round(value * LEVELS, 6))))
 
 
 def count_level(value: float) -> int:
-    """Level of a count that may be any size: 0, 1, 2, up to 4, up to 8, … 10 above 256."""
+    """Level of a count: 0, 1, 2, up to 4, up to 8, … 10 above 256."""
     if not value > 0:
         return 0
     return min(LEVELS, 1 + math.ceil(math.log2(max(1.0, value))))
 
 
 def palette(widget: Widget) -> Sequence[str]:
-    """Colours of the levels 1 to 10 in the theme that is on, as `Content` names them."""
+    """Colours of the levels 1 to 10 in the current theme, as `Content` names them."""
     if widget.app.native_ansi_color:
         return ANSI
     return DARK if widget.app.current_theme.dark else LIGHT
 
 
 def glyph(code: int, *, ascii_only: bool = False) -> str:
-    """The two characters of a cell: its level, and a blank or the mark of a late one."""
+    """The two characters of a cell: its level, then a blank or the mark for late."""
     if code == NOT_MEASURED:
-        return f"{MISSING_ASCII if ascii_only else MISSING} "
+        return f"{NOT_MEASURED_ASCII if ascii_only else NOT_MEASURED_GLYPH} "
     drawn = (ASCII if ascii_only else GLYPHS)[code % LATE]
     return drawn + (LATE_MARK if code >= LATE else " ")
 
 
 def colour(code: int, colours: Sequence[str]) -> str:
-    """The style of a cell for `Content`; what is late, not measured or nothing at all is muted."""
+    """The style of a cell for `Content`; late, not measured and zero cells are muted."""
     return colours[code - 1] if 1 <= code <= LEVELS else "$text-muted"
 
 
 def cells(
     codes: Sequence[int], colours: Sequence[str], *, ascii_only: bool = False, close: bool = False
 ) -> Content:
-    """Cells of one row as they stand in a table; `close` together, where a late one is its mark alone."""
+    """Cells of one row for a table; with `close` a cell is one character, a late one its mark."""
     runs: list[tuple[str, str]] = []
     for code in codes:
         text, style = glyph(code, ascii_only=ascii_only), colour(code, colours)
@@ -95,7 +95,7 @@ def legend(colours: Sequence[str], low: str, high: str, *, ascii_only: bool = Fa
     """What the levels mean: `▁▂▃▄▅▆▇█ 10% … 100%  · not measured  ? late`."""
     shown = range(1, LEVELS + 1) if ascii_only else (1, 3, 4, 5, 7, 8, 9, 10)
     scale = [(glyph(level, ascii_only=ascii_only)[0], colours[level - 1]) for level in shown]
-    missing = MISSING_ASCII if ascii_only else MISSING
+    missing = NOT_MEASURED_ASCII if ascii_only else NOT_MEASURED_GLYPH
     return Content.assemble(
         (f"{low} ", "$text-muted"),
         *scale,

@@ -1,4 +1,4 @@
-"""Draws the lines of a log that are in sight; which ones those are is `tui.widgets.log.view`'s to say."""
+"""Draws the lines of a log that are in view; `tui.widgets.log.view` chooses them."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from tui.widgets.log.render import line_text
 from tui.widgets.log.rows import top_for, visible_rows
 from tui.widgets.state import wants_ascii
 
-REMEMBERED = 1_000
-"""Drawn rows that are kept."""
+CACHED_ROWS = 1_000
+"""Drawn rows kept in the cache."""
 
 
 class LogCanvas(ScrollView):
-    """Rows are drawn once and then remembered, until another look, width or order of lines is wanted."""
+    """Rows are drawn once and cached until the style, the width or the order of lines changes."""
 
     def __init__(self, buffer: LineSource, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.buffer = buffer
         self.following = True
         self.paused = False
-        self.paint = LinePainter(self._look)
+        self.paint = LinePainter(self._component_style)
         self.views = LogViews(buffer, line_text)
         self._cursor: Line | None = None
         self._mark: Line | None = None
@@ -53,7 +53,7 @@ class LogCanvas(ScrollView):
         """The lines shown."""
         return self.views.shown
 
-    # Where things are
+    # Layout
 
     def _top(self) -> int:
         return max(0, int(self.scroll_offset.y))
@@ -73,15 +73,15 @@ class LogCanvas(ScrollView):
         return self._rows
 
     def _numbers(self) -> list[int]:
-        """Numbers of the lines in sight."""
+        """Numbers of the lines in view."""
         return [self.view.number(at) for at, _ in self._visible()]
 
     # Drawing
 
     def _show_thumb(self) -> None:
-        """Move the scroll bar's thumb, if it would be drawn elsewhere: drawing it is dear.
+        """Move the scroll bar's thumb only if it would be drawn elsewhere: drawing it is expensive.
 
-        While following there is none: it would scroll away with the lines, and be sent anew for each.
+        There is none while following: it would scroll away with the lines and be sent again for each.
         """
         height, lines, top = self.size.height, self.virtual_size.height, self.scroll_offset.y
         if self.following:
@@ -95,27 +95,27 @@ class LogCanvas(ScrollView):
             bar.window_virtual_size, bar.window_size, bar.position = lines, height, top
 
     def _scroll_update(self, virtual_size: Size) -> None:
-        """Textual's layout tells the scroll bar its own numbers here; they are ours to tell."""
+        """Textual's layout sets the scroll bar here; this widget sets it itself."""
         super()._scroll_update(virtual_size)
         self._thumb = (0, 0, 0)
         self._show_thumb()
 
     def _repaint(self) -> None:
-        self._forget_paint()
+        self._clear_paint()
         self._rows = None
         self.refresh()
 
-    def _forget_paint(self) -> None:
-        self.paint.forget()
+    def _clear_paint(self) -> None:
+        self.paint.clear()
         self._strips.clear()
 
     def notify_style_update(self) -> None:
-        """A new theme."""
+        """Draw the rows in the new theme."""
         super().notify_style_update()
         self._looks.clear()
-        self._forget_paint()
+        self._clear_paint()
 
-    def _look(self, name: str) -> Style:
+    def _component_style(self, name: str) -> Style:
         if name not in self._looks:
             if name == "selected":
                 self._looks[name] = self.screen.get_component_rich_style("screen--selection")
@@ -126,15 +126,15 @@ class LogCanvas(ScrollView):
         return self._looks[name]
 
     def render_line(self, y: int) -> Strip:
-        """Row `y` of what is in sight, without the padding; its segments know their characters."""
+        """Row `y` of the view without padding; its segments hold their character offsets."""
         return self._paint_rows(range(y, y + 1), offsets=True)[0]
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The rows of a region; those that were drawn before are taken as they are."""
+        """The rows of a region, from the cache if they were drawn before."""
         self._filters = tuple(self.get_line_filters())
         known = (self.buffer.revision, self.text_selection, self._filters)
-        if known != self._strips_of or len(self._strips) > REMEMBERED:
-            self._forget_paint()
+        if known != self._strips_of or len(self._strips) > CACHED_ROWS:
+            self._clear_paint()
             self._strips_of, self._background = known, self.background_colors[1]
         strips = self._paint_rows(crop.line_range)
         left, right = crop.column_span
@@ -144,39 +144,40 @@ class LogCanvas(ScrollView):
 
     def _paint_rows(self, wanted: Iterable[int], *, offsets: bool = False) -> list[Strip]:
         rows, view, selection = self._visible(), self.view, self.text_selection
-        looked, strips = self._lit(), []
+        extra_style, strips = self._extra_styles(), []
         blank: Strip | None = None
         for y in wanted:
             if y >= len(rows) or rows[y][0] >= len(view):
                 if blank is None:
-                    blank = Strip.blank(self.size.width, self._look("base"))
+                    blank = Strip.blank(self.size.width, self._component_style("base"))
                     blank = blank if offsets else self._finished(blank)
                 strips.append(blank)
                 continue
             at, row = rows[y]
             number = view.number(at)
-            look = looked(number)
-            strip = None if offsets else self._strips.get((number, row, look))
+            extra = extra_style(number)
+            strip = None if offsets else self._strips.get((number, row, extra))
             if strip is None:
-                base = self._look("base") + self._look(look) if look else self._look("base")
+                base = self._component_style("base")
+                base = base + self._component_style(extra) if extra else base
                 line = self.buffer[number]
                 strip = self.paint.row(line, number, row, base, selection=selection, offsets=offsets)
                 if not offsets:
-                    strip = self._strips[number, row, look] = self._finished(strip)
+                    strip = self._strips[number, row, extra] = self._finished(strip)
             strips.append(strip)
         return strips
 
     def _finished(self, strip: Strip) -> Strip:
-        """With the padding and in the colours that the terminal has."""
+        """Add the padding and apply the terminal's colour filters."""
         pad = self.styles.padding.left
-        segments = [Segment(" " * pad, self._look("base")), *strip] if pad else list(strip)
-        # Not by the strip's own way: each filter would make one more, and they are dear.
+        segments = [Segment(" " * pad, self._component_style("base")), *strip] if pad else list(strip)
+        # Not by `Strip.apply_filter`: it would make a strip for each filter, which is expensive.
         for line_filter in self._filters:
             segments = line_filter.apply(segments, self._background)
         return Strip(segments, strip.cell_length + pad)
 
-    def _lit(self) -> Callable[[int], str]:
-        """Which look the row of a line has beside its own: the cursor's, the marked range's, or none."""
+    def _extra_styles(self) -> Callable[[int], str]:
+        """A function from a line's number to its extra style: the cursor's, the marked range's, or ""."""
         if self.following or self._cursor is None:
             return lambda _: ""
         cursor = self.buffer.find(self._cursor)

@@ -1,4 +1,4 @@
-"""Draws the lines of a log as strips, and remembers what it has drawn."""
+"""Draws the lines of a log as strips and caches them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tui.domain.log_entry import LogEntry, LogGap, Severity
 from tui.store.log.lines import Line
 from tui.widgets.log.render import (
     HUES,
-    LOOKS,
+    STYLES,
     JsonForm,
     Part,
     TimeColumn,
@@ -24,7 +24,7 @@ from tui.widgets.log.render import (
     gap_text,
     message_parts,
     pretty_lines,
-    replica_look,
+    replica_style,
     severity_mark,
     short_replica,
     spans_of,
@@ -33,7 +33,7 @@ from tui.widgets.log.render import (
 
 _ASCII = str.maketrans({"▲": "!", "✗": "x", "‼": "X", "┄": "-"})
 COMPONENTS = {
-    f"log--{look}" for look in (*LOOKS, *(f"hue{n}" for n in range(HUES)), "match", "cursor", "marked")
+    f"log--{style}" for style in (*STYLES, *(f"hue{n}" for n in range(HUES)), "match", "cursor", "marked")
 }
 CSS = """
 LogView {
@@ -72,10 +72,11 @@ LogView {
 
 
 class LinePainter:
-    """How lines look: which columns, wrapped or not. Change an attribute, then call `forget`."""
+    """Draws lines with these columns, wrapped or not. Change an attribute, then call `clear`."""
 
-    def __init__(self, look: Callable[[str], Style]) -> None:
-        self.look = look
+    def __init__(self, component_style: Callable[[str], Style]) -> None:
+        """`component_style` returns the style of a name, one of `STYLES` and those in `COMPONENTS`."""
+        self._component_style = component_style
         self.width = 80
         self.times = TimeColumn.CLOCK
         self.show_replica = True
@@ -84,15 +85,15 @@ class LinePainter:
         self.json = JsonForm.TEMPLATE
         self.ascii_only = False
         self.left = 0
-        """Cells of the message that are scrolled out at the left."""
+        """Cells of the message scrolled out at the left."""
         self.start: datetime | None = None
-        """What the time column counts from when it shows offsets."""
+        """Start of the offsets in the time column."""
         self.pattern: re.Pattern[str] | None = None
         self._painted: dict[int, tuple[list[Part], list[Part]]] = {}
         self._styles: dict[tuple[Style, str], Style] = {}
 
-    def forget(self) -> None:
-        """Draw everything anew."""
+    def clear(self) -> None:
+        """Clear the cache: everything is drawn again."""
         self._painted.clear()
         self._styles.clear()
 
@@ -107,14 +108,14 @@ class LinePainter:
         return max(8, self.width - self.prefix)
 
     def parts(self, line: LogEntry) -> list[Part]:
-        """The message in parts; a bare error line is an error in colour too."""
+        """The message in parts; an error line without parts has the error style."""
         parts = message_parts(line, self.json)
         if line.json is None and line.severity >= Severity.ERROR:
-            return [(text, look or "error") for text, look in parts]
+            return [(text, style or "error") for text, style in parts]
         return parts
 
     def text(self, line: Line) -> str:
-        """The message as it is drawn."""
+        """The message as text."""
         if isinstance(line, LogGap):
             return gap_text(line, self.room)
         return "".join(text for text, _ in self.parts(line))
@@ -148,9 +149,9 @@ class LinePainter:
         selection: Selection | None = None,
         offsets: bool = False,
     ) -> Strip:
-        """Row `row` of the line of this number on the colours of `base`.
+        """Row `row` of the line with this number, drawn over the style `base`.
 
-        With `offsets` each segment knows which character of the line it begins with: the mouse asks.
+        With `offsets` each segment holds the index of its first character, for mouse selection.
         """
         held = self._painted.get(number)
         if held is None:
@@ -173,13 +174,13 @@ class LinePainter:
     def _segments(self, parts: Iterable[Part], base: Style) -> list[Segment]:
         styles = self._styles
         found = []
-        for text, look in parts:
-            style = styles.get((base, look))
-            found.append(Segment(text, self._style(base, look) if style is None else style))
+        for text, name in parts:
+            style = styles.get((base, name))
+            found.append(Segment(text, self._style(base, name) if style is None else style))
         return found
 
     def _part(self, line: Line, row: int, message: Strip) -> tuple[Strip, int]:
-        """What of the message stands in this row, and the number of its first character."""
+        """The part of the message in this row, and the index of its first character."""
         if self._spread(line):
             chunks = self.chunks(line)
             left = sum(cell_len(chunk) for chunk in chunks[:row])
@@ -190,23 +191,23 @@ class LinePainter:
         start = len(chop_cells(self.text(line), self.left)[0]) if self.left and message.cell_length else 0
         return message.crop(self.left, self.left + self.room), start
 
-    def _style(self, base: Style, look: str) -> Style:
-        key = (base, look)
+    def _style(self, base: Style, name: str) -> Style:
+        key = (base, name)
         if key not in self._styles:
-            # A row turned round stays of one colour: not every two of sixteen can be read together.
-            self._styles[key] = base + self.look(look) if look and not base.reverse else base
+            # A reversed row keeps one colour: not every pair of the 16 colours is legible.
+            self._styles[key] = base + self._component_style(name) if name and not base.reverse else base
         return self._styles[key]
 
     def _prefix(self, line: Line) -> list[Part]:
         parts = []
         if self.times is not TimeColumn.NONE:
             parts.append((time_text(line.timestamp, self.times, self.start), "time"))
-        name, look, mark = "", "", (" ", "")
+        name, style, mark = "", "", (" ", "")
         if isinstance(line, LogEntry):
-            name, look = short_replica(line.replica), replica_look(line.replica)
+            name, style = short_replica(line.replica), replica_style(line.replica)
             mark = severity_mark(line.severity)
         if self.show_replica:
-            parts.append((set_cell_size(name, self.replica_width) + " ", look))
+            parts.append((set_cell_size(name, self.replica_width) + " ", style))
         parts.append((self._drawn(mark[0]), mark[1]))
         return parts
 
@@ -216,10 +217,10 @@ class LinePainter:
         parts = self.parts(line)
         if self.pattern is not None:
             text = "".join(part for part, _ in parts)
-            parts = [(piece, look) for piece, look, _ in cut(parts, spans_of(text, self.pattern), "match")]
+            parts = [(piece, style) for piece, style, _ in cut(parts, spans_of(text, self.pattern), "match")]
         if span is not None:
             end = sum(len(part) for part, _ in parts) if span[1] == -1 else span[1]
-            parts = [(piece, look) for piece, look, _ in cut(parts, [(span[0], end)], "selected")]
+            parts = [(piece, style) for piece, style, _ in cut(parts, [(span[0], end)], "selected")]
         return parts
 
     def _drawn(self, text: str) -> str:

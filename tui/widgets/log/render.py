@@ -1,4 +1,4 @@
-"""One log line as parts of text with the name of their look; nothing here knows of a terminal."""
+"""One log line as parts of text with the name of their style; independent of a terminal."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tui.domain.text import plain
 from tui.store.log.lines import Line
 
 Part = tuple[str, str]
-"""Text and its look: "" for plain text, else a name of `LOOKS`."""
+"""Text and its style: "" for plain text, else one of `STYLES`."""
 
-LOOKS = ("time", "dim", "strong", "warning", "error", "gap", "service")
+STYLES = ("time", "dim", "strong", "warning", "error", "gap", "service")
 HUES = 8
-"""Colours of replicas; beyond, they come round again, and the name beside them tells them apart."""
+"""Colours of replicas; with more replicas the colours repeat and the name tells them apart."""
 
 _ENVELOPE = frozenset({"severity", "message", "msg", "vxtui", "time", "timestamp", "level"}) | {
     "timestampSeconds",
@@ -29,7 +29,7 @@ _ENVELOPE = frozenset({"severity", "message", "msg", "vxtui", "time", "timestamp
 
 
 class TimeColumn(Enum):
-    """What stands in the first column."""
+    """Content of the first column."""
 
     CLOCK = ("clock", 13)
     OFFSET = ("since the start", 12)
@@ -38,14 +38,14 @@ class TimeColumn(Enum):
     def __init__(self, words: str, width: int) -> None:
         self.words = words
         self.width = width
-        """Characters, the space behind included."""
+        """Characters, with the space after them."""
 
 
 class JsonForm(Enum):
-    """How a JSON line reads."""
+    """How a JSON line is shown."""
 
-    TEMPLATE = "what it says"
-    RAW = "as it was written"
+    TEMPLATE = "message"
+    RAW = "raw"
     PRETTY = "field by field"
 
 
@@ -60,12 +60,12 @@ def time_text(moment: datetime, column: TimeColumn, start: datetime | None) -> s
 
 @lru_cache(maxsize=256)
 def _clock(moment: datetime) -> str:
-    """The local time of a second, in which there may be thousands of lines."""
+    """The local time of a second, cached: one second may have thousands of lines."""
     return f"{moment.astimezone():%H:%M:%S}"
 
 
 def offset_text(span: timedelta) -> str:
-    """`+0:04.2`, `+1:02:11.2`; what came before is `-0:04.2`."""
+    """`+0:04.2`, `+1:02:11.2`; earlier times are `-0:04.2`."""
     sign = "-" if span < timedelta(0) else "+"
     seconds = abs(span.total_seconds())
     minutes, rest = divmod(seconds, 60)
@@ -78,8 +78,8 @@ def short_replica(replica: str) -> str:
     return plain(short_name(replica))[:12]
 
 
-def replica_look(replica: str) -> str:
-    """The look of a replica's name: the same one in the log, the tree and the plots."""
+def replica_style(replica: str) -> str:
+    """The style of a replica's name, the same in the log, the tree and the plots."""
     if replica == SERVICE:
         return "service"
     pool, index, _ = replica_order(replica)
@@ -87,7 +87,7 @@ def replica_look(replica: str) -> str:
 
 
 def severity_mark(severity: Severity) -> Part:
-    """One character that says how bad it is, without a colour too."""
+    """One character for the severity, readable without colours."""
     if severity >= Severity.CRITICAL:
         return ("‼", "error")
     if severity >= Severity.ERROR:
@@ -98,7 +98,7 @@ def severity_mark(severity: Severity) -> Part:
 
 
 def gap_text(gap: LogGap, width: int) -> str:
-    """`┄┄┄ 38 lines were not delivered: rate limit ┄┄┄` over the whole width."""
+    """`┄┄┄ 38 lines were not delivered: rate limit ┄┄┄` across the whole width."""
     until = ""
     if gap.until is not None:
         until = f", {gap.timestamp.astimezone():%H:%M:%S} to {gap.until.astimezone():%H:%M:%S}"
@@ -110,13 +110,13 @@ def gap_text(gap: LogGap, width: int) -> str:
 
 
 def collapsed(text: str) -> str:
-    """Of a line that was written over itself, as progress bars are, what stood there at the end."""
+    """The last text of a line that rewrites itself with carriage returns, as progress bars do."""
     if "\r" not in text:
         return text
-    return "\n".join(_last_written(line) for line in text.split("\n"))
+    return "\n".join(_last_rewrite(line) for line in text.split("\n"))
 
 
-def _last_written(line: str) -> str:
+def _last_rewrite(line: str) -> str:
     return next((part for part in reversed(line.split("\r")) if part.strip()), "")
 
 
@@ -127,7 +127,7 @@ def pretty_lines(entry: LogEntry) -> list[str]:
 
 
 def message_parts(entry: LogEntry, form: JsonForm = JsonForm.TEMPLATE) -> list[Part]:
-    """The message: what a person wants to read of it, or JSON in another form."""
+    """The message for a reader, or its JSON in another form."""
     if entry.json is None:
         return [(plain(entry.message if form is JsonForm.RAW else collapsed(entry.message)), "")]
     if form is JsonForm.RAW:
@@ -148,7 +148,7 @@ def message_parts(entry: LogEntry, form: JsonForm = JsonForm.TEMPLATE) -> list[P
 
 
 def line_text(line: Line) -> str:
-    """What a line's message says, as it is shown and searched."""
+    """A line's message as it is shown and searched."""
     if isinstance(line, LogGap):
         return gap_text(line, 0)
     if line.json is None:
@@ -190,7 +190,7 @@ def _step_parts(fields: Mapping[str, Any]) -> list[Part]:
 
 
 def _rest(payload: Mapping[str, Any], spaced: bool) -> Iterator[Part]:
-    """What the message does not say, as key=value."""
+    """Fields that the message does not contain, as key=value."""
     for key, value in payload.items():
         if key in _ENVELOPE:
             continue
@@ -201,16 +201,16 @@ def _rest(payload: Mapping[str, Any], spaced: bool) -> Iterator[Part]:
 
 
 def spans_of(text: str, pattern: Any) -> list[tuple[int, int]]:
-    """Where a compiled pattern matches; empty matches don't count."""
+    """Spans at which a compiled pattern matches; empty matches are skipped."""
     return [m.span() for m in pattern.finditer(text) if m.end() > m.start()] if pattern else []
 
 
 def cut(
-    parts: Sequence[Part], spans: Sequence[tuple[int, int]], look: str
+    parts: Sequence[Part], spans: Sequence[tuple[int, int]], style: str
 ) -> Iterator[tuple[str, str, bool]]:
-    """(text, look, inside) pieces of the parts, cut at the spans, which are in order and don't overlap.
+    """(text, style, inside) pieces of the parts, cut at the spans, which are in order and don't overlap.
 
-    The look of what is inside a span is `look`.
+    Text inside a span has the style `style`.
     """
     at, waiting = 0, list(spans)[::-1]
     for text, own in parts:
@@ -223,12 +223,12 @@ def cut(
             if waiting:
                 stop = min(end, waiting[-1][1] if inside else max(waiting[-1][0], at + 1))
             piece = text[len(text) - (end - at) : len(text) - (end - stop)]
-            yield (piece, look if inside else own, inside)
+            yield (piece, style if inside else own, inside)
             at = stop
 
 
 def entry_details(entry: LogEntry) -> str:
-    """Everything an entry holds, line by line: when, who, how bad, its id, its text, its JSON."""
+    """Every field of an entry, one a line: time, replica, severity, id, text, JSON."""
     rows = [
         f"time      {entry.timestamp.isoformat()}",
         f"replica   {entry.replica}",

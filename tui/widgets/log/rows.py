@@ -1,4 +1,4 @@
-"""Which row of which line stands where: with one row a line, or with long lines broken over several."""
+"""Which row of which line is where on the screen: one row a line, or long lines wrapped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def rows_of(view: View, paint: LinePainter, at: int) -> int:
 
 
 def top_for(view: View, paint: LinePainter, height: int, at: int) -> int:
-    """The least position of the top at which the line at `at` is seen to its end."""
+    """The lowest top position at which the line at `at` is fully visible."""
     if not paint.tall:
         return max(0, at - height + 1)
     rows, top = 0, at + 1
@@ -34,7 +34,7 @@ def visible_rows(
     rows: list[tuple[int, int]] = []
     end = top_for(view, paint, height, count - 1) if count else 0
     if count and top >= end and (following or rows_of(view, paint, count - 1) <= height):
-        # The last page ends with the last row; the line above it may begin out of sight.
+        # The last page ends with the last row; its first line may begin above the view.
         for at in range(max(0, end - 1), count):
             rows += [(at, row) for row in range(rows_of(view, paint, at))]
         return rows[-height:]

@@ -1,4 +1,4 @@
-"""One row: how many lines there were over the log's time, in the colour of the worst of them."""
+"""One row: the number of lines over the log's time, in the colour of the worst severity."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tui.widgets.state import wants_ascii
 _BARS = "▁▂▃▄▅▆▇█"
 _ASCII = ".:-=+*#@"
 SIDE = 8
-"""Cells of a time at each end."""
+"""Cells of the time label at each end."""
 
 
 def bins_for(width: int) -> int:
@@ -22,7 +22,7 @@ def bins_for(width: int) -> int:
 
 
 class SeverityStrip(Static):
-    """`show` paints where something differs."""
+    """`show` paints only if something differs."""
 
     DEFAULT_CSS = """
     SeverityStrip { height: 1; padding: 0 1; color: $text-muted; }
@@ -34,15 +34,15 @@ class SeverityStrip(Static):
         self.display = False
 
     def show(self, found: Histogram | None) -> None:
-        """Show this, or nothing where there is nothing to show."""
+        """Show this histogram; None hides the strip."""
         self.display = found is not None
         if found is None:
             return
         marks = _ASCII if wants_ascii(self) else _BARS
-        most = max((each.total for each in found.bins), default=0)
+        highest = max((each.total for each in found.bins), default=0)
         parts: list[tuple[str, str]] = [(f"{found.start.astimezone():%H:%M:%S} ", "$text-muted")]
         for each in found.bins:
-            parts.append((_mark(each, most, marks), _look(each)))
+            parts.append((_mark(each, highest, marks), _style(each)))
         parts.append((f" {found.end.astimezone():%H:%M:%S}", "$text-muted"))
         text = Content.assemble(*parts)
         if text != self._text:
@@ -50,15 +50,15 @@ class SeverityStrip(Static):
             self.update(text, layout=False)
 
 
-def _mark(each: Bin, most: float, marks: str) -> str:
-    """By the logarithm: a single error beside ten thousand lines is to be seen."""
+def _mark(each: Bin, highest: float, marks: str) -> str:
+    """On a log scale: a single error beside ten thousand lines stays visible."""
     if not each.total:
         return " "
-    share = math.log1p(each.total) / math.log1p(most)
+    share = math.log1p(each.total) / math.log1p(highest)
     return marks[min(len(marks) - 1, int(share * len(marks)))]
 
 
-def _look(each: Bin) -> str:
+def _style(each: Bin) -> str:
     if each.errors:
         return "$text-error"
     return "$text-warning" if each.warnings else "$text-muted"

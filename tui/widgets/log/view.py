@@ -1,8 +1,8 @@
-"""The live log: any number of lines, of which only those in view are ever drawn.
+"""The live log: any number of lines, of which only those in view are drawn.
 
-The widget shows a `View` of a log (`LogStore`, or a file of text). Positions are places in the view; what
-has to stay where it is while lines come, late ones too, is held by its line: the cursor, the mark and the
-top of a held view.
+The widget shows a `View` of a log (`LogStore`, or a file of text). Positions are indices in the view. The
+cursor, the mark and the top of a held view are kept as lines, so that they stay in place while new and late
+lines come in.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from tui.widgets.log.paint import COMPONENTS, CSS
 from tui.widgets.log.render import JsonForm, TimeColumn, short_replica, whole_line
 from tui.widgets.log.rows import top_for
 
-AT_ONCE = 0.008
-"""Seconds of looking at new lines in one go; a key pressed meanwhile waits for no more than that."""
-FRAME = 1 / 15
-"""Seconds between two looks at what has come: lines that come faster can't be read."""
+SCAN_SECONDS = 0.008
+"""Seconds to scan new lines in one go; a key pressed meanwhile waits at most this long."""
+FRAME_SECONDS = 1 / 15
+"""Seconds between two updates with new lines: faster ones can't be read."""
 SIDE = 16
-"""Cells of one step to the side."""
+"""Cells of one horizontal scroll step."""
 
 
 class LogView(LogCanvas, can_focus=True):
-    """See the module. `tick` takes over what is new; `Moved` tells that the status line may differ."""
+    """See the module. `tick` shows new lines; `Moved` means that the status line may differ."""
 
     BINDINGS = bindings("logview")
     ALLOW_SELECT = True
@@ -48,7 +48,7 @@ class LogView(LogCanvas, can_focus=True):
 
     @dataclass
     class Moved(Message):
-        """Following, the cursor, the number of lines or what is found is another one."""
+        """Following, the cursor, the number of lines or the matches have changed."""
 
         view: LogView
 
@@ -64,7 +64,7 @@ class LogView(LogCanvas, can_focus=True):
         self._laid_at = 0.0
         self._laying: Timer | None = None
         self.replicas_seen: Sequence[str] = ()
-        """Names of the replicas that may write; the pane sets it."""
+        """Names of the replicas that may write; set by the pane."""
 
     # What is shown
 
@@ -87,17 +87,17 @@ class LogView(LogCanvas, can_focus=True):
         return self._mark is not None
 
     def tick(self) -> None:
-        """Take over what is new; paints nothing when nothing in view differs, and not more often than
-        anybody can read."""
+        """Show new lines; paints nothing if nothing in view differs, and at most one frame in
+        `FRAME_SECONDS`."""
         if not self.is_mounted:
             return
-        # A key passes many hands, and each would wait for one go of looking.
+        # A key passes through several handlers, each of which would wait for one scan.
         let_pass = getattr(self.app, "key_under_way", False)
-        if not self.paused and (let_pass or not self.views.catch_up(AT_ONCE)):
+        if not self.paused and (let_pass or not self.views.catch_up(SCAN_SECONDS)):
             self.set_timer(0.002, self.tick)
         if let_pass:
             return
-        wait = self._laid_at + FRAME - monotonic()
+        wait = self._laid_at + FRAME_SECONDS - monotonic()
         if wait <= 0:
             self._lay()
         elif self.settled:
@@ -105,7 +105,7 @@ class LogView(LogCanvas, can_focus=True):
 
     @property
     def settled(self) -> bool:
-        """Nothing waits to be shown."""
+        """Every line has been scanned and shown."""
         return self._laying is None
 
     def _lay(self) -> None:
@@ -121,19 +121,19 @@ class LogView(LogCanvas, can_focus=True):
             self._relayout()
 
     def _widen(self) -> None:
-        """Give the replica column the width of the widest name so far."""
+        """Make the replica column as wide as the widest name so far."""
         width = max((len(short_replica(name)) for name in self.replicas_seen), default=3)
         if width > self.paint.replica_width:
             self.paint.replica_width = width
             self._repaint()
 
     def _relayout(self) -> None:
-        """Bring the scroll position to where it belongs after lines have come or gone."""
-        self._forget_gone()
+        """Update the scroll position after lines were added or removed."""
+        self._drop_deleted()
         self._rows = None
         size = Size(self.size.width, self._height())
         if size != self.virtual_size:
-            # Without a layout of the whole screen: only the scroll bar depends on it.
+            # Without laying out the whole screen: only the scroll bar depends on it.
             self.set_reactive(Widget.virtual_size, size)
         top = self._top()
         if self.following:
@@ -147,8 +147,8 @@ class LogView(LogCanvas, can_focus=True):
             self.refresh(self.size.region)
         self.post_message(self.Moved(self))
 
-    def _forget_gone(self) -> None:
-        """Let go of lines that are not kept any more."""
+    def _drop_deleted(self) -> None:
+        """Drop references to lines that the store has deleted."""
         buffer = self.buffer
         if buffer.first == buffer.end or self._first == (buffer.first, buffer.revision):
             return
@@ -163,7 +163,7 @@ class LogView(LogCanvas, can_focus=True):
     # Moving
 
     def _go(self, top: int) -> None:
-        """Put the line at position `top` at the top; not a move of the user's."""
+        """Put the line at position `top` at the top; not a scroll by the user."""
         self._moving = True
         try:
             self.scroll_to(y=top, animate=False, immediate=True, force=True)
@@ -172,13 +172,13 @@ class LogView(LogCanvas, can_focus=True):
         self._rows = None
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        # Not the one of the class above: it draws the scroll bar anew for each line that comes.
+        # Not the base class's: it draws the scroll bar again for each new line.
         self._rows = None
         self._show_thumb()
         if round(old_value) != round(new_value):
             self.refresh(self.size.region)
         if not self._moving and round(old_value) != round(new_value):
-            # A pane that grows moves the end up by itself: who stands at the end goes on following.
+            # A pane that grows moves the end by itself: a view at the end goes on following.
             at_end = round(new_value) >= round(self.max_scroll_y)
             self.following = self.following and (new_value >= old_value or at_end)
             self._hold_top()
@@ -191,14 +191,14 @@ class LogView(LogCanvas, can_focus=True):
         self._shown = self._numbers()
 
     def pause(self, on: bool) -> None:
-        """Take nothing over until it goes on; what is dropped meanwhile goes from view all the same."""
+        """Stop showing new lines, or go on; lines deleted meanwhile are removed from the view."""
         self.paused = on
         self.tick()
         self._lay()
         self.post_message(self.Moved(self))
 
     def hold(self) -> None:
-        """Stand still while lines come."""
+        """Hold the view still while new lines come in."""
         if self.following:
             self.following = False
             self._cursor = self._last_in_view()
@@ -211,7 +211,7 @@ class LogView(LogCanvas, can_focus=True):
         return self.view[rows[-1][0]] if rows else None
 
     def follow(self) -> None:
-        """Go to the end and stay there."""
+        """Go to the end and follow it."""
         self.following, self._cursor, self._anchor = True, None, None
         self._repaint()
         self.tick()
@@ -254,7 +254,7 @@ class LogView(LogCanvas, can_focus=True):
         self.step(-1)
 
     def action_page_forward(self) -> None:
-        """A page on."""
+        """A page forward."""
         self.step(max(1, self.size.height - 1))
 
     def action_page_back(self) -> None:
@@ -270,7 +270,7 @@ class LogView(LogCanvas, can_focus=True):
         self.follow()
 
     def action_side(self, way: int) -> None:
-        """See more of long lines, or less."""
+        """Scroll long lines to the side."""
         longest = max((cell_len(self.paint.text(self.view[at])) for at, _ in self._visible()), default=0)
         left = max(0, min(self.paint.left + way * SIDE, longest - self.paint.room // 2))
         if left != self.paint.left and not self.paint.wrapped:
@@ -278,34 +278,34 @@ class LogView(LogCanvas, can_focus=True):
             self._repaint()
 
     def on_click(self, event: events.Click) -> None:
-        """The cursor goes where it is clicked."""
+        """Move the cursor to the clicked line."""
         rows = self._visible()
         if event.chain == 1 and 0 <= event.y < len(rows):
             self.hold()
             self.move_to(rows[event.y][0])
 
     def on_resize(self) -> None:
-        """Another width, other rows."""
+        """Wrap the lines to the new width."""
         # The scroll bar covers the last column of the widget's own size.
         self.paint.width = self.scrollable_content_region.width
         self._repaint()
         self.tick()
         self._relayout()
 
-    # What is left out, what is found
+    # Filter and search
 
     def set_filter(self, *, replicas: Iterable[str] | None = None, severity: Severity | None = None) -> None:
         """Show these replicas (an empty one: all) from this severity on."""
         if self.views.set_filter(replicas=replicas, severity=severity):
             self._rebuilt()
 
-    def leave_out(self, pattern: re.Pattern[str] | None) -> None:
-        """Leave out the lines that match this; `None` shows them again."""
+    def exclude(self, pattern: re.Pattern[str] | None) -> None:
+        """Exclude the lines that match; `None` shows them again."""
         if self.views.set_filter(without=pattern):
             self._rebuilt()
 
     def go_to(self, moment: datetime) -> None:
-        """Put the cursor on the first line of a moment or later."""
+        """Put the cursor on the first line at or after this time."""
         number = self.buffer.find(LogGap(moment, 0, ""))
         self.move_to(self.view.position(number))
 
@@ -316,15 +316,15 @@ class LogView(LogCanvas, can_focus=True):
             self._rebuilt()
 
     def show_only_matches(self, only: bool) -> None:
-        """Leave out what does not match, or show it again."""
+        """Show only the matching lines, or all again."""
         if self.views.set_only_matches(only):
             self._rebuilt()
 
     def _rebuilt(self) -> None:
         at = None if self.following else self.cursor
-        self.views.catch_up(AT_ONCE)
+        self.views.catch_up(SCAN_SECONDS)
         self._anchor, self._shown = None, ()
-        self._forget_paint()
+        self._clear_paint()
         if at is not None:
             self._relayout()
             self.move_to(self.view.position(self.buffer.find(at)))
@@ -342,7 +342,7 @@ class LogView(LogCanvas, can_focus=True):
 
     def _jump(self, beside: Callable[..., int | None], way: int) -> bool:
         line = self.cursor
-        # From following there is no cursor yet: the way back starts with the last line itself.
+        # While following there is no cursor: the search backwards starts at the last line.
         to = None if line is None else beside(self.buffer.find(line), way, here=self.following)
         if to is None:
             return False
@@ -353,38 +353,38 @@ class LogView(LogCanvas, can_focus=True):
         self.move_to(position)
         return True
 
-    # How it looks
+    # Columns and wrapping
 
     def set_start(self, moment: datetime | None) -> None:
-        """What times since the start are counted from."""
+        """Start time of the offsets in the time column."""
         if moment != self.paint.start:
             self.paint.start = moment
             self._repaint()
 
     def toggle_wrap(self) -> None:
-        """Long lines take several rows, or are cut at the edge."""
+        """Wrap long lines, or cut them at the edge."""
         self.paint.wrapped, self.paint.left = not self.paint.wrapped, 0
         self._keep_place()
 
     def next_json(self) -> None:
-        """JSON lines: what they say, as they were written, field by field."""
+        """Switch how JSON lines are shown: message, raw, field by field."""
         order = list(JsonForm)
         self.paint.json = order[(order.index(self.paint.json) + 1) % len(order)]
         self._keep_place()
 
     def next_times(self) -> None:
-        """Clock, time since the start, none."""
+        """Switch the time column: clock, offset from the start, none."""
         order = list(TimeColumn)
         self.paint.times = order[(order.index(self.paint.times) + 1) % len(order)]
         self._keep_place()
 
     def toggle_replica(self) -> None:
-        """Fold the replica column away, or show it."""
+        """Hide or show the replica column."""
         self.paint.show_replica = not self.paint.show_replica
         self._keep_place()
 
     def _keep_place(self) -> None:
-        self._forget_paint()
+        self._clear_paint()
         self._shown = ()
         self._relayout()
         self.refresh()
@@ -392,7 +392,7 @@ class LogView(LogCanvas, can_focus=True):
     # Copy
 
     def toggle_mark(self) -> None:
-        """Start a range at the cursor, or give it up."""
+        """Start a marked range at the cursor, or end it."""
         self.hold()
         self._mark = None if self._mark is not None else self.cursor
         self._repaint()
@@ -411,7 +411,7 @@ class LogView(LogCanvas, can_focus=True):
         return "\n".join(whole_line(line, self.paint.json) for line in lines)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """What the mouse has selected: messages only, from character to character."""
+        """The text selected with the mouse: messages only, from character to character."""
         view = self.view
         start = view.position(selection.start.y) if selection.start else 0
         stop = view.position(selection.end.y + 1) if selection.end else len(view)

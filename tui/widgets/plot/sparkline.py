@@ -1,4 +1,4 @@
-"""A row of bars as text: one character a stretch of time, · where nothing was measured."""
+"""A sparkline as text: one character a time bucket, · where nothing was measured."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 ASCII = "_.:-=+*#"
-MISSING = "·"
+NOT_MEASURED = "·"
 
 
 def sparkline(
     values: Sequence[float | None], *, low: float = 0.0, high: float | None = 1.0, ascii_only: bool = False
 ) -> str:
-    """One character a value between `low` and `high` (None: the greatest value); values beyond are cut."""
+    """One character a value between `low` and `high` (None: the maximum); values outside are clipped."""
     known = [value for value in values if value is not None]
     top = high if high is not None else max(known, default=low)
     steps = ASCII if ascii_only else BLOCKS
     drawn = []
     for value in values:
         if value is None:
-            drawn.append("." if ascii_only else MISSING)
+            drawn.append("." if ascii_only else NOT_MEASURED)
         elif top <= low:
             drawn.append(steps[0])
         else:

@@ -1,4 +1,4 @@
-"""The table of jobs: its columns, and one job as cells."""
+"""The table of jobs: its columns, and the cells of a job."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from tui.widgets.table.rows import SortKey
 from tui.widgets.table.table import Cells, Column, Table
 
 COLUMNS = (
-    Column("state", "STATE", 12, most=13),
-    Column("name", "NAME", 17, most=44),
-    Column("region", "REGION", 12, most=28, rank=6),
-    Column("replicas", "REPL", 7, most=12, rank=3, right=True),
-    Column("accelerators", "ACCEL", 7, most=18, rank=4, right=True),
-    Column("strategy", "TYPE", 4, most=6, rank=7),
-    Column("progress", "PROGRESS", 17, most=60, rank=1, flex=True),
-    Column("step", "STEP", 9, most=20, rank=9, right=True),
-    Column("gpu", "GPU %", 10, most=10, rank=8, right=True),
-    Column("cpu", "CPU %", 10, most=10, rank=10, right=True),
-    Column("loss", "LOSS", 6, most=8, rank=5, right=True),
-    Column("age", "AGE", 5, most=6, rank=2, right=True),
-    Column("duration", "TIME", 5, most=6, rank=8, right=True),
-    Column("cost", "COST", 9, most=11, rank=5, right=True, whole=True),
+    Column("state", "STATE", 12, max_width=13),
+    Column("name", "NAME", 17, max_width=44),
+    Column("region", "REGION", 12, max_width=28, rank=6),
+    Column("replicas", "REPL", 7, max_width=12, rank=3, right=True),
+    Column("accelerators", "ACCEL", 7, max_width=18, rank=4, right=True),
+    Column("strategy", "TYPE", 4, max_width=6, rank=7),
+    Column("progress", "PROGRESS", 17, max_width=60, rank=1, flex=True),
+    Column("step", "STEP", 9, max_width=20, rank=9, right=True),
+    Column("gpu", "GPU %", 10, max_width=10, rank=8, right=True),
+    Column("cpu", "CPU %", 10, max_width=10, rank=10, right=True),
+    Column("loss", "LOSS", 6, max_width=8, rank=5, right=True),
+    Column("age", "AGE", 5, max_width=6, rank=2, right=True),
+    Column("duration", "TIME", 5, max_width=6, rank=8, right=True),
+    Column("cost", "COST", 9, max_width=11, rank=5, right=True, whole=True),
 )
 SORTABLE = (
     "age", "state", "name", "region", "replicas", "accelerators", "progress", "loss", "duration",
@@ -61,9 +61,9 @@ def job_cells(
     cost: str = NOT_MEASURED,
     ascii_only: bool = False,
 ) -> Cells:
-    """One job's row; a region stands behind its context where several contexts are shown.
+    """One job's row; with several contexts the region is shown after its context.
 
-    `usage` gives the course of a metric of this job, `cost` is what it has cost so far.
+    `usage` returns the history of a metric of this job, `cost` is its cost so far.
     """
     none = Content.styled(NOT_MEASURED, "$text-muted")
     loss = job.progress.last_loss
@@ -87,7 +87,7 @@ def job_cells(
 
 
 def course_content(course: Course, *, ascii_only: bool = False) -> Content:
-    """Bars and the newest value in per cent: `▂▃▅▇▇▆ 91`; `sim▇▇▆ 91` where an emulator made it up."""
+    """Bars and the newest value in percent: `▂▃▅▇▇▆ 91`; `sim▇▇▆ 91` if an emulator simulates it."""
     if course.latest is None:
         return Content.styled(NOT_MEASURED, "$text-muted")
     drawn = sparkline(course.shares, ascii_only=ascii_only)
@@ -98,12 +98,12 @@ def course_content(course: Course, *, ascii_only: bool = False) -> Content:
 
 
 def progress_content(job: Job, now: datetime) -> Content:
-    """A bar with per cent and step, or the words that matter more: what it waits for, why it failed."""
+    """A bar with percent and step, or what matters more: what it waits for, why it failed."""
     progress = job.progress
     if job.state is JobState.FAILED and job.error is not None:
         return Content.styled(plain(short_error(job)), "$text-error")
     if job.state in {JobState.QUEUED, JobState.PENDING} and job.create_time is not None:
-        words = "no quota yet" if job.state is JobState.QUEUED else "gets machines"
+        words = "no quota yet" if job.state is JobState.QUEUED else "provisioning"
         return Content.styled(f"{words}, {age(job.age(now))}", "$text-muted")
     fraction = progress.fraction
     if fraction is not None:
@@ -121,13 +121,13 @@ def _step(job: Job) -> str:
 
 
 def newest_first(job: Job) -> SortKey:
-    """What orders jobs by their age; the order that a list has unless it is told another."""
+    """Sort key by age, the default order."""
     created = job.created
     return (True, 0, job.name) if created is None else (False, -created, job.name)
 
 
 def sort_key(job: Job, column: str, now: datetime) -> SortKey:
-    """What orders jobs by a column: unknown last, then the value, then the name of the resource."""
+    """Sort key by a column: unknown values last, then the value, then the resource name."""
     value: float | str | None
     match column:
         case "state":

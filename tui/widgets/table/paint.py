@@ -1,4 +1,4 @@
-"""One row of a table as a strip: cell after cell, as laying out text costs five times as much."""
+"""One row of a table as a strip, built cell by cell: Textual's text layout takes five times as long."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from textual.style import Style
 from textual.widget import Widget
 
 from tui.widgets.state import glyphs
-from tui.widgets.table.columns import GAP, Placed
+from tui.widgets.table.columns import GAP, PlacedColumn
 
 Cell = Content | str
 """A cell: text with styles, or text alone. Neither is ever read as markup."""
@@ -27,8 +27,8 @@ class RowPainter:
         self._styles: dict[str, Style] = {}
         self._blank: Strip | None = None
 
-    def forget(self) -> None:
-        """Colours differ."""
+    def clear(self) -> None:
+        """Clear the cached styles, for another theme."""
         self._styles.clear()
         self._blank = None
 
@@ -40,12 +40,12 @@ class RowPainter:
         return self._blank
 
     def header(
-        self, placed: Sequence[Placed], folded: int, *, sorted_by: str, reverse: bool, chosen: str
+        self, placed: Sequence[PlacedColumn], folded: int, *, sorted_by: str, reverse: bool, chosen: str
     ) -> Strip:
-        """The titles; the sorted column has an arrow, a + before them says that some are folded away."""
+        """The titles with an arrow at the sorted column, and a + before them if columns are hidden."""
         table = self._table
         base = table.get_visual_style("table--header")
-        # In the cells of the marks, of which the header has none.
+        # In the mark's cells, which the header does not need.
         note = "+" if folded else ""
         parts: list[tuple[str, Style]] = [(note.ljust(GAP), base)]
         for column, width, _ in placed:
@@ -61,18 +61,18 @@ class RowPainter:
         return self._finished(parts, table.size.width)
 
     def row(
-        self, cells: Mapping[str, Cell], placed: Sequence[Placed], *, cursor: bool, marked: bool
+        self, cells: Mapping[str, Cell], placed: Sequence[PlacedColumn], *, cursor: bool, marked: bool
     ) -> Strip:
         """A row's cells in their columns."""
         table = self._table
         base = table.get_visual_style("table--cursor") if cursor else table.visual_style
-        # No colour of sixteen is legible on every other: the cursor is the row turned round.
-        turned = cursor and table.app.native_ansi_color
-        if turned:
+        # None of the 16 colours is legible on all others: the cursor's row is reversed.
+        reversed_ = cursor and table.app.native_ansi_color
+        if reversed_:
             base = base + Style(reverse=table.has_focus, bold=True)
         parts: list[tuple[str, Style]] = []
         if marked:
-            parts += self._text(MARK, base, plain=turned)
+            parts += self._text(MARK, base, plain=reversed_)
             parts.append((" " * (GAP - 1), base))
         else:
             parts.append((" " * GAP, base))
@@ -87,7 +87,7 @@ class RowPainter:
                 if cell.cell_length > width:
                     cell = cell.truncate(width, ellipsis=True)
                 wide = cell.cell_length
-                shown = self._text(cell, base, plain=turned)
+                shown = self._text(cell, base, plain=reversed_)
             space = " " * (width - wide)
             if column.right:
                 parts.append((space, base))
@@ -109,7 +109,7 @@ class RowPainter:
         if plain or not spans:
             return iter(((content.plain, base),))
         if len(spans) == 1 and spans[0].start <= 0 and spans[0].end >= len(content):
-            # One look all through, as most cells have.
+            # One style throughout, as in most cells.
             return iter(((content.plain, base + self._style(spans[0].style)),))
         return iter(content.render(base, "", self._style))
 
@@ -122,17 +122,17 @@ class RowPainter:
         return found
 
     def _finished(self, parts: Sequence[tuple[str, Style]], width: int) -> Strip:
-        """The line, neighbours of one look joined, as wide as the table, in the colours the terminal has."""
+        """The line as wide as the table, equal neighbours joined, in the terminal's colours."""
         segments: list[Segment] = []
-        text, look = "", parts[0][1]
+        text, current = "", parts[0][1]
         for more, style in parts:
-            if style is look or style == look:
+            if style is current or style == current:
                 text += more
             else:
                 if text:
-                    segments.append(Segment(text, look.rich_style))
-                text, look = more, style
-        segments.append(Segment(text, look.rich_style))
+                    segments.append(Segment(text, current.rich_style))
+                text, current = more, style
+        segments.append(Segment(text, current.rich_style))
         strip = Strip(segments).adjust_cell_length(width, self._table.visual_style.rich_style)
         for line_filter in self._table.get_line_filters():
             strip = strip.apply_filter(line_filter, self._table.background_colors[1])
@@ -140,7 +140,7 @@ class RowPainter:
 
 
 def same_cell(old: Cell | None, new: Cell | None) -> bool:
-    """Whether both are painted alike."""
+    """Both cells are painted the same."""
     if old is new:
         return True
     if isinstance(old, Content) and isinstance(new, Content):

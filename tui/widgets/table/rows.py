@@ -1,4 +1,4 @@
-"""The order of a table's rows: a list kept sorted and filtered change by change, and groups that close."""
+"""The order of a table's rows: a list kept sorted and filtered incrementally, and groups that close."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 SortKey = tuple[Any, ...]
-"""What orders a row; the first item says whether the value is unknown: those come last either way."""
+"""A sort key; its first item says whether the value is unknown: those come last in both directions."""
 
 
 class Listing(Generic[T]):
-    """Keys of the items that match, sorted; a change costs what changed, not the whole list.
+    """Sorted keys of the matching items; an update costs as much as what changed.
 
-    `items` is the owner's own mapping and is read, never copied. `ask` says what the list shows now; until
-    then it is empty. Every method that may alter the order returns whether it did.
+    `items` is the owner's mapping, read and never copied. The list is empty until `configure` sets what it
+    shows. Every method that may change the order returns whether it did.
     """
 
     def __init__(self, items: Mapping[str, T]) -> None:
@@ -25,8 +25,10 @@ class Listing(Generic[T]):
         self._reverse = False
         self._keys: dict[str, SortKey] = {}
 
-    def ask(self, matches: Callable[[T], bool] | None, key: Callable[[T], SortKey], *, reverse: bool) -> bool:
-        """Filter and sort anew; without `matches` all items are listed."""
+    def configure(
+        self, matches: Callable[[T], bool] | None, key: Callable[[T], SortKey], *, reverse: bool
+    ) -> bool:
+        """Set filter and sort key; without `matches` all items are listed."""
         self._matches, self._key, self._reverse = matches, key, reverse
         found = self.items
         if matches is not None:
@@ -35,9 +37,9 @@ class Listing(Generic[T]):
         return self._sort(list(self._keys))
 
     def update(self, names: Collection[str]) -> bool:
-        """These items are new, differ, or are gone."""
+        """These items were added, changed or removed."""
         if not self.order and len(names) >= len(self.items):
-            return self.ask(self._matches, self._key, reverse=self._reverse)
+            return self.configure(self._matches, self._key, reverse=self._reverse)
         moved = False
         new: list[str] = []
         keys, matches, key, items = self._keys, self._matches, self._key, self.items
@@ -56,7 +58,7 @@ class Listing(Generic[T]):
                 new.append(name)
         if not moved:
             return False
-        # Almost in order already: the sort goes over runs.
+        # Almost sorted: Timsort merges the runs.
         return self._sort([name for name in self.order if name in keys] + new)
 
     def _sort(self, names: list[str]) -> bool:
@@ -71,7 +73,7 @@ class Listing(Generic[T]):
 
 
 class Rows:
-    """What a table shows: keys in order, without those whose group is closed."""
+    """Keys of a table's rows in order, without those in closed groups."""
 
     def __init__(self) -> None:
         self.order: Sequence[str] = ()
@@ -79,21 +81,21 @@ class Rows:
         self.parents: Mapping[str, str] = {}
         self.closed: set[str] = set()
         self.everything: Sequence[str] = ()
-        """Rows of closed groups too."""
+        """All rows, with those of closed groups."""
         self._heads: frozenset[str] = frozenset()
 
-    def lay(self, order: Sequence[str], parents: Mapping[str, str] | None = None) -> None:
-        """Take this order; a row with a parent is shown while the parent, which stands above it, is open."""
+    def set_order(self, order: Sequence[str], parents: Mapping[str, str] | None = None) -> None:
+        """Set the order; a row with a parent is shown while the parent, which comes before it, is open."""
         self.everything, self.parents = order, parents or {}
         self._heads = frozenset(self.parents.values())
         self._flatten()
 
     def group(self, key: str) -> str | None:
-        """The group that a row heads or is in."""
+        """The group that a row heads or belongs to."""
         return key if key in self._heads else self.parents.get(key)
 
     def close(self, group: str, closed: bool) -> bool:
-        """Close a group or open it; whether that altered anything."""
+        """Close or open a group; returns whether that changed anything."""
         if (group in self.closed) == closed:
             return False
         (self.closed.add if closed else self.closed.discard)(group)
@@ -113,7 +115,7 @@ class Rows:
 def grouped(
     order: Iterable[str], group_of: Callable[[str], str]
 ) -> tuple[list[str], dict[str, str], dict[str, list[str]]]:
-    """The rows under heads, groups by name: (heads and rows, parent of each row, rows of each group)."""
+    """Rows grouped under head rows, by name: (heads and rows, parent of each row, rows of each group)."""
     members: dict[str, list[str]] = {}
     for key in order:
         members.setdefault(group_of(key), []).append(key)

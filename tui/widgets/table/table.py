@@ -1,10 +1,9 @@
-"""A table that holds any number of rows and paints only those in view; the cursor is a row's key.
+"""A table of any number of rows that paints only those in view; the cursor is a row's key.
 
-Rows are shown in an order of keys. Their cells are given (`show`) or made when a row comes into view
-(`lay`); of a row that changed only the cells that differ are painted. The cursor and the marks follow the
-key through refresh, sort and removal, so that a key press never hits another row than the one it was on.
-Columns give way by themselves: at a width where not all fit, the least important ones are left out, and the
-user can fold more of them away.
+Rows are shown in the order of their keys. Their cells are given (`show`) or made when a row comes into view
+(`show_lazily`); of a changed row only the cells that differ are painted. The cursor and the marks follow the
+key through refresh, sort and removal, so that a key press acts on the row the cursor was on. If not all
+columns fit, the least important ones are left out, and the user can hide more.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui.actions.registry import bindings
-from tui.widgets.table.columns import GAP, Column, Placed, folded_in, place
+from tui.widgets.table.columns import GAP, Column, PlacedColumn, folded_in, place
 from tui.widgets.table.paint import Cell, RowPainter, same_cell
 from tui.widgets.table.rows import Rows
 
@@ -29,9 +28,9 @@ __all__ = ["GAP", "Cells", "Column", "Table"]
 
 Cells = Mapping[str, Cell]
 SAMPLE = 200
-"""Rows that the columns' widths are measured by, besides those that come into view."""
-KEPT = 1_000
-"""Rows made when they came into view that are remembered."""
+"""Rows whose cells are measured for the columns' widths, besides those in view."""
+CACHED_ROWS = 1_000
+"""Rows made by `show_lazily` that stay cached."""
 
 
 class Table(ScrollView, can_focus=True):
@@ -70,8 +69,8 @@ class Table(ScrollView, can_focus=True):
         key: str
 
     @dataclass
-    class SortAsked(Message):
-        """A click on a column's title: sort by it, or the other way round where it is sorted by it."""
+    class SortRequested(Message):
+        """A click on a column's title: sort by it, or reverse the order if it is the sorted one."""
 
         table: Table
         column: str
@@ -83,13 +82,13 @@ class Table(ScrollView, can_focus=True):
         self.sorted_by = ""
         self.reverse = False
         self.chosen_column = ""
-        """Key of the column that the next `s` sorts by and `z` folds away; empty where none was chosen."""
+        """Key of the column that `s` sorts by and `z` hides; "" if none is chosen."""
         self._make: Callable[[str], Cells] | None = None
         self._rows: dict[str, Cells] = {}
         self._shown = Rows()
         self._cursor: str | None = None
         self._natural: dict[str, int] = {}
-        self._placed: tuple[Placed, ...] = ()
+        self._placed: tuple[PlacedColumn, ...] = ()
         self._strips: dict[tuple[str, bool, bool], Strip] = {}
         self._painter = RowPainter(self)
 
@@ -115,7 +114,7 @@ class Table(ScrollView, can_focus=True):
         return key in self._shown.index
 
     def cells_of(self, key: str) -> Cells:
-        """The row's cells as they are shown; made now where they were not."""
+        """The row's cells; made now if they are not cached."""
         found = self._rows.get(key)
         if found is None:
             found = self._rows[key] = self._make(key) if self._make is not None else {}
@@ -127,10 +126,10 @@ class Table(ScrollView, can_focus=True):
         cells: Mapping[str, Cells],
         parents: Mapping[str, str] | None = None,
     ) -> None:
-        """Show these rows in this order; `cells` holds the rows that are new or have changed.
+        """Show these rows in this order; `cells` holds the new and changed rows.
 
-        Only what differs is painted. The cursor stays on its row; where that is gone, it goes to the row
-        that took its place. `parents` puts rows below others that can be closed.
+        Only what differs is painted. The cursor stays on its row; if that was removed, it goes to the row at
+        its position. `parents` puts rows below others that can be closed.
         """
         self._make = None
         known, changed = self._rows, []
@@ -145,7 +144,7 @@ class Table(ScrollView, can_focus=True):
         if grown:
             self._choose_columns()
         for key, row in changed:
-            self._take(key, row)
+            self._set_cells(key, row)
         if order != self._shown.everything or parents != self._shown.parents:
             self._reorder(order, parents)
             there = self._shown.index if not parents else set(order)
@@ -154,20 +153,20 @@ class Table(ScrollView, can_focus=True):
                 self._forget(key)
         self._prepare()
 
-    def lay(
+    def show_lazily(
         self,
         order: Sequence[str],
         make: Callable[[str], Cells],
         parents: Mapping[str, str] | None = None,
     ) -> None:
-        """Show these rows in this order, each made by `make` when it comes into view.
+        """Show these rows in this order; `make` makes a row when it comes into view.
 
-        The table keeps `order`, which must not be altered afterwards. Rows that are remembered stay as they
-        are until `change` names them.
+        The table keeps `order`, which must not be changed afterwards. Cached rows stay as they are until
+        `change` names them.
         """
         self._make = make
         self._reorder(order, parents or {})
-        if len(self._rows) > KEPT:
+        if len(self._rows) > CACHED_ROWS:
             self._rows.clear()
             self._strips.clear()
         else:
@@ -177,22 +176,22 @@ class Table(ScrollView, can_focus=True):
         self._prepare()
 
     def change(self, keys: Iterable[str]) -> None:
-        """These rows of `lay` read otherwise now; those in view are made anew, the others when they come."""
+        """These rows of `show_lazily` have changed: those in view are made again now, the others later."""
         if self._make is None:
             return
         sight = set(self.in_view)
         keys = keys if isinstance(keys, Set) else set(keys)
-        # Fewer rows are made than may have changed.
+        # Fewer rows are cached than may have changed.
         for key in [key for key in self._rows if key in keys]:
             if key in sight:
-                self._take(key, self._make(key))
+                self._set_cells(key, self._make(key))
             else:
                 del self._rows[key]
                 self._forget(key)
         self._prepare()
 
-    def _take(self, key: str, row: Cells) -> None:
-        """Take a row's new cells and paint those that differ."""
+    def _set_cells(self, key: str, row: Cells) -> None:
+        """Set a row's cells and paint those that differ."""
         old, self._rows[key] = self._rows[key], row
         differing = [p for p in self._placed if not same_cell(old.get(p.column.key), row.get(p.column.key))]
         if not differing:
@@ -211,19 +210,19 @@ class Table(ScrollView, can_focus=True):
         self._choose_columns()
 
     def set_sort(self, column: str, reverse: bool) -> None:
-        """Say in the header what the rows are sorted by."""
+        """Show in the header what the rows are sorted by."""
         if (self.sorted_by, self.reverse) != (column, reverse):
             self.sorted_by, self.reverse = column, reverse
             self._repaint_header()
 
     def mark(self, keys: Iterable[str], on: bool) -> None:
-        """Mark rows, or take their marks away."""
+        """Mark or unmark rows."""
         for key in keys:
             (self.marks.add if on else self.marks.discard)(key)
             self._repaint(key)
 
     def move_to(self, key: str) -> None:
-        """Put the cursor on a row and bring it into view; nothing happens for a key not shown."""
+        """Put the cursor on a row and bring it into view; a key that is not shown is ignored."""
         if key in self._shown.index and key != self._cursor:
             old, self._cursor = self._cursor, key
             if old is not None:
@@ -235,7 +234,7 @@ class Table(ScrollView, can_focus=True):
     # Groups
 
     def group(self, key: str | None) -> str | None:
-        """The group that the row heads or is in; `None` for a row of no group."""
+        """The group that the row heads or belongs to; `None` for a row of no group."""
         return self._shown.group(key) if key is not None else None
 
     def is_open(self, group: str) -> bool:
@@ -243,18 +242,18 @@ class Table(ScrollView, can_focus=True):
         return group not in self._shown.closed
 
     def open_group(self, group: str, on: bool) -> None:
-        """Open a group or close it; a cursor on one of its rows goes to its head."""
+        """Open or close a group; a cursor on one of its rows goes to its head."""
         at, seen = self._cursor_at(), tuple(self.in_view)
         if not self._shown.close(group, not on):
             return
         if self._cursor not in self._shown.index and group in self._shown.index:
             self._cursor = group
             self.post_message(self.Moved(self, group))
-        self._laid(at, seen)
+        self._order_changed(at, seen)
         self.change([group])
         self._prepare()
 
-    # The user's moves
+    # Cursor keys
 
     def _step(self, rows: int) -> None:
         order = self._shown.order
@@ -279,11 +278,11 @@ class Table(ScrollView, can_focus=True):
         self._step(len(self.keys))
 
     def action_page_down(self) -> None:
-        """A page further."""
+        """A page down."""
         self._step(max(1, self.size.height - 2))
 
     def action_page_up(self) -> None:
-        """A page back."""
+        """A page up."""
         self._step(-max(1, self.size.height - 2))
 
     def action_column_right(self) -> None:
@@ -301,26 +300,26 @@ class Table(ScrollView, can_focus=True):
             self.choose_column(shown[max(0, min(len(shown) - 1, at))])
 
     def choose_column(self, key: str) -> None:
-        """Choose a column for the next sort or fold; an empty key chooses none."""
+        """Choose a column to sort by or hide; "" chooses none."""
         if key != self.chosen_column:
             self.chosen_column = key
             self._repaint_header()
 
     def action_fold_column(self) -> None:
-        """Fold the chosen column away; without one, the column that the rows are sorted by."""
+        """Hide the chosen column; without one, the sorted column."""
         key = self.chosen_column or self.sorted_by
         column = next((c for c in self.columns if c.key == key), None)
         if column is not None and column.fold and any(p.column is column for p in self._placed[1:]):
             at = next(i for i, p in enumerate(self._placed) if p.column is column)
-            self._columns_away.add(column.key)
+            self._hidden_columns.add(column.key)
             self._choose_columns()
             if self.chosen_column:
                 self.choose_column(self._placed[min(at, len(self._placed) - 1)].column.key)
 
     def action_unfold_columns(self) -> None:
-        """Bring the columns back that were folded away."""
-        if self._columns_away:
-            self._columns_away.clear()
+        """Show the hidden columns again."""
+        if self._hidden_columns:
+            self._hidden_columns.clear()
             self._choose_columns()
 
     def on_click(self, event: events.Click) -> None:
@@ -329,7 +328,7 @@ class Table(ScrollView, can_focus=True):
         if event.y == 0:
             title = next((p for p in self._placed if p.x <= event.x < p.x + p.width + GAP), None)
             if title is not None:
-                self.post_message(self.SortAsked(self, title.column.key))
+                self.post_message(self.SortRequested(self, title.column.key))
         elif 0 <= at < len(self.keys):
             self.move_to(self.keys[at])
             if event.chain == 2:
@@ -338,11 +337,11 @@ class Table(ScrollView, can_focus=True):
     # Layout
 
     @property
-    def _columns_away(self) -> set[str]:
+    def _hidden_columns(self) -> set[str]:
         return folded_in(self.app, f"{type(self).__name__} {' '.join(c.key for c in self.columns)}")
 
     def _measure(self, rows: Iterable[Cells]) -> bool:
-        """Whether a column has to be wider than before."""
+        """Measure these rows; returns whether a column has to be wider."""
         grown = False
         natural = self._natural
         for row in rows:
@@ -359,16 +358,16 @@ class Table(ScrollView, can_focus=True):
             self._choose_columns()
 
     def _choose_columns(self) -> None:
-        """Choose the columns and their widths for the width there is."""
+        """Choose the columns and their widths for the current width."""
         if self._place_columns():
             self.refresh()
 
     def _place_columns(self) -> bool:
-        """Whether the columns are others than they were."""
+        """Place the columns; returns whether they differ from before."""
         if not self.is_attached:
             return False
-        # The last column of cells is the scroll bar's, whether it is there now or not.
-        placed = place(self.columns, self._natural, self.size.width - 1, self._columns_away)
+        # The last cell belongs to the scroll bar, whether it is shown now or not.
+        placed = place(self.columns, self._natural, self.size.width - 1, self._hidden_columns)
         if placed == self._placed:
             return False
         self._placed = placed
@@ -377,24 +376,24 @@ class Table(ScrollView, can_focus=True):
 
     def _reorder(self, order: Sequence[str], parents: Mapping[str, str]) -> None:
         old_at, seen = self._cursor_at(), tuple(self.in_view)
-        self._shown.lay(order, parents)
+        self._shown.set_order(order, parents)
         if self.marks:
             self.marks &= self._shown.index.keys()
         if self._cursor not in self._shown.index:
             at = min(old_at or 0, len(self.keys) - 1)
             self._cursor = self.keys[at] if self.keys else None
             self.post_message(self.Moved(self, self._cursor))
-        self._laid(old_at, seen)
+        self._order_changed(old_at, seen)
 
-    def _laid(self, old_at: int | None, seen: Sequence[str]) -> None:
-        """The rows have another order: keep the cursor's line where it was on the screen.
+    def _order_changed(self, old_at: int | None, seen: Sequence[str]) -> None:
+        """The order has changed: keep the cursor's line where it was on the screen.
 
-        `old_at` is where the cursor was, `seen` what was in view; nothing is painted where that is so still.
+        `old_at` is the cursor's old index, `seen` the keys that were in view; paints only if they differ.
         """
-        # Its width is of no matter: nothing scrolls sideways.
+        # The width does not matter: nothing scrolls sideways.
         self.virtual_size = Size(1, len(self.keys) + 1)
         if not self.size and len(self.keys) > self.app.size.height:
-            # Known before the first layout, which is spared a second one.
+            # Set before the first layout, which saves a second one.
             self.show_vertical_scrollbar = True
         new_at = self._cursor_at()
         if old_at is not None and new_at is not None and self.scroll_offset.y > 0:
@@ -412,25 +411,25 @@ class Table(ScrollView, can_focus=True):
         if at is None or page <= 0:
             return
         top = int(self.scroll_target_y)
-        # By force: before the first layout with these rows there is no scroll bar, and no scrolling else.
+        # Forced: before the first layout with these rows there is no scroll bar, and nothing would scroll.
         if at < top:
             self.scroll_to(y=at, animate=False, force=True)
         elif at >= top + page:
             self.scroll_to(y=at - page + 1, animate=False, force=True)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Other rows are in view."""
+        """Make and measure the rows now in view."""
         super().watch_scroll_y(old_value, new_value)
         self._prepare()
 
     def on_mount(self) -> None:
-        """Columns folded away earlier stay away."""
+        """Keep the columns hidden that were hidden before."""
         self._choose_columns()
 
     def _size_updated(
         self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True
     ) -> bool:
-        """Choose the columns anew, before the first paint in this size: an event would come after it."""
+        """Choose the columns before the first paint in the new size: a resize event comes after it."""
         old = self._size
         changed = super()._size_updated(size, virtual_size, container_size, layout)
         if size != old:
@@ -446,10 +445,10 @@ class Table(ScrollView, can_focus=True):
         self._follow_cursor()
 
     def notify_style_update(self) -> None:
-        """A new theme, or the focus: paint everything anew."""
+        """Repaint everything, for another theme or focus."""
         super().notify_style_update()
         self._strips.clear()
-        self._painter.forget()
+        self._painter.clear()
 
     # Paint
 
@@ -458,7 +457,7 @@ class Table(ScrollView, can_focus=True):
             self._strips.pop((key, *state), None)
 
     def _row_at(self, key: str) -> int | None:
-        """Line of the view that the row is on; `None` where it is out of sight."""
+        """Line of the view that the row is on; `None` if it is not in view."""
         at = self._shown.index.get(key)
         y = -1 if at is None else at + 1 - int(self.scroll_offset.y)
         return y if 1 <= y < self.size.height else None
@@ -472,7 +471,7 @@ class Table(ScrollView, can_focus=True):
         self.refresh(Region(0, 0, self.size.width, 1))
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Rows are drawn once and kept: Textual's own cache would draw each as text and styles again."""
+        """Rows are drawn once and cached: Textual's cache would draw each as text and styles again."""
         left, right = crop.column_span
         whole = (left, right) == (0, self.size.width)
         lines = [self.render_line(y) for y in crop.line_range]
@@ -483,7 +482,7 @@ class Table(ScrollView, can_focus=True):
         if y == 0:
             return self._painter.header(
                 self._placed,
-                len(self._columns_away),
+                len(self._hidden_columns),
                 sorted_by=self.sorted_by,
                 reverse=self.reverse,
                 chosen=self.chosen_column,
@@ -492,9 +491,9 @@ class Table(ScrollView, can_focus=True):
         if at >= len(self.keys):
             return self._painter.blank()
         key = self.keys[at]
-        look = (key, key == self._cursor, key in self.marks)
-        strip = self._strips.get(look)
+        cursor, marked = key == self._cursor, key in self.marks
+        strip = self._strips.get((key, cursor, marked))
         if strip is None:
-            strip = self._painter.row(self.cells_of(key), self._placed, cursor=look[1], marked=look[2])
-            self._strips[look] = strip
+            strip = self._painter.row(self.cells_of(key), self._placed, cursor=cursor, marked=marked)
+            self._strips[key, cursor, marked] = strip
         return strip
