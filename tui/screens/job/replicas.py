@@ -84,7 +84,7 @@ class ReplicasPane(JobPane):
             return
         source = self.feed.sources["metrics"]
         if source.error is not None:
-            notice.show("TreeData are old", source.error.message, source.error.fix, bad=True, alone=False)
+            notice.show("The figures are old", source.error.message, source.error.fix, bad=True, alone=False)
         else:
             notice.hide()
         wide = self.size.width >= WIDE
