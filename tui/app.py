@@ -1,6 +1,6 @@
-"""The console: modes, themes, keys and going places. All I/O is the connection's, in the background.
+"""The console's app: modes, key map and the actions that work on every screen.
 
-What the first paint of the jobs does not need is imported where it is used: a start is mostly imports.
+What the first paint of the jobs does not need is imported where it is used: most of the start is imports.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tui.screens.commands import Command
 
 PRICES_EVERY = 5.0
-"""Seconds between two looks whether somebody else has fetched prices."""
+"""Seconds between two checks whether another process has fetched prices."""
 
 
 class VxtuiApp(ConsoleApp):
@@ -59,26 +59,26 @@ class VxtuiApp(ConsoleApp):
         hand_over()
 
     def on_mount(self) -> None:
-        """Keys, then the connection once something is on the screen."""
+        """Set the keys, then connect after the first paint."""
         if self._unknown_theme:
             self.action_theme(self._unknown_theme)
-        self._take_keys(self.settings.keys)
-        # The first paint goes out before what takes longer.
+        self._set_keymap(self.settings.keys)
+        # The first paint comes before the connection.
         self.call_after_refresh(self.connect)
-        self.set_interval(PRICES_EVERY, partial(background, self, self._look_at_prices, "prices"))
+        self.set_interval(PRICES_EVERY, partial(background, self, self._check_prices, "prices"))
 
-    def _take_keys(self, keys: dict[str, str]) -> None:
+    def _set_keymap(self, keys: dict[str, str]) -> None:
         for problem in key_problems(keys):
             self.notify(problem, severity="warning", markup=False)
         self.set_keymap(keys)
 
-    # Going places
+    # Lists
 
-    def _to(self, mode: str) -> None:
+    def _switch_to(self, mode: str) -> None:
         if self.current_mode != mode:
             for screen in self.screen_stack:
                 if isinstance(screen, FrameScreen):
-                    screen.left_behind()
+                    screen.note_switched_away()
             self.switch_mode(mode)
         else:
             self._back_to_list()
@@ -93,23 +93,23 @@ class VxtuiApp(ConsoleApp):
 
     def action_jobs(self) -> None:
         """Jobs of this context."""
-        self._to("jobs")
+        self._switch_to("jobs")
 
     def action_profiles(self) -> None:
         """Saved profiles."""
-        self._to("profiles")
+        self._switch_to("profiles")
 
     def action_fleet(self) -> None:
-        """Every replica and GPU that is at work."""
-        self._to("fleet")
+        """Every active replica and GPU."""
+        self._switch_to("fleet")
 
     def action_quotas(self) -> None:
         """Training quotas."""
-        self._to("quotas")
+        self._switch_to("quotas")
 
     def action_events(self) -> None:
-        """What happened here."""
-        self._to("events")
+        """Events of this console."""
+        self._switch_to("events")
 
     # Actions from everywhere
 
@@ -177,7 +177,7 @@ class VxtuiApp(ConsoleApp):
             self.notify(f"No theme is called {name}. There are: {known}", severity="warning", markup=False)
 
     async def action_context(self, name: str) -> None:
-        """Go to another context."""
+        """Open another context."""
         if name in self.contexts:
             await self.go_to(self.contexts[name])
         else:
@@ -205,7 +205,7 @@ class VxtuiApp(ConsoleApp):
         self.action_command_palette()
 
     def action_prices(self) -> None:
-        """Which prices hold, and fresh ones."""
+        """The current prices, and refreshing them."""
         from tui.screens.quotas.prices import PricesScreen
 
         self.push_screen(PricesScreen())
@@ -218,8 +218,8 @@ class VxtuiApp(ConsoleApp):
             self.push_screen(HelpScreen(self.frame))
 
     def action_refresh_now(self) -> None:
-        """Read again now; where there is no connection, try to get one. Paint all anew, too."""
-        # Another program may have written over the screen.
+        """Read again now, or connect if there is no connection; repaint everything."""
+        # Another program may have written to the terminal.
         self.repaint_all()
         if not self.connection.again(connect=True):
             self.connect()

@@ -31,7 +31,7 @@ from tui.widgets.log.view import LogView
 
 
 class FileScreen(FrameScreen):
-    """One file; it is read on while it grows."""
+    """One file; new lines are shown as it grows."""
 
     SCOPE = "file"
     BINDINGS = bindings("logs", "file")
@@ -41,7 +41,7 @@ class FileScreen(FrameScreen):
         self.feed = FileFeed(file, self._changed)
         self.pane = LogsPane(self.feed)
         paint = self.pane.log_view.paint
-        # What a file's lines are dated with stands in their text.
+        # The lines of a file contain their timestamps in the text.
         paint.times, paint.show_replica = TimeColumn.NONE, False
 
     def compose_body(self) -> Iterable[Widget]:
@@ -75,7 +75,7 @@ class FileScreen(FrameScreen):
         return reason
 
     def action_back(self) -> None:
-        """Give up what has been begun here, else leave."""
+        """Cancel what was started here, else close the viewer."""
         if not self.pane.back():
             self.app.exit()
 

@@ -70,7 +70,7 @@ async def test_severity_replica_and_the_way_back_to_all(tmp_path: Path) -> None:
         await pilot.press(*"pool0", "enter")
         await until(pilot, lambda: screen.is_current, "back")
         await pilot.pause()
-        assert "No line passes." in text_of(pane, "Notice")
+        assert "No line matches." in text_of(pane, "Notice")
         await pilot.press("escape")
         await pilot.pause()
         assert "all replicas" in text_of(pane, "#log-status") and len(pane.log_view.view) > 60

@@ -35,15 +35,15 @@ async def test_zoom_pan_and_back(tmp_path: Path) -> None:
     async with opened(backend_of(), tmp_path, size=(160, 50)) as (screen, pilot):
         pane = await tab(screen, pilot, MetricsPane)
         await until(pilot, lambda: "CPU" in titles(pane), "the charts")
-        assert "all of it" in pane.note().plain
+        assert "all of it" in pane.status().plain
         full = pane._full()
         await pilot.press("plus")
         low, high = pane.view.window(full)
         assert high == full[1] and high - low == pytest.approx((full[1] - full[0]) / 2)
-        assert "last " in pane.note().plain
+        assert "last " in pane.status().plain
         await pilot.press("plus", "H")
         earlier = pane.view.window(full)
-        assert earlier[1] < full[1] and " to " in pane.note().plain
+        assert earlier[1] < full[1] and " to " in pane.status().plain
         chart = next(c for c in pane.query(Chart) if c.format.title == "CPU")
         assert chart.format.x_view.window == earlier
         await pilot.press("L", "L")

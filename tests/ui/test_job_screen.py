@@ -196,7 +196,7 @@ async def test_a_pool_is_folded_and_a_figure_not_measured_is_a_dot(tmp_path: Pat
         assert list(tree.keys) == ["workerpool0", "workerpool0-0", "workerpool1"], "large pools start folded"
         row = tree.cells_of("workerpool0-0")
         assert (row["exit"].plain, row["gpu"].plain) == ("·", "–"), "not measured, and none there"
-        assert "GPU: no accelerator" in pane.note().plain
+        assert "GPU: no accelerator" in pane.status().plain
         assert tree.cells_of("workerpool1")["state"].plain == "63 ● running"
         await pilot.press("G", "enter")
         await pilot.pause()
@@ -213,10 +213,10 @@ async def test_metrics_are_plotted_and_what_is_not_measured_is_said(tmp_path: Pa
         assert "GPU: not measured — no accelerator in this job" in text_of(pane, "#not-measured")
         titles = [str(chart.query_one(".chart-title").render()) for chart in pane.query(Chart)]
         assert titles[0].startswith("Loss 2.549") and "0-0" in titles[2] and "1-0" in titles[2]
-        assert "by step" in pane.note().plain
+        assert "by step" in pane.status().plain
         await pilot.press("x", "s")
         await pilot.pause()
-        assert "over time" in pane.note().plain and "1h" in pane.note().plain
+        assert "over time" in pane.status().plain and "1h" in pane.status().plain
         await pilot.press("r", *"pool1", "enter")
         await until(pilot, lambda: pane.replica == "workerpool1-0", "one replica")
         await pilot.pause()

@@ -1,4 +1,4 @@
-"""Actions by their words: the command palette and the `:` line. Both offer only what can be done now."""
+"""The command palette and the `:` line. Both offer only the actions that can run now."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tui.screens.frame import FrameScreen, frame_of
 if TYPE_CHECKING:
     from tui.screens.console_app import ConsoleApp
 
-SHOWN = 8
+MAX_CHOICES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One thing that can be done now: an action, and the argument where it takes one."""
+    """An action that can run now, with its argument if it takes one."""
 
     action: Action
     argument: str = ""
@@ -40,7 +40,7 @@ class Command:
 
 
 def offered(frame: FrameScreen) -> list[Action]:
-    """Actions of the scopes in force that can be run now."""
+    """Actions of the active scopes that can run now."""
     return [
         a
         for scope in frame.scopes()
@@ -76,10 +76,10 @@ def commands(console: ConsoleApp, frame: FrameScreen) -> list[Command]:
 
 
 def read_command(text: str, frame: FrameScreen) -> Command | str:
-    """The command a person typed, or a sentence that says what is wrong with it."""
+    """The typed command, or a sentence that says what is wrong with it."""
     word, _, rest = text.strip().partition(" ")
     here = [a for scope in reversed(frame.scopes()) for a in actions(scope) if not a.direct]
-    # One word may do both: `cancel` what is selected, `cancel NAME` anything.
+    # One word may name two actions: `cancel` the selection, `cancel NAME` any job.
     by_word = {a.word: a for a in sorted(here, key=lambda a: bool(a.argument) == bool(rest.strip()))}
     aliases = {"q": "quit", "q!": "quit", "ctx": "context", "h": "help"}
     found = by_word.get(aliases.get(word, word))
@@ -102,7 +102,7 @@ def read_command(text: str, frame: FrameScreen) -> Command | str:
 
 
 class RegistryProvider(Provider):
-    """The palette's commands: the registry's, for the screen it was opened on."""
+    """The palette's commands for the screen that it was opened on."""
 
     def _found(self) -> list[tuple[Command, Callable[[], object]]]:
         console = cast("ConsoleApp", self.app)
@@ -124,7 +124,7 @@ class RegistryProvider(Provider):
                 )
 
     async def search(self, query: str) -> Hits:
-        """What matches a query."""
+        """Commands that match the query."""
         matcher = self.matcher(query)
         for command, run in self._found():
             score = matcher.match(f"{command.text} {command.action.help}")
@@ -133,12 +133,12 @@ class RegistryProvider(Provider):
 
 
 async def run_command(frame: FrameScreen, command: Command) -> None:
-    """Run it on the screen it was offered for."""
+    """Run a command on the screen that offered it."""
     await frame.action_do(command.action.id, command.argument or None)
 
 
 class CommandLine(ModalScreen[Command]):
-    """A line at the bottom: a word, its argument, and what both may be. Answers the command."""
+    """A line at the bottom for a word and its argument, with completions. Returns the command."""
 
     CSS_PATH = "commands.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -176,25 +176,25 @@ class CommandLine(ModalScreen[Command]):
 
     def _show(self, text: str, problem: str = "") -> None:
         typed = text.lstrip().casefold()
-        # Before the first blank, one line per word; after it, the values.
+        # Before the first blank, one line a word; after it, the argument's values.
         fitting = [(c, h) for c, h in self._all if c.casefold().startswith(typed)]
         if " " not in typed:
             fitting = [(c, h) for c, h in fitting if " " not in c.rstrip()]
         self._fitting = fitting
         self._at = max(0, min(self._at, len(fitting) - 1))
-        top = max(0, self._at - SHOWN + 1)
+        top = max(0, self._at - MAX_CHOICES + 1)
         lines = []
-        for at, (command, words) in list(enumerate(fitting))[top : top + SHOWN]:
+        for at, (command, words) in list(enumerate(fitting))[top : top + MAX_CHOICES]:
             style = "bold $accent" if at == self._at else ""
             lines.append(Content.assemble((f"{command:<28}", style), "  ", (words, "$text-muted")))
         if problem:
             lines.append(Content.styled(plain(problem), "bold $text-error"))
         elif not fitting and text:
-            lines.append(Content.styled("enter tries it; nothing known starts like this", "$text-muted"))
+            lines.append(Content.styled("enter tries it; no command starts like this", "$text-muted"))
         self.query_one("#choices", Static).update(Content("\n").join(lines))
 
     def action_complete(self) -> None:
-        """Take the marked choice into the line."""
+        """Complete the line with the marked choice."""
         if self._fitting:
             line = self.query_one(Input)
             line.value = self._fitting[self._at][0]
@@ -215,7 +215,7 @@ class CommandLine(ModalScreen[Command]):
         known = {choice for choice, _ in self._all}
         unfinished = isinstance(found, str) or (found.argument and found.text not in known)
         if unfinished and self._fitting and not self._fitting[self._at][0].endswith(" "):
-            # What is typed is the start of the marked choice: that is what enter means.
+            # The text is the start of the marked choice: enter runs that choice.
             found = read_command(self._fitting[self._at][0], self._frame)
         if isinstance(found, str):
             self._show(event.value, found)

@@ -1,6 +1,6 @@
 """The app as the screens see it: the open context, its jobs, the signals, and opening a job.
 
-Screens import this module and `tui.app` imports the screens: what needs a screen of its own is in `tui.app`.
+Screens import this module and `tui.app` imports the screens: what needs a particular screen is in `tui.app`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class JobScreenFactory(Protocol):
 
 
 class ConsoleApp(ClipboardApp):
-    """One context at a time. Screens read `store` and `link` and are told by signals when they differ."""
+    """One context at a time. Screens read `store` and `link` and are told by signals when they change."""
 
     JOB_SCREEN: ClassVar[JobScreenFactory]
 
@@ -81,7 +81,7 @@ class ConsoleApp(ClipboardApp):
         clock: Callable[[], datetime] = now,
     ) -> None:
         """`read_only` is the option; the settings and the context may say so themselves."""
-        # The driver is chosen where Textual's part begins.
+        # Textual's constructor chooses the driver.
         self.output = settings.output
         super().__init__()
         if settings.slow:
@@ -108,16 +108,16 @@ class ConsoleApp(ClipboardApp):
         for theme in themes:
             self.register_theme(theme)
         self.ui_state = UiState(state_dir)
-        self._start_in(
+        self._set_first_theme(
             self.ui_state.theme(settings.theme) or (NO_COLOUR_THEME if self.no_color else DEFAULT_THEME)
         )
 
-    def _start_in(self, theme: str) -> None:
-        """Take these colours before anything is styled: a change would parse all styles again."""
+    def _set_first_theme(self, theme: str) -> None:
+        """Set the theme before anything is styled: changing it would parse all styles again."""
         self._unknown_theme = theme if theme not in self.available_themes else ""
         if not self._unknown_theme:
             self.set_reactive(ConsoleApp.theme, theme)
-            # What Textual does itself where a theme changes; nothing public does it before the start.
+            # Textual does this when a theme changes; there is no public way before the start.
             self._refresh_truecolor_filter(self.ansi_theme)
         if theme == NO_COLOUR_THEME and self.no_color:
             self.drop_colours()
@@ -137,22 +137,22 @@ class ConsoleApp(ClipboardApp):
         )
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's, and at last ASCII where the user asked for it."""
+        """Textual's filters, then the ASCII filter if the user set `ascii`."""
         found = super().get_line_filters()
         return [*found, self._ascii] if self._ascii is not None else found
 
     async def on_unmount(self) -> None:
-        """Keep what is known for the next start."""
+        """Save the snapshot for the next start."""
         self.workers.cancel_group(self, "connection")
         await self.connection.save()
         await self.connection.closed()
 
     def connect(self) -> None:
-        """Open the context in the background; an attempt under way is given up."""
+        """Open the context in the background; an attempt in progress is cancelled."""
         background(self, self.connection.run, "connection")
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """A worker that failed is a thing to show, never an end."""
+        """Show the error of a failed worker; the console goes on."""
         error = event.worker.error
         if event.state is WorkerState.ERROR and error is not None:
             LOG.error("%s failed", event.worker.name, exc_info=error)
@@ -161,8 +161,8 @@ class ConsoleApp(ClipboardApp):
             self.notify(plain(found.message), title=event.worker.name, severity="error", markup=False)
 
     def _on_link(self, link: Link) -> None:
-        # Collecting rests from the start of the program (`tui.cli`) until the first list is there or can't
-        # be: what a start makes is no garbage, and is not looked through again.
+        # Garbage collection is off from the start of the program (`tui.cli`) until the first list is read or
+        # has failed: objects made at the start stay alive, and freezing them saves later scans.
         if not gc.isenabled() and link.state in {LinkState.LIVE, LinkState.FAILED}:
             gc.freeze()
             gc.enable()
@@ -173,7 +173,7 @@ class ConsoleApp(ClipboardApp):
 
     def _on_jobs(self, change: JobChange) -> None:
         for job in change.ended:
-            # What ended while no console was open is history, not news.
+            # No toast for jobs that ended while no console was open.
             if job.end_time is None or job.end_time >= self._opened_at:
                 self._toast_end(job)
         self.jobs_changed.publish(change)
@@ -186,11 +186,11 @@ class ConsoleApp(ClipboardApp):
         text = f"{plain(job.display_name)} {job.state.value.lower()}{after}{why}"
         self.notify(text, severity="error" if bad else "information", markup=False)
 
-    # What screens ask
+    # For the screens
 
     @property
     def session(self) -> Session | None:
-        """The open context; `None` until it has been reached."""
+        """The open context; `None` until it is connected."""
         return self.connection.session
 
     @property
@@ -200,17 +200,17 @@ class ConsoleApp(ClipboardApp):
 
     @property
     def context_name(self) -> str:
-        """Where I am."""
+        """Name of the open context."""
         return self.connection.context.name
 
     @property
     def live(self) -> bool:
-        """The jobs have been read in this run and can be read now."""
+        """The jobs were read in this run and the context is connected."""
         return self.connection.link.state is LinkState.LIVE
 
     @property
     def trouble(self) -> BackendError | None:
-        """Why the context can't be reached; `None` where it can, or is being tried."""
+        """Why the context can't be reached; `None` if it can, or while connecting."""
         return self.connection.link.error
 
     @property
@@ -260,13 +260,13 @@ class ConsoleApp(ClipboardApp):
         await asyncio.to_thread(self.costs.load)
         self.prices_changed.publish(self.costs)
 
-    async def _look_at_prices(self) -> None:
-        """Prices that another console or a verb has fetched hold here too."""
+    async def _check_prices(self) -> None:
+        """Load prices that another console or a verb has fetched."""
         if self.costs.prices is not None and await asyncio.to_thread(lambda: self.costs.changed_on_disk):
             await self.load_prices()
 
     def create_path(self, region: str) -> str:
-        """Where a launch is posted to."""
+        """REST path that a launch is posted to."""
         session = self.session
         project = session.backend.info.project if session else self.connection.context.project
         return f"/v1/projects/{project}/locations/{region}/customJobs"
@@ -274,7 +274,7 @@ class ConsoleApp(ClipboardApp):
     # Going to a job or to another context
 
     def open_job(self, name: str, replica: str = "") -> None:
-        """Show one job's screen, at one of its replicas where one is named."""
+        """Open a job's screen, at `replica` if it is given."""
         if self.session is not None:
             where = log_folder(self.state_dir, self.session.backend.info.name, name)
             self.push_screen(type(self).JOB_SCREEN(self.session, name, where, replica))
@@ -285,7 +285,7 @@ class ConsoleApp(ClipboardApp):
             self.notify(f"Opens as soon as {plain(self.context_name)} is reached.", markup=False)
 
     def _open_now(self) -> None:
-        """The job asked for before there was a connection, unless the user has gone elsewhere since."""
+        """Open the job that was requested before the connection, unless the user has left that screen."""
         if self.trouble is not None:
             self._to_open = None
         elif self._to_open is not None and self.session is not None:
@@ -299,7 +299,7 @@ class ConsoleApp(ClipboardApp):
             self.pop_screen()
 
     async def launched(self, job: Job) -> None:
-        """After a launch: the job's screen, above the jobs list."""
+        """After a launch: open the job's screen above the jobs list."""
         self._on_jobs(self.store.put(job))
         self.connection.again(hurry=True)
         self.close_to_list()
@@ -308,13 +308,13 @@ class ConsoleApp(ClipboardApp):
         self.open_job(job.name)
 
     async def go_to(self, context: Context) -> None:
-        """Leave this context for another, without a restart."""
+        """Open another context without a restart."""
         self.close_to_list()
         await self.switch_mode("jobs")
         self.close_to_list()
         await self.connection.save()
         self.workers.cancel_group(self, "connection")
-        self.journal.add("console", f"went to {context.name}")
+        self.journal.add("console", f"opened context {context.name}")
         self._to_open = None
         self.connection = self._connection(context)
         self.connection.restore(await asyncio.to_thread(self.connection.load_snapshot))

@@ -1,4 +1,4 @@
-"""The user's own editor on a file, the console waiting behind it."""
+"""Runs the user's editor on a file while the console is suspended."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _run_editor(app: App[Any], path: Path) -> str:
     editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
     try:
         with app.suspend():
-            # fd 2 is the log while the screen is up; the editor talks to the terminal.
+            # fd 2 is the log while the screen is shown; the editor needs the terminal.
             subprocess.run([*editor, str(path)], check=False, stderr=sys.__stderr__)
     except OSError as error:
         return f"Can't start {editor[0]}: {error.strerror}. Set $EDITOR."

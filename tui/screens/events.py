@@ -1,4 +1,4 @@
-"""What happened: what this console and earlier ones did, and how jobs changed while it was open."""
+"""Events: actions of this console and earlier ones, and state changes of jobs while it is open."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _STYLE = {"error": "$text-error", "action": "$text-accent", "state": "", "consol
 
 
 class EventsScreen(ListScreen):
-    """The journal, newest first. What changed something is in the audit file too."""
+    """The journal, newest first. Mutations are in the audit file too."""
 
     SCOPE = "events"
-    TITLE_WORD = "Events"
+    HEADING = "Events"
     BINDINGS = bindings("events")
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class EventsScreen(ListScreen):
         return Table(COLUMNS)
 
     def on_mount(self) -> None:
-        """What was done before this run comes from the disk, once."""
+        """Read the actions of earlier runs from disk, once."""
         background(self, self._read_earlier, "earlier")
 
     async def _read_earlier(self) -> None:
@@ -53,7 +53,7 @@ class EventsScreen(ListScreen):
         return [*self._earlier, *self.console.journal.events]
 
     def tick(self) -> None:
-        """Show what has come."""
+        """Show new events."""
         if self.is_current:
             self.reload()
 
@@ -63,7 +63,7 @@ class EventsScreen(ListScreen):
             str(event.number): {
                 "time": Content.styled(_when(event.at.astimezone(), today), "$text-muted"),
                 "kind": Content.styled(event.kind, _STYLE.get(event.kind, "")),
-                "text": Content.styled(plain(self._words(event)), _STYLE.get(event.kind, "")),
+                "text": Content.styled(plain(self._text(event)), _STYLE.get(event.kind, "")),
             }
             for event in events
         }
@@ -78,8 +78,8 @@ class EventsScreen(ListScreen):
             )
         self.refresh_frame()
 
-    def _words(self, event: Event) -> str:
-        """With the job's name where the audit file has that of its resource."""
+    def _text(self, event: Event) -> str:
+        """The event's text, with the job's name in place of its resource name."""
         job = self.console.store.jobs.get(event.job)
         return event.text if job is None else event.text.replace(job.name, job.display_name or job.id)
 
@@ -91,13 +91,13 @@ class EventsScreen(ListScreen):
 
     def blocked_reason(self, found: Action) -> str | None:
         if found.id == "events.open" and not self._job():
-            return "This event is about no job that is here."
+            return "This event belongs to no job of this context."
         return super().blocked_reason(found)
 
     def _job(self) -> str:
         key = self.table.cursor
         found = next((e.job for e in self._events if str(e.number) == key), "")
-        # What is not here any more, or in another context, can't be opened.
+        # A deleted job, or one of another context, can't be opened.
         return found if found in self.console.store.jobs else ""
 
     def action_open(self) -> None:
@@ -111,5 +111,5 @@ class EventsScreen(ListScreen):
 
 
 def _when(moment: datetime, today: date) -> str:
-    """The time of today, the day and the minute of another one."""
+    """The time if it was today, else day and minute."""
     return f"{moment:%H:%M:%S}" if moment.date() == today else f"{moment:%d %b %H:%M}"

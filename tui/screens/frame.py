@@ -1,4 +1,4 @@
-"""The frame of every screen: two lines above, the keys below, one gate for all actions."""
+"""The frame of every screen: two lines above, the keys below, and running actions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FrameScreen(Screen[None]):
     """
 
     SCOPE: ClassVar[str] = ""
-    # Textual's own choice may be a line that is not in sight, and would take what is typed.
+    # Textual's choice may be a hidden line, which would take the typed keys.
     AUTO_FOCUS = ""
     BINDINGS = bindings("app")
 
@@ -58,7 +58,7 @@ class FrameScreen(Screen[None]):
 
     @property
     def ascii_only(self) -> bool:
-        """Draw with ASCII characters alone."""
+        """The setting `ascii` is on."""
         settings = getattr(self.session or self.app, "settings", None)
         return bool(getattr(settings, "ascii", False))
 
@@ -70,7 +70,7 @@ class FrameScreen(Screen[None]):
 
     @property
     def read_only(self) -> bool:
-        """Nothing may be changed from here."""
+        """Mutating actions are not allowed."""
         return self.access.read_only is not None
 
     def compose(self) -> ComposeResult:
@@ -79,11 +79,11 @@ class FrameScreen(Screen[None]):
         yield KeyFooter()
 
     def compose_body(self) -> Iterable[Widget]:
-        """What stands between the second line and the footer."""
+        """The widgets between the second line and the footer."""
         return ()
 
     def top_line(self) -> Line:
-        """Where I am, and what it costs now: (left, right)."""
+        """The context and its cost: (left, right)."""
         return Content("vxtui"), Content("")
 
     def second_line(self) -> Line:
@@ -97,7 +97,7 @@ class FrameScreen(Screen[None]):
         self.refresh_frame()
 
     def refresh_frame(self) -> None:
-        """Bring the lines and the footer up to date; cheap, and paints only what differs."""
+        """Update the lines and the footer; paints only what differs."""
         if not self.is_mounted:
             return
         self.query_one(HeaderLines).show(self.top_line(), self.second_line())
@@ -106,22 +106,22 @@ class FrameScreen(Screen[None]):
         self.query_one(KeyFooter).show([(a.id, key_text(a, keymap).split(" ")[0], a.label) for a in shown])
 
     def keep_focus(self, widget: Widget) -> None:
-        """Give a widget the keys where nothing has them: one that was hidden has lost them.
+        """Focus a widget if nothing has the focus: hiding a widget takes its focus away.
 
-        Not while the terminal has lost them itself: Textual gives them back to who had them.
+        Not while the terminal itself has lost the focus: Textual restores it later.
         """
         if self.focused is None and self.app.app_focus and widget.display:
             widget.focus()
 
     def refresh_here(self) -> None:
-        """Read again what only this screen reads; `ctrl+r` asks for it."""
+        """Read again what only this screen reads, for `ctrl+r`."""
 
     def confirm_leave(self) -> bool:
         """Open a dialog that asks before the screen closes; `False` where there is nothing to ask."""
         return False
 
-    def left_behind(self) -> None:
-        """The console goes to another list; this screen stays as it is, and is come back to."""
+    def note_switched_away(self) -> None:
+        """The user has switched to another list; this screen stays open in its own."""
 
     @property
     def keymap(self) -> dict[str, str]:
@@ -130,7 +130,7 @@ class FrameScreen(Screen[None]):
         return dict(getattr(settings, "keys", {}))
 
     def scopes(self) -> tuple[str, ...]:
-        """Scopes that are in force now, the most specific first."""
+        """Active scopes, the most specific first."""
         return (self.SCOPE, "app") if self.SCOPE else ("app",)
 
     def target(self, found: Action) -> object:
@@ -161,7 +161,7 @@ class FrameScreen(Screen[None]):
         return f"{refusal(found, closed[0])} {closed[0].fix}" if found.mutates else None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A key of a scope that is not in force falls through to the next one that has it."""
+        """A key of an inactive scope falls through to the next scope that has it."""
         if action == "do" and parameters:
             return _scope_of(str(parameters[0])) in self.scopes()
         return super().check_action(action, parameters)
@@ -180,7 +180,7 @@ class FrameScreen(Screen[None]):
         self.refresh_frame()
 
     def _show_blocked(self, reason: str) -> None:
-        """Shortly, and once however often the key is pressed: it lies over other lines."""
+        """Show the reason shortly, and once however often the key is pressed: a toast covers other lines."""
         now = time.monotonic()
         if reason != self._blocked_shown[0] or now > self._blocked_shown[1]:
             self._blocked_shown = reason, now + BLOCKED_SECONDS

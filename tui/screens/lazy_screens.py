@@ -1,4 +1,4 @@
-"""Screens that the first paint does not need: each is imported when it is gone to."""
+"""Screens that the first paint does not need: each is imported when it is first opened."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def profiles() -> Screen[Any]:
 
 
 def fleet() -> Screen[Any]:
-    """Every GPU at work."""
+    """Every active GPU."""
     from tui.screens.fleet.screen import FleetScreen
 
     return FleetScreen()
@@ -35,7 +35,7 @@ def quotas() -> Screen[Any]:
 
 
 def events() -> Screen[Any]:
-    """What happened in this console."""
+    """Events of this console."""
     from tui.screens.events import EventsScreen
 
     return EventsScreen()

@@ -1,4 +1,4 @@
-"""What the list screens share: the line that says where I am, the filter, the table, the notice."""
+"""Base of the list screens: the context line, the filter, the table, the notice."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from tui.screens.console_app import ConsoleApp
 
 FRESH = 5.0
-"""Seconds for which what was read is live: a machine at rest is read every four."""
+"""Seconds for which a reading counts as live: an idle context is read every four."""
 SEP = "   "
 WIDE = 100
-"""Cells from which on the first line has room for all."""
+"""Width from which the first line has room for everything."""
 
 
 class ListScreen(FrameScreen):
     """A table with a filter. A subclass gives `make_table`, `reload` and `count_text`."""
 
     PLACEHOLDER = ""
-    TITLE_WORD = ""
+    HEADING = ""
 
     @property
     def table(self) -> Table:
@@ -44,7 +44,7 @@ class ListScreen(FrameScreen):
         return self.query_one(Table)
 
     def make_table(self) -> Table:
-        """The table, empty."""
+        """The empty table."""
         raise TypeError(f"{type(self).__name__} must make its table")
 
     def compose_body(self) -> Iterable[Widget]:
@@ -61,7 +61,7 @@ class ListScreen(FrameScreen):
         self.reload()
 
     def tick(self) -> None:
-        """Once a second: ages grow."""
+        """Update the ages, once a second."""
         if self.is_current:
             self.refresh_frame()
 
@@ -104,9 +104,9 @@ class ListScreen(FrameScreen):
 
     def second_line(self) -> Line:
         bar = self.query_one(FilterBar)
-        # While it is typed it stands in its own line.
+        # While it is typed it is shown in its own line.
         text = "" if bar.display else bar.text
-        parts: list[Content | str | tuple[str, str]] = [(self.TITLE_WORD, "bold"), SEP, self.count_text()]
+        parts: list[Content | str | tuple[str, str]] = [(self.HEADING, "bold"), SEP, self.count_text()]
         if text:
             parts += [SEP, ("/ ", "bold $accent"), (plain(text), "$accent")]
         if self.table.marks:
@@ -116,7 +116,7 @@ class ListScreen(FrameScreen):
     # Filter
 
     def action_filter(self) -> None:
-        """Type a filter."""
+        """Open the filter line."""
         self.query_one(FilterBar).open()
 
     @on(FilterBar.Changed)
@@ -129,7 +129,7 @@ class ListScreen(FrameScreen):
         self.reload()
 
     def clear_filter(self) -> bool:
-        """Empty the filter; whether there was one."""
+        """Clear the filter; returns whether there was one."""
         bar = self.query_one(FilterBar)
         had = bool(bar.text)
         bar.clear()
@@ -146,8 +146,8 @@ class ListScreen(FrameScreen):
     def _moved(self) -> None:
         self.refresh_frame()
 
-    def say_stale(self, shown: Sequence[str]) -> bool:
-        """Tell why this list may be old; whether there was something to tell."""
+    def show_stale(self, shown: Sequence[str]) -> bool:
+        """Show why this list may be stale; returns whether there was a reason."""
         console, notice = self.console, self.query_one(Notice)
         error = console.trouble
         if error is None:
@@ -163,7 +163,7 @@ class ListScreen(FrameScreen):
 
 
 def summary(console: ConsoleApp) -> Content:
-    """What runs and waits, the accelerators that takes, and what it costs an hour."""
+    """Running and waiting jobs, their accelerators and their cost an hour."""
     jobs = console.store.active.values()
     running = [j for j in jobs if j.state in {JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING}]
     gpus = sum(n for job in running for n in job.accelerators.values())
@@ -174,16 +174,16 @@ def summary(console: ConsoleApp) -> Content:
         parts.append(Content(pieces(gpus, "accelerator")))
     rate = console.costs.total_text(running)
     if rate:
-        # The emulator bills nothing: it is what the cloud would take.
+        # The emulator bills nothing: this is the price in the cloud.
         local = console.connection.context.kind == "local"
-        said = Content(f"{rate} in the cloud" if local else rate)
-        # Where the line is cut, money is the last to go.
-        parts.insert(len(parts) if console.size.width >= WIDE else 1, said)
+        cost = Content(f"{rate} in the cloud" if local else rate)
+        # If the line is cut, the cost is cut last.
+        parts.insert(len(parts) if console.size.width >= WIDE else 1, cost)
     return Content(SEP).join(parts)
 
 
 def link_text(connection: Connection) -> Content:
-    """`live`, `connecting…` or `not reached`, and how old what is shown is."""
+    """`live`, `connecting…` or `not reached`, and the age of what is shown."""
     read_at = connection.read_at
     old = (connection.clock() - read_at).total_seconds() if read_at else 0.0
     seen = f"  seen {age(connection.clock() - read_at)} ago" if read_at else ""

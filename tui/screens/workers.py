@@ -1,4 +1,4 @@
-"""Background work of a screen: named, grouped, and never the end of the console."""
+"""Background work of a screen: named and grouped; an error never ends the console."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from textual.dom import DOMNode
 def background(
     node: DOMNode, work: Callable[[], Coroutine[Any, Any, None]], group: str, *, exclusive: bool = True
 ) -> None:
-    """Run `work` on the event loop; with `exclusive`, what the group was doing is given up.
+    """Run `work` on the event loop; with `exclusive`, other work of the group is cancelled.
 
-    The function and not its coroutine is handed over: one that is given up before it starts is then no
-    coroutine that was never awaited. An error becomes `Worker.StateChanged`, which the app shows.
+    The function is passed, not its coroutine: if it is cancelled before it starts, no coroutine is left that
+    was never awaited. An error becomes `Worker.StateChanged`, which the app shows.
     """
     node.run_worker(
         work,  # type: ignore[arg-type]

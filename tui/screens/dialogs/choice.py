@@ -1,4 +1,4 @@
-"""A question with a few named answers, each on a key of its own; esc answers none and changes nothing."""
+"""A question with a few named answers, each with its own key; esc gives no answer and changes nothing."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tui.domain.text import plain
 from tui.widgets.state import glyphs
 
 Answer = tuple[str, str, str]
-"""Key, what it does, and what becomes of the rest."""
+"""Key, label, and a note."""
 
 
 class ChoiceScreen(ModalScreen[str]):
-    """Answers the key that was pressed. No answer is the default: enter does nothing, held or not.
+    """Returns the pressed key. There is no default answer: enter does nothing, so a held key is harmless.
 
     `reasons` are lines between the question and the answers.
     """
@@ -50,7 +50,7 @@ class ChoiceScreen(ModalScreen[str]):
             yield Static(Content.styled("esc back", "$text-muted"), id="answers")
 
     def on_key(self, event: Key) -> None:
-        """One of the keys answers."""
+        """Close with the answer of the key."""
         if event.character in {key for key, _, _ in self._answers}:
             event.stop()
             self.dismiss(event.character)

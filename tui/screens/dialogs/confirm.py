@@ -1,4 +1,4 @@
-"""A question before something that can't be taken back; it names the very thing, and No is the default."""
+"""A question before something that can't be undone; it names the object, and No is the default."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tui.domain.text import plain
 
 
 class ConfirmScreen(ModalScreen[bool]):
-    """Answers True on `y` alone; enter, esc and `n` mean No, and so does a held key.
+    """Returns True for `y` only; enter, esc, `n` and a held key mean No.
 
-    `question` ends without a question mark's key hint; `details` are lines below it, e.g. one per job.
+    `question` has no key hint; `details` are lines below it, e.g. one per job.
     """
 
     CSS_PATH = "confirm.tcss"

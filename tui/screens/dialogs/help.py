@@ -1,4 +1,4 @@
-"""The keys that work here, from the registry; what can't be done now says why."""
+"""The keys that work here, from the registry; a blocked one shows the reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tui.screens.frame import FrameScreen
 from tui.widgets.labelled_lines import EMPTY, Labelled, LabelledLines
 
 WIDE = 108
-"""Cells from which on there is room for the names that `keys` in the settings takes."""
+"""Width from which there is room for the action ids, which the setting `keys` takes."""
 HELP = 58
 _TITLES = {"app": "everywhere", "table": "in the list", "job_events": "events"}
 
@@ -44,7 +44,7 @@ class HelpScreen(ModalScreen[None]):
                 yield LabelledLines("list")
 
     def on_resize(self) -> None:
-        """Names of actions stand beside their words, or nowhere where there is no room."""
+        """Show the action ids if there is room."""
         self.query_one(LabelledLines).show(self._keys(named=self.size.width >= WIDE))
 
     def _keys(self, *, named: bool) -> list[Labelled]:
@@ -63,8 +63,8 @@ class HelpScreen(ModalScreen[None]):
                 words = Content.styled(found.help, style)
                 lines.append((keys, Content.assemble(words, name) if named else words))
                 if reason:
-                    said = Content.styled(plain(reason), "$text-muted italic")
-                    lines.append((Content(" " * keys.cell_length), said))
+                    text = Content.styled(plain(reason), "$text-muted italic")
+                    lines.append((Content(" " * keys.cell_length), text))
         return lines[1:]
 
     def action_scroll(self, way: str) -> None:

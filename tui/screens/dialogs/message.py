@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class MessageScreen(ModalScreen[None]):
-    """Any of enter, esc and q goes back."""
+    """Enter, esc or q closes it."""
 
     CSS_PATH = "message.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter,q", "app.pop_screen", "Back")]
@@ -38,7 +38,7 @@ class MessageScreen(ModalScreen[None]):
 
 
 def show_trouble(console: ConsoleApp) -> None:
-    """Say in full what can't be read and what helps."""
+    """Show every error in full, with its fix."""
     blocks = []
     for what, error in console.connection.failing():
         blocks.append("\n".join(part for part in (f"{what}: {error.message}", error.fix) if part))

@@ -1,4 +1,4 @@
-"""One of several: a list to choose from by cursor or by typing."""
+"""A list to choose one option from, by cursor or by typing."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tui.domain.text import plain
 
 
 class PickScreen(ModalScreen[str]):
-    """Answers the key of the chosen option, or nothing on esc. Typing leaves out what does not match.
+    """Returns the key of the chosen option, or None on esc. Typing filters the options.
 
-    With `free` what is typed may be chosen too, whatever it is.
+    With `free` the typed text itself can be chosen.
     """
 
     CSS_PATH = "pick.tcss"
@@ -56,7 +56,7 @@ class PickScreen(ModalScreen[str]):
 
     def _fill(self, text: str) -> None:
         found = [(key, label) for key, label in self._options if text.lower() in label.plain.lower()]
-        # What is called so comes before what only says so.
+        # A match in the value comes before a match in its description.
         found.sort(key=lambda option: text.lower() not in option[0].lower())
         if self._free and text and all(key != text for key, _ in found):
             found.append((text, Content.assemble(("take as typed: ", "$text-muted"), plain(text))))

@@ -25,7 +25,7 @@ _KEY = re.compile(r"^(\s*(?:- )*)([\w./-]+:)(.*)$")
 
 
 class PreviewScreen(FrameScreen):
-    """Scrolls; `j` turns between YAML and JSON, `y` copies."""
+    """`j` switches between YAML and JSON, `y` copies."""
 
     SCOPE = "preview"
     CSS_PATH = "preview.tcss"
@@ -48,7 +48,7 @@ class PreviewScreen(FrameScreen):
 
     @property
     def text(self) -> str:
-        """What is shown, as text."""
+        """The shown text."""
         if self._json:
             return json.dumps(self._request, indent=2, ensure_ascii=False)
         return yaml.safe_dump(self._request, sort_keys=False, allow_unicode=True, width=100)
@@ -77,9 +77,9 @@ class PreviewScreen(FrameScreen):
         self._show()
 
     def action_copy(self) -> None:
-        """Copy what is shown."""
+        """Copy the shown text."""
         cast("ConsoleApp", self.app).send_copy(self.text, "the request")
 
     def action_back(self) -> None:
-        """Back to where it was opened."""
+        """Close it."""
         self.dismiss()

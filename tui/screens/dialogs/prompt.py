@@ -1,4 +1,4 @@
-"""One question that is answered with a line of text."""
+"""A question answered with a line of text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tui.domain.text import plain
 
 
 class PromptScreen(ModalScreen[str]):
-    """Answers the text, or nothing on esc. `check` returns what is wrong with it, or an empty string."""
+    """Returns the text, or None on esc. `check` returns what is wrong with it, or ""."""
 
     CSS_PATH = "prompt.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "app.pop_screen", "Back")]

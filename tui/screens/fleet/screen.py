@@ -28,12 +28,12 @@ from tui.widgets.notice import Notice
 from tui.widgets.state import glyphs
 
 LEGEND_FROM = 118
-"""Columns from which the legend has room in the second line."""
+"""Width from which the legend has room in the second line."""
 MEASURES = tuple(Measure)
 
 
 class FleetScreen(FrameScreen):
-    """See the module. It reads while it is in sight; with `job_name` it shows that job alone."""
+    """See the module. It reads only while it is shown; with `job_name` it shows that job alone."""
 
     SCOPE = "fleet"
     CSS_PATH = "screen.tcss"
@@ -83,7 +83,7 @@ class FleetScreen(FrameScreen):
     _reading = False
 
     def _read(self) -> None:
-        """Start to read, once there is a connection; after another context was opened, from it."""
+        """Start reading once there is a connection, and again after another context was opened."""
         session = self.session
         if session is None or not self.is_current:
             return
@@ -95,7 +95,7 @@ class FleetScreen(FrameScreen):
             background(self, self.feed.run, "fleet")
 
     def jobs(self) -> list[Job]:
-        """Jobs to show: all at work, or the one."""
+        """Jobs to show: all active ones, or the one."""
         known = self.console.store.jobs
         if self.job_name:
             return [known[self.job_name]] if self.job_name in known else []
@@ -111,7 +111,7 @@ class FleetScreen(FrameScreen):
         self.refresh_frame()
 
     def reload(self) -> None:
-        """Show what is known now."""
+        """Show the current figures."""
         if self.paused or not self.is_mounted or not self.is_current:
             return
         jobs, feed = self.jobs(), self.feed
@@ -119,11 +119,11 @@ class FleetScreen(FrameScreen):
             self._rows = fleet_rows(jobs, feed.of, self.measure, self.console.clock())
             self.heat_map.show(self._rows.groups)
         self.heat_map.display = bool(jobs)
-        self._say(jobs)
-        self._say_spot()
+        self._show_notice(jobs)
+        self._show_cell_text()
         self.refresh_frame()
 
-    def _say(self, jobs: list[Job]) -> None:
+    def _show_notice(self, jobs: list[Job]) -> None:
         notice, feed = self.query_one(Notice), self.feed
         trouble = self.console.trouble
         if trouble is not None:
@@ -132,7 +132,7 @@ class FleetScreen(FrameScreen):
         elif not jobs and self.console.store.read_at is None:
             notice.show("Reading jobs…")
         elif not jobs:
-            what = "This job is not known any more." if self.job_name else "No job is running."
+            what = "This job no longer exists." if self.job_name else "No job is running."
             notice.show(what, "", "Machines show here while a job has them.   1 jobs   2 profiles")
         elif feed is not None and feed.errors:
             names = [plain(name) for name in feed.errors]
@@ -144,14 +144,14 @@ class FleetScreen(FrameScreen):
         else:
             notice.hide()
 
-    def spot(self) -> HeatCell | None:
-        """What the cell under the cursor is."""
+    def current_cell(self) -> HeatCell | None:
+        """The cell under the cursor."""
         cursor = self.heat_map.cursor
         spots = self._rows.spots.get(cursor[0], ()) if cursor else ()
         return spots[cursor[1]] if cursor and cursor[1] < len(spots) else None
 
-    def _say_spot(self) -> None:
-        spot, feed = self.spot(), self.feed
+    def _show_cell_text(self) -> None:
+        spot, feed = self.current_cell(), self.feed
         text = Content("")
         if spot is not None and feed is not None:
             known = feed.of(spot.job)
@@ -165,7 +165,7 @@ class FleetScreen(FrameScreen):
             self._put("#legend", self._legend())
 
     def _put(self, selector: str, text: Content) -> None:
-        """Show a line, where it reads otherwise than before."""
+        """Show a line if it differs."""
         line = self.query_one(selector, Static)
         shown = glyphs(text.truncate(max(8, self.size.width - 2), ellipsis=True), self)
         if line.content != shown:
@@ -218,7 +218,11 @@ class FleetScreen(FrameScreen):
 
     def blocked_reason(self, found: Action) -> str | None:
         reason = super().blocked_reason(found)
-        if reason is None and found.id in {"fleet.open", "fleet.worst", "fleet.copy"} and self.spot() is None:
+        if (
+            reason is None
+            and found.id in {"fleet.open", "fleet.worst", "fleet.copy"}
+            and self.current_cell() is None
+        ):
             return "No replica is selected."
         if reason is None and found.id == "fleet.why" and not (self.feed and self.feed.errors):
             return "Everything could be read."
@@ -226,7 +230,7 @@ class FleetScreen(FrameScreen):
 
     @on(HeatMap.Moved)
     def _moved(self) -> None:
-        self._say_spot()
+        self._show_cell_text()
         self.refresh_frame()
 
     @on(HeatMap.Chosen)
@@ -235,7 +239,7 @@ class FleetScreen(FrameScreen):
 
     def action_open(self) -> None:
         """The job, at the replica under the cursor."""
-        spot = self.spot()
+        spot = self.current_cell()
         if spot is None:
             return
         if self._open_replica is not None:
@@ -252,28 +256,28 @@ class FleetScreen(FrameScreen):
         self.reload()
 
     def action_worst(self) -> None:
-        """To the cell that does worst: the least busy, or the one furthest behind."""
+        """Go to the worst cell: the least busy, or the one furthest behind."""
         sign = 1 if self.measure is Measure.LAG else -1
 
-        def worth(row: HeatRow, cell: int) -> float:
+        def score(row: HeatRow, cell: int) -> float:
             code = row.cells[cell]
             return sign * code if 0 <= code <= LEVELS else float("-inf")
 
-        self.heat_map.seek(worth)
+        self.heat_map.seek(score)
 
     def action_pause(self) -> None:
-        """Hold the screen still, or let it go on."""
+        """Pause or resume the screen."""
         self.paused = not self.paused
         self.reload()
 
     def action_copy(self) -> None:
         """Copy the replica's name."""
-        spot = self.spot()
+        spot = self.current_cell()
         if spot is not None:
             self.console.send_copy(spot.replica, "the replica's name")
 
     def action_why(self) -> None:
-        """Say in full what can't be read."""
+        """Show every read error in full."""
         errors = self.feed.errors if self.feed else {}
         blocks = ["\n".join(x for x in (f"{name}: {e.message}", e.fix) if x) for name, e in errors.items()]
         self.app.push_screen(MessageScreen("What could not be read", "\n\n".join(blocks)))

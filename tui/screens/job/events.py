@@ -1,4 +1,4 @@
-"""What happened to a job: states, the platform's words, the trainer's milestones."""
+"""Events of a job: states, the platform's messages, the trainer's milestones."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class EventsPane(JobPane):
     TITLE = "Events"
     NEEDS = Changed.EVENTS | Changed.JOB
 
-    class MomentAsked(Message):
-        """The log at this moment is wanted."""
+    class LogLineRequested(Message):
+        """Show the log at this line."""
 
         def __init__(self, line: Line) -> None:
             super().__init__()
@@ -47,10 +47,10 @@ class EventsPane(JobPane):
         yield self.events_view
         yield Notice()
 
-    def rest(self) -> Widget:
+    def default_focus(self) -> Widget:
         return self.events_view
 
-    def note(self) -> Content:
+    def status(self) -> Content:
         return Content.styled(pieces(len(self._events), "event"), "$text-muted")
 
     def pause(self, on: bool) -> None:
@@ -79,10 +79,10 @@ class EventsPane(JobPane):
         return None if self.current else "No event is selected."
 
     def action_open(self) -> None:
-        """The log at the moment of the event."""
+        """Show the log at the time of the event."""
         if self.current is not None:
-            # A gap stands before every entry of its moment: the log is shown from there on.
-            self.post_message(self.MomentAsked(LogGap(self.current.timestamp, 0, "")))
+            # A gap comes before all entries of its time: the log is shown from there.
+            self.post_message(self.LogLineRequested(LogGap(self.current.timestamp, 0, "")))
 
     @on(Table.Chosen)
     def _opened(self, event: Table.Chosen) -> None:

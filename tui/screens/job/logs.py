@@ -40,8 +40,8 @@ from tui.widgets.state import glyphs
 
 LEVELS = (Severity.DEFAULT, Severity.INFO, Severity.WARNING, Severity.ERROR)
 SEP = "   "
-LEAST_ROWS = 16
-"""Rows of the pane from which on one of them is given to the severities over time."""
+MIN_ROWS = 16
+"""Rows of the pane from which one of them shows the severities over time."""
 
 
 class LogsPane(JobPane):
@@ -70,7 +70,7 @@ class LogsPane(JobPane):
         yield Notice()
         yield FilterBar("regular expression; capitals matter only when there are some")
 
-    def rest(self) -> Widget:
+    def default_focus(self) -> Widget:
         return self.log_view
 
     # What is shown
@@ -81,26 +81,26 @@ class LogsPane(JobPane):
             self.log_view.replicas_seen = [SERVICE[:3], *(r.id for r in job.replicas)]
             self.log_view.set_start(job.start_time or job.create_time)
         self.log_view.tick()
-        self._say()
+        self._update_status()
         if not self.query_one(SeverityStrip).display:
             self._show_times()
 
     def tick(self) -> None:
-        self._say()
+        self._update_status()
         self._show_times()
 
     def _show_times(self) -> None:
-        """Severities over the whole log's time, where there is room for them."""
+        """Show the severities over the log's time if there is room."""
         log, strip = self.source.buffer, self.query_one(SeverityStrip)
-        room = isinstance(log, LogStore) and self.size.height >= LEAST_ROWS and len(self.log_view.view)
+        room = isinstance(log, LogStore) and self.size.height >= MIN_ROWS and len(self.log_view.view)
         found = histogram(log, bins_for(self.size.width)) if isinstance(log, LogStore) and room else None
         strip.show(found)
 
     @on(LogView.Moved)
     def _moved(self) -> None:
-        self._say()
+        self._update_status()
 
-    def _say(self) -> None:
+    def _update_status(self) -> None:
         self._notice()
         width = self.size.width - 2
         right = self._place()
@@ -113,7 +113,7 @@ class LogsPane(JobPane):
 
     def _notice(self) -> None:
         notice, view, source = self.query_one(Notice), self.log_view, self.source.sources["logs"]
-        # Lines that have come and wait to be looked at are no reason to hide it: that costs the keys' focus.
+        # Lines that wait to be scanned don't hide it: hiding it would lose the focus.
         empty = not len(view.view) and not view.view.unscanned
         view.display = not empty
         if source.error is not None:
@@ -123,7 +123,7 @@ class LogsPane(JobPane):
         elif not empty:
             notice.hide()
         elif len(self.source.buffer):
-            notice.show("No line passes.", self._shown().plain, "esc shows all lines")
+            notice.show("No line matches.", self._shown().plain, "esc shows all lines")
         elif source.done:
             notice.show("This job has written nothing.", "", "")
         elif source.read_at is None:
@@ -132,7 +132,7 @@ class LogsPane(JobPane):
             notice.show("No lines yet.", "They appear here as the replicas write them.", "")
 
     def _shown(self) -> Content:
-        """Whose lines, from which severity on, and what is searched."""
+        """Shown replicas, the severity threshold and the search."""
         view = self.log_view
         chosen = view.views.filter.replicas
         names = ", ".join(short_replica(name) for name in sorted(chosen)) if chosen else "all replicas"
@@ -158,7 +158,7 @@ class LogsPane(JobPane):
         return Content.assemble(*parts)
 
     def _place(self) -> Content:
-        """Following or held, and how many lines there are."""
+        """Following or held, and the number of lines."""
         view, feed = self.log_view, self.source
         total = len(view.view)
         parts: list[Content | str | tuple[str, str]] = []
@@ -181,11 +181,11 @@ class LogsPane(JobPane):
 
     def blocked_reason(self, found: Action) -> str | None:
         if found.id in {"logs.next", "logs.previous", "logs.only"} and self.log_view.views.pattern is None:
-            return "Nothing is searched; / starts."
+            return "There is no search; / starts one."
         if found.id in {"logs.whole", "logs.mark", "logs.copy", "logs.save"} and not len(self.log_view.view):
             return "No line is shown."
         if found.id == "logs.time" and self.source.buffer.oldest is None:
-            return "These lines have no times of their own."
+            return "These lines have no timestamps."
         if found.id == "logs.older" and not self.source.older_left:
             return "There are no older lines."
         return None
@@ -205,30 +205,30 @@ class LogsPane(JobPane):
             view.set_filter(replicas=(), severity=Severity.DEFAULT)
         else:
             return False
-        self._say()
+        self._update_status()
         return True
 
     def pause(self, on: bool) -> None:
         self.log_view.pause(on)
 
     def action_follow(self) -> None:
-        """Follow, or hold."""
+        """Follow the end, or hold."""
         view = self.log_view
         if view.following:
             view.hold()
         else:
             view.follow()
-        self._say()
+        self._update_status()
 
     def action_replica(self) -> None:
-        """Choose whose lines are shown."""
+        """Choose the replica whose lines are shown."""
         job = self.source.job
         names = [r.id for r in job.replicas] if job else []
         options = [("", Content("all replicas"))]
         options += [
             (name, Content.assemble((name, "bold"), f"  {_role(self.source, name)}")) for name in names
         ]
-        options.append((SERVICE, Content.assemble((SERVICE, "bold"), "  the platform's own words")))
+        options.append((SERVICE, Content.assemble((SERVICE, "bold"), "  the platform's messages")))
         chosen = next(iter(self.log_view.views.filter.replicas), "")
 
         def picked(name: str | None) -> None:
@@ -238,25 +238,25 @@ class LogsPane(JobPane):
         self.app.push_screen(PickScreen("Show the lines of", options, chosen), picked)
 
     def select_replica(self, name: str) -> None:
-        """Show one replica's lines; an empty name shows all."""
+        """Show one replica's lines; "" shows all."""
         self.log_view.set_filter(replicas=[name] if name else [])
-        self._say()
+        self._update_status()
 
     def go_to(self, line: Line) -> None:
-        """Show the log around a line, or around its moment."""
+        """Show the log around a line, or around its time."""
         view = self.log_view
         view.tick()
         view.move_to(view.view.position(self.source.buffer.find(line)))
 
     def action_severity(self) -> None:
-        """The next threshold."""
+        """The next severity threshold."""
         now = self.log_view.views.filter.severity
         at = LEVELS.index(now) if now in LEVELS else 0
         self.log_view.set_filter(severity=LEVELS[(at + 1) % len(LEVELS)])
-        self._say()
+        self._update_status()
 
     def action_search(self) -> None:
-        """Type what to search."""
+        """Open the search line."""
         self.query_one(FilterBar).open()
 
     @on(FilterBar.Changed)
@@ -270,13 +270,13 @@ class LogsPane(JobPane):
             return
         bar.show_problem("")
         self.log_view.set_pattern(pattern)
-        self._say()
+        self._update_status()
         log = self.source.buffer
         if pattern is not None and isinstance(log, TextFile) and ripgrep.suits(log.path, pattern):
             background(self, partial(self._search_file, log, pattern), "search")
 
     async def _search_file(self, log: TextFile, pattern: re.Pattern[str]) -> None:
-        """Let ripgrep find what the view would take long to find."""
+        """Search a large file with ripgrep, which is faster than the view."""
         scanned, revision = log.end, log.revision
         found = await ripgrep.search(log.path, pattern)
         if found is not None and revision == log.revision:
@@ -290,35 +290,35 @@ class LogsPane(JobPane):
         self.log_view.focus()
         if event.text and self.log_view.views.pattern is not None:
             self.log_view.next_match(-1)
-        self._say()
+        self._update_status()
 
     def action_next(self) -> None:
         """Next match."""
-        self._went(self.log_view.next_match(1), "No match below.")
+        self._report_jump(self.log_view.next_match(1), "No match below.")
 
     def action_previous(self) -> None:
         """Previous match."""
-        self._went(self.log_view.next_match(-1), "No match above.")
+        self._report_jump(self.log_view.next_match(-1), "No match above.")
 
     def action_next_error(self) -> None:
         """Next error; while following, the last one."""
         way = -1 if self.log_view.following else 1
-        self._went(self.log_view.next_error(way), "No error here." if way < 0 else "No error below.")
+        self._report_jump(self.log_view.next_error(way), "No error here." if way < 0 else "No error below.")
 
     def action_previous_error(self) -> None:
         """Previous error."""
-        self._went(self.log_view.next_error(-1), "No error above.")
+        self._report_jump(self.log_view.next_error(-1), "No error above.")
 
     def action_without(self) -> None:
-        """Leave out what matches."""
+        """Exclude matching lines."""
 
         def named(typed: str | None) -> None:
             if typed is not None:
                 self.log_view.exclude(compile_search(typed))
-                self._say()
+                self._update_status()
 
         now = self.log_view.views.filter.without
-        question = "Leave out lines that match (nothing shows them again)"
+        question = "Exclude lines that match (empty shows them again)"
         self.app.push_screen(PromptScreen(question, now.pattern if now else "", check=_no_pattern), named)
 
     def action_time(self) -> None:
@@ -341,35 +341,35 @@ class LogsPane(JobPane):
         def named(typed: str | None) -> None:
             if typed is not None:
                 view.go_to(moment(typed))
-                self._say()
+                self._update_status()
 
         self.app.push_screen(PromptScreen("Go to (14:02, +5m from the start, -10m)", check=check), named)
 
-    def _went(self, went: bool, otherwise: str) -> None:
-        if not went:
+    def _report_jump(self, found: bool, otherwise: str) -> None:
+        if not found:
             self.notify(otherwise, timeout=2, markup=False)
-        self._say()
+        self._update_status()
 
     def action_only(self) -> None:
-        """Only what matches, or all."""
+        """Show only matching lines, or all."""
         self.log_view.show_only_matches(not self.log_view.views.only_matches)
-        self._say()
+        self._update_status()
 
     def action_wrap(self) -> None:
         """Break long lines, or cut them."""
         self.log_view.toggle_wrap()
 
     def action_json(self) -> None:
-        """JSON lines in the next form."""
+        """Show JSON lines in the next form."""
         self.log_view.next_json()
-        self._say()
+        self._update_status()
 
     def action_times(self) -> None:
-        """Another time column."""
+        """The next time column."""
         self.log_view.next_times()
 
     def action_fold(self) -> None:
-        """Fold the replica column."""
+        """Hide or show the replica column."""
         self.log_view.toggle_replica()
 
     def action_mark(self) -> None:
@@ -406,7 +406,7 @@ class LogsPane(JobPane):
         background(self, read, "older lines")
 
     def action_save(self) -> None:
-        """Save what is shown to a file."""
+        """Save the shown lines to a file."""
         view = self.log_view
         lines = list(view.view)
         job = self.source.job
@@ -439,7 +439,7 @@ class LogsPane(JobPane):
 
 
 def compile_search(text: str) -> re.Pattern[str] | None:
-    """The pattern of a search; capitals matter when there are some. Raises re.error."""
+    """The pattern of a search, case-sensitive if it has capitals. Raises re.error."""
     if not text:
         return None
     return re.compile(text, 0 if text != text.lower() else re.IGNORECASE)
@@ -470,6 +470,6 @@ def _unwritable(text: str) -> str:
 
 
 def _write_new(path: Path, text: str) -> None:
-    # "x": a file that came into being meanwhile is not overwritten.
+    # "x": a file created meanwhile is not overwritten.
     with path.open("x", encoding="utf-8") as file:
         file.write(text)

@@ -1,4 +1,4 @@
-"""Plots of a job: what the trainer says and what its machines do, over steps or over time."""
+"""Charts of a job: training metrics and machine usage, over steps or over time."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ TITLES = {
     NET_OUT: "Network out",
 }
 SHARES = frozenset({CPU, MEMORY, GPU, GPU_MEMORY})
-MOST_LINES = 6
-"""With more replicas, the least, the mean and the greatest are drawn instead."""
+MAX_LINES = 6
+"""With more replicas, min, mean and max are drawn instead."""
 SPANS = (None, 3600.0, 600.0)
 """Seconds back from the newest, `None` for all."""
 STEP = 0.02
-"""Share of what is shown that the crosshair moves."""
+"""Share of the shown range that the crosshair moves."""
 TWO_COLUMNS, THREE_COLUMNS = 100, 180
-LOWEST, HIGHEST = 10, 18
+MIN_HEIGHT, MAX_HEIGHT = 10, 18
 """Lines of one chart."""
 Value = Callable[[TrainingStep], float | None]
-"""What of a reported step is drawn."""
+"""The value of a training step to draw."""
 _DARK = ("#79c0ff", "#d2a8ff", "#7fdbca", "#f0a6ca", "#a8b5ff", "#c9b38c")
 _LIGHT = ("#0a5fb0", "#7a3fb0", "#0b7a75", "#b03a7a", "#4a55c0", "#7d6430")
 _ANSI = ("cyan", "magenta", "bright_cyan", "bright_magenta", "cyan", "magenta")
@@ -59,12 +59,12 @@ def percent(value: float) -> str:
 
 
 def loss_text(value: float) -> str:
-    """A loss with as many digits as tell its line."""
+    """A loss with enough digits for its chart."""
     return f"{value:.4g}"
 
 
 def clock_text(seconds: float) -> str:
-    """`40s`, `9m`, `9m30`, `5h02`, `2d`, `2d06h`: as short as tells neighbouring ticks apart."""
+    """`40s`, `9m`, `9m30`, `5h02`, `2d`, `2d06h`: as short as possible for distinct ticks."""
     whole = round(abs(seconds))
     sign = "-" if seconds < 0 and whole else ""
     minutes, rest = divmod(whole, 60)
@@ -111,18 +111,18 @@ class MetricsPane(JobPane):
             yield Grid(id="charts")
             yield Static("", id="not-measured", markup=False)
 
-    def rest(self) -> Widget:
+    def default_focus(self) -> Widget:
         return self.query_one(Scroll)
 
     def on_resize(self) -> None:
         self._arrange()
 
     def _arrange(self) -> None:
-        """As many columns as the width has room for, and rows that fill the height where they can."""
+        """Use as many columns as fit the width, and rows that fill the height."""
         grid, width = self.query_one("#charts", Grid), self.size.width
         columns = 1 + (width >= TWO_COLUMNS) + (width >= THREE_COLUMNS)
         rows = max(1, -(-len(self._charts) // columns))
-        height = max(LOWEST, min(HIGHEST, (self.size.height - 2) // rows))
+        height = max(MIN_HEIGHT, min(MAX_HEIGHT, (self.size.height - 2) // rows))
         grid.styles.grid_size_columns = columns
         grid.styles.grid_rows = f"{height}"
         grid.styles.height = rows * height
@@ -130,7 +130,7 @@ class MetricsPane(JobPane):
     def pause(self, on: bool) -> None:
         self._paused = on
 
-    def note(self) -> Content:
+    def status(self) -> Content:
         parts = ["by step" if self.by_step else "over time"]
         parts.append(self._span_text())
         parts.append(short_replica(self.replica) if self.replica else "all replicas")
@@ -167,7 +167,7 @@ class MetricsPane(JobPane):
             self._charts[key].draw(lines, format)
         self._arrange()
         grid.display = bool(wanted)
-        self._say(bool(wanted))
+        self._show_notice(bool(wanted))
 
     def _wanted(self) -> dict[str, tuple[ChartFormat, list[ChartLine]]]:
         found = {}
@@ -208,7 +208,7 @@ class MetricsPane(JobPane):
         return found
 
     def _full(self) -> Range:
-        """All that there is to see, in seconds since the start."""
+        """The full range, in seconds since the start."""
         start = self._start()
         series = self.feed.series
         known = [one.points for metric in TRAINING_METRICS for one in series.of(metric) if one.points]
@@ -219,7 +219,7 @@ class MetricsPane(JobPane):
         return min(seconds), max(*seconds, min(seconds) + 1)
 
     def _in_steps(self, x_view: XView, samples: Sequence[TrainingStep]) -> XView:
-        """The same view where x is the step: a moment is the last step that was reported by then."""
+        """The view with x as the step: a time becomes the last step reported by then."""
         start = self._start()
         times = [(sample.timestamp - start).total_seconds() for sample in samples]
 
@@ -249,12 +249,12 @@ class MetricsPane(JobPane):
         return f"{x:,.0f}" if self.by_step else clock_text(x)
 
     def _by_step(self, past: History, value: Value) -> list[ChartLine]:
-        """What led to where the run is now; what it went back over stands behind it, and fixes no scale."""
+        """The steps that led to the current one; undone steps are drawn faint and don't set the range."""
         known = [(s, y) for s in past.kept if (y := value(s)) is not None]
         if not known:
             return []
         undone = [[(s, y) for s in stretch if (y := value(s)) is not None] for stretch in past.undone]
-        lines = [_line(stretch, self._faint(), faint=True) for stretch in undone[-MOST_LINES:] if stretch]
+        lines = [_line(stretch, self._faint(), faint=True) for stretch in undone[-MAX_LINES:] if stretch]
         return [_line(known, self._colour(0)), *lines]
 
     def _over_time(self, samples: Sequence[TrainingStep], value: Value) -> list[ChartLine]:
@@ -274,12 +274,12 @@ class MetricsPane(JobPane):
             xs = tuple((t - start).total_seconds() for t, _ in points)
             lines.append(ChartLine(name, xs, tuple(v for _, v in points), ""))
         lines = [c for c in lines if c.x]
-        if len(lines) > MOST_LINES:
+        if len(lines) > MAX_LINES:
             return self._summary([_part(line, self.view.window(self._full())) for line in lines])
         return [ChartLine(c.name, c.x, c.y, self._colour(at)) for at, c in enumerate(lines)]
 
     def _summary(self, lines: list[ChartLine]) -> list[ChartLine]:
-        """Least, mean and greatest over all, in stretches of time."""
+        """Min, mean and max over all lines, by time bucket."""
         first, last = min(c.x[0] for c in lines if c.x), max(c.x[-1] for c in lines if c.x)
         width = max(1e-9, (last - first) / 120)
         stretches: dict[int, list[float]] = {}
@@ -305,9 +305,9 @@ class MetricsPane(JobPane):
             return "bright_black"
         return "#6b7280" if self.app.current_theme.dark else "#9aa1ab"
 
-    # Words
+    # Notices
 
-    def _say(self, any_chart: bool) -> None:
+    def _show_notice(self, any_chart: bool) -> None:
         feed, notice = self.feed, self.query_one(Notice)
         source = feed.sources["metrics"]
         if source.error is not None:
@@ -334,56 +334,56 @@ class MetricsPane(JobPane):
         return None
 
     def action_axis(self) -> None:
-        """Over steps, or over time."""
+        """Switch between steps and time."""
         self.by_step = not self.by_step
         self.show(Changed.TRAINING_STEPS)
 
     def action_span(self) -> None:
-        """How far back."""
+        """Switch the shown time span."""
         at = SPANS.index(self.view.span) if self.view.span in SPANS and self.view.end is None else -1
-        self._look(ViewRange(SPANS[(at + 1) % len(SPANS)], None, self.view.cross))
+        self._set_view(ViewRange(SPANS[(at + 1) % len(SPANS)], None, self.view.cross))
 
-    def _look(self, view: ViewRange) -> None:
+    def _set_view(self, view: ViewRange) -> None:
         if view != self.view:
             self.view = view
             self.show(Changed.METRICS)
 
     def action_zoom_in(self) -> None:
-        """Half as much, around the crosshair."""
-        self._look(self.view.zoom(self._full(), 0.5))
+        """Zoom in around the crosshair."""
+        self._set_view(self.view.zoom(self._full(), 0.5))
 
     def action_zoom_out(self) -> None:
-        """Twice as much."""
-        self._look(self.view.zoom(self._full(), 2.0))
+        """Zoom out."""
+        self._set_view(self.view.zoom(self._full(), 2.0))
 
     def action_whole(self) -> None:
-        """All of it."""
-        self._look(ViewRange(cross=self.view.cross))
+        """Show the full range."""
+        self._set_view(ViewRange(cross=self.view.cross))
 
     def action_later(self) -> None:
-        """On by half of what is shown."""
-        self._look(self.view.pan(self._full(), 0.5))
+        """Move right by half of the range."""
+        self._set_view(self.view.pan(self._full(), 0.5))
 
     def action_earlier(self) -> None:
-        """Back by half of what is shown."""
-        self._look(self.view.pan(self._full(), -0.5))
+        """Move left by half of the range."""
+        self._set_view(self.view.pan(self._full(), -0.5))
 
     def action_cross_right(self) -> None:
-        """The crosshair to the right."""
-        self._look(self.view.move(self._full(), STEP))
+        """Move the crosshair right."""
+        self._set_view(self.view.move(self._full(), STEP))
 
     def action_cross_left(self) -> None:
-        """The crosshair to the left."""
-        self._look(self.view.move(self._full(), -STEP))
+        """Move the crosshair left."""
+        self._set_view(self.view.move(self._full(), -STEP))
 
     def back(self) -> bool:
-        """Take the crosshair away, then the zoom."""
+        """Remove the crosshair, then the zoom."""
         before = self.view
-        self._look(replace(before, cross=None) if before.cross is not None else ViewRange())
+        self._set_view(replace(before, cross=None) if before.cross is not None else ViewRange())
         return before != self.view
 
     def action_replica(self) -> None:
-        """Whose figures."""
+        """Choose the replica whose figures are shown."""
         names = sorted(
             {s.replica for m in TRAINING_METRICS for s in self.feed.series.of(m)}, key=replica_order
         )

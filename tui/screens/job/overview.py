@@ -1,4 +1,4 @@
-"""The facts of a job at a glance: where it stands, what it runs on, why it failed."""
+"""The facts of a job: its state, its machines, why it failed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tui.widgets.state import bar, state_content, wants_ascii
 LABEL = 14
 LAST_LINES = 12
 BESIDE_BAR = 46
-"""Cells of a row that a bar of the progress does not have."""
+"""Cells of a row beside the progress bar."""
 Row = tuple[str, Content]
 
 
@@ -52,7 +52,7 @@ class OverviewPane(JobPane):
             yield LabelledLines("facts")
         yield Notice()
 
-    def rest(self) -> Widget:
+    def default_focus(self) -> Widget:
         return self.query_one(Scroll)
 
     def pause(self, on: bool) -> None:
@@ -70,7 +70,7 @@ class OverviewPane(JobPane):
             return
         self.query_one(Scroll).display = job is not None
         if job is None:
-            self._say_missing(notice)
+            self._show_missing(notice)
             return
         notice.hide()
         blocks = [
@@ -83,10 +83,10 @@ class OverviewPane(JobPane):
         lines = [line for block in blocks if block for line in (*block, (EMPTY, EMPTY))]
         self.query_one("#facts", LabelledLines).show(lines[:-1])
 
-    def _say_missing(self, notice: Notice) -> None:
+    def _show_missing(self, notice: Notice) -> None:
         source = self.feed.sources["job"]
         if self.feed.gone:
-            notice.show("This job does not exist any more.", self.feed.job_name, "esc goes back", bad=True)
+            notice.show("This job no longer exists.", self.feed.job_name, "esc goes back", bad=True)
         elif source.error is not None:
             notice.show("The job can't be read", source.error.message, source.error.fix, bad=True)
         else:
@@ -119,7 +119,7 @@ class OverviewPane(JobPane):
         return table(rows)
 
     def _cost(self, job: Job, now: datetime) -> Content | None:
-        """What it has cost, and what an hour does; None as long as no prices are loaded."""
+        """Its cost so far and an hour; None while no prices are loaded."""
         costs = self.console.costs
         if costs.prices is None:
             return None
@@ -230,12 +230,12 @@ class OverviewPane(JobPane):
 
 
 def table(rows: Sequence[Row]) -> list[Labelled]:
-    """Words at the left, facts at the right; an empty word continues the row above."""
+    """Labels at the left, facts at the right; an empty label continues the row above."""
     return [(Content.styled(f"{plain(word):<{LABEL}}", "$text-muted"), fact) for word, fact in rows]
 
 
 def _went_back(undone: Sequence[Sequence[TrainingStep]], now: datetime) -> Content:
-    """How often, and from where to where the last time."""
+    """How often it went back, and from which step to which the last time."""
     last = undone[-1]
     often = f"{len(undone)} times, last " if len(undone) > 1 else ""
     words = f"{often}from step {last[-1].step:,} to {last[0].step:,}"

@@ -1,4 +1,4 @@
-"""What the tabs of a job's screen have in common."""
+"""Base class of the tabs of a job's screen."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Scroll(VerticalScroll):
 
 
 class JobPane(VerticalGroup):
-    """One tab. The screen calls `show` while it is in sight, and asks for the line above and the actions.
+    """One tab. The screen calls `show` while it is visible, and asks it for its status and its actions.
 
-    `NEEDS` says of which changes it has to know; `SCOPE` holds its actions, `EXTRA` the moves in it.
+    `NEEDS` are the changes that it shows; `SCOPE` holds its actions, `EXTRA` its cursor keys.
     """
 
     SCOPE: ClassVar[str] = ""
@@ -50,17 +50,17 @@ class JobPane(VerticalGroup):
         return cast("ConsoleApp", self.app)
 
     def show(self, changed: Changed) -> None:
-        """Bring what is shown up to date."""
+        """Update what is shown."""
 
     def tick(self) -> None:
-        """Once a second: ages grow."""
+        """Update the ages, once a second."""
 
-    def rest(self) -> Widget | None:
-        """What has the keys when the tab is opened."""
+    def default_focus(self) -> Widget | None:
+        """The widget that gets the focus when the tab is opened."""
         return None
 
-    def note(self) -> Content:
-        """The right end of the second line."""
+    def status(self) -> Content:
+        """Status text at the right end of the second line."""
         return Content("")
 
     def title(self) -> str:
@@ -68,11 +68,11 @@ class JobPane(VerticalGroup):
         return self.TITLE
 
     def back(self) -> bool:
-        """Give up what has been begun here; False where there is nothing."""
+        """Cancel what was started here; False if there is nothing."""
         return False
 
     def pause(self, on: bool) -> None:
-        """Stand still, or go on."""
+        """Pause or resume the tab."""
 
     def blocked_reason(self, found: Action) -> str | None:
         """Why one of its actions can't run now."""

@@ -1,4 +1,4 @@
-"""Pools and replicas of a job, with what their machines do."""
+"""Groups and replicas of a job with their machines' usage."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class ReplicasPane(JobPane):
     TITLE = "Replicas"
     NEEDS = Changed.JOB | Changed.METRICS | Changed.TRAINING_STEPS | Changed.SOURCES
 
-    class LogAsked(Message):
-        """The log of a replica is wanted."""
+    class ReplicaLogRequested(Message):
+        """Show the log of a replica."""
 
         def __init__(self, replica: str) -> None:
             super().__init__()
@@ -51,14 +51,14 @@ class ReplicasPane(JobPane):
         yield self.tree_view
         yield Notice()
 
-    def rest(self) -> Widget:
+    def default_focus(self) -> Widget:
         return self.tree_view
 
     def title(self) -> str:
         job = self.feed.job
         return f"{self.TITLE} {job.replica_count}" if job else self.TITLE
 
-    def note(self) -> Content:
+    def status(self) -> Content:
         missing = next((m for m in self.feed.series.not_measured() if m.metric == GPU), None)
         words = f"{NOT_MEASURED} not measured" + (f"; GPU: {plain(missing.reason)}" if missing else "")
         note = Content.styled(words, "$text-muted")
@@ -90,7 +90,7 @@ class ReplicasPane(JobPane):
         wide = self.size.width >= WIDE
         bars = 16 if wide else 8
         now = job.end_time or self.feed.session.clock()
-        # A little more than the time between two samples for each bar.
+        # Each bar covers a little more than the time between two samples.
         span = bars * (timedelta(seconds=10) if self.feed.local else timedelta(seconds=90))
         figures = TreeData(
             self.feed.series, self.feed.figures, now, span, bars, palette(self), wants_ascii(self), not wide
@@ -100,7 +100,7 @@ class ReplicasPane(JobPane):
         self._go_to_wanted()
 
     def select(self, replica: str) -> None:
-        """Put the cursor on a replica, as soon as it is shown."""
+        """Put the cursor on a replica, once it is shown."""
         self._wanted = replica
 
     def _go_to_wanted(self) -> None:
@@ -118,7 +118,7 @@ class ReplicasPane(JobPane):
 
     @property
     def replica(self) -> str:
-        """The replica under the cursor, or nothing on a group."""
+        """The replica under the cursor; "" on a group."""
         key = self.tree_view.cursor or ""
         return "" if self.group == key else key
 
@@ -138,9 +138,9 @@ class ReplicasPane(JobPane):
         return None
 
     def action_open(self) -> None:
-        """The replica's log; a pool is folded or unfolded."""
+        """Open the replica's log; fold or unfold a pool."""
         if self.replica:
-            self.post_message(self.LogAsked(self.replica))
+            self.post_message(self.ReplicaLogRequested(self.replica))
         else:
             self.action_fold()
 
@@ -150,7 +150,7 @@ class ReplicasPane(JobPane):
         self.action_open()
 
     def action_fold(self) -> None:
-        """Fold the pool, or unfold it."""
+        """Fold or unfold the pool."""
         group = self.group
         if not group:
             return

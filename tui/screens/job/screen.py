@@ -34,15 +34,15 @@ from tui.widgets.log.view import LogView
 from tui.widgets.state import state_content
 from tui.widgets.table.table import Table
 
-SHORTEST_NAME = 16
-SHORTEST_NOTE = 8
+MIN_NAME = 16
+MIN_STATUS = 8
 WIDE = 100
-"""Cells from which on the first line has room for what the job costs."""
+"""Width from which the first line has room for the job's cost."""
 PANES = (OverviewPane, ReplicasPane, LogsPane, MetricsPane, SpecPane, EventsPane)
 
 
 class JobScreen(FrameScreen):
-    """See the module. It reads while it exists; leaving it ends that at once."""
+    """See the module. It reads until it is closed."""
 
     SCOPE = "job"
     CSS_PATH = "screen.tcss"
@@ -51,7 +51,7 @@ class JobScreen(FrameScreen):
     def __init__(
         self, session: Session, job_name: str, log_folder: Path | None = None, replica: str = ""
     ) -> None:
-        """With a `replica` it opens there."""
+        """`replica` is the replica to show first."""
         super().__init__(session)
         self._first_replica = replica
         self.job_name = job_name
@@ -67,7 +67,7 @@ class JobScreen(FrameScreen):
 
     @property
     def pane(self) -> JobPane:
-        """The tab in sight."""
+        """The visible tab."""
         shown = self.query_one(ContentSwitcher).current
         return next(pane for pane in self.panes if pane.id == shown)
 
@@ -85,7 +85,7 @@ class JobScreen(FrameScreen):
             self._open(self.panes[0])
 
     def show_replica(self, name: str) -> None:
-        """Open the replicas' tab, the cursor on one of them."""
+        """Open the Replicas tab with the cursor on a replica."""
         replicas = self._tab(ReplicasPane)
         if isinstance(replicas, ReplicasPane):
             replicas.select(name)
@@ -93,7 +93,7 @@ class JobScreen(FrameScreen):
     def on_unmount(self) -> None:
         self.feed.close()
 
-    # Up to date
+    # Updates
 
     def _changed(self, changed: Changed) -> None:
         for pane in self.panes:
@@ -113,8 +113,8 @@ class JobScreen(FrameScreen):
             self.call_after_refresh(self._keep_focus)
 
     def _keep_focus(self) -> None:
-        """A pane that has nothing yet hides what would take the keys, and loses them by that."""
-        rest = self.pane.rest()
+        """Focus the pane again: an empty pane hides its widget, which loses the focus."""
+        rest = self.pane.default_focus()
         if rest is not None:
             self.keep_focus(rest)
 
@@ -151,23 +151,23 @@ class JobScreen(FrameScreen):
         tail = Content.assemble(*state)
         crumb = f"{plain(info.name)} ▸ Jobs ▸ "
         room = self.size.width - 3 - tail.cell_length - figures.cell_length
-        if room < len(crumb) + min(len(name), SHORTEST_NAME):
+        if room < len(crumb) + min(len(name), MIN_NAME):
             crumb = "▸ "
-        if room < len(crumb) + SHORTEST_NAME:
+        if room < len(crumb) + MIN_NAME:
             figures = Content("")
             room = self.size.width - 3 - tail.cell_length
         name = clip(name, max(8, room - len(crumb)))
         return Content.assemble((crumb, "$text-muted"), (name, "bold"), tail), figures
 
     def _spent(self, job: Job, now: datetime) -> str:
-        """What it has cost so far; "" where not known, or where the line is narrow."""
+        """Its cost so far; "" if it is not known or the line is narrow."""
         costs = self.console.costs
         if costs.rate(job) is None or self.size.width < WIDE:
             return ""
         return costs.spent_text(job, now)
 
     def _figures(self) -> Content:
-        """Where the training stands, or why nothing is known of it now."""
+        """The training's progress, or why it is not known."""
         trouble, progress = self.feed.trouble, self.feed.progress
         if self.feed.gone:
             return Content.styled("deleted", "bold $text-error")
@@ -190,18 +190,18 @@ class JobScreen(FrameScreen):
         for pane in self.panes:
             here = pane is self.pane
             parts += [(f" {pane.title()} ", "bold $accent reverse" if here else "$text-muted"), " "]
-        note = self.pane.note()
+        note = self.pane.status()
         if self.paused:
             note = Content.assemble(("paused", "bold $text-warning"), "   ", note)
         tabs = Content.assemble(*parts)
         room = self.size.width - 3 - tabs.cell_length
-        return tabs, note.truncate(room, ellipsis=True) if room >= SHORTEST_NOTE else Content("")
+        return tabs, note.truncate(room, ellipsis=True) if room >= MIN_STATUS else Content("")
 
     # Tabs
 
     def _open(self, pane: JobPane) -> None:
         self.query_one(ContentSwitcher).current = pane.id
-        rest = pane.rest()
+        rest = pane.default_focus()
         if rest is not None:
             rest.focus()
         self._stale[pane.id] = ~Changed(0)
@@ -217,14 +217,14 @@ class JobScreen(FrameScreen):
         self._open(pane)
         return pane
 
-    @on(ReplicasPane.LogAsked)
-    def _log_asked(self, event: ReplicasPane.LogAsked) -> None:
+    @on(ReplicasPane.ReplicaLogRequested)
+    def _replica_log_requested(self, event: ReplicasPane.ReplicaLogRequested) -> None:
         logs = self._tab(LogsPane)
         if isinstance(logs, LogsPane):
             logs.select_replica(event.replica)
 
-    @on(EventsPane.MomentAsked)
-    def _moment_asked(self, event: EventsPane.MomentAsked) -> None:
+    @on(EventsPane.LogLineRequested)
+    def _log_line_requested(self, event: EventsPane.LogLineRequested) -> None:
         logs = self._tab(LogsPane)
         if isinstance(logs, LogsPane):
             logs.call_after_refresh(logs.go_to, event.line)
@@ -234,7 +234,7 @@ class JobScreen(FrameScreen):
     def _moved(self) -> None:
         self.refresh_frame()
 
-    # The gate
+    # Running actions
 
     def scopes(self) -> tuple[str, ...]:
         if not self.is_mounted:
@@ -279,27 +279,27 @@ class JobScreen(FrameScreen):
         self._beside(-1)
 
     def action_tab_overview(self) -> None:
-        """The facts."""
+        """Open Overview."""
         self._tab(OverviewPane)
 
     def action_tab_replicas(self) -> None:
-        """The replicas."""
+        """Open Replicas."""
         self._tab(ReplicasPane)
 
     def action_tab_logs(self) -> None:
-        """The log."""
+        """Open Logs."""
         self._tab(LogsPane)
 
     def action_tab_metrics(self) -> None:
-        """The figures."""
+        """Open Metrics."""
         self._tab(MetricsPane)
 
     def action_spec(self) -> None:
-        """The specification."""
+        """Open Spec."""
         self._tab(SpecPane)
 
     def action_tab_events(self) -> None:
-        """What happened."""
+        """Open Events."""
         self._tab(EventsPane)
 
     def action_cancel(self) -> None:
@@ -313,17 +313,17 @@ class JobScreen(FrameScreen):
             confirm_delete(self.console, [self._with_progress(self.job)])
 
     def _with_progress(self, job: Job) -> Job:
-        """The job with what the log told of it, which the question then names."""
+        """The job with the progress from the log, for the question."""
         return replace(job, progress=self.feed.progress)
 
     def action_fleet(self) -> None:
         """This job's machines as a heat map."""
-        from tui.screens.fleet.screen import FleetScreen  # noqa: PLC0415 - few look at it
+        from tui.screens.fleet.screen import FleetScreen  # noqa: PLC0415 - rarely opened
 
         self.app.push_screen(FleetScreen(self.job_name, open_replica=self.show_replica))
 
     def action_pause(self) -> None:
-        """Hold the screen still, or let it go on."""
+        """Pause or resume the screen."""
         self.paused = not self.paused
         for pane in self.panes:
             pane.pause(self.paused)
@@ -333,7 +333,7 @@ class JobScreen(FrameScreen):
 
     def action_clone(self) -> None:
         """Save the job as a profile."""
-        from tui.screens.profiles.clone import clone  # noqa: PLC0415 - few ask for it
+        from tui.screens.profiles.clone import clone  # noqa: PLC0415 - rarely used
 
         if self.job is not None:
             clone(self.console, self.job)
@@ -348,7 +348,7 @@ class JobScreen(FrameScreen):
             show_link(self.console, self.job)
 
     def action_why(self) -> None:
-        """Say in full what can't be read."""
+        """Show every read error in full."""
         blocks = []
         for source in self.feed.sources.values():
             if source.error is not None:
@@ -358,6 +358,6 @@ class JobScreen(FrameScreen):
         self.app.push_screen(MessageScreen("What could not be read", "\n\n".join(blocks)))
 
     def action_back(self) -> None:
-        """Give up what has been begun here, else leave."""
+        """Cancel what was started here, else close the screen."""
         if not self.pane.back():
             self.dismiss()

@@ -1,4 +1,4 @@
-"""The job's whole specification as the service has it, secrets masked until they are asked for."""
+"""The job's full specification from the service; secrets are masked until the user shows them."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class SpecPane(JobPane):
         yield Notice()
         yield FilterBar("find in the specification")
 
-    def rest(self) -> Widget:
+    def default_focus(self) -> Widget:
         return self.spec_view
 
-    def note(self) -> Content:
+    def status(self) -> Content:
         if self.spec_view.pattern is not None:
             return Content(pieces(len(self.spec_view.hits), "line matches", "lines match"))
         if self._hidden:
@@ -75,10 +75,10 @@ class SpecPane(JobPane):
             return
         safe, self._hidden = masked(self._spec)
         self.spec_view.display_spec(to_yaml(self._spec if self._open else safe))
-        self.refresh_note()
+        self.refresh_status()
 
-    def refresh_note(self) -> None:
-        """Tell the screen that the second line may differ."""
+    def refresh_status(self) -> None:
+        """Update the second line."""
         frame = frame_of(self.app)
         if frame is not None:
             frame.refresh_frame()
@@ -99,11 +99,11 @@ class SpecPane(JobPane):
         if found.id == "spec.unmask" and not self._hidden:
             return "There are no secrets in it."
         if found.id in {"spec.next", "spec.previous"} and not self.spec_view.hits:
-            return "Nothing is found; / finds."
+            return "There is no match; / starts a search."
         return None
 
     def action_find(self) -> None:
-        """Type what to find."""
+        """Open the search line."""
         self.query_one(FilterBar).open()
 
     @on(FilterBar.Changed)
@@ -117,7 +117,7 @@ class SpecPane(JobPane):
             return
         bar.show_problem("")
         self.spec_view.find(pattern)
-        self.refresh_note()
+        self.refresh_status()
 
     @on(FilterBar.Closed)
     def _find_left(self, event: FilterBar.Closed) -> None:
@@ -138,5 +138,5 @@ class SpecPane(JobPane):
         self._paint()
 
     def action_copy(self) -> None:
-        """Copy it as it is shown."""
+        """Copy the shown text."""
         self.console.send_copy(self.spec_view.text, "the specification")

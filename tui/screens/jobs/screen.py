@@ -44,7 +44,7 @@ class JobsScreen(ListScreen):
     """See the module."""
 
     SCOPE = "jobs"
-    TITLE_WORD = "Jobs"
+    HEADING = "Jobs"
     PLACEHOLDER = "state:running,failed  gpu:a100  team:nlp  age<2d  or any text"
     CSS_PATH = "screen.tcss"
     BINDINGS = bindings("jobs")
@@ -201,7 +201,7 @@ class JobsScreen(ListScreen):
         self._say_regions()
         shown = bool(table.keys)
         table.display = shown
-        if self.say_stale(table.keys):
+        if self.show_stale(table.keys):
             return
         if shown:
             notice.hide()

@@ -157,7 +157,7 @@ class FormScreen(FrameScreen):
         event.stop()
         self.navigation.close_find(event.text)
 
-    def left_behind(self) -> None:
+    def note_switched_away(self) -> None:
         self._file.note_unsaved()
 
     def confirm_leave(self) -> bool:

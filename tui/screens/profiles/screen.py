@@ -43,7 +43,7 @@ class ProfilesScreen(ListScreen):
     """Ready-made profiles and the user's own; an invalid one says what is wrong with it."""
 
     SCOPE = "profiles"
-    TITLE_WORD = "Profiles"
+    HEADING = "Profiles"
     PLACEHOLDER = "name or text"
     BINDINGS = bindings("profiles")
 

@@ -15,7 +15,7 @@ from tui.widgets.notice import Notice
 class QuotaListScreen(ListScreen):
     """Quotas are read when the screen is come to and when `ctrl+r` asks. A subclass gives `reload`."""
 
-    TITLE_WORD = "Quotas"
+    HEADING = "Quotas"
     HIDDEN = ("Nothing to show here.", "Quotas with no limit and no use are hidden.")
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class QuotaListScreen(ListScreen):
             notice.show(*self.HIDDEN, "a shows all")
         elif self._read:
             notice.show("This context reports no training quotas.")
-        elif not self.say_stale(()):
+        elif not self.show_stale(()):
             notice.show("Reading quotas…")
 
     def action_all(self) -> None:
