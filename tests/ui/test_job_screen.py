@@ -224,13 +224,13 @@ async def test_metrics_are_plotted_and_what_is_not_measured_is_said(tmp_path: Pa
         assert not any("0-0" in title for title in titles[2:])
 
 
-async def test_many_replicas_are_drawn_as_least_mean_and_greatest(tmp_path: Path) -> None:
+async def test_many_replicas_are_drawn_as_min_mean_and_max(tmp_path: Path) -> None:
     backend = backend_of(job(9, "big", groups=(pool(0, 1), pool(1, 63))))
     async with opened(backend, tmp_path, size=(80, 24)) as (screen, pilot):
         pane = await tab(screen, pilot, MetricsPane)
         await until(pilot, lambda: len(pane.query(Chart)) == 6, "the charts")
         title = str(list(pane.query(Chart))[2].query_one(".chart-title").render())
-        assert "mean of 64" in title and "least" in title
+        assert "mean of 64" in title and "min" in title
 
 
 async def test_the_specification_hides_secrets_until_they_are_asked_for(tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.content import Content
 
-from tui.widgets.labelled_lines import LEAST, hanging_indent
+from tui.widgets.labelled_lines import MIN_TEXT, hanging_indent
 
 WORDS = st.lists(st.text("abcdé漢", min_size=1, max_size=9), min_size=1, max_size=20).map(" ".join)
 
 
-@given(WORDS, st.integers(1, 20), st.integers(LEAST, 60))
+@given(WORDS, st.integers(1, 20), st.integers(MIN_TEXT, 60))
 def test_words_hang_below_words(words: str, indent: int, room: int) -> None:
     drawn = hanging_indent(Content("L" * indent), Content(words), indent + room)
     first, *more = drawn.plain.splitlines()

@@ -82,7 +82,7 @@ async def test_checks_come_live_and_are_mended_by_a_key(
     async with profiles(backend, folder, monkeypatch) as (app, pilot, _):
         await launch_screen(app, pilot, "far")
         await until(pilot, lambda: "short by 16" in text(app, "#checks"), "the quota's line")
-        assert "… looking" in text(app, "#checks") and "may not act" not in text(app, "#checks")
+        assert "… checking" in text(app, "#checks") and "may not act" not in text(app, "#checks")
         assert "F  It would fit" in text(app, "#checks") and "fix" in footer(app)
         fields = {field.field: field for field in app.screen.query(Field)}
         await pilot.press("F")
