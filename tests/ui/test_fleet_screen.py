@@ -143,7 +143,7 @@ async def test_a_job_shows_its_own_map(tmp_path: Path) -> None:
         await until(pilot, lambda: isinstance(app.screen, JobScreen), "the job again")
         below, depth = app.screen, len(app.screen_stack)
         await pilot.press("m")
-        await until(pilot, lambda: isinstance(app.screen, FleetScreen) and app.screen.current_cell(), "its map")
+        await until(pilot, lambda: isinstance(app.screen, FleetScreen) and app.screen.current_cell(), "a map")
         await pilot.press("G", "enter")
         await until(pilot, lambda: app.screen is below and len(app.screen_stack) == depth, "the same job")
         assert isinstance(below, JobScreen)
