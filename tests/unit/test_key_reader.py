@@ -11,7 +11,7 @@ import pytest
 from textual.events import Key
 from textual.message import Message
 
-from tests.waiting import wait_for
+from tests.waiting import LIMIT, wait_for
 from tui.display.reader import End, read_keys
 
 
@@ -41,7 +41,7 @@ def typed() -> Iterator[Typed]:
     yield found
     if found.thread.is_alive():
         found.end.set()
-        found.thread.join(5)
+        found.thread.join(LIMIT)
     os.close(found.slave)
 
 
@@ -55,7 +55,7 @@ def test_keys_and_a_lone_escape_are_told(typed: Typed) -> None:
 
 def test_the_end_is_told_at_once_and_can_come_again(typed: Typed) -> None:
     typed.end.set()
-    typed.thread.join(5)
+    typed.thread.join(LIMIT)
     assert typed.gone is False and not typed.thread.is_alive()
     typed.end.clear()
     assert not typed.end.is_set()
@@ -65,12 +65,12 @@ def test_the_end_is_told_at_once_and_can_come_again(typed: Typed) -> None:
     os.write(typed.master, b"b")
     wait_for(lambda: again, "a key after the end was taken back", every=0.01)
     typed.end.set()
-    thread.join(5)
+    thread.join(LIMIT)
     assert not thread.is_alive()
     os.close(typed.master)
 
 
 def test_a_terminal_that_goes_is_told(typed: Typed) -> None:
     os.close(typed.master)
-    typed.thread.join(5)
+    typed.thread.join(LIMIT)
     assert typed.gone is True
