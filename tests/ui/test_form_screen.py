@@ -181,7 +181,7 @@ async def test_another_accelerator_asks_for_a_machine_that_takes_it(tmp_path: Pa
         await until(pilot, lambda: screen(app).draft.text == A100, "one undo for all of it")
 
 
-async def test_a_problem_is_found_and_mended_by_keys(tmp_path: Path) -> None:
+async def test_a_problem_is_found_and_fixed_by_keys(tmp_path: Path) -> None:
     wrong = A100.replace("      replicaCount: 3", "      replicaCuont: 3").replace("SPOT", "SPOTT")
     async with form(tmp_path, wrong) as (app, pilot, _):
         await pilot.press("n")
@@ -190,7 +190,7 @@ async def test_a_problem_is_found_and_mended_by_keys(tmp_path: Path) -> None:
             await pilot.press("n")
         assert "Did you mean replicaCount" in detail(app) and "F fix" in footer(app)
         await pilot.press("F")
-        await until(pilot, lambda: "replicaCuont" not in screen(app).draft.text, "mended")
+        await until(pilot, lambda: "replicaCuont" not in screen(app).draft.text, "fixed")
         assert spec(app)["workerPoolSpecs"][1]["replicaCount"] == 3
         await pilot.press("i")
         assert isinstance(app.screen, MessageScreen)
@@ -295,7 +295,7 @@ async def test_text_that_is_no_yaml_says_where(tmp_path: Path) -> None:
         assert isinstance(app.screen, FormScreen) and not screen(app).draft.changed
         path.write_text(A100)
         await pilot.press("ctrl+r")
-        await until(pilot, lambda: screen(app).analysis.readable and not notice.display, "the mended file")
+        await until(pilot, lambda: screen(app).analysis.readable and not notice.display, "the fixed file")
 
 
 async def test_a_ready_made_profile_is_saved_as_a_copy(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The launch screen's checks: live, of the request as it is now, and mended by a key."""
+"""The launch screen's checks: live, of the request as it is now, and fixed by a key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.ui.test_jobs_screen import footer, said, until
 from tests.ui.test_profiles_screen import choose, launch_screen, profiles, text
 from tui.backends.interface import LaunchRequest, PreflightService
 from tui.domain.profile.document_edit import Edit
-from tui.domain.vertex.preflight import Check, Verdict, buckets_of, ok
+from tui.domain.vertex.preflight import Check, CheckStatus, buckets_of, ok
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.launch.screen import Field, LaunchScreen
@@ -56,16 +56,21 @@ class Checks(PreflightService):
             if name == "arr-coc-eu":
                 new = Edit(paths[0], "gs://arr-coc-us/run/4x8")
                 yield Check(
-                    f"bucket:{name}", Verdict.PROBLEM, "is far", "Use gs://arr-coc-us.", (new,), stops=False
+                    f"bucket:{name}",
+                    CheckStatus.PROBLEM,
+                    "is far",
+                    "Use gs://arr-coc-us.",
+                    (new,),
+                    stops=False,
                 )
             else:
                 yield ok(f"bucket:{name}", "is near")
         if request.region == "us-central1":
             yield Check(
-                "quota", Verdict.PROBLEM, "short by 16", "It would fit in us-east1.", region="us-east1"
+                "quota", CheckStatus.PROBLEM, "short by 16", "It would fit in us-east1.", region="us-east1"
             )
         await self._backend.go.wait()
-        yield Check("account", Verdict.PROBLEM, "may not act", "Ask for a role.")
+        yield Check("account", CheckStatus.PROBLEM, "may not act", "Ask for a role.")
 
 
 @pytest.fixture
@@ -75,9 +80,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_checks_come_live_and_are_mended_by_a_key(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_checks_come_live_and_are_fixed_by_a_key(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = CheckedBackend()
     async with profiles(backend, folder, monkeypatch) as (app, pilot, _):
         await launch_screen(app, pilot, "far")
@@ -102,7 +105,7 @@ async def test_checks_come_live_and_are_mended_by_a_key(
         await until(pilot, lambda: "may not act" in text(app, "#checks"), "the last one")
         assert "looking" not in text(app, "#checks") and "short by 16" not in text(app, "#checks")
         await pilot.press("F")
-        await until(pilot, lambda: "Ask for a role" in said(app), "how it is mended")
+        await until(pilot, lambda: "Ask for a role" in said(app), "how it is fixed")
 
 
 async def test_a_mend_without_a_parameter_is_of_this_launch_alone(

@@ -127,7 +127,7 @@ async def test_what_only_the_rules_refuse_is_no_tick(tmp_path: Path, monkeypatch
         # Fixed, it is checked again.
         (folder / "refused.yaml").write_text(MENDED)
         await pilot.press("ctrl+r")
-        await until(pilot, lambda: "not valid" not in lines(app), "the mended one")
+        await until(pilot, lambda: "not valid" not in lines(app), "the fixed one")
 
 
 async def test_keys_before_the_list_is_read_are_typed_nowhere(tmp_path: Path) -> None:

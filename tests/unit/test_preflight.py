@@ -1,4 +1,4 @@
-"""What checks are made of: names of images and buckets, places, and values that a mend comes from."""
+"""What checks are made of: names of images and buckets, places, and values that a fix comes from."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.domain.vertex.preflight import bucket_near, buckets_of, carried, image_of
+from tui.domain.vertex.preflight import bucket_near, buckets_of, image_of, substituted
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,6 @@ def test_a_value_that_is_carried_over_makes_what_was_wanted(
     head: str, value: str, tail: str, wanted: str
 ) -> None:
     old, new = head + value + tail, head + wanted + tail
-    found = carried(value, old, new)
+    found = substituted(value, old, new)
     assert found is None or old.replace(value, found, 1) == new
-    assert carried(value, value, new) == new
+    assert substituted(value, value, new) == new

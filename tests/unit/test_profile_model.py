@@ -1,4 +1,4 @@
-"""Every form of a job's file opens unchanged; what is wrong has an id, a place and, where it can, a mend."""
+"""Every form of a job's file opens unchanged; what is wrong has an id, a place and, where it can, a fix."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_problem_has_its_id_and_its_place(text: str, rule: str, place: tuple[i
 
 
 @pytest.mark.parametrize(
-    ("line", "mended"),
+    ("line", "fixed"),
     [
         ("  netwrok: projects/1/global/networks/n\n", "  network: projects/1/global/networks/n\n"),
         ("state: JOB_STATE_FAILED\n", ""),
@@ -126,9 +126,9 @@ def test_a_problem_has_its_id_and_its_place(text: str, rule: str, place: tuple[i
         ("  enableWebAccess: 'yes'\n", "  enableWebAccess: true\n"),
     ],
 )
-def test_what_can_only_be_a_slip_is_mended(line: str, mended: str) -> None:
+def test_what_can_only_be_a_slip_is_mended(line: str, fixed: str) -> None:
     found = one(HEAD + line)
-    assert apply(HEAD + line, "f", found.edits) == HEAD + mended
+    assert apply(HEAD + line, "f", found.edits) == HEAD + fixed
 
 
 def test_a_rules_problem_stands_at_its_place_in_a_file_of_either_spelling() -> None:

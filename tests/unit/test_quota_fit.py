@@ -65,24 +65,24 @@ def test_other_disks_take_no_ssd_and_a_persistent_resource_nothing() -> None:
     assert needs(plain) == {"custom_model_training_cpus": 8}
     plain["jobSpec"]["persistentResourceId"] = "mine"
     assert needs(plain) == {}
-    assert looked(job=plain).verdict == "fits"
+    assert looked(job=plain).status == "fits"
 
 
 def test_short_says_which_metric_and_by_how_much() -> None:
     found = looked(quota(SPOT_A100, 16, 0), quota(SPOT_CPUS, 2200, 100))
-    assert found.verdict == "short"
+    assert found.status == "short"
     assert found.sentence == "preemptible A100: needs 32, 16 free of 16, short 16"
     assert found.brief == "✗ short 16 A100"
 
 
 def test_not_measured_is_never_ok() -> None:
     found = looked(quota(SPOT_A100, 40, None), quota(SPOT_CPUS, 2200, 0))
-    assert found.verdict == "unknown"
+    assert found.status == "unknown"
     assert "at most 40 free" in found.sentence
-    assert looked().verdict == "unknown"
+    assert looked().status == "unknown"
     assert "limit not known" in looked().sentence
     # A limit that is too small is short whatever is used.
-    assert looked(quota(SPOT_A100, 16, None), quota(SPOT_CPUS, 2200, 0)).verdict == "short"
+    assert looked(quota(SPOT_A100, 16, None), quota(SPOT_CPUS, 2200, 0)).status == "short"
 
 
 def test_own_estimate_counts_where_it_is_more_and_says_so() -> None:
@@ -90,7 +90,7 @@ def test_own_estimate_counts_where_it_is_more_and_says_so() -> None:
     running = make_job(groups=pools, strategy="SPOT", state=JobState.RUNNING, region="us-central1")
     queued = make_job(groups=pools, strategy="SPOT", state=JobState.QUEUED, region="us-central1")
     found = looked(quota(SPOT_A100, 32, 0), quota(SPOT_CPUS, -1, 0), running=[running, queued])
-    assert found.verdict == "short"
+    assert found.status == "short"
     assert found.sentence == (
         "preemptible A100: needs 32, 24 free of 32 (use estimated from the jobs that run), short 8"
     )
@@ -102,11 +102,11 @@ def test_regions_without_the_hardware_are_named_and_a_quota_above_zero_decides()
     ]
     quotas += [quota(SPOT_CPUS, 2200, 0), quota(SPOT_A100, 64, 0)]
     central, east = fits_in(ARR, ["us-central1", "us-east4"], quotas)
-    assert central.verdict == "fits"
-    assert east.verdict == "short"
+    assert central.status == "fits"
+    assert east.status == "short"
     assert east.sentence == "no A100 40GB in us-east4"
     quotas += [quota(SPOT_A100, 64, 0, "us-east4"), quota(SPOT_CPUS, 2200, 0, "us-east4")]
-    assert fits_in(ARR, ["us-east4"], quotas)[0].verdict == "fits"
+    assert fits_in(ARR, ["us-east4"], quotas)[0].status == "fits"
 
 
 @given(
@@ -119,11 +119,11 @@ def test_fits_means_that_there_is_room(limit: int | None, used: int | None, repl
         pool("a2-highgpu-8g", replicas, "NVIDIA_TESLA_A100", 8, diskSpec={"bootDiskType": "pd-standard"})
     )
     found = looked(quota(A100, limit, used), job=job)
-    if found.verdict == "fits" and limit != UNLIMITED:
+    if found.status == "fits" and limit != UNLIMITED:
         assert limit is not None
         assert used is not None
         assert used + 8 * replicas <= limit
-    if found.verdict == "short":
+    if found.status == "short":
         assert limit is not None
         assert found.lines[0].short_by == min(8 * replicas, 8 * replicas + (used or 0) - limit)
 

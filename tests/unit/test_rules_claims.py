@@ -142,10 +142,10 @@ def test_ready_made_profiles_have_no_problem(path: Path, local: bool) -> None:
     assert [str(p) for p in inspect(text, path.name, path.stem, region="us-central1", local=local)] == []
 
 
-def test_the_reduction_servers_example_is_mended_to_what_it_meant() -> None:
+def test_the_reduction_servers_example_is_fixed_to_what_it_meant() -> None:
     found = apply_fixes(REDUCERS, "f.yaml", "f")
-    assert {p.id for p in found.done} == {"wild.reduction-server", "reduction.sizing", "shape.primary"}
-    assert found.left == ()
+    assert {p.id for p in found.fixed} == {"wild.reduction-server", "reduction.sizing", "shape.primary"}
+    assert found.remaining == ()
     assert found.text.count("a2-highgpu-8g") == 2 and "replicaCount: 3" in found.text
     assert "replicaCount: 13" in found.text and "vertex-ai-restricted" in found.text
 
@@ -154,10 +154,10 @@ def test_the_reduction_servers_example_is_mended_to_what_it_meant() -> None:
 def test_mending_ends_and_leaves_nothing_that_could_be_mended(text: str) -> None:
     before = problems(text)
     found = apply_fixes(text, "f.yaml", "f")
-    assert not any(map(fixable, found.left)), [str(p) for p in found.left]
-    errors = [sum(p.severity is Severity.ERROR for p in ps) for ps in (found.left, before)]
+    assert not any(map(fixable, found.remaining)), [str(p) for p in found.remaining]
+    errors = [sum(p.severity is Severity.ERROR for p in ps) for ps in (found.remaining, before)]
     assert errors[0] <= errors[1]
-    assert bool(found.done) == (found.text != text)
+    assert bool(found.fixed) == (found.text != text)
     assert apply_fixes(found.text, "f.yaml", "f").text == found.text
 
 
@@ -166,5 +166,5 @@ def test_a_mend_that_changes_nothing_is_given_up() -> None:
     spec = textwrap.indent(disk('"${d}"'), "  ")
     text = f"displayName: x\nparameters: {{d: pd-ssd}}\njobSpec:\n{spec}"
     found = apply_fixes(text, "f.yaml", "f", {"d": "pd-extreme"})
-    assert found.done == () and found.text == text
-    assert [p.id for p in found.left] == ["machine.disk-type"]
+    assert found.fixed == () and found.text == text
+    assert [p.id for p in found.remaining] == ["machine.disk-type"]

@@ -219,5 +219,5 @@ def test_mending_any_job_ends_where_nothing_can_be_mended(raw: dict[str, Any], k
         pools[0]["reductionServerSpec"] = {"replicaCount": 2}
     text = yaml.safe_dump(raw["jobSpec"] if bare else raw)
     found = apply_fixes(text, "f.yaml", "f", region=REGION)
-    assert not any(map(fixable, found.left)), [str(p) for p in found.left]
+    assert not any(map(fixable, found.remaining)), [str(p) for p in found.remaining]
     assert apply_fixes(found.text, "f.yaml", "f", region=REGION).text == found.text

@@ -16,8 +16,8 @@ from tui.domain.vertex.rules.machine import machine_type
 MACHINES = sorted(catalog.machines())
 
 
-def mended(name: str) -> str:
-    """The name after the mend that the rule offers; "" where it offers none."""
+def fixed(name: str) -> str:
+    """The name after the fix that the rule offers; "" where it offers none."""
     job = {"jobSpec": {"workerPoolSpecs": [{"machineSpec": {"machineType": name}, "replicaCount": 1}]}}
     (found,) = machine_type(Case(job))
     after = edited(job, found.edits)["jobSpec"]["workerPoolSpecs"][0]["machineSpec"]["machineType"]
@@ -41,11 +41,11 @@ def mended(name: str) -> str:
     ],
 )
 def test_slips(typed: str, meant: str) -> None:
-    assert mended(typed) == meant
+    assert fixed(typed) == meant
 
 
 @given(st.sampled_from(MACHINES), st.integers(0, 30), st.sampled_from("abcgnx-"), st.sampled_from("+-=x"))
-def test_one_slip_is_never_mended_to_a_machine_of_other_figures(
+def test_one_slip_is_never_fixed_to_a_machine_of_other_figures(
     name: str, at: int, letter: str, deed: str
 ) -> None:
     at %= len(name)
@@ -57,5 +57,5 @@ def test_one_slip_is_never_mended_to_a_machine_of_other_figures(
         "x": name[:at] + name[at + 1 : at + 2] + name[at] + name[at + 2 :],
     }[deed]
     assume(typed not in catalog.machines())
-    after = mended(typed)
+    after = fixed(typed)
     assert not after or re.findall(r"\d+", after) == re.findall(r"\d+", typed)

@@ -16,7 +16,7 @@ from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.preflight import checks
 from tui.backends.vertex.transport.connect import LocalEndpoint
 from tui.domain.profile.document_edit import edited
-from tui.domain.vertex.preflight import Check, Verdict
+from tui.domain.vertex.preflight import Check, CheckStatus
 from tui.emulator.server import Emulator
 from tui.store.jobs.checks import preflight
 
@@ -72,7 +72,7 @@ async def test_a_project_in_which_all_is_well() -> None:
     assert set(found) == {
         "credentials", "permissions", "quota", f"image:{TRAINER}", "bucket:near", "account", "board",
     }  # fmt: skip
-    assert {check.verdict for check in found.values()} == {Verdict.OK}, found
+    assert {check.status for check in found.values()} == {CheckStatus.OK}, found
     assert "amd64" in found[f"image:{TRAINER}"].sentence
     assert all(0 < check.seconds < 8 for check in found.values())
 
@@ -80,7 +80,7 @@ async def test_a_project_in_which_all_is_well() -> None:
 async def test_permissions_accounts_and_credentials_that_are_lacking() -> None:
     async with checking(denied_permissions=["logging.*"]) as (_, clients, backend):
         found = await looked(backend, job())
-        assert found["permissions"].verdict is Verdict.PROBLEM and not found["permissions"].fatal
+        assert found["permissions"].status is CheckStatus.PROBLEM and not found["permissions"].fatal
         assert "logging.logEntries.list" in found["permissions"].sentence
         await clients.admin(do="checks", denied=["aiplatform.*.create", "iam.*"])
         found = await looked(backend, job(serviceAccount=ACCOUNT))
@@ -93,7 +93,7 @@ async def test_permissions_accounts_and_credentials_that_are_lacking() -> None:
         found = await looked(backend, job(serviceAccount=ACCOUNT))
     assert found.pop("credentials").fatal
     found.pop("quota")  # limits that were read stand for a while
-    assert {check.verdict for check in found.values()} == {Verdict.UNKNOWN}
+    assert {check.status for check in found.values()} == {CheckStatus.UNKNOWN}
     assert "credentials" in found["account"].sentence
 
 
@@ -103,14 +103,14 @@ async def test_images_that_are_not_there_and_those_that_nobody_can_ask_for() -> 
         near = (await looked(backend, job(image=f"{mine}:1.4.1")))[f"image:{mine}:1.4.1"]
         assert near.fatal and "1.4.2, 1.3" in near.sentence
         mended = edited(job(image=f"{mine}:1.4.1"), near.edits)
-        assert (await looked(backend, mended))[f"image:{mine}:1.4.2"].verdict is Verdict.OK
+        assert (await looked(backend, mended))[f"image:{mine}:1.4.2"].status is CheckStatus.OK
         await clients.admin(do="checks", missing=["*/trainer:latest"])
         assert (await looked(backend, job()))[f"image:{TRAINER}"].fatal
         for uri in ("python:3.11", "docker.io/me/x", "quay.io/a/b:c"):
             other = (await looked(backend, job(image=uri)))[f"image:{uri}"]
-            assert other.verdict is Verdict.UNKNOWN and "can't be asked" in other.sentence
+            assert other.status is CheckStatus.UNKNOWN and "can't be asked" in other.sentence
         for uri in ("gcr.io/p/x", f"{mine}@sha256:{'0' * 64}", "us-docker.pkg.dev/example.com/p/r/x:1"):
-            assert (await looked(backend, job(image=uri)))[f"image:{uri}"].verdict is Verdict.OK
+            assert (await looked(backend, job(image=uri)))[f"image:{uri}"].status is CheckStatus.OK
 
 
 async def test_buckets_that_are_far_cold_or_not_there() -> None:
@@ -121,20 +121,20 @@ async def test_buckets_that_are_far_cold_or_not_there() -> None:
         missing = (await looked(backend, job(**output("nothing-here"))))["bucket:nothing-here"]
         assert missing.fatal and f"--location={REGION}" in missing.fix
         wide = (await looked(backend, job(**output("wide"))))["bucket:wide"]
-        assert wide.verdict is Verdict.PROBLEM and not wide.fatal
+        assert wide.status is CheckStatus.PROBLEM and not wide.fatal
         far = (await looked(backend, job(**output("arr-coc-eu"))))["bucket:arr-coc-eu"]
-        assert far.verdict is Verdict.PROBLEM and "europe-west4" in far.sentence
+        assert far.status is CheckStatus.PROBLEM and "europe-west4" in far.sentence
         mended = edited(job(**output("arr-coc-eu")), far.edits)
         assert mended["jobSpec"]["baseOutputDirectory"] == {"outputUriPrefix": "gs://arr-coc-us/run"}
-        assert (await looked(backend, mended))["bucket:arr-coc-us"].verdict is Verdict.OK
+        assert (await looked(backend, mended))["bucket:arr-coc-us"].status is CheckStatus.OK
         await clients.admin(do="buckets", kind="denied")
         denied = (await looked(backend, job(**output("wide"))))["bucket:wide"]
-        assert denied.verdict is Verdict.UNKNOWN and "may not look" in denied.sentence
+        assert denied.status is CheckStatus.UNKNOWN and "may not look" in denied.sentence
         await clients.admin(do="buckets")
         info = ContextInfo("local", "p", (REGION,))
         async with VertexBackend(info, LocalEndpoint(running.state)) as local:
             made = (await looked(local, job(**output("nothing-here"))))["bucket:nothing-here"]
-            assert made.verdict is Verdict.OK and "made when the job starts" in made.sentence
+            assert made.status is CheckStatus.OK and "made when the job starts" in made.sentence
 
 
 async def test_a_quota_that_is_short_says_by_how_much_and_where_it_would_fit() -> None:
@@ -159,7 +159,7 @@ async def test_persistent_resources_and_boards() -> None:
         async def resource(id: str) -> Check:
             return (await looked(backend, job(persistentResourceId=id)))["resource"]
 
-        assert (await resource("fits")).verdict is Verdict.OK
+        assert (await resource("fits")).status is CheckStatus.OK
         assert "pool 0 needs 4" in (await resource("small")).sentence
         assert "no pool of a2-highgpu-8g" in (await resource("other")).sentence
         assert "PROVISIONING" in (await resource("boots")).sentence
@@ -173,7 +173,7 @@ async def test_persistent_resources_and_boards() -> None:
             found = (await looked(backend, job(tensorboard=board)))["board"]
             assert found.fatal == bool(words) and words in found.sentence, found
         network = (await looked(backend, job(network="projects/1/global/networks/n")))["network"]
-        assert network.verdict is Verdict.UNKNOWN and "describe n" in network.fix
+        assert network.status is CheckStatus.UNKNOWN and "describe n" in network.fix
 
 
 async def test_a_service_that_hangs_or_fails_holds_up_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,9 +186,9 @@ async def test_a_service_that_hangs_or_fails_holds_up_nobody_else(monkeypatch: p
             order.append(check.id)
             came[check.id] = time.monotonic()
             if check.id == "account":
-                assert check.verdict is Verdict.OK
+                assert check.status is CheckStatus.OK
             else:
-                assert check.verdict is Verdict.UNKNOWN, check
+                assert check.status is CheckStatus.UNKNOWN, check
         assert order[0] == "account"
         assert set(order) == {"account", "credentials", "permissions", "quota", f"image:{TRAINER}"}
         # Both wait for their limit of 4 s, and wait at once.
@@ -199,5 +199,5 @@ async def test_a_backend_that_is_not_connected_says_so_and_does_not_raise() -> N
     endpoint = FixedEndpoint({REGION: "unix:/nowhere"})
     backend = VertexBackend(ContextInfo("local", "p", (REGION,)), endpoint)
     found = [check async for check in preflight(backend, REGION, job())]
-    assert [check.verdict for check in found] == [Verdict.UNKNOWN]
+    assert [check.status for check in found] == [CheckStatus.UNKNOWN]
     assert "Not connected" in found[0].sentence

@@ -13,7 +13,7 @@ from tui.config.paths import state_dir
 from tui.domain.profile import Problem
 from tui.domain.vertex.cost import Estimate, estimate
 from tui.domain.vertex.dry_run import document, price_words
-from tui.domain.vertex.preflight import Check, Verdict, in_order, unknown
+from tui.domain.vertex.preflight import Check, CheckStatus, in_order, unknown
 from tui.domain.vertex.rules.base import Severity
 from tui.store.jobs.checks import preflight
 from tui.store.jobs.costs import read_prices
@@ -23,7 +23,7 @@ from tui.verbs.run import USAGE, Failure
 
 QUICK = 5.0
 """Seconds that the checks may delay a launch, once the service is connected."""
-_GLYPHS = {Verdict.OK: "✓", Verdict.PROBLEM: "✗", Verdict.UNKNOWN: "?"}
+_GLYPHS = {CheckStatus.OK: "✓", CheckStatus.PROBLEM: "✗", CheckStatus.UNKNOWN: "?"}
 _MARKS = {Severity.ERROR: "✗", Severity.WARNING: "!", Severity.NOTE: "·"}
 
 
@@ -73,7 +73,7 @@ async def connect_and_check(backend: Backend, request: LaunchRequest) -> list[Ch
     try:
         await backend.connect()
     except Unauthenticated as error:
-        return [Check("credentials", Verdict.PROBLEM, error.message, error.fix)]
+        return [Check("credentials", CheckStatus.PROBLEM, error.message, error.fix)]
     except BackendError as error:
         return [unknown("service", error.message, error.fix)]
     return await run_checks(backend, request)
@@ -94,10 +94,10 @@ def print_findings(dry: DryRun) -> None:
         if problem.severity is not Severity.NOTE:
             note(f"{_MARKS[problem.severity]} {problem}")
     for check in dry.checks:
-        if check.verdict is Verdict.PROBLEM:
+        if check.status is CheckStatus.PROBLEM:
             note(check_line(check))
             note_fix(check.fix)
-    unsure = [check.id.partition(":")[0] for check in dry.checks if check.verdict is Verdict.UNKNOWN]
+    unsure = [check.id.partition(":")[0] for check in dry.checks if check.status is CheckStatus.UNKNOWN]
     if unsure:
         note(f"? not known: {', '.join(dict.fromkeys(unsure))}; --dry-run says why")
 
@@ -113,8 +113,8 @@ def must_be_launchable(dry: DryRun, *, asked: bool, force: bool) -> None:
 
 
 def check_line(check: Check) -> str:
-    """Verdict, what was looked up, and the sentence."""
-    return f"{_GLYPHS[check.verdict]} {check.id.partition(':')[0]:<12} {check.sentence}"
+    """CheckStatus, what was looked up, and the sentence."""
+    return f"{_GLYPHS[check.status]} {check.id.partition(':')[0]:<12} {check.sentence}"
 
 
 def note_fix(fix: str) -> None:

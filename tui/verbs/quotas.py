@@ -14,7 +14,7 @@ from tui.verbs.launch import prepare
 from tui.verbs.output import print_json, table, when
 from tui.verbs.run import READS, Run, verb
 
-VERDICTS = ("fits", "unknown", "short")
+STATUSES = ("fits", "unknown", "short")
 
 
 @click.command()
@@ -59,7 +59,7 @@ async def quotas(run: Run, regions: tuple[str, ...], every: bool, profile: str |
 
 
 async def _show_fit(run: Run, profile: str, regions: tuple[str, ...]) -> None:
-    """Regions with their verdicts; without the profile's accelerators only those that are named."""
+    """Regions with their status; without the profile's accelerators only those that are named."""
     job = prepare(run, profile, ()).custom_job
     async with run.backend() as backend:
         home = backend.info.regions
@@ -67,17 +67,17 @@ async def _show_fit(run: Run, profile: str, regions: tuple[str, ...]) -> None:
         found = await backend.quotas.read(places)
         running = [job async for page in backend.list_jobs() for job in page.jobs if job.state.active]
     fits = [fit for fit in fits_in(job, places, found, running=running) if regions or not fit.hardware]
-    fits.sort(key=lambda fit: VERDICTS.index(fit.verdict))
+    fits.sort(key=lambda fit: STATUSES.index(fit.status))
     if run.json:
         print_json({"profile": profile, "regions": [_fit_json(fit) for fit in fits]})
         return
-    table(("REGION", "FITS", ""), [[fit.region, fit.verdict, fit.sentence] for fit in fits])
+    table(("REGION", "FITS", ""), [[fit.region, fit.status, fit.sentence] for fit in fits])
 
 
 def _fit_json(fit: Fit) -> dict[str, Any]:
     return {
         "region": fit.region,
-        "verdict": fit.verdict,
+        "verdict": fit.status,
         "sentence": fit.sentence,
         "missingHardware": fit.hardware or None,
         "metrics": [

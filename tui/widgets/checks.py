@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from textual.content import Content
 
 from tui.domain.text import plain
-from tui.domain.vertex.preflight import Check, Verdict, in_order
+from tui.domain.vertex.preflight import Check, CheckStatus, in_order
 from tui.widgets.labelled_lines import EMPTY, Labelled, LabelledLines
 
 _MARKS = {
-    Verdict.OK: ("✓", "$text-success"),
-    Verdict.PROBLEM: ("✗", "$text-error"),
-    Verdict.UNKNOWN: ("?", "$text-muted"),
+    CheckStatus.OK: ("✓", "$text-success"),
+    CheckStatus.PROBLEM: ("✗", "$text-error"),
+    CheckStatus.UNKNOWN: ("?", "$text-muted"),
 }
 _NAME = 12
 
@@ -63,19 +63,19 @@ class Checks(LabelledLines):
         self.show(lines)
 
     def _lines_of(self, check: Check) -> list[Labelled]:
-        glyph, colour = _MARKS[check.verdict]
-        if check.verdict is Verdict.PROBLEM and not check.stops:
+        glyph, colour = _MARKS[check.status]
+        if check.status is CheckStatus.PROBLEM and not check.stops:
             glyph, colour = "!", "$text-warning"
         name = f"{plain(check.id.partition(':')[0]):<{_NAME}} "
         if check.id not in self._fresh:
             old = "$text-disabled"
             return [(Content.styled(f"· {name}", old), Content.styled(plain(check.sentence), old))]
-        style = "$text-muted" if check.verdict is Verdict.UNKNOWN else ""
+        style = "$text-muted" if check.status is CheckStatus.UNKNOWN else ""
         label = Content.assemble((f"{glyph} ", colour), (name, "$text-muted"))
         line = (label, Content.styled(plain(check.sentence), style))
-        if check.verdict is not Verdict.PROBLEM or not check.fix:
+        if check.status is not CheckStatus.PROBLEM or not check.fix:
             return [line]
-        key = ("F  ", "bold $accent") if check.mechanical else ("→  ", "$text-muted")
+        key = ("F  ", "bold $accent") if check.fixable else ("→  ", "$text-muted")
         return [
             line,
             (Content.assemble(" " * (_NAME + 3), key), Content.styled(plain(check.fix), "$text-muted")),

@@ -9,17 +9,17 @@ from tui.domain.profile import Problem, ProfileInvalid, inspect
 from tui.domain.profile.edit import apply
 from tui.domain.vertex.rules.base import Severity
 
-MOST = 200
+MAX_FIXES = 200
 """Fixes of one file; more would be a cycle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A file's text after all fixes, the problems fixed, and those left."""
+    """A file's text after all fixes, the problems that were fixed, and those that remain."""
 
     text: str
-    done: tuple[Problem, ...]
-    left: tuple[Problem, ...]
+    fixed: tuple[Problem, ...]
+    remaining: tuple[Problem, ...]
 
 
 def fixable(problem: Problem) -> bool:
@@ -42,27 +42,27 @@ def apply_fixes(
     restores an earlier text.
     """
 
-    def look(at: str) -> list[Problem]:
+    def inspected(at: str) -> list[Problem]:
         return inspect(at, file, name, given, region=region, local=local)
 
-    problems, done = look(text), []
-    seen, hopeless = {text}, set()
-    for _ in range(MOST):
-        found = next((p for p in problems if fixable(p) and _key(p) not in hopeless), None)
+    problems, fixed = inspected(text), []
+    seen, failed = {text}, set()
+    for _ in range(MAX_FIXES):
+        found = next((p for p in problems if fixable(p) and _key(p) not in failed), None)
         if found is None:
             break
         try:
             changed = apply(text, file, found.edits)
         except ProfileInvalid:
             changed = text
-        after = problems if changed in seen else look(changed)
+        after = problems if changed in seen else inspected(changed)
         if changed in seen or any(_key(p) == _key(found) for p in after):
-            hopeless.add(_key(found))
+            failed.add(_key(found))
             continue
         seen.add(changed)
-        done.append(found)
+        fixed.append(found)
         text, problems = changed, after
-    return Fixed(text, tuple(done), tuple(problems))
+    return Fixed(text, tuple(fixed), tuple(problems))
 
 
 def _key(problem: Problem) -> tuple[object, ...]:

@@ -28,7 +28,7 @@ class Problem:
     """One thing wrong with a file: where, what, and what to do.
 
     `line` and `column` count from 1, 0 where there is none. `path` is where it stands in the file and `field`
-    the same in words; `edits` (of the file's own paths) mend it, where there is nothing to decide.
+    the same in words; `edits` (of the file's own paths) fix it where no decision is needed.
     """
 
     file: str

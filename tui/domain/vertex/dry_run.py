@@ -59,7 +59,7 @@ def price_words(price: Estimate) -> str:
 def check_json(check: Check) -> dict[str, Any]:
     return {
         "id": check.id,
-        "verdict": check.verdict.value,
+        "verdict": check.status.value,
         "sentence": check.sentence,
         "fix": check.fix or None,
         "stops": check.fatal,

@@ -200,7 +200,7 @@ class Checker:
             for name, number in kind.numbers.items():
                 if number == value:
                     return name
-        # A wrong name goes on to the rules: what they copy of it is mended with it.
+        # The rules see the wrong name too: what they copy of it is fixed with it.
         if self._wild(path, value):
             return value if isinstance(value, str) else _LEFT_OUT
         near = nearest(str(value).upper(), list(kind.choices))

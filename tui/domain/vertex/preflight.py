@@ -1,4 +1,4 @@
-"""What is looked up before a launch, and what each look found: pure values and the names they are made of."""
+"""The checks before a launch: their results, and the images and buckets that a job names."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tui.domain.profile.document_edit import Edit
 from tui.domain.vertex.custom_job_spec import within
 
 
-class Verdict(StrEnum):
-    """`unknown` is a look that could not tell; its sentence says why."""
+class CheckStatus(StrEnum):
+    """`unknown`: the check could not tell; its sentence says why."""
 
     OK = "ok"
     PROBLEM = "problem"
@@ -22,14 +22,14 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One look before a launch.
+    """The result of one check before a launch.
 
-    `fix` is a sentence; `edits` (of the CustomJob in REST form) or `region` are the same where a machine can
-    do it for this launch. A problem that `stops` would make the launch fail; any other costs or hinders.
+    `fix` is a sentence; `edits` (of the CustomJob in REST form) or `region` apply it to this launch where no
+    decision is needed. A problem that `stops` makes the launch fail; any other costs money or time.
     """
 
     id: str
-    verdict: Verdict
+    status: CheckStatus
     sentence: str
     fix: str = ""
     edits: tuple[Edit, ...] = ()
@@ -39,40 +39,40 @@ class Check:
 
     @property
     def fatal(self) -> bool:
-        """The launch would fail, as far as can be known."""
-        return self.verdict is Verdict.PROBLEM and self.stops
+        """The launch would fail, as far as the check can tell."""
+        return self.status is CheckStatus.PROBLEM and self.stops
 
     @property
     def words(self) -> str:
-        """What it says, by its name: `The check "quota" says: short by 16`."""
+        """The sentence with the check's name: `The check "quota" says: short by 16`."""
         return f'The check "{self.id.partition(":")[0]}" says: {self.sentence}'
 
     @property
-    def mechanical(self) -> bool:
+    def fixable(self) -> bool:
         """It can be fixed without a decision."""
         return bool(self.edits or self.region)
 
 
 def ok(id: str, sentence: str) -> Check:
-    return Check(id, Verdict.OK, sentence)
+    return Check(id, CheckStatus.OK, sentence)
 
 
 def unknown(id: str, sentence: str, fix: str = "") -> Check:
-    return Check(id, Verdict.UNKNOWN, sentence, fix)
+    return Check(id, CheckStatus.UNKNOWN, sentence, fix)
 
 
 ORDER = ("credentials", "permissions", "quota", "image", "bucket", "account", "network", "resource", "board")
-"""Ids in the order of their showing; several images or buckets are `image:NAME`, `bucket:NAME`."""
+"""Ids in display order; several images or buckets are `image:NAME`, `bucket:NAME`."""
 
 
 def in_order(checks: Sequence[Check]) -> list[Check]:
-    """As they are shown: by kind, then by name."""
+    """In display order: by kind, then by name."""
 
-    def place(check: Check) -> tuple[int, str]:
+    def rank(check: Check) -> tuple[int, str]:
         kind = check.id.partition(":")[0]
         return (ORDER.index(kind) if kind in ORDER else len(ORDER), check.id)
 
-    return sorted(checks, key=place)
+    return sorted(checks, key=rank)
 
 
 Path = tuple[str | int, ...]
@@ -80,7 +80,7 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A container image, taken apart; `repository` is "" outside of Artifact Registry."""
+    """The parts of a container image's URI; `repository` is "" outside Artifact Registry."""
 
     uri: str
     host: str
@@ -93,17 +93,17 @@ class Image:
 
     @property
     def parent(self) -> str:
-        """Resource name of its repository."""
+        """Resource name of the repository."""
         return f"projects/{self.project}/locations/{self.location}/repositories/{self.repository}"
 
 
 _OLD_HOSTS = {"gcr.io": "us", "us.gcr.io": "us", "eu.gcr.io": "europe", "asia.gcr.io": "asia"}
-"""Served by Artifact Registry since Container Registry is shut down, from repositories of the same name."""
+"""Hosts of Container Registry; Artifact Registry serves them from repositories of the same name."""
 _HUB = "docker.io"
 
 
 def image_of(uri: str) -> Image:
-    """An image's URI as a container runtime reads it."""
+    """Split an image's URI as a container runtime does."""
     name, _, digest = uri.partition("@")
     head, slash, tail = name.rpartition("/")
     tail, _, tag = tail.partition(":")
@@ -111,7 +111,7 @@ def image_of(uri: str) -> Image:
     host = parts.pop(0) if len(parts) > 1 and ("." in parts[0] or ":" in parts[0]) else _HUB
     modern = host.endswith("-docker.pkg.dev")
     if len(parts) > 1 and "." in parts[0] and (modern or host in _OLD_HOSTS):
-        # A project of a domain, written domain:project everywhere else.
+        # A project within a domain, which all other places write domain:project.
         parts[:2] = [":".join(parts[:2])]
     tag = tag or ("" if digest else "latest")
     if modern and len(parts) > 2:
@@ -123,7 +123,7 @@ def image_of(uri: str) -> Image:
 
 
 def images_of(job: Mapping[str, Any]) -> dict[str, list[Path]]:
-    """Every container image of a CustomJob in REST form, with the paths where it stands."""
+    """Every container image of a CustomJob in REST form, with the paths of the fields that name it."""
     found: dict[str, list[Path]] = {}
     for index, pool in enumerate(within(job, "jobSpec", "workerPoolSpecs") or []):
         for keys in (("containerSpec", "imageUri"), ("pythonPackageSpec", "executorImageUri")):
@@ -168,7 +168,7 @@ _CONTINENTS = {"us": "us-", "eu": "europe-", "asia": "asia-"}
 
 
 def bucket_near(location: str, region: str) -> bool | None:
-    """A bucket of `location` has its data in `region`; None where that is not known."""
+    """Whether a bucket in `location` keeps its data in `region`; None if that is not known."""
     location = location.lower()
     if location in _DUAL:
         return region in _DUAL[location]
@@ -178,13 +178,13 @@ def bucket_near(location: str, region: str) -> bool | None:
 
 
 COLD = {"NEARLINE": 30, "COLDLINE": 90, "ARCHIVE": 365}
-"""Storage classes that bill each read and a least age in days: checkpoints are rewritten and deleted."""
+"""Storage classes that bill each read, with a minimum storage time in days: a job rewrites checkpoints."""
 
 
-def carried(value: str, old: str, new: str) -> str | None:
-    """What `value` becomes where it is all or a part of `old`, so that `new` comes of it; None where not.
+def substituted(value: str, old: str, new: str) -> str | None:
+    """The value that turns `old` into `new`, if `value` is the whole of `old` or a path in it; else None.
 
-    Only a path or the whole counts as a part: a `1` in it would be one by chance.
+    A part without a slash does not count: a `1` would match by chance.
     """
     if value == old:
         return new

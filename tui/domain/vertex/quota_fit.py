@@ -1,6 +1,6 @@
-"""Whether quotas leave room for a job, by how much not, and where they would (vertex facts 7).
+"""Whether the quotas leave room for a job, how much is short, and which regions have room (vertex facts 7).
 
-Not measured is not zero: without a figure of use the room is "at most" the limit, and the verdict `unknown`.
+Not measured is not zero: without a usage figure the room is "at most" the limit, the status `unknown`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tui.domain.quota import UNLIMITED, Quota
 from tui.domain.vertex import catalog
 from tui.domain.vertex.custom_job_spec import machine_of, whole, within
 
-Verdict = Literal["fits", "short", "unknown"]
+FitStatus = Literal["fits", "short", "unknown"]
 PREEMPTIBLE = frozenset({"SPOT", "LOW_COST", "FLEX_START"})
 """Strategies that draw on the preemptible quotas (vertex facts 7.1)."""
 DISK_GB = 100
@@ -61,7 +61,7 @@ class Line:
         return max(0, self.need - max(0, room))
 
     @property
-    def verdict(self) -> Verdict:
+    def status(self) -> FitStatus:
         """Of this metric alone."""
         if self.limit == UNLIMITED:
             return "fits"
@@ -91,7 +91,7 @@ class Fit:
     """Whether a job fits into a region. `hardware` is what the region does not have, "" for nothing."""
 
     region: str
-    verdict: Verdict
+    status: FitStatus
     lines: tuple[Line, ...] = ()
     hardware: str = ""
 
@@ -107,7 +107,7 @@ class Fit:
             return f"no {self.hardware} in {self.region}"
         if not self.lines:
             return "the quotas that these machines take are not known"
-        shown = self.short or [line for line in self.lines if line.verdict == "unknown"] or self.lines
+        shown = self.short or [line for line in self.lines if line.status == "unknown"] or self.lines
         return "; ".join(line.sentence for line in shown)
 
     @property
@@ -115,7 +115,7 @@ class Fit:
         """For a cell: `✓`, `✗ short 8 A100`, `? A100 at most 8 free`."""
         if self.hardware:
             return f"✗ no {self.hardware} here"
-        if self.verdict == "fits":
+        if self.status == "fits":
             return "✓"
         if self.short:
             worst = max(self.short, key=lambda line: line.short_by / max(1, line.need))
@@ -209,10 +209,10 @@ class _Room:
         if within(job, "jobSpec", "persistentResourceId"):
             return Fit(region, "fits")
         shown = tuple(line for line in lines if line.limit is not None or line.metric != SSD)
-        verdicts = {line.verdict for line in shown}
-        if "short" in verdicts:
+        statuses = {line.status for line in shown}
+        if "short" in statuses:
             return Fit(region, "short", shown)
-        return Fit(region, "fits" if verdicts == {"fits"} else "unknown", shown)
+        return Fit(region, "fits" if statuses == {"fits"} else "unknown", shown)
 
     def _line(self, region: str, metric: str, need: int) -> Line:
         quota = self._quotas.get((region, metric))

@@ -26,7 +26,7 @@ from tui.domain.profile.source import dotted
 from tui.domain.text import plain
 from tui.domain.vertex.cost import Estimate, estimate
 from tui.domain.vertex.dry_run import document, price_words
-from tui.domain.vertex.preflight import Check, Verdict, carried
+from tui.domain.vertex.preflight import Check, CheckStatus, substituted
 from tui.domain.vertex.rules.base import Severity
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.preview import PreviewScreen
@@ -208,15 +208,15 @@ class LaunchScreen(FrameScreen):
     @property
     def _wrong(self) -> list[Check]:
         """Checks that found a problem, those that can be fixed here first."""
-        found = [check for check in self.query_one(Checks).checks if check.verdict is Verdict.PROBLEM]
-        return sorted(found, key=lambda check: not check.mechanical)
+        found = [check for check in self.query_one(Checks).checks if check.status is CheckStatus.PROBLEM]
+        return sorted(found, key=lambda check: not check.fixable)
 
     def action_fix(self) -> None:
         """Fix what a check found, for this launch, or say how."""
         if not self._wrong or self._prepared is None:
             return
         check = self._wrong[0]
-        if not check.mechanical:
+        if not check.fixable:
             self.notify(plain(check.fix or check.sentence), severity="warning", markup=False)
             return
         if check.region:
@@ -231,7 +231,7 @@ class LaunchScreen(FrameScreen):
         old = reduce(getitem, edit.path, cast("Any", prepared.custom_job))
         for field in self.query(Field):
             was = before.get(field.field)
-            new = carried(was, str(old), str(edit.value)) if was else None
+            new = substituted(was, str(old), str(edit.value)) if was else None
             if new is not None:
                 self._set(field.field, new)
                 return

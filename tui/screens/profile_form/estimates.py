@@ -150,10 +150,10 @@ class Estimates:
 
 def fit_text(found: Fit) -> Content:
     """Whether the quota is enough, in a few words with a mark."""
-    if found.verdict == "short":
+    if found.status == "short":
         return Content.styled(plain(f"✗ quota: {found.sentence}"), "$text-error")
-    text, tone = _FIT_TEXT[found.verdict]
-    more = f": {plain(found.sentence)}" if found.verdict == "unknown" else ""
+    text, tone = _FIT_TEXT[found.status]
+    more = f": {plain(found.sentence)}" if found.status == "unknown" else ""
     return Content.styled(f"{text}{more}", tone)
 
 

@@ -93,7 +93,7 @@ class QuotaGridScreen(QuotaListScreen):
         own = {region: at for at, region in enumerate(self.console.connection.regions)}
 
         def place(region: str) -> tuple[bool, int, str]:
-            fits = any(fit.verdict == "fits" for fit in self._fits.get(region, ()))
+            fits = any(fit.status == "fits" for fit in self._fits.get(region, ()))
             return (not fits, own.get(region, len(own)), region)
 
         return sorted(regions, key=place)
@@ -319,7 +319,7 @@ def _fit_text(spot: Fit, standard: Fit) -> Content:
     parts: list[Content] = []
     for kind, fit in (("spot", spot), ("standard", standard)):
         mark, _, rest = fit.brief.partition(" ")
-        tone = {"fits": "$text-success", "short": "$text-error"}.get(fit.verdict, "$text-warning")
-        tail = f" ({rest})" if rest and fit.verdict == "short" else ""
+        tone = {"fits": "$text-success", "short": "$text-error"}.get(fit.status, "$text-warning")
+        tail = f" ({rest})" if rest and fit.status == "short" else ""
         parts.append(Content.assemble((f"{mark} {kind}", tone), (plain(tail), "$text-muted")))
     return Content("  ").join(parts)

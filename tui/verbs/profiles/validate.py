@@ -196,7 +196,7 @@ async def _fixed(run: Run, file: _File, where: _Where) -> tuple[list[Problem], s
     diff = difflib.unified_diff(
         text.splitlines(keepends=True), found.text.splitlines(keepends=True), file.shown, file.shown
     )
-    return [*found.left, *_notes(_File(file.shown, file.path, found.text, False))], "".join(_ended(diff))
+    return [*found.remaining, *_notes(_File(file.shown, file.path, found.text, False))], "".join(_ended(diff))
 
 
 def _ended(lines: Iterator[str]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tui.backends.interface import ContextInfo, NotFound, Unauthenticated
 from tui.backends.vertex.preflight.clients import CheckClients
-from tui.domain.vertex.preflight import Check, Verdict, ok, unknown
+from tui.domain.vertex.preflight import Check, CheckStatus, ok, unknown
 
 NEEDED = ("aiplatform.customJobs.create", "aiplatform.customJobs.get")
 """Without these a job can't be launched (vertex facts 2.5)."""
@@ -51,12 +51,15 @@ class Access:
         try:
             reply = await self._call(f"ask for permissions in {project}", send)
         except Unauthenticated as error:
-            refused = Check("credentials", Verdict.PROBLEM, error.message, error.fix)
+            refused = Check("credentials", CheckStatus.PROBLEM, error.message, error.fix)
             return [refused, unknown("permissions", "can't be looked up without valid credentials")]
         except NotFound as error:
             gone = f"the project {project} does not exist, or you may not see it: {error.message}"
             fix = "Check `project` in the context's settings."
-            return [ok("credentials", self._signed_in()), Check("permissions", Verdict.PROBLEM, gone, fix)]
+            return [
+                ok("credentials", self._signed_in()),
+                Check("permissions", CheckStatus.PROBLEM, gone, fix),
+            ]
         return [ok("credentials", self._signed_in()), self._granted(set(reply.permissions))]
 
     def _signed_in(self) -> str:
@@ -72,7 +75,7 @@ class Access:
         roles = ", ".join(dict.fromkeys(_ROLES[name.partition(".")[0]] for name in names))
         sentence = f"{who} lack{'s' if self._who else ''} {', '.join(names)} in {project}"
         fix = f"Ask the project's owner for {roles}."
-        return Check("permissions", Verdict.PROBLEM, sentence, fix, stops=bool(lacking))
+        return Check("permissions", CheckStatus.PROBLEM, sentence, fix, stops=bool(lacking))
 
     async def account(self, email: str) -> Sequence[Check]:
         """Whether the caller may run a job as this account."""
@@ -87,13 +90,16 @@ class Access:
             reply = await self._call(f"ask for permissions on {email}", send)
         except NotFound:
             fix = f"`gcloud iam service-accounts list --project={self._info.project}` lists those that are."
-            return [Check("account", Verdict.PROBLEM, f"there is no service account {email}", fix)]
+            return [Check("account", CheckStatus.PROBLEM, f"there is no service account {email}", fix)]
         if ACT_AS in reply.permissions:
             return [ok("account", f"{self._who or 'you'} may act as {email}")]
         sentence = f"{self._who or 'you'} may not act as {email} ({ACT_AS})"
         return [
             Check(
-                "account", Verdict.PROBLEM, sentence, "Ask for roles/iam.serviceAccountUser on that account."
+                "account",
+                CheckStatus.PROBLEM,
+                sentence,
+                "Ask for roles/iam.serviceAccountUser on that account.",
             )
         ]
 

@@ -9,7 +9,7 @@ from typing import Any
 from tui.backends.interface import BackendError, Bucket, NotFound, PermissionDenied
 from tui.backends.vertex.storage import Storage
 from tui.domain.profile.document_edit import Edit
-from tui.domain.vertex.preflight import COLD, Check, Path, Verdict, bucket_near, ok, unknown
+from tui.domain.vertex.preflight import COLD, Check, CheckStatus, Path, bucket_near, ok, unknown
 
 
 class Buckets:
@@ -30,7 +30,7 @@ class Buckets:
             if self._makes:
                 return [ok(id, f"gs://{name} is made when the job starts")]
             fix = f"`gcloud storage buckets create gs://{name} --location={region}` makes it."
-            return [Check(id, Verdict.PROBLEM, f"there is no bucket gs://{name}", fix)]
+            return [Check(id, CheckStatus.PROBLEM, f"there is no bucket gs://{name}", fix)]
         except PermissionDenied as error:
             why = f"you may not look at gs://{name}; the job's own account may be allowed to"
             return [unknown(id, why, error.fix)]
@@ -46,7 +46,9 @@ class Buckets:
                 f"gs://{bucket.name} has the class {bucket.storage_class}: each read is billed, and so are "
                 f"{days} days of each object, however soon it is deleted"
             )
-            return Check(id, Verdict.PROBLEM, sentence, "Use a bucket of the class STANDARD.", stops=False)
+            return Check(
+                id, CheckStatus.PROBLEM, sentence, "Use a bucket of the class STANDARD.", stops=False
+            )
         if near is None:
             return unknown(id, f"gs://{bucket.name} is in {bucket.location}, a place not known here")
         if bucket.location_type not in {"", "region"}:
@@ -55,7 +57,7 @@ class Buckets:
                 f"gs://{bucket.name} is {bucket.location_type} ({bucket.location}); /gcs may be refused"
             )
             fix = "Use a bucket of the job's own region."
-            return Check(id, Verdict.PROBLEM, sentence, fix, stops=False)
+            return Check(id, CheckStatus.PROBLEM, sentence, fix, stops=False)
         return ok(id, f"gs://{bucket.name} is in {bucket.location}, {bucket.storage_class.lower()}")
 
     async def _far(
@@ -70,11 +72,11 @@ class Buckets:
         except BackendError:
             nearer = []
         if not nearer:
-            return Check(id, Verdict.PROBLEM, sentence, f"Use a bucket in {region}.", stops=False)
+            return Check(id, CheckStatus.PROBLEM, sentence, f"Use a bucket in {region}.", stops=False)
         # The longest name that begins alike is most likely the same thing at another place.
         best = max(nearer, key=lambda name: (_alike(name, bucket.name), -len(name)))
         edits = [Edit(path, _renamed(_at(job, path), bucket.name, best)) for path in paths]
-        return Check(id, Verdict.PROBLEM, sentence, f"Use gs://{best}.", tuple(edits), stops=False)
+        return Check(id, CheckStatus.PROBLEM, sentence, f"Use gs://{best}.", tuple(edits), stops=False)
 
 
 def _alike(one: str, other: str) -> int:

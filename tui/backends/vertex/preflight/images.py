@@ -11,7 +11,7 @@ from urllib.parse import quote
 from tui.backends.interface import BackendError, NotFound, PermissionDenied
 from tui.backends.vertex.preflight.clients import CheckClients
 from tui.domain.profile.document_edit import Edit
-from tui.domain.vertex.preflight import Check, Image, Path, Verdict, image_of, ok, unknown
+from tui.domain.vertex.preflight import Check, CheckStatus, Image, Path, image_of, ok, unknown
 
 MOST_TAGS = 200
 SHOWN = 48
@@ -47,7 +47,7 @@ class Images:
         kinds = sorted({m.architecture for m in about.image_manifests if m.architecture}) if about else []
         if kinds and MACHINES not in kinds:
             sentence = f"{image.uri} is built for {', '.join(kinds)}; training machines are {MACHINES}"
-            return Check(id, Verdict.PROBLEM, sentence, "Build it with --platform=linux/amd64.")
+            return Check(id, CheckStatus.PROBLEM, sentence, "Build it with --platform=linux/amd64.")
         said = [*kinds, *([_age(about.upload_time)] if about and about.upload_time else [])]
         return ok(id, _short(image.uri) + (f" is there ({', '.join(said)})" if said else " is there"))
 
@@ -88,13 +88,13 @@ class Images:
             tags = []
         if not tags:
             fix = "Push it, or correct the name."
-            return Check(id, Verdict.PROBLEM, f"there is no image {image.uri}", fix)
+            return Check(id, CheckStatus.PROBLEM, f"there is no image {image.uri}", fix)
         near = difflib.get_close_matches(image.tag, tags, 1, 0.5) or (tags if len(tags) == 1 else [])
         sentence = f"{name} has no tag {image.tag}; it has {', '.join(tags[:5])}"
         sentence += f" and {len(tags) - 5} more" if len(tags) > 5 else ""
         edits = tuple(Edit(path, f"{name}:{near[0]}") for path in paths) if near else ()
         fix = f"Use {name}:{near[0]}." if near else "Name one of them, or push it."
-        return Check(id, Verdict.PROBLEM, sentence, fix, edits)
+        return Check(id, CheckStatus.PROBLEM, sentence, fix, edits)
 
     async def _call(self, what: str, send: Any) -> Any:
         return await self._clients.clients.caller.read(what, send, patience=2.0)

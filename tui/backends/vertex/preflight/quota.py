@@ -10,7 +10,7 @@ from tui.backends.vertex.quotas import Quotas
 from tui.domain.quota import UNLIMITED
 from tui.domain.vertex.catalog import region_accelerators
 from tui.domain.vertex.custom_job_spec import within
-from tui.domain.vertex.preflight import Check, Verdict, ok, unknown
+from tui.domain.vertex.preflight import Check, CheckStatus, ok, unknown
 from tui.domain.vertex.quota_fit import Fit, Line, fits_in, request_link
 
 MOST_REGIONS = 5
@@ -31,13 +31,13 @@ class QuotaCheck:
         others = sorted({*self._info.regions, *region_accelerators()} - {region, "-"})
         regions = [region, *sorted(others, key=lambda other: _distance(other, region))]
         here, *elsewhere = fits_in(job, regions, await self._quotas.read(regions))
-        if here.verdict == "unknown":
+        if here.status == "unknown":
             why = "A quota that was never used has no figure of use."
             return [unknown("quota", here.sentence, why)]
-        if here.verdict == "fits":
+        if here.status == "fits":
             return [ok("quota", " · ".join(_room(line) for line in here.lines) or "nothing is short")]
-        fitting = [fit.region for fit in elsewhere if fit.verdict == "fits"]
-        likely = [fit.region for fit in elsewhere if fit.verdict == "unknown" and _limited(fit)]
+        fitting = [fit.region for fit in elsewhere if fit.status == "fits"]
+        likely = [fit.region for fit in elsewhere if fit.status == "unknown" and _limited(fit)]
         return [self._short(here, fitting or likely, sure=bool(fitting))]
 
     def _short(self, here: Fit, fitting: Sequence[str], *, sure: bool) -> Check:
@@ -56,7 +56,7 @@ class QuotaCheck:
         # What others hold may come free while the job waits; what is over the limit never will.
         stops = bool(here.hardware) or any(_over(line) for line in here.short)
         there = fitting[0] if fitting else ""
-        return Check("quota", Verdict.PROBLEM, sentence, fix, region=there, stops=stops)
+        return Check("quota", CheckStatus.PROBLEM, sentence, fix, region=there, stops=stops)
 
 
 def _limited(fit: Fit) -> bool:

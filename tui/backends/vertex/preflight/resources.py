@@ -11,7 +11,7 @@ from google.cloud.aiplatform_v1.types import persistent_resource
 from tui.backends.interface import ContextInfo, NotFound
 from tui.backends.vertex.preflight.clients import CheckClients
 from tui.domain.vertex.custom_job_spec import machine_of, whole, within
-from tui.domain.vertex.preflight import Check, Verdict, ok, unknown
+from tui.domain.vertex.preflight import Check, CheckStatus, ok, unknown
 
 _BOARD = re.compile(r"projects/([^/]+)/locations/([^/]+)/tensorboards/([^/]+)")
 _NETWORK = re.compile(r"projects/([^/]+)/global/networks/([^/]+)")
@@ -40,16 +40,18 @@ class Parts:
         except NotFound:
             fix = "Leave persistentResourceId out to run on machines of the job's own."
             return [
-                Check("resource", Verdict.PROBLEM, f"there is no persistent resource {id} in {region}", fix)
+                Check(
+                    "resource", CheckStatus.PROBLEM, f"there is no persistent resource {id} in {region}", fix
+                )
             ]
         if found.state != _State.RUNNING:
             state = _State(found.state).name
             sentence = f"the persistent resource {id} is {state}, not RUNNING"
-            return [Check("resource", Verdict.PROBLEM, sentence, "Wait for it, or reboot it.")]
+            return [Check("resource", CheckStatus.PROBLEM, sentence, "Wait for it, or reboot it.")]
         unfit = _unfit(job, found.resource_pools)
         if unfit:
             fix = "The machine and the disk of each pool must be exactly a resource pool's."
-            return [Check("resource", Verdict.PROBLEM, f"{id} has {unfit}", fix)]
+            return [Check("resource", CheckStatus.PROBLEM, f"{id} has {unfit}", fix)]
         return [ok("resource", f"{id} runs and has the machines")]
 
     async def board(self, name: str, region: str) -> Sequence[Check]:
@@ -57,7 +59,7 @@ class Parts:
         match = _BOARD.fullmatch(name)
         if match is None:
             fix = "Write projects/P/locations/L/tensorboards/ID."
-            return [Check("board", Verdict.PROBLEM, f"{name} is not the name of a TensorBoard", fix)]
+            return [Check("board", CheckStatus.PROBLEM, f"{name} is not the name of a TensorBoard", fix)]
         place = match[2]
 
         async def send(seconds: float) -> Any:
@@ -67,10 +69,10 @@ class Parts:
             await self._call(f"read the TensorBoard {match[3]}", send)
         except NotFound:
             fix = "Create one with `gcloud ai tensorboards create`, or leave the field out."
-            return [Check("board", Verdict.PROBLEM, f"there is no TensorBoard {name}", fix)]
+            return [Check("board", CheckStatus.PROBLEM, f"there is no TensorBoard {name}", fix)]
         if place != region:
             sentence = f"the TensorBoard {match[3]} is in {place}, the job in {region}"
-            return [Check("board", Verdict.PROBLEM, sentence, f"Name one in {region}.")]
+            return [Check("board", CheckStatus.PROBLEM, sentence, f"Name one in {region}.")]
         return [ok("board", f"the TensorBoard {match[3]} is there")]
 
     async def network(self, job: Mapping[str, Any]) -> Sequence[Check]:
