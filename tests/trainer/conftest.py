@@ -1,4 +1,4 @@
-"""Tests run side by side: threads of one that wait busily for each other would take the others' time."""
+"""Tests run in parallel: one thread each, because threads that spin would slow the others down."""
 
 from __future__ import annotations
 

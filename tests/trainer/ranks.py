@@ -1,4 +1,4 @@
-"""Training processes without a launcher, forked from a server that has torch loaded: a run costs little."""
+"""Training processes without a supervisor, forked from a server that has torch imported."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _main(env: dict[str, str], home: str, flags: Sequence[str]) -> None:
 
 
 class Ranks:
-    """The processes of one run in a folder; each of them may be a node of its own."""
+    """The ranks of one run in a folder; `nodes` of them have folders of their own."""
 
     def __init__(
         self, home: Path, world: int, *flags: str, nodes: int = 1, env: dict[str, str] | None = None
@@ -107,5 +107,5 @@ class Ranks:
 
 
 def losses(said: list[dict[str, Any]]) -> dict[int, float]:
-    """Loss by step; a later run's word on a step counts."""
+    """Loss by step; of a repeated step the last one."""
     return {line["step"]: line["loss"] for line in said if line["kind"] == "step"}

@@ -1,4 +1,4 @@
-"""The reference workload on a tiny Qwen3-VL: its parts, the official model as their measure, and learning."""
+"""The reference workload on a tiny Qwen3-VL: its parts against the official model, and its training."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_colours_are_those_of_the_cie() -> None:
 
 @settings(max_examples=40)
 @given(st.integers(0, 2**31), st.integers(1, 12), st.integers(1, 12), st.integers(1, 20), st.integers(0, 30))
-def test_a_choice_is_the_most_relevant_in_the_order_of_reading(
+def test_a_selection_has_the_most_relevant_tokens_in_raster_order(
     seed: int, rows: int, columns: int, least: int, more: int
 ) -> None:
     relevance = torch.rand(3, 32, 32, generator=torch.Generator().manual_seed(seed))
@@ -104,7 +104,7 @@ def test_patches_are_those_of_the_official_processor() -> None:
     assert torch.allclose(official["pixel_values"], ours, atol=1e-6)
 
 
-def test_with_every_token_chosen_it_is_the_official_model(backbone: Backbone) -> None:
+def test_with_every_token_selected_it_is_the_official_model(backbone: Backbone) -> None:
     images, tokens, _ = drawn(2)
     rows, columns = backbone.grid(images)
     count, real = rows * columns, tokens >= 0
@@ -141,7 +141,7 @@ def test_with_every_token_chosen_it_is_the_official_model(backbone: Backbone) ->
 
 
 @pytest.mark.parametrize("stage", ["adapter", "lora", "both"])
-def test_it_learns_with_gradients_everywhere_that_they_belong(backbone: Backbone, stage: str) -> None:
+def test_each_stage_trains_its_own_weights_only(backbone: Backbone, stage: str) -> None:
     model = ArrCoc(backbone, stage=stage, rank=4, min_tokens=4, max_tokens=12)
     before = {n: p.detach().clone() for n, p in model.named_parameters() if not p.requires_grad}
     learning = {n: p for n, p in model.named_parameters() if p.requires_grad}
@@ -167,7 +167,7 @@ def test_it_learns_with_gradients_everywhere_that_they_belong(backbone: Backbone
     assert any(isinstance(part, LowRank) for part in model.modules()) == (stage != "adapter")
 
 
-def test_each_stage_starts_with_what_the_one_before_has_learned(tmp_path: Path) -> None:
+def test_each_stage_starts_with_the_weights_of_the_one_before(tmp_path: Path) -> None:
     batch, file = drawn(4), tmp_path / "before.safetensors"
 
     def stage(name: str, *, first: bool = False) -> ArrCoc:
@@ -238,12 +238,12 @@ def test_questions_come_from_a_file_and_a_bad_line_is_named(tmp_path: Path) -> N
         QuestionFile(path, encode, side=64, length=24)[0]
 
 
-def test_a_model_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_model_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no Qwen3-VL"):
         build_qwen(str(tmp_path / "nothing"), torch.float32)
 
 
-def test_two_processes_train_it_with_zero_and_leave_what_is_frozen_alone(tmp_path: Path) -> None:
+def test_two_ranks_train_it_with_zero_and_change_no_frozen_weight(tmp_path: Path) -> None:
     ranks = Ranks(
         tmp_path / "run", 2, "--strategy=zero2", "--model=arr-coc", "--stage=both", "--image-side=128",
         "--steps=50", "--batch=8", "--weight-decay=0", "--learning-rate=0.01", "--checkpoint-every=0",
@@ -271,6 +271,6 @@ def test_two_processes_train_it_with_zero_and_leave_what_is_frozen_alone(tmp_pat
         (["--image-side=128", "--weights=/nowhere"], "no Qwen3-VL can be loaded from /nowhere"),
     ],
 )
-def test_settings_that_cant_be_are_told_before_training(flags: list[str], words: str) -> None:
+def test_unusable_settings_are_reported_before_training(flags: list[str], words: str) -> None:
     with pytest.raises((UsageError, DataError), match=words):
         build_workload(parse(["--model=arr-coc", "--device=cpu", *flags]))

@@ -44,7 +44,7 @@ def test_a_config_alone_makes_a_model_of_its_size_that_learns(
     assert losses[-1] < 0.8 * losses[0]
 
 
-def test_a_folder_gives_its_own_weights_and_the_library_s_own_loss(tmp_path: Path) -> None:
+def test_a_folder_s_weights_give_the_library_s_own_loss(tmp_path: Path) -> None:
     torch.manual_seed(0)
     official = AutoModelForCausalLM.from_config(LLAMA)
     official.save_pretrained(tmp_path)
@@ -56,7 +56,7 @@ def test_a_folder_gives_its_own_weights_and_the_library_s_own_loss(tmp_path: Pat
     assert float(ours) == pytest.approx(float(theirs), abs=1e-5)
 
 
-def test_what_is_no_model_is_said(tmp_path: Path) -> None:
+def test_a_path_without_a_model_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     for where in (str(tmp_path / "none.json"), str(tmp_path / "config.json")):
         with pytest.raises(UsageError, match="no causal language model"):

@@ -76,7 +76,7 @@ def test_only_the_newest_are_kept(
     assert found.manifest.world_size == 1 and found.manifest.strategy == "ddp"
 
 
-def test_what_was_saved_comes_back(
+def test_a_load_restores_what_was_saved(
     checkpoints: CheckpointManager, tmp_path: Path, group: ProcessGroup
 ) -> None:
     torch.manual_seed(5), np.random.seed(5), random.seed(5)
@@ -98,7 +98,7 @@ def test_what_was_saved_comes_back(
 
 
 @pytest.mark.parametrize("harm", ["truncate", "flip", "no manifest", "bad manifest", "missing"])
-def test_a_damaged_one_is_passed_over_and_said(
+def test_a_damaged_checkpoint_is_skipped_and_reported(
     checkpoints: CheckpointManager,
     tmp_path: Path,
     group: ProcessGroup,
@@ -127,7 +127,7 @@ def test_a_damaged_one_is_passed_over_and_said(
     assert said.count("is skipped") == 1 and "step-3" in said
 
 
-def test_a_save_that_was_cut_off_is_cleared_away(
+def test_an_interrupted_save_is_deleted(
     checkpoints: CheckpointManager, tmp_path: Path, group: ProcessGroup
 ) -> None:
     partial = tmp_path / "ck" / "step-9.partial"
@@ -154,7 +154,7 @@ def test_a_full_disk_costs_the_checkpoint_not_the_training(
     assert checkpoints.saved_step == 5 and damage(tmp_path / "ck" / "step-5") is None
 
 
-def test_uploads_go_on_after_a_place_came_back(
+def test_uploads_continue_after_the_store_recovers(
     tmp_path: Path, group: ProcessGroup, capfd: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "bucket"
@@ -176,7 +176,7 @@ def test_uploads_go_on_after_a_place_came_back(
     found.close()
 
 
-def test_the_newest_of_both_places_counts(tmp_path: Path, group: ProcessGroup) -> None:
+def test_the_newest_of_disk_and_store_is_found(tmp_path: Path, group: ProcessGroup) -> None:
     flag = f"--upload-dir={tmp_path / 'bucket'}"
     found = CheckpointManager(config(tmp_path / "ck", flag), group)
     found.attach(strategy(), None)

@@ -62,7 +62,7 @@ def test_windows_are_shifted_by_one() -> None:
 
 
 @given(st.integers(1, 64), st.integers(1, 16), st.integers(1, 8))
-def test_a_batch_is_shared_out_evenly_or_refused(batch: int, most: int, world: int) -> None:
+def test_a_batch_is_split_evenly_or_refused(batch: int, most: int, world: int) -> None:
     if batch % world:
         with pytest.raises(UsageError, match="can't be split"):
             BatchPlan.of(batch, most, world)
@@ -78,7 +78,7 @@ def test_each_job_has_its_own_folder_below_the_output() -> None:
     assert upload_uri("", {}) == ""
 
 
-def test_cloud_paths_lie_where_they_are_mounted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cloud_paths_resolve_to_their_mount(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VXTUI_GCS_ROOT", raising=False)
     assert local_path("gs://b/x") == Path("/gcs/b/x")
     monkeypatch.setenv("VXTUI_GCS_ROOT", "/buckets")
@@ -115,7 +115,7 @@ def test_settings_are_completed() -> None:
         ("--strategy=zero2 --deepspeed-config=/nowhere", "--deepspeed-config /nowhere: No such file"),
     ],
 )
-def test_a_flag_that_cannot_be_used_is_told_in_a_sentence(flags: str, said: str) -> None:
+def test_an_unusable_flag_is_one_sentence(flags: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         parse(flags.split())
 
@@ -124,7 +124,7 @@ def test_a_flag_that_cannot_be_used_is_told_in_a_sentence(flags: str, said: str)
     ("flags", "knows_gpus", "loaded"),
     [("--device=cpu", True, True), ("--device=auto", False, True), ("--device=auto", True, False)],
 )
-def test_deepspeed_is_loaded_ahead_only_where_it_can_open_no_gpu(
+def test_deepspeed_is_preloaded_only_where_it_can_open_no_gpu(
     monkeypatch: pytest.MonkeyPatch, flags: str, knows_gpus: bool, loaded: bool
 ) -> None:
     found: list[torch.device] = []

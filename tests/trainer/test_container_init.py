@@ -58,7 +58,7 @@ def pid_1(process: subprocess.Popen[str]) -> psutil.Process:
     return psutil.Process(process.pid).children()[0]
 
 
-def test_it_passes_signals_on_reaps_orphans_and_ends_with_its_childs_code(
+def test_it_forwards_signals_reaps_orphans_and_exits_with_its_childs_code(
     tmp_path: Path, started: list[subprocess.Popen[str]]
 ) -> None:
     program = """
@@ -86,7 +86,7 @@ def test_it_passes_signals_on_reaps_orphans_and_ends_with_its_childs_code(
     assert process.wait(20) == 75
 
 
-def test_a_child_that_is_killed_shows_as_a_shell_would(
+def test_a_killed_child_gives_the_code_of_a_shell(
     tmp_path: Path, started: list[subprocess.Popen[str]]
 ) -> None:
     program = """
@@ -97,7 +97,7 @@ def test_a_child_that_is_killed_shows_as_a_shell_would(
     assert start(started, tmp_path, "-c", textwrap.dedent(program)).wait(20) == 128 + signal.SIGABRT
 
 
-def test_the_trainer_as_pid_1_saves_and_leaves_on_a_signal(
+def test_the_trainer_as_pid_1_saves_and_exits_on_a_signal(
     tmp_path: Path, started: list[subprocess.Popen[str]]
 ) -> None:
     process = start(

@@ -1,4 +1,4 @@
-"""DeepSpeed's files are written after the fact, and hold what was there at their step."""
+"""DeepSpeed's files are written later, with the state of their step."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def tensors(folder: Path) -> dict[str, torch.Tensor]:
     return found
 
 
-def test_a_copy_shares_no_memory_and_the_next_one_uses_its_own_again() -> None:
+def test_a_copy_shares_no_memory_and_the_next_one_reuses_its_buffers() -> None:
     flat = torch.arange(12.0)
     tree = {"a": flat[2:6], "b": [flat[2:6], (flat.view(3, 4).t(), 7)], "c": OrderedDict(x=Scaler())}
     buffers = TensorBuffers(pinned=False)
@@ -72,7 +72,7 @@ def test_a_copy_shares_no_memory_and_the_next_one_uses_its_own_again() -> None:
     assert buffers.copy({"a": torch.zeros(9)})["a"].shape == (9,)
 
 
-def test_nothing_is_written_before_it_is_asked_for(tmp_path: Path) -> None:
+def test_nothing_is_written_before_take(tmp_path: Path) -> None:
     disk = Disk()
     late = DeferredFiles(disk, pinned=False)
     value = torch.ones(3)
@@ -99,7 +99,7 @@ def test_another_writer_of_checkpoints_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["zero2", pytest.param("zero3", marks=pytest.mark.slow)])
-def test_what_is_written_while_training_goes_on_is_what_was_there(tmp_path: Path, strategy: str) -> None:
+def test_asynchronous_saves_write_the_state_of_their_step(tmp_path: Path, strategy: str) -> None:
     text = tmp_path / "text.txt"
     text.write_bytes(b"rank node step loss\n" * 300)
     found = []

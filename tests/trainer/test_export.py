@@ -1,4 +1,4 @@
-"""The weights of any strategy's checkpoint come out as one file of safetensors, the same ones."""
+"""Every strategy's checkpoint exports the same weights to a safetensors file."""
 
 from __future__ import annotations
 

@@ -42,9 +42,7 @@ def opened(tmp_path: Path, group: ProcessGroup) -> CheckpointManager:
     return found
 
 
-def test_a_checkpoint_goes_to_the_bucket_and_comes_back(
-    tmp_path: Path, group: ProcessGroup, cloud: Buckets
-) -> None:
+def test_a_checkpoint_is_uploaded_and_downloaded(tmp_path: Path, group: ProcessGroup, cloud: Buckets) -> None:
     found = opened(tmp_path, group)
     for step in (1, 2, 3, 4):
         found.finish(step, PROGRESS, 120)
@@ -120,7 +118,7 @@ def test_data_is_copied_once_where_no_bucket_is_mounted(
 
 
 @pytest.mark.parametrize("harm", ["flipped byte", "no manifest", "truncated"])
-def test_what_is_damaged_in_the_bucket_is_passed_over(
+def test_a_damaged_checkpoint_in_the_bucket_is_skipped(
     tmp_path: Path, group: ProcessGroup, cloud: Buckets, capfd: pytest.CaptureFixture[str], harm: str
 ) -> None:
     found = opened(tmp_path, group)

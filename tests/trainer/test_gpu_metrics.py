@@ -1,4 +1,4 @@
-"""The lines about a machine's GPUs: not too often, only what was measured, never in the training's way."""
+"""The lines about a node's GPUs: one each interval, with measured values only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def said(capfd: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in capfd.readouterr().out.splitlines()]
 
 
-def test_a_line_every_few_seconds_that_the_console_understands(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_line_each_interval_that_the_console_reads(capfd: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     lines = GpuReporter(2, read=gpu, clock=clock)
     lines.tick()
@@ -45,7 +45,7 @@ def test_a_line_every_few_seconds_that_the_console_understands(capfd: pytest.Cap
     assert len(said(capfd)) == 1
 
 
-def test_a_gpu_that_does_not_answer_is_named_once(
+def test_a_gpu_that_cannot_be_read_is_reported_once(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     clock, asked = Clock(), []

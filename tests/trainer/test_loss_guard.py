@@ -1,4 +1,4 @@
-"""A batch that is no good costs that batch: nothing is learned from it, and all ranks agree on it."""
+"""The loss guard: a bad batch changes no weight, and all ranks decide the same."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def guarded(said: list[dict[str, Any]]) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp", "zero2", pytest.param("zero3", marks=pytest.mark.slow)])
-def test_nothing_is_learned_from_a_bad_batch_whatever_the_strategy(tmp_path: Path, strategy: str) -> None:
+def test_a_bad_batch_changes_no_weight_with_any_strategy(tmp_path: Path, strategy: str) -> None:
     bad: Bad = {4: (NAN, 1.0), 6: (1.0, INF), 23: (40.0, 1.0)}
     flags = ("--steps=25", "--checkpoint-every=0", "--spike=30")
     plain = run(tmp_path / "plain", bad, *flags, world=1)
@@ -62,7 +62,7 @@ def test_nothing_is_learned_from_a_bad_batch_whatever_the_strategy(tmp_path: Pat
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "zero2", pytest.param("fsdp", marks=pytest.mark.slow)])
-def test_too_many_in_a_row_go_back_to_the_last_checkpoint(tmp_path: Path, strategy: str) -> None:
+def test_too_many_skipped_steps_in_a_row_roll_back(tmp_path: Path, strategy: str) -> None:
     bad: Bad = dict.fromkeys((9, 10, 11), (NAN, 1.0))
     flags = (
         "--steps=13",
@@ -74,7 +74,7 @@ def test_too_many_in_a_row_go_back_to_the_last_checkpoint(tmp_path: Path, strate
     said = run(tmp_path, bad, *flags)
     assert guarded(said) == [("skip", 9), ("skip", 10), ("no checkpoint", 10), ("rollback", 5)]
     back = next(line for line in said if line.get("action") == "rollback")
-    assert back["position"] == 11 * 8, "the bad batches are not met again"
+    assert back["position"] == 11 * 8, "the bad batches are not read again"
     assert "3 steps in a row: rolled back to step 5" in back["message"]
     steps = [line["step"] for line in said if line["kind"] == "step"]
     assert steps == [*range(1, 12), *range(6, 14)]
@@ -85,13 +85,13 @@ def test_too_many_in_a_row_go_back_to_the_last_checkpoint(tmp_path: Path, strate
     shutil.rmtree(tmp_path / "checkpoints" / "step-13")
     again = run(tmp_path, bad, *flags)[len(said) :]
     assert next(line["step"] for line in again if line["kind"] == "resumed") == 10
-    assert guarded(again) == [], "the place in the data was kept"
+    assert guarded(again) == [], "the position in the data was saved"
     whole = losses(said)
     assert losses(again) == {step: whole[step] for step in (11, 12, 13)}
 
 
 @pytest.mark.parametrize("strategy", ["zero2", pytest.param("zero3", marks=pytest.mark.slow)])
-def test_the_way_back_does_not_depend_on_how_many_had_saved(tmp_path: Path, strategy: str) -> None:
+def test_a_rollback_restores_checkpoints_of_either_world_size(tmp_path: Path, strategy: str) -> None:
     # Back to what two processes have saved, then to what one has, in one and the same attempt.
     bad: Bad = dict.fromkeys((7, 8, 14, 15), (NAN, 1.0))
     flags = ("--checkpoint-every=5", "--guard-patience=1")
@@ -118,7 +118,7 @@ def test_the_way_back_does_not_depend_on_how_many_had_saved(tmp_path: Path, stra
         ("--guard=off", 1, "the loss is nan at step 4"),
     ],
 )
-def test_where_there_is_no_way_back_it_ends_and_says_why(
+def test_a_run_that_cannot_roll_back_ends_and_says_why(
     tmp_path: Path, flags: str, code: int, text: str
 ) -> None:
     bad: Bad = dict.fromkeys(range(4, 12), (NAN, 1.0))
@@ -130,7 +130,7 @@ def test_where_there_is_no_way_back_it_ends_and_says_why(
     assert ("traceback" in error) == (code == 1)
 
 
-def test_a_step_that_is_left_out_leaves_weights_and_moments_as_they_are() -> None:
+def test_a_skipped_step_changes_no_weight_and_no_moment() -> None:
     config = parse(["--device=cpu", "--precision=fp32", "--clip=0.5"])
     torch.manual_seed(0)
     model, batch = GPT(2, 2, 16, 8, 0.0), torch.randint(0, 250, (2, 4, 8))

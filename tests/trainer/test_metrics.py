@@ -1,4 +1,4 @@
-"""FLOPs and peaks, the guard over the loss, and the end of an evaluation that gets no better."""
+"""FLOPs and peaks, the loss guard, early stopping, TensorBoard and tuning."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ pytestmark = pytest.mark.arithmetic
 
 
 @pytest.mark.parametrize("name", ["ddp", "fsdp"])
-def test_the_first_pass_is_counted_where_nobody_has_told_what_it_costs(
-    group: ProcessGroup, name: str
-) -> None:
+def test_the_first_pass_is_counted_where_its_flops_are_not_known(group: ProcessGroup, name: str) -> None:
     config = parse([f"--strategy={name}", "--device=cpu"])
     found = GPT(2, 2, 64, 32, 0.0)
     strategy = build_strategy(config, BatchPlan.of(4, 4, 1), torch.device("cpu"))
@@ -49,7 +47,7 @@ def test_the_first_pass_is_counted_where_nobody_has_told_what_it_costs(
 @pytest.mark.parametrize(
     ("flops", "peak", "compiled"), [(5.0, 1e12, False), (None, None, False), (None, 1e12, True)]
 )
-def test_nothing_is_counted_where_it_is_known_of_no_use_or_harmful(
+def test_nothing_is_counted_where_it_is_known_useless_or_harmful(
     flops: float | None, peak: float | None, compiled: bool
 ) -> None:
     figures = StepMetrics(torch.device("cpu"), 1, flops, peak=peak, compiled=compiled)
@@ -82,7 +80,7 @@ def test_utilization_is_a_share_or_not_known() -> None:
     assert mfu(1e12, 0.0, 1, 1e12) is None
 
 
-def test_a_spike_and_what_is_no_number_are_skipped_and_then_rolled_back() -> None:
+def test_spikes_and_nans_are_skipped_and_then_rolled_back() -> None:
     guard = LossGuard(spike=10, patience=2)
     for step in range(40):
         assert guard.check(2 + 0.01 * (step % 5), 1.0) is GuardAction.KEEP
@@ -101,7 +99,7 @@ def test_without_a_spike_factor_finite_losses_are_kept(losses: list[float]) -> N
 
 
 @given(st.lists(st.floats(0, 10), max_size=40), st.integers(1, 5))
-def test_it_stops_after_so_many_evaluations_without_a_new_best(losses: list[float], patience: int) -> None:
+def test_early_stopping_counts_evaluations_without_a_new_best(losses: list[float], patience: int) -> None:
     stop = EarlyStopping(patience)
     for number, loss in enumerate(losses):
         ended = stop.update(loss)
@@ -128,7 +126,7 @@ def test_tensorboard_reads_what_was_recorded(tmp_path: Path, monkeypatch: pytest
     assert [f for f in found if f[1] == "loss"] == [(0, "loss", 2.0), (1, "loss", 1.0), (2, "loss", 0.0)]
 
 
-def test_a_folder_that_cant_be_written_is_said_once(
+def test_a_folder_that_cannot_be_written_is_reported_once(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")

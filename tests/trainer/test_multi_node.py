@@ -1,4 +1,4 @@
-"""Two nodes as two supervisors: they meet, lose one another, leave on a signal and go on bit for bit."""
+"""Two nodes as two supervisors: rendezvous, a lost process, a signal, an exact resume."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Node:
 
 
 class Cluster:
-    """Starts nodes and ends, by id, whatever of them is left."""
+    """Starts nodes, and kills by id what still runs of them."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.port = root, free_port()
@@ -108,7 +108,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def losses(*nodes: Node) -> dict[int, float]:
-    """Loss by step; a later run's word on a step counts."""
+    """Loss by step; of a repeated step the last one."""
     return {line["step"]: line["loss"] for node in nodes for line in node.lines("step")}
 
 
@@ -117,7 +117,7 @@ def wait_step(node: Node, step: int) -> None:
 
 
 def test_a_signal_to_one_node_costs_no_step_and_the_resume_is_exact(cluster: Cluster) -> None:
-    # In peace: two processes of one node compute what two nodes of one process do.
+    # Without an interruption: two processes of one node compute what two nodes of one process do.
     whole = cluster.start(0, 1, "--nproc=2", f"--checkpoint-dir={cluster.root}/whole")
     assert whole.process.wait(120) == 0
 
@@ -137,7 +137,7 @@ def test_a_signal_to_one_node_costs_no_step_and_the_resume_is_exact(cluster: Clu
 
 
 def test_a_killed_process_is_replaced_and_training_ends_well(cluster: Cluster) -> None:
-    # A node of its own disk each: both must come back to a step that both have.
+    # Each node has its own disk: both must resume from a step that both have.
     nodes = [cluster.start(r, 2, "--checkpoint-dir=own", env=cluster.kubeflow(r, 2)) for r in (0, 1)]
     wait_for(lambda: nodes[0].lines("checkpoint"), "the first checkpoint", every=0.02)
     worker = nodes[1].worker()
@@ -153,7 +153,7 @@ def test_a_killed_process_is_replaced_and_training_ends_well(cluster: Cluster) -
     assert ended[0]["attempt"] == ended[1]["attempt"] >= 1
 
 
-def test_nobody_trains_on_when_a_supervisor_is_killed(cluster: Cluster) -> None:
+def test_all_processes_end_when_their_supervisor_is_killed(cluster: Cluster) -> None:
     # From a plain shell: no variable says anything.
     node = cluster.start(0, 1, "--steps=100000", "--checkpoint-every=0", "--workers=1", env={})
     wait_step(node, 2)
@@ -175,7 +175,7 @@ def without_torch(cluster: Cluster) -> dict[str, str]:
     return {"PYTHONPATH": f"{cluster.root}:{ROOT}"}
 
 
-def test_where_torch_was_not_loaded_ahead_a_process_starts_afresh(cluster: Cluster) -> None:
+def test_without_a_preloaded_torch_each_process_starts_by_itself(cluster: Cluster) -> None:
     node = cluster.start(0, 1, "--steps=100000", env=without_torch(cluster))
     wait_step(node, 2)
     last = psutil.Process(node.process.pid).children(recursive=True)[-1]
@@ -184,7 +184,7 @@ def test_where_torch_was_not_loaded_ahead_a_process_starts_afresh(cluster: Clust
     assert node.process.wait(60) == 75
 
 
-def test_a_node_that_never_comes_is_named(cluster: Cluster) -> None:
+def test_a_node_that_never_joins_is_named(cluster: Cluster) -> None:
     # None of them comes so far as to need torch.
     light = without_torch(cluster)
     node = cluster.start(1, 2, "--join-timeout=3", env=cluster.vertex(1, 2) | light)

@@ -1,4 +1,4 @@
-"""Nodes that are killed and come back, late or not at all: training ends as if nothing had been."""
+"""Nodes that are killed and restarted: the training ends with the same losses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def kill(node: Node) -> None:
-    """The whole machine is gone: agent, supervisor and worker."""
+    """Kill the whole node: supervisor, fork server and workers."""
     family = [psutil.Process(node.process.pid), *psutil.Process(node.process.pid).children(recursive=True)]
     end(family)
     node.process.wait()
@@ -65,7 +65,7 @@ def time_line(nodes: Iterable[Node], since: float) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", [0, 1])
-def test_a_lost_node_comes_back_at_its_place(cluster: Cluster, victim: int) -> None:
+def test_a_restarted_node_gets_its_rank_back(cluster: Cluster, victim: int) -> None:
     nodes = [cluster.start(r) for r in (0, 1)]
     wait_for(lambda: nodes[0].lines("checkpoint"), "a checkpoint", every=0.02)
     before = max(losses(nodes[0]))
@@ -94,7 +94,7 @@ def test_a_node_that_comes_30_seconds_late_is_waited_for(cluster: Cluster) -> No
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-def test_twenty_kills_do_not_show_in_the_end(cluster: Cluster, tmp_path: Path) -> None:
+def test_twenty_kills_do_not_change_the_losses(cluster: Cluster, tmp_path: Path) -> None:
     """Workers, supervisors and whole nodes, at random; the losses are those of a run in peace."""
     flags = ("--steps=1200", "--max-restarts=20", "--keep=5")
     whole = [cluster.start(r, 2, *flags, f"--checkpoint-dir={tmp_path / 'whole'}") for r in (0, 1)]
@@ -151,7 +151,7 @@ def test_twenty_kills_do_not_show_in_the_end(cluster: Cluster, tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_under_torchrun_it_starts_nothing_of_its_own(tmp_path: Path) -> None:
+def test_under_torchrun_it_starts_no_supervisor(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",

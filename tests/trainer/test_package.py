@@ -46,7 +46,7 @@ def test_the_same_code_makes_the_same_bytes(made: Path) -> None:
     assert set(names) == code | {f"{top}/setup.py", f"{top}/PKG-INFO"}
 
 
-def test_it_asks_for_what_the_checkout_says() -> None:
+def test_it_requires_what_the_checkout_requires() -> None:
     found = package.requirements()
     assert any(line.startswith("torch>=") for line in found["trainer"])
     assert any(line.startswith("transformers>=") for line in found["vision"])
@@ -56,7 +56,7 @@ def test_it_asks_for_what_the_checkout_says() -> None:
     assert {"trainer", "trainer.checkpoint", "trainer.strategy"} <= set(namespace["packages"])  # type: ignore[call-overload]
 
 
-def test_it_runs_from_an_environment_that_has_nothing_else_of_ours(made: Path, tmp_path: Path) -> None:
+def test_it_runs_in_an_environment_without_vxtui(made: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "env", with_pip=False)
     python = tmp_path / "env/bin/python"
     # Its tools and its libraries are this environment's; a folder that is added so brings no .pth files.
@@ -101,7 +101,7 @@ def test_a_python_package_job_trains_with_it(made: Path) -> None:
         assert '"step": 3' in one.output() and "done: 3 steps" in one.output()
 
 
-def test_it_goes_to_a_bucket_by_one_command(
+def test_one_command_uploads_it_to_a_bucket(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with buckets() as cloud:

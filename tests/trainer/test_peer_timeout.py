@@ -1,4 +1,4 @@
-"""A machine without power or network closes no connection: a stopped node stands for it."""
+"""A machine without power or network closes no connection: a stopped node simulates it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def trains_on(node: Node) -> None:
 
 
 @pytest.mark.slow
-def test_a_silent_node_is_given_up_and_harms_nobody_when_it_wakes(cluster: Cluster) -> None:
+def test_a_silent_node_is_lost_and_does_no_harm_when_it_wakes(cluster: Cluster) -> None:
     first, old = (cluster.start(rank, 2, *FLAGS) for rank in (0, 1))
     wait_for(lambda: first.lines("checkpoint"), "a checkpoint", every=0.02)
     everything(old, signal.SIGSTOP)

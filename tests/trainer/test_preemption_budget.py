@@ -1,4 +1,4 @@
-"""What fits between SIGTERM and SIGKILL: measured at the start, said, and refused where all would be lost."""
+"""The preemption budget: measured at the start, reported, and refused without any checkpoint."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def opened(tmp_path: Path, group: ProcessGroup, *flags: str) -> CheckpointManage
     return CheckpointManager(parse([f"--checkpoint-dir={tmp_path / 'ck'}", *flags]), group)
 
 
-def test_a_run_that_a_preemption_would_lose_is_refused_with_what_was_cost(
+def test_a_run_without_any_checkpoint_is_refused_with_the_measured_cost(
     tmp_path: Path, group: ProcessGroup
 ) -> None:
     # The default interval is longer than this run: there would be no checkpoint at all.
@@ -52,7 +52,7 @@ def test_a_run_that_a_preemption_would_lose_is_refused_with_what_was_cost(
     assert not list((tmp_path / "ck").iterdir()), "no probe is left"
 
 
-def test_an_interval_bounds_what_is_lost_and_that_is_said(
+def test_periodic_checkpoints_bound_the_loss_and_a_warning_says_so(
     tmp_path: Path, group: ProcessGroup, capfd: pytest.CaptureFixture[str]
 ) -> None:
     found = opened(tmp_path, group, "--grace=0.000001", "--checkpoint-every=20")
@@ -71,7 +71,7 @@ def test_an_interval_bounds_what_is_lost_and_that_is_said(
     found.close()
 
 
-def test_a_run_that_goes_on_is_never_refused(
+def test_a_resumed_run_is_never_refused(
     tmp_path: Path, group: ProcessGroup, capfd: pytest.CaptureFixture[str]
 ) -> None:
     first = opened(tmp_path, group, "--grace=0")
@@ -114,7 +114,7 @@ def test_the_upload_to_a_slow_bucket_counts(  # noqa: PLR0917
     assert not list(cloud.client.list_blobs("training-run")), "no probe is left"
 
 
-def test_a_place_that_cannot_be_cost_is_said_and_refuses_nothing(
+def test_a_store_that_cannot_be_measured_is_reported_and_refuses_nothing(
     tmp_path: Path, group: ProcessGroup, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "bucket").write_text("a file where the folder should be")
@@ -124,7 +124,7 @@ def test_a_place_that_cannot_be_cost_is_said_and_refuses_nothing(
     found.close()
 
 
-def test_what_a_save_and_an_upload_really_took_counts_from_then_on(
+def test_the_measured_time_of_a_save_and_an_upload_replaces_the_probe(
     tmp_path: Path, group: ProcessGroup, cloud: Buckets, capfd: pytest.CaptureFixture[str]
 ) -> None:
     flags = ("--checkpoint-every=10", "--upload-every=10", "--grace=600", f"--upload-dir={URI}")
@@ -168,7 +168,7 @@ def test_only_a_run_without_any_checkpoint_is_refused(
         assert f"{grace:g} s" in verdict.text and "1.0 GB" in verdict.text
 
 
-def test_two_processes_refuse_together_and_say_it_once(tmp_path: Path) -> None:
+def test_two_ranks_refuse_together_and_report_once(tmp_path: Path) -> None:
     run = Ranks(tmp_path, 2, "--steps=4", "--batch=2", "--grace=0.000001", "--strategy=zero2")
     assert run.wait() == [2, 2], run.errors()
     errors = [line for rank in (0, 1) for line in run.said(rank) if line["kind"] == "error"]

@@ -183,7 +183,7 @@ def test_a_second_process_of_a_node_waits_until_the_first_is_gone(nodes: Callabl
         turn.result()
 
 
-def test_strangers_do_no_harm(nodes: Callable[[int], Nodes]) -> None:
+def test_other_clients_are_ignored(nodes: Callable[[int], Nodes]) -> None:
     run = nodes(2)
     leader, one = run.node(0), run.node(1)
     run.join(leader, one)

@@ -1,4 +1,4 @@
-"""A killed run goes on as if nothing had been: the same batches, the same losses, bit for bit."""
+"""A killed run resumes with the same batches and the same losses, bit for bit."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_checkpoint_of_two_ranks_resumes_on_one_and_on_four(
         assert others == pytest.approx(ends[0], abs=1e-5)
 
 
-def test_ddp_goes_on_as_fsdp_and_back(tmp_path: Path, text: Path) -> None:
+def test_ddp_resumes_as_fsdp_and_back(tmp_path: Path, text: Path) -> None:
     kept = {"dropout": 0, "workers": 0, "checkpoint-dir": tmp_path / "ck"}
     whole = Ranks(tmp_path / "whole", 2, *flags("ddp", text, dropout=0, workers=0))
     assert whole.wait() == [0, 0]

@@ -1,4 +1,4 @@
-"""What a run says of itself, and when it ends by itself."""
+"""The metrics of a run, its profile, and early stopping."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainer.errors import UsageError
 from trainer.metrics.profiler import StepProfiler, trace_folder
 
 
-def test_a_run_ends_when_evaluations_get_no_better_and_leaves_a_trace(tmp_path: Path) -> None:
+def test_early_stopping_ends_a_run_and_the_profiler_writes_a_trace(tmp_path: Path) -> None:
     ranks = Ranks(
         tmp_path / "run", 1, "--steps=500", "--eval-every=2", "--eval-batches=1", "--early-stop=3",
         "--learning-rate=0", "--profile-steps=2-3", "--checkpoint-every=0",
@@ -34,7 +34,7 @@ def test_a_run_ends_when_evaluations_get_no_better_and_leaves_a_trace(tmp_path: 
     assert any("backward" in str(event.get("name")).casefold() for event in trace["traceEvents"])
 
 
-def test_a_trace_is_left_where_it_outlives_the_machine(
+def test_the_trace_goes_where_it_outlives_the_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("VXTUI_GCS_ROOT", raising=False)
@@ -54,7 +54,7 @@ def test_steps_to_record_are_checked(steps: str) -> None:
         StepProfiler(parse([f"--profile-steps={steps}"]), 0)
 
 
-def test_waiting_for_a_better_loss_goes_on_after_a_restart() -> None:
+def test_early_stopping_continues_after_a_restart() -> None:
     first = EarlyStopping(3)
     assert [first.update(loss) for loss in (2.0, 1.0, 1.5)] == [False] * 3
     second = EarlyStopping(3)

@@ -1,4 +1,4 @@
-"""Strategies and their options: they learn the same thing, and nothing is compiled behind one's back."""
+"""Strategies and their options: they give the same losses, and nothing is compiled at run time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def curve(home: Path, *flags: str, world: int = 2, env: dict[str, str] | None = 
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
-    """The losses that every other way must reproduce."""
+    """The losses that every strategy must reproduce."""
     return curve(tmp_path_factory.mktemp("plain"), world=1)
 
 
@@ -69,7 +69,7 @@ def test_low_precision_learns_nearly_the_same(
     tmp_path: Path, plain: list[float], strategy: str, precision: str
 ) -> None:
     found = curve(tmp_path, f"--strategy={strategy}", f"--precision={precision}")
-    # A scaler starts so high that the first steps are left out.
+    # A loss scaler starts so high that the first steps are skipped.
     assert found[0] == pytest.approx(plain[0], abs=0.05) and found[-1] < found[0]
     if precision == "bf16":
         assert found == pytest.approx(plain, abs=0.05)
@@ -110,13 +110,13 @@ def test_compiled_blocks_learn_the_same_and_their_checkpoints_fit(
         assert [found[step] for step in range(1, STEPS + 1)] == pytest.approx(plain, abs=1e-4)
 
 
-def test_zero_says_at_once_what_it_cannot_do_on_a_cpu() -> None:
+def test_zero_refuses_fp16_on_a_cpu() -> None:
     config = parse(["--strategy=zero2", "--precision=fp16"])
     with pytest.raises(UsageError, match="zero2 has no fp16 on CPUs; use --precision bf16 or fp32"):
         build_strategy(config, BatchPlan.of(4, 4, 1), torch.device("cpu"))
 
 
-def test_deepspeed_settings_of_a_file_win_but_not_over_flags(tmp_path: Path) -> None:
+def test_deepspeed_settings_of_a_file_override_ours_but_not_flags(tmp_path: Path) -> None:
     path = tmp_path / "ds.json"
     path.write_text(json.dumps({"zero_optimization": {"reduce_bucket_size": 7, "stage": "auto"}}))
     config = parse(["--strategy=zero2", f"--deepspeed-config={path}"])
@@ -129,7 +129,7 @@ def test_deepspeed_settings_of_a_file_win_but_not_over_flags(tmp_path: Path) -> 
         engine_settings(config, BatchPlan.of(16, 4, 2), torch.float32, stage=2)
 
 
-def test_a_signal_during_an_evaluation_is_answered(tmp_path: Path) -> None:
+def test_a_signal_interrupts_an_evaluation(tmp_path: Path) -> None:
     flags = ("--steps=400", f"--data={README}", "--eval-every=5", "--eval-batches=100000")
     run = Ranks(tmp_path, 2, *flags)
     run.wait_step(5)
@@ -139,10 +139,10 @@ def test_a_signal_during_an_evaluation_is_answered(tmp_path: Path) -> None:
     again = Ranks(tmp_path, 2, "--steps=6", f"--data={README}", "--eval-every=5", "--eval-batches=3")
     assert again.wait() == [0, 0], again.errors()
     kinds = [line["kind"] for line in again.said()]
-    assert kinds.index("eval") > kinds.index("resumed"), "what was cut off is done again"
+    assert kinds.index("eval") > kinds.index("resumed"), "the interrupted evaluation is repeated"
 
 
-def test_a_batch_that_cannot_be_shared_out_is_an_error(tmp_path: Path) -> None:
+def test_a_batch_that_cannot_be_split_is_an_error(tmp_path: Path) -> None:
     run = Ranks(tmp_path, 2, "--batch=5", f"--data={README}")
     assert run.wait() == [2, 2]
     assert "--batch 5 can't be split over 2 processes; use 4 or 6" in run.said()[-1]["message"]

@@ -23,7 +23,7 @@ from trainer.prepare import main
 
 
 @given(st.text())
-def test_bytes_come_back(text: str) -> None:
+def test_bytes_round_trip(text: str) -> None:
     tokenizer = ByteTokenizer()
     clean = text.encode("utf-8", "replace").decode()
     tokens = tokenizer.encode(clean)
@@ -31,7 +31,7 @@ def test_bytes_come_back(text: str) -> None:
     assert all(token < tokenizer.vocabulary for token in tokens)
 
 
-def test_a_learned_vocabulary_needs_fewer_tokens_and_loses_nothing(tmp_path: Path) -> None:
+def test_a_trained_bpe_needs_fewer_tokens_and_round_trips(tmp_path: Path) -> None:
     text = "the loss of the step is the loss of the batch, ünïcode and 🙂 too\n" * 20
     tokenizer = train_bpe([text], 400, tmp_path / "tokenizer.json")
     again = load_tokenizer(str(tmp_path))
@@ -86,7 +86,7 @@ def test_lines_of_json_and_files_of_text_are_documents(tmp_path: Path) -> None:
         files_of([tmp_path / "nowhere"])
 
 
-def test_a_folder_of_json_lines_is_read_by_its_field_and_a_cut_is_said(
+def test_a_folder_of_json_lines_is_read_by_its_field_and_a_truncation_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "j").mkdir()
@@ -117,7 +117,9 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
         TokenFile(tmp_path / "none.bin", 2)
 
 
-def test_the_command_makes_a_file_or_says_why_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_a_file_or_says_why_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "a.txt").write_text("learning to read " * 50)
     out = tmp_path / "o" / "t.bin"
     assert main([str(tmp_path), "--out", str(out), "--bpe", "300"]) == 0

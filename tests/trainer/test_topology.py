@@ -1,4 +1,4 @@
-"""Where a process stands, from its environment alone."""
+"""Role and rank of a process, from its environment variables."""
 
 from __future__ import annotations
 
@@ -83,6 +83,6 @@ def test_kubeflows_pet_variables_count_nodes() -> None:
         ({"PET_NNODES": "2", "PET_NODE_RANK": "1"}, "PET_MASTER_ADDR"),
     ],
 )
-def test_what_can_not_be_read_names_its_variable(env: dict[str, str], words: str) -> None:
+def test_an_unreadable_variable_is_named(env: dict[str, str], words: str) -> None:
     with pytest.raises(TopologyError, match=words):
         Topology.from_env(env)

@@ -1,4 +1,4 @@
-"""Weights by themselves: from one run to another of another strategy, and to Hugging Face's libraries."""
+"""Weights alone: from one run to another of another strategy, and to Hugging Face's libraries."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LLAMA = LlamaConfig(
 )  # fmt: skip
 
 
-def test_what_cannot_go_on_starts_with_the_weights_alone(tmp_path: Path) -> None:
+def test_a_run_that_cannot_resume_starts_with_the_weights_alone(tmp_path: Path) -> None:
     flags = (DATA, "--eval-every=3", "--eval-batches=2", "--steps=3")
     first = Ranks(tmp_path, 1, *flags, "--strategy=zero2")
     assert first.wait() == [0], first.errors()
@@ -55,7 +55,7 @@ def test_what_cannot_go_on_starts_with_the_weights_alone(tmp_path: Path) -> None
     # Two strategies are two programs: losses of about 5 may round otherwise (2**-21).
     assert again == pytest.approx(known, abs=1e-5)
     assert "the weights are those of checkpoints/step-3" in {line["message"] for line in other.said()}
-    # Once it has a checkpoint of its own it goes on from that, whatever became of the other.
+    # With a checkpoint of its own it resumes from that, even if the other one is gone.
     more = Ranks(tmp_path, 1, *flags, *start[:3], "--steps=4", "--init-weights=gone")
     assert more.wait() == [0], more.errors()
 
@@ -74,7 +74,7 @@ def test_what_cannot_go_on_starts_with_the_weights_alone(tmp_path: Path) -> None
         ("--model=arr-coc", "--model=arr-coc --stage=lora", "--stage adapter, this run has lora"),
     ],
 )
-def test_another_form_and_another_model_are_refused_at_once(saved: str, now: str, said: str) -> None:
+def test_files_of_another_strategy_and_another_model_are_refused(saved: str, now: str, said: str) -> None:
     before, config = parse(saved.split()), parse(now.split())
     wrote, reads = (build_strategy(c, BatchPlan.of(4, 4, 1), torch.device("cpu")) for c in (before, config))
     about = Manifest(
@@ -105,7 +105,7 @@ def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
             init_weights(model, str(tmp_path / name), print)
 
 
-def test_a_causal_lm_is_exported_as_its_own_library_loads_it(
+def test_a_causal_lm_is_exported_in_the_form_transformers_loads(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     LLAMA.save_pretrained(tmp_path)
@@ -133,7 +133,7 @@ def test_a_causal_lm_is_exported_as_its_own_library_loads_it(
     assert "has weights already" in capsys.readouterr().err
 
 
-def test_a_model_s_name_brings_its_tokenizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_s_name_finds_its_tokenizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     cached = tmp_path / "models--some--model"
