@@ -11,9 +11,9 @@ from trainer import exit_codes
 from trainer.config import parse
 from trainer.errors import DataError, UsageError
 from trainer.launch.container_init import run_as_init
+from trainer.launch.rank_process import run_rank
 from trainer.launch.supervisor import Supervisor
 from trainer.launch.topology import Topology, TopologyError
-from trainer.launch.worker import run_worker
 from trainer.structured_log import emit
 
 
@@ -33,7 +33,7 @@ def main() -> int:
             return exit_codes.DONE
         # Under torchrun, and where a fork server could not fork.
         if topology.per_process:
-            return run_worker(config)
+            return run_rank(config)
         # PID 1 only waits for a child, which continues here.
         code = run_as_init()
         if code is not None:

@@ -1,8 +1,8 @@
 """The trainer beside a hand-written loop of the same strategy, and beside accelerate and Fabric.
 
 Two processes; all loops live in the same ones and take turns, so that a busy machine is busy for all. What
-is compared is the CPU time of both processes for the same steps, paired by rounds; the losses must be
-identical. A ratio of 1.02 means that the loop written by hand needs 2 % more.
+is compared is the CPU time of both processes for the same steps, paired by rounds; the losses must agree
+to rounding. A ratio of 1.02 means that the loop written by hand needs 2 % more.
 """
 
 from __future__ import annotations

@@ -66,8 +66,8 @@ class Ranks:
             self.processes.append(process)
             self.homes.append(place)
 
-    def said(self, rank: int = 0) -> list[dict[str, Any]]:
-        """The structured lines of a rank, over all runs in this folder."""
+    def lines(self, rank: int = 0) -> list[dict[str, Any]]:
+        """The structured lines of a rank, of all runs in this folder."""
         path = self.homes[rank] / f"out-{rank}"
         lines = path.read_text().splitlines() if path.exists() else []
         found = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
@@ -81,15 +81,15 @@ class Ranks:
         codes = [process.exitcode for process in self.processes]
         if None in codes:
             self.kill()
-        assert None not in codes, f"still running after {seconds} s: {self.said()[-3:]} {self.errors()}"
+        assert None not in codes, f"still running after {seconds} s: {self.lines()[-3:]} {self.errors()}"
         return [int(code or 0) for code in codes]
 
     def wait_step(self, step: int) -> None:
         until = time.monotonic() + 90
-        while not any(line["kind"] == "step" and line["step"] >= step for line in self.said()):
+        while not any(line["kind"] == "step" and line["step"] >= step for line in self.lines()):
             if time.monotonic() > until or not self.processes[0].is_alive():
                 self.kill()
-                raise AssertionError(f"never came to step {step}: {self.said()[-3:]} {self.errors()}")
+                raise AssertionError(f"never came to step {step}: {self.lines()[-3:]} {self.errors()}")
             time.sleep(0.01)
 
     def signal(self, number: int, *ranks: int) -> None:

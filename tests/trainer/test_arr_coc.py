@@ -250,7 +250,7 @@ def test_two_ranks_train_it_with_zero_and_change_no_frozen_weight(tmp_path: Path
         "--context=40", "--seed=7",
     )  # fmt: skip
     assert ranks.wait() == [0, 0], (ranks.homes[0] / "err-0").read_text()
-    losses = [line["loss"] for line in ranks.said() if line["kind"] == "step"]
+    losses = [line["loss"] for line in ranks.lines() if line["kind"] == "step"]
     assert len(losses) == 50 and sum(losses[-5:]) / 5 < losses[0] - 0.5
     saved = tmp_path / "run" / "checkpoints" / "step-50" / "zero" / "mp_rank_00_model_states.pt"
     after = torch.load(saved, map_location="cpu", weights_only=False)["module"]

@@ -1,4 +1,4 @@
-"""CheckpointManager of one process: what is kept, what is damaged, what fails and is survived."""
+"""Checkpoints of one rank: retention, damage, failed saves and uploads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CheckpointManager in a bucket, through Google's own client: it fails, comes back, and loses a byte."""
+"""Checkpoints in a bucket, with Google's own client: it fails, recovers, and damages an object."""
 
 from __future__ import annotations
 

@@ -35,10 +35,10 @@ def start(home: Path, bad: Bad, *flags: str, world: int = 2) -> Ranks:
 
 
 def run(home: Path, bad: Bad, *flags: str, world: int = 2, code: int = 0) -> list[dict[str, Any]]:
-    """What rank 0 has said."""
+    """The structured lines of rank 0."""
     ranks = start(home, bad, *flags, world=world)
-    assert ranks.wait() == [code] * world, f"{ranks.said()[-2:]} {ranks.errors()}"
-    return ranks.said()
+    assert ranks.wait() == [code] * world, f"{ranks.lines()[-2:]} {ranks.errors()}"
+    return ranks.lines()
 
 
 def guarded(said: list[dict[str, Any]]) -> list[tuple[str, int]]:

@@ -37,7 +37,7 @@ def kill(node: Node) -> None:
 
 
 def orphans(home: Path) -> list[psutil.Process]:
-    """Whatever still runs with this folder among its flags."""
+    """Processes that still run with this folder among their flags."""
     found = psutil.process_iter(["cmdline"])
     return [p for p in found if str(home) in " ".join(p.info["cmdline"] or [])]
 
@@ -51,7 +51,7 @@ def ranks(node: Node) -> set[int]:
 
 
 def time_line(nodes: Iterable[Node], since: float) -> str:
-    """Seconds from `since` (of the epoch) until the last node said that it was there, and so on."""
+    """Seconds from `since` (epoch) until the last node reported each phase."""
     marks: dict[str, float] = {}
     for node in nodes:
         for line in node.out.read_text().splitlines():

@@ -171,5 +171,5 @@ def test_only_a_run_without_any_checkpoint_is_refused(
 def test_two_ranks_refuse_together_and_report_once(tmp_path: Path) -> None:
     run = Ranks(tmp_path, 2, "--steps=4", "--batch=2", "--grace=0.000001", "--strategy=zero2")
     assert run.wait() == [2, 2], run.errors()
-    errors = [line for rank in (0, 1) for line in run.said(rank) if line["kind"] == "error"]
+    errors = [line for rank in (0, 1) for line in run.lines(rank) if line["kind"] == "error"]
     assert len(errors) == 1 and "would lose the whole run" in errors[0]["message"]

@@ -35,10 +35,10 @@ def test_a_strategy_of_one_file_trains_saves_resumes_and_exports(tmp_path: Path)
     for steps in (4, 6):
         run = Ranks(home, 2, *flags, "--strategy=toy", f"--steps={steps}", f"--upload-dir={bucket}", nodes=2)
         assert run.wait() == [0, 0], run.errors()
-    said = run.said()
+    said = run.lines()
     assert [line["step"] for line in said if line["kind"] == "resumed"] == [4]
     # Another number of steps is another learning rate, so only the first loss of each run is the same.
-    assert losses(said)[1] == pytest.approx(losses(plain.said())[1], abs=1e-5)
+    assert losses(said)[1] == pytest.approx(losses(plain.lines())[1], abs=1e-5)
 
     assert export([str(bucket), str(tmp_path / "out.safetensors")]) == 0
     weights = load_file(tmp_path / "out.safetensors")
@@ -47,7 +47,7 @@ def test_a_strategy_of_one_file_trains_saves_resumes_and_exports(tmp_path: Path)
 
     other = Ranks(home, 2, *flags, "--strategy=fsdp", "--steps=8", nodes=2)
     assert other.wait() == [2, 2]
-    assert "was saved by toy, whose files fsdp can't load" in other.said()[-1]["message"]
+    assert "was saved by toy, whose files fsdp can't load" in other.lines()[-1]["message"]
 
 
 def test_a_model_of_one_file_trains_and_its_shapes_are_checked(tmp_path: Path) -> None:
@@ -55,11 +55,11 @@ def test_a_model_of_one_file_trains_and_its_shapes_are_checked(tmp_path: Path) -
     flags = ("--model=toy", "--batch=8", "--checkpoint-every=10", "--learning-rate=0.1")
     run = Ranks(tmp_path, 1, *flags, "--steps=20", "--context=4")
     assert run.wait() == [0], run.errors()
-    found = losses(run.said())
+    found = losses(run.lines())
     assert found[20] < 0.5 * found[1]
     wider = Ranks(tmp_path, 1, *flags, "--steps=30", "--context=5")
     assert wider.wait() == [2]
-    assert "was saved with --context 4, this run has 5" in wider.said()[-1]["message"]
+    assert "was saved with --context 4, this run has 5" in wider.lines()[-1]["message"]
 
 
 def test_flags_of_other_strategies_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,10 +51,10 @@ class Nodes:
         return [one.result(60) for one in waiting]
 
     def pass_time(self, seconds: float, *nodes: Node) -> bool:
-        """Whether the attempt goes on while these nodes, and no others, send heartbeats for so long.
+        """Whether the attempt continues while only these nodes send heartbeats for so long.
 
-        Between two steps of the clock every message is read: with loopback sockets within microseconds, and
-        a pause leaves a loaded machine a thousand times that.
+        Between two steps of the clock every message is read: the loopback delivers one within microseconds,
+        and the pauses leave a loaded machine a thousand times that.
         """
         until = self.now + seconds
         while self.now < until:

@@ -44,16 +44,16 @@ def test_after_a_kill_every_later_loss_is_the_same(tmp_path: Path, text: Path, s
     assert whole.wait() == [0, 0], whole.errors()
 
     cut = Ranks(tmp_path / "cut", 2, *flags(strategy, text))
-    wait_for(lambda: any(line["kind"] == "checkpoint" for line in cut.said()), "a checkpoint", every=0.01)
+    wait_for(lambda: any(line["kind"] == "checkpoint" for line in cut.lines()), "a checkpoint", every=0.01)
     # Far from the end, which a loaded machine may reach before the kill does.
     cut.wait_step(random.randint(7, 12))
     cut.kill()
     again = Ranks(tmp_path / "cut", 2, *flags(strategy, text))
     assert again.wait() == [0, 0], again.errors()
-    resumed = next(line["step"] for line in again.said() if line["kind"] == "resumed")
+    resumed = next(line["step"] for line in again.lines() if line["kind"] == "resumed")
     assert resumed % 5 == 0 and resumed > 0
     # The same program and shapes on the same layout, and a sum of two has one order: exact, bit for bit.
-    assert losses(again.said()) == losses(whole.said())
+    assert losses(again.lines()) == losses(whole.lines())
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_a_checkpoint_of_two_ranks_resumes_on_one_and_on_four(
             *flags(strategy, text, **{**kept, "checkpoint-dir": copy, "steps": 14, "checkpoint-every": 0}),
         )  # fmt: skip
         assert more.wait() == [0] * world, more.errors()
-        assert next(line["step"] for line in more.said() if line["kind"] == "resumed") == 8
-        ends.append([losses(more.said())[step] for step in range(9, 15)])
+        assert next(line["step"] for line in more.lines() if line["kind"] == "resumed") == 8
+        ends.append([losses(more.lines())[step] for step in range(9, 15)])
     # Losses of about 3 that other sums lead to: 1e-5 is some 30 times their rounding (3 * 2**-23), for what
     # six steps of Adam make of it.
     for others in ends[1:]:
@@ -90,7 +90,7 @@ def test_ddp_resumes_as_fsdp_and_back(tmp_path: Path, text: Path) -> None:
     for until, strategy in ((6, "ddp"), (14, "fsdp"), (STEPS, "ddp")):
         part = Ranks(tmp_path / "parts", 2, *flags(strategy, text, **{**kept, "steps": until}))
         assert part.wait() == [0, 0], part.errors()
-    resumed = [line["step"] for line in part.said() if line["kind"] == "resumed"]
+    resumed = [line["step"] for line in part.lines() if line["kind"] == "resumed"]
     assert resumed == [6, 14]
 
 
@@ -112,11 +112,11 @@ def test_a_signal_to_any_rank_costs_no_step(
     assert left.wait() == [75, 75], left.errors()
     again = Ranks(tmp_path / "cut", 2, *flags("ddp", text))
     assert again.wait() == [0, 0] == whole.wait()
-    said = again.said()
+    said = again.lines()
     assert [x["step"] for x in said if x["kind"] == "preempted"] == [
         x["step"] for x in said if x["kind"] == "resumed"
     ]
-    assert losses(said) == losses(whole.said())
+    assert losses(said) == losses(whole.lines())
 
 
 @pytest.mark.parametrize(
@@ -137,8 +137,8 @@ def test_nodes_with_disks_of_their_own_resume(tmp_path: Path, text: Path, strate
         rescue = [place] if copy == copies[1] and strategy != "ddp" else []
         more = Ranks(copy, 2, *flags(strategy, text, **kept), *rescue, nodes=2)
         assert more.wait() == [0, 0], more.errors()
-        assert [x["step"] for x in more.said() if x["kind"] == "resumed"] == [6]
-        ends.append(losses(more.said()))
+        assert [x["step"] for x in more.lines() if x["kind"] == "resumed"] == [6]
+        ends.append(losses(more.lines()))
     assert ends[0] == ends[1], "bit for bit, random state and all"
     assert sorted(ends[0]) == list(range(1, 13))
 
@@ -152,6 +152,6 @@ def test_a_copy_that_is_damaged_on_one_node_is_taken_from_the_other(tmp_path: Pa
     (newest.with_name("step-5") / "manifest.json").write_text("{")
     more = Ranks(tmp_path, 2, *flags("ddp", text, **{**kept, "steps": 12}), nodes=2)
     assert more.wait() == [0, 0], more.errors()
-    assert [x["step"] for x in more.said() if x["kind"] == "resumed"] == [10]
-    told = [x["message"] for x in more.said(1) if "is skipped" in x["message"]]
+    assert [x["step"] for x in more.lines() if x["kind"] == "resumed"] == [10]
+    told = [x["message"] for x in more.lines(1) if "is skipped" in x["message"]]
     assert len(told) == 2 and "step-10" in told[1] and "step-5" in told[0]

@@ -21,7 +21,7 @@ def test_early_stopping_ends_a_run_and_the_profiler_writes_a_trace(tmp_path: Pat
         "--learning-rate=0", "--profile-steps=2-3", "--checkpoint-every=0",
     )  # fmt: skip
     assert ranks.wait() == [0], (ranks.homes[0] / "err-0").read_text()
-    said = ranks.said()
+    said = ranks.lines()
     # Nothing is learned: the first evaluation stays the best, and three more end the run.
     assert [line["step"] for line in said if line["kind"] == "eval"] == [2, 4, 6, 8]
     assert said[-1]["kind"] == "done" and said[-1]["step"] == 8

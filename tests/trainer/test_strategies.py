@@ -27,8 +27,8 @@ CLOSE = 2e-5
 
 def curve(home: Path, *flags: str, world: int = 2, env: dict[str, str] | None = None) -> list[float]:
     run = Ranks(home, world, f"--steps={STEPS}", f"--data={README}", "--checkpoint-every=0", *flags, env=env)
-    assert run.wait(240) == [0] * world, f"{run.said()[-2:]} {run.errors()}"
-    found = losses(run.said())
+    assert run.wait(240) == [0] * world, f"{run.lines()[-2:]} {run.errors()}"
+    found = losses(run.lines())
     return [found[step] for step in range(1, STEPS + 1)]
 
 
@@ -105,8 +105,8 @@ def test_compiled_blocks_learn_the_same_and_their_checkpoints_fit(
         shutil.rmtree(tmp_path / home / "checkpoints" / f"step-{STEPS}")
         run = Ranks(tmp_path / home, 2, f"--steps={STEPS}", f"--data={README}", *flags, f"--compile={other}")
         assert run.wait(240) == [0, 0], run.errors()
-        assert [line["step"] for line in run.said() if line["kind"] == "resumed"] == [3]
-        found = losses(run.said())
+        assert [line["step"] for line in run.lines() if line["kind"] == "resumed"] == [3]
+        found = losses(run.lines())
         assert [found[step] for step in range(1, STEPS + 1)] == pytest.approx(plain, abs=1e-4)
 
 
@@ -135,14 +135,14 @@ def test_a_signal_interrupts_an_evaluation(tmp_path: Path) -> None:
     run.wait_step(5)
     run.signal(signal.SIGTERM, 1)
     assert run.wait(60) == [75, 75], run.errors()
-    assert [line["step"] for line in run.said() if line["kind"] == "preempted"] == [5]
+    assert [line["step"] for line in run.lines() if line["kind"] == "preempted"] == [5]
     again = Ranks(tmp_path, 2, "--steps=6", f"--data={README}", "--eval-every=5", "--eval-batches=3")
     assert again.wait() == [0, 0], again.errors()
-    kinds = [line["kind"] for line in again.said()]
+    kinds = [line["kind"] for line in again.lines()]
     assert kinds.index("eval") > kinds.index("resumed"), "the interrupted evaluation is repeated"
 
 
 def test_a_batch_that_cannot_be_split_is_an_error(tmp_path: Path) -> None:
     run = Ranks(tmp_path, 2, "--batch=5", f"--data={README}")
     assert run.wait() == [2, 2]
-    assert "--batch 5 can't be split over 2 processes; use 4 or 6" in run.said()[-1]["message"]
+    assert "--batch 5 can't be split over 2 processes; use 4 or 6" in run.lines()[-1]["message"]

@@ -42,7 +42,7 @@ def test_a_run_that_cannot_resume_starts_with_the_weights_alone(tmp_path: Path) 
     assert first.wait() == [0], first.errors()
     refused = Ranks(tmp_path, 1, *flags, "--strategy=ddp")
     assert refused.wait() == [2], "no other attempt would do better"
-    said = refused.said()[-1]["message"]
+    said = refused.lines()[-1]["message"]
     assert (
         "was saved by zero2, whose files ddp can't load; continue with --strategy zero2, or start in " in said
     )
@@ -51,10 +51,10 @@ def test_a_run_that_cannot_resume_starts_with_the_weights_alone(tmp_path: Path) 
     start = ("--strategy=ddp", "--learning-rate=0", "--checkpoint-dir=other", "--init-weights=checkpoints")
     other = Ranks(tmp_path, 1, *flags, *start)
     assert other.wait() == [0], other.errors()
-    known, again = (line["loss"] for line in other.said() if line["kind"] == "eval")
+    known, again = (line["loss"] for line in other.lines() if line["kind"] == "eval")
     # Two strategies are two programs: losses of about 5 may round otherwise (2**-21).
     assert again == pytest.approx(known, abs=1e-5)
-    assert "the weights are those of checkpoints/step-3" in {line["message"] for line in other.said()}
+    assert "the weights are those of checkpoints/step-3" in {line["message"] for line in other.lines()}
     # With a checkpoint of its own it resumes from that, even if the other one is gone.
     more = Ranks(tmp_path, 1, *flags, *start[:3], "--steps=4", "--init-weights=gone")
     assert more.wait() == [0], more.errors()

@@ -25,7 +25,7 @@ from typing import Any
 from trainer.config import Config, parse
 from trainer.errors import UsageError
 from trainer.launch.messages import MessageStream
-from trainer.launch.worker import run_worker_with
+from trainer.launch.rank_process import run_rank_with
 from trainer.prctl import die_with_parent, set_process_name
 from trainer.registry import MODELS, STRATEGIES
 
@@ -229,7 +229,7 @@ def _run_forked(environment: Mapping[str, str], argv: list[str]) -> int:
     if not _can_fork():
         os.execv(sys.executable, [sys.executable, "-u", "-m", "trainer.task", *argv])
     set_process_name(f"train-rank-{environment['RANK']}")
-    return run_worker_with(argv)
+    return run_rank_with(argv)
 
 
 def _can_fork() -> bool:

@@ -18,16 +18,16 @@ _PEER_DIED = ("Connection reset by peer", "Connection closed by peer", "Broken p
 """What gloo says, as plain text, when the process at the other end has died."""
 
 
-def run_worker_with(argv: Sequence[str]) -> int:
+def run_rank_with(argv: Sequence[str]) -> int:
     """Train with these flags, in a process that was forked."""
     try:
-        return run_worker(parse(argv))
+        return run_rank(parse(argv))
     except UsageError as error:
         emit("error", str(error), severity="ERROR")
         return exit_codes.USAGE
 
 
-def run_worker(config: Config) -> int:
+def run_rank(config: Config) -> int:
     """Train. Errors become one structured line and an exit code."""
     die_with_parent()
     warnings.filterwarnings("ignore")
