@@ -165,7 +165,7 @@ def test_all_processes_end_when_their_supervisor_is_killed(cluster: Cluster) -> 
     def left() -> list[psutil.Process]:
         return [p for p in family if lives(p)]
 
-    wait_for(lambda: not left(), "the end of all", seconds=20)
+    wait_for(lambda: not left(), "the end of all")
 
 
 def without_torch(cluster: Cluster) -> dict[str, str]:

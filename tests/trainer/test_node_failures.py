@@ -140,7 +140,7 @@ def test_twenty_kills_do_not_change_the_losses(cluster: Cluster, tmp_path: Path)
     assert losses(*story[0])[1200] == expected[1200], "the right final loss"
     assert losses(*story[0]) == expected
     assert all(ranks(node) <= {rank} for rank, own in story.items() for node in own)
-    wait_for(lambda: not orphans(tmp_path), "no orphan", seconds=10)
+    wait_for(lambda: not orphans(tmp_path), "no orphan")
     found = {
         "median": round(statistics.median(waits), 1),
         "longest": round(max(waits), 1),

@@ -1,0 +1,1 @@
+"""Ranks, process groups and devices, and what the ranks exchange in each step."""

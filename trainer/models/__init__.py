@@ -1,0 +1,1 @@
+"""Workloads: models with the data that they are trained on."""
