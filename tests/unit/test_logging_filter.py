@@ -29,7 +29,7 @@ from tui.emulator.filters import (
 )
 from tui.emulator.logging.filter_fields import ENTRY_FIELDS
 from tui.emulator.logging.query_plan import query_plan
-from tui.emulator.logging.record import JSON, TEXT, Record, Row, Source
+from tui.emulator.logging.record import JSON, TEXT, EntryRow, LogSource, StoredEntry
 from tui.emulator.logging.store import LogStore
 
 
@@ -148,9 +148,11 @@ def test_a_tree_survives_being_written_down(tree: Node) -> None:
 # A small world: two sources, few values, so that conditions are often met.
 
 SOURCES = [
-    Source(1, "p", "projects/p/logs/workerpool0-0", "ml_job", {"job_id": "1", "task_name": "workerpool0-0"}),
-    Source(2, "p", "projects/p/logs/app", "global", {"project_id": "p"}),
-    Source(3, "p", "projects/p/logs/service", "ml_job", {"job_id": "2", "task_name": "service"}),
+    LogSource(
+        1, "p", "projects/p/logs/workerpool0-0", "ml_job", {"job_id": "1", "task_name": "workerpool0-0"}
+    ),
+    LogSource(2, "p", "projects/p/logs/app", "global", {"project_id": "p"}),
+    LogSource(3, "p", "projects/p/logs/service", "ml_job", {"job_id": "2", "task_name": "service"}),
 ]
 BASE = time_value("2026-11-21T00:00:00Z")
 PAYLOAD = st.one_of(
@@ -168,8 +170,8 @@ PAYLOAD = st.one_of(
 
 
 @st.composite
-def rows(draw: st.DrawFn) -> list[Row]:
-    found: list[Row] = []
+def rows(draw: st.DrawFn) -> list[EntryRow]:
+    found: list[EntryRow] = []
     for index in range(draw(st.integers(0, 12))):
         kind, payload = draw(PAYLOAD)
         source = draw(st.sampled_from(SOURCES)).id
@@ -213,7 +215,7 @@ CONDITIONS: st.SearchStrategy[Node] = st.one_of(
 )
 
 
-def naive(node: Node, record: Record) -> bool:
+def naive(node: Node, record: StoredEntry) -> bool:
     """The rules written down once more, slowly, over the entry's REST form."""
     match node:
         case And(parts):
@@ -242,7 +244,7 @@ def naive(node: Node, record: Record) -> bool:
     return _holds(node.operator, value, node.value.text)
 
 
-def _rest_form(record: Record) -> dict[str, Any]:
+def _rest_form(record: StoredEntry) -> dict[str, Any]:
     source = record.source
     form: dict[str, Any] = {
         "logName": source.log_name,
@@ -252,7 +254,7 @@ def _rest_form(record: Record) -> dict[str, Any]:
     return form | ({"jsonPayload": record.json} if record.json is not None else {})
 
 
-def _everything(record: Record) -> list[Any]:
+def _everything(record: StoredEntry) -> list[Any]:
     source = record.source
     return [record.text, record.json, source.log_name, source.resource_type, dict(source.resource_labels)]
 
@@ -304,11 +306,11 @@ def _ordered(operator: str, left: Any, right: Any) -> Any:
 
 @given(trees(CONDITIONS), rows())
 @settings(max_examples=300)
-def test_evaluation_and_its_plan_agree_with_the_rules(tree: Node, stored: list[Row]) -> None:
+def test_evaluation_and_its_plan_agree_with_the_rules(tree: Node, stored: list[EntryRow]) -> None:
     by_id = {source.id: source for source in SOURCES}
     judge, how = compiled(tree, ENTRY_FIELDS), query_plan(tree)
     for row in stored:
-        record = Record(by_id[row[0]], row)
+        record = StoredEntry(by_id[row[0]], row)
         expected = naive(tree, record)
         assert judge(record) is expected
         bounds = how.window
@@ -323,7 +325,7 @@ def test_evaluation_and_its_plan_agree_with_the_rules(tree: Node, stored: list[R
 
 @given(trees(CONDITIONS), rows(), st.booleans())
 @settings(max_examples=40)
-def test_sqlite_gives_what_evaluation_gives(tree: Node, stored: list[Row], newest_first: bool) -> None:
+def test_sqlite_gives_what_evaluation_gives(tree: Node, stored: list[EntryRow], newest_first: bool) -> None:
     judge, how = compiled(tree, ENTRY_FIELDS), query_plan(tree)
     with tempfile.TemporaryDirectory(prefix="vx") as root:
         store = LogStore(Path(root) / "logs.db")
@@ -335,7 +337,7 @@ def test_sqlite_gives_what_evaluation_gives(tree: Node, stored: list[Row], newes
         found = [r for r in store.scan(sources, how.window, newest_first=newest_first) if how.entry(r)]
         store.close()
     ids = {s.id: s for s in made.values()}
-    everything = [Record(ids[made[row[0]].id], (made[row[0]].id, *row[1:])) for row in stored]
+    everything = [StoredEntry(ids[made[row[0]].id], (made[row[0]].id, *row[1:])) for row in stored]
     wanted = [r.row for r in everything if judge(r)]
     wanted.sort(key=lambda row: (-row[1] if newest_first else row[1], row[2]))
     assert [r.row for r in found] == wanted

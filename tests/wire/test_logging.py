@@ -16,7 +16,7 @@ from google.rpc import code_pb2
 
 from tests.waiting import until
 from tests.wire.observe import JOB, PROJECT, REPLICA, Output, Place, Tail, collecting, place
-from tui.emulator.logging.retention import keep_tidy, let_go
+from tui.emulator.logging.retention import delete_older, run_retention
 
 LOG = f"{PROJECT}/logs/app"
 GLOBAL = {"type": "global", "labels": {"project_id": "p"}}
@@ -305,7 +305,7 @@ async def test_a_tail_obeys_its_filter_and_window() -> None:
 async def test_a_client_that_does_not_read_is_told_how_much_it_missed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tui.emulator.logging.tail.MAX_WAITING", 500)
+    monkeypatch.setattr("tui.emulator.logging.tail.MAX_BUFFERED", 500)
     async with place() as here, here.tail(window=1) as tail:
         await opened(here, tail)
         # More at once than may wait within the window: what is over the bound is counted, not sent.
@@ -390,12 +390,12 @@ async def test_entries_older_than_the_default_bucket_keeps_are_let_go() -> None:
         await here.write(entry("another log", 0, "x"), log_name=f"{PROJECT}/logs/other")
         before = int(minutes(5).timestamp() * 1e9)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("tui.emulator.logging.store.SLICE", 4)
-            assert await let_go(here.store, before) == 10
+            patch.setattr("tui.emulator.logging.store.DELETE_BATCH", 4)
+            assert await delete_older(here.store, before) == 10
         assert [e.text_payload for e in await here.entries()] == ["new"]
-        assert await let_go(here.store, before) == 0
+        assert await delete_older(here.store, before) == 0
         # A look finds nothing that is younger than thirty days, and ends with whoever asked for it.
-        looking = asyncio.create_task(keep_tidy(here.store))
+        looking = asyncio.create_task(run_retention(here.store))
         await asyncio.sleep(0)
         await here.store.write(int)
         looking.cancel()

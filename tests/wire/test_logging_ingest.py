@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from tests.waiting import LIMIT, until
 from tests.wire.observe import JOB, PROJECT, REPLICA, Output, collecting, cut, place, state_dir
 from tui.emulator.interfaces import JobRecord
-from tui.emulator.logging.record import Record
-from tui.emulator.logging.store import LogStore, Window
+from tui.emulator.logging.record import StoredEntry
+from tui.emulator.logging.store import LogStore, RowRange
 
 INFO, ERROR, DEFAULT = 200, 500, 0
 STORED = 'resource.type="ml_job"'
 
 
-def stored(store: LogStore) -> list[Record]:
-    return list(store.scan(store.sources(), Window(), newest_first=False))
+def stored(store: LogStore) -> list[StoredEntry]:
+    return list(store.scan(store.sources(), RowRange(), newest_first=False))
 
 
 async def test_lines_become_entries_while_the_replica_runs() -> None:
@@ -233,7 +233,7 @@ async def test_output_that_nobody_asks_for_again_is_finished(monkeypatch: pytest
             collector.watch(JOB, state.attempt(JOB.id, 1), [REPLICA])
             await until(lambda: store.sources() and stored(store), "the first line")
         out.write("left over", stamp=False)
-        monkeypatch.setattr("tui.emulator.logging.ingest.ORPHAN", 0.2)
+        monkeypatch.setattr("tui.emulator.logging.ingest.ORPHAN_SECONDS", 0.2)
         async with collecting(state, store) as collector:
             await until(lambda: len(stored(store)) == 2, "the rest")
             await until(lambda: not collector._streams, "the end of watching")
@@ -300,7 +300,7 @@ def test_every_line_once_and_in_order_over_any_deaths(
     data = b"\n".join(lines) + (b"\n" if newline and lines else b"")
     pieces = cut(data, seed, len(deaths) + 1)
 
-    async def live() -> list[Record]:
+    async def live() -> list[StoredEntry]:
         with state_dir() as state:
             attempt = state.attempt(JOB.id, 1)
             out = Output(attempt)
@@ -329,7 +329,7 @@ def test_every_line_once_and_in_order_over_any_deaths(
     assert times == sorted(times)
 
 
-def _text(record: Record) -> object:
+def _text(record: StoredEntry) -> object:
     return record.json if record.json is not None else record.text
 
 

@@ -23,10 +23,10 @@ from typing import Any
 
 from google.protobuf import json_format, struct_pb2
 
-from tui.emulator.logging.faults import FaultBoard, LogFaults
+from tui.emulator.logging.faults import ActiveLogFaults, LogFaults
 from tui.emulator.rpc.methods import Method, failed_precondition, invalid, not_found
 from tui.emulator.runs.scheduler import Scheduler
-from tui.emulator.services.check_faults import CheckFaultBoard, CheckFaults
+from tui.emulator.services.check_faults import ActiveCheckFaults, CheckFaults
 from tui.emulator.storage.server import BucketServer
 from tui.emulator.vertex.job_service import find_by_reference
 from tui.emulator.vertex.job_table import Job, JobTable
@@ -44,9 +44,9 @@ class Admin:
         scheduler: Scheduler,
         info: Callable[[], Mapping[str, Any]],
         stop: Callable[[], None],
-        faults: FaultBoard,
+        faults: ActiveLogFaults,
         buckets: BucketServer,
-        checks: CheckFaultBoard,
+        checks: ActiveCheckFaults,
     ) -> None:
         self._table = table
         self._scheduler = scheduler

@@ -29,9 +29,9 @@ from tui.emulator.config import ConfigError, EmulatorConfig, load_config
 from tui.emulator.database import Database, DatabaseError
 from tui.emulator.lock import Lock, remove_traces, write_info
 from tui.emulator.logging import service as logging_service
-from tui.emulator.logging.faults import FaultBoard
+from tui.emulator.logging.faults import ActiveLogFaults
 from tui.emulator.logging.ingest import LogCollector
-from tui.emulator.logging.retention import keep_tidy
+from tui.emulator.logging.retention import run_retention
 from tui.emulator.logging.store import LogStore
 from tui.emulator.monitoring import service as monitoring_service
 from tui.emulator.paths import StateDir, StateDirError
@@ -43,7 +43,7 @@ from tui.emulator.runs.runner_handle import LocalRunner
 from tui.emulator.runs.scheduler import Scheduler
 from tui.emulator.runs.training_pipeline_run import TrainingPipelines
 from tui.emulator.services import billing, iam, quota_service, registry
-from tui.emulator.services.check_faults import CheckFaultBoard
+from tui.emulator.services.check_faults import ActiveCheckFaults
 from tui.emulator.storage.server import BucketServer
 from tui.emulator.vertex import resource_service
 from tui.emulator.vertex.job_catalog import Catalog
@@ -179,7 +179,7 @@ class Emulator:
         scheduler.adopt()
         stack.push_async_callback(training_pipelines.close)
         training_pipelines.adopt()
-        checks = CheckFaultBoard()
+        checks = ActiveCheckFaults()
         admin = Admin(table, scheduler, self.info, self.stopping.set, faults, self.buckets, checks)
         return [
             *JobServer(table, scheduler, operations).methods(),
@@ -196,13 +196,13 @@ class Emulator:
             *resource_service.methods(config, checks),
         ]
 
-    async def _open_logs(self, catalog: Catalog) -> tuple[LogCollector, list[Method], FaultBoard]:
+    async def _open_logs(self, catalog: Catalog) -> tuple[LogCollector, list[Method], ActiveLogFaults]:
         store = LogStore(self.state.log_database)
         self._stack.callback(store.close)
         collector = LogCollector(self.state, store)
         await collector.start()
         self._stack.push_async_callback(collector.close)
-        tidying = asyncio.create_task(keep_tidy(store), name="log-retention")
+        tidying = asyncio.create_task(run_retention(store), name="log-retention")
         self._stack.callback(tidying.cancel)
         return collector, logging_service.methods(store, catalog), store.faults
 

@@ -1,7 +1,7 @@
-"""What a log service may do to its readers, on request: streams cut, entries late, doubled, out of order.
+"""Faults of the log service on request: broken streams; late, duplicate and unordered entries.
 
-An entry is late as it is in the cloud: it is stored with a time of receipt that lies ahead, and until then
-neither a list nor a stream has it. Doubled entries and those out of order are a stream's own.
+A late entry is stored with a time of receipt in the future, as in the cloud, and until then neither a list
+nor a stream has it. Duplicate and unordered entries occur in streams only.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tui.emulator.logging.record import Row
+from tui.emulator.logging.record import EntryRow
 
 _FIELDS = ("cut_every", "late_share", "late_seconds", "double_share", "shuffle")
 
@@ -21,20 +21,20 @@ class LogFaults:
     """Shares are from 0 to 1, times in seconds; the default is a service without faults."""
 
     cut_every: float = 0.0
-    """Age at which a stream is ended with UNAVAILABLE; 0 for never."""
+    """Age at which a stream ends with UNAVAILABLE; 0 for never."""
     late_share: float = 0.0
     late_seconds: float = 0.0
-    """Latest that a late entry comes."""
+    """Maximum delay of a late entry."""
     double_share: float = 0.0
     shuffle: bool = False
-    """Entries of one response are in no order."""
+    """Entries of a response are in random order."""
 
     @classmethod
     def of(cls, asked: Mapping[str, Any]) -> LogFaults:
-        """From the admin's request; what is not named is off.
+        """From the admin's request; faults that it does not name are off.
 
         Raises:
-            ValueError: naming the field that makes no sense.
+            ValueError: naming the invalid field.
         """
         numbers: dict[str, float] = {}
         for name in _FIELDS[:4]:
@@ -45,8 +45,8 @@ class LogFaults:
             numbers[name] = float(value)
         return cls(**numbers, shuffle=bool(asked.get("shuffle", False)))
 
-    def delayed(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """The rows, some of them received later than they were."""
+    def delayed(self, rows: Sequence[EntryRow]) -> Sequence[EntryRow]:
+        """The rows; some have a later time of receipt."""
         if not self.late_share:
             return rows
         span = self.late_seconds * 1e9
@@ -56,20 +56,20 @@ class LogFaults:
         ]
 
 
-class FaultBoard:
-    """The faults in force, and who wants to hear of new ones. Set and heard in the event loop."""
+class ActiveLogFaults:
+    """The present faults and the listeners for changes. Used in the event loop."""
 
     def __init__(self) -> None:
         self.current = LogFaults()
         self._listeners: list[Callable[[LogFaults], None]] = []
 
     def set(self, faults: LogFaults) -> None:
-        """From now on."""
+        """Replace the faults and call the listeners."""
         self.current = faults
         for listener in tuple(self._listeners):
             listener(faults)
 
     def listen(self, listener: Callable[[LogFaults], None]) -> Callable[[], None]:
-        """Call `listener` with every change; the answer ends that."""
+        """Call `listener` with every change; the returned function removes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)

@@ -22,7 +22,7 @@ from tui.emulator.filters import (
     as_number,
     time_value,
 )
-from tui.emulator.logging.record import JSON, LogEntryPb, Record, Source
+from tui.emulator.logging.record import JSON, LogEntryPb, LogSource, StoredEntry
 
 _NAMES = [field.json_name for field in LogEntryPb.DESCRIPTOR.fields]
 _SNAKE = {field.name: field.json_name for field in LogEntryPb.DESCRIPTOR.fields if "_" in field.name}
@@ -54,7 +54,7 @@ _TIME = Ordered(time_value)
 # What a source answers.
 
 
-def _resource(rest: tuple[str, ...]) -> Field[Source]:
+def _resource(rest: tuple[str, ...]) -> Field[LogSource]:
     match rest:
         case ():
             return Field(
@@ -72,40 +72,40 @@ def _resource(rest: tuple[str, ...]) -> Field[Source]:
     )
 
 
-def _log_id(wanted: str) -> Condition[Source]:
+def _log_id(wanted: str) -> Condition[LogSource]:
     return lambda source: source.log_id == wanted
 
 
-def _in_source(folded: str) -> Callable[[Source], bool]:
-    def found(source: Source) -> bool:
+def _in_source(folded: str) -> Callable[[LogSource], bool]:
+    def found(source: LogSource) -> bool:
         texts = (source.log_name, source.resource_type, *source.resource_labels.values())
         return any(folded in text.casefold() for text in texts)
 
     return found
 
 
-_LOG_NAME: Field[Source] = Field(lambda source: source.log_name, defaulted=True)
+_LOG_NAME: Field[LogSource] = Field(lambda source: source.log_name, defaulted=True)
 
 
 # What an entry answers.
 
 
-def _of_entry(field: Field[Source]) -> Field[Record]:
+def _of_entry(field: Field[LogSource]) -> Field[StoredEntry]:
     get = field.get
     return Field(lambda record: get(record.source), defaulted=field.defaulted)
 
 
-def _entry_log_id(wanted: str) -> Condition[Record]:
+def _entry_log_id(wanted: str) -> Condition[StoredEntry]:
     return lambda record: record.source.log_id == wanted
 
 
-def _search_entry(text: str) -> Condition[Record]:
+def _search_entry(text: str) -> Condition[StoredEntry]:
     folded = text.casefold()
     in_source = _in_source(folded)
     # A number may be written in many ways.
     is_number = as_number(text) is not None
 
-    def found(record: Record) -> bool:
+    def found(record: StoredEntry) -> bool:
         if folded in record.text.casefold():
             return True
         if (is_number or _may_contain(record, folded)) and _contains(record.json, folded):
@@ -116,23 +116,23 @@ def _search_entry(text: str) -> Condition[Record]:
     return found
 
 
-def _json_payload(rest: tuple[str, ...]) -> Field[Record]:
-    def get(record: Record) -> Any:
+def _json_payload(rest: tuple[str, ...]) -> Field[StoredEntry]:
+    def get(record: StoredEntry) -> Any:
         found = record.json
         return MISSING if found is None else _walk(found, rest)
 
     return Field(get, may_contain=_may_contain)
 
 
-def _labels(rest: tuple[str, ...]) -> Field[Record]:
+def _labels(rest: tuple[str, ...]) -> Field[StoredEntry]:
     label = (".".join(rest),) if rest else ()
     return Field(lambda record: _walk(record.extra.get("labels", MISSING), label))
 
 
-def _other(name: str) -> Callable[[tuple[str, ...]], Field[Record]]:
+def _other(name: str) -> Callable[[tuple[str, ...]], Field[StoredEntry]]:
     """A part of an entry that only a client writes; it is read from the entry's REST form."""
 
-    def entry(rest: tuple[str, ...]) -> Field[Record]:
+    def entry(rest: tuple[str, ...]) -> Field[StoredEntry]:
         path = (name, *(_camel(part) for part in rest))
         return Field(lambda record: _walk(record.extra, path) if record.extra else MISSING)
 
@@ -152,7 +152,7 @@ def _camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-def _may_contain(record: Record, folded: str) -> bool:
+def _may_contain(record: StoredEntry, folded: str) -> bool:
     """Whether a JSON line can contain this text. Looking at the line is far cheaper than parsing it."""
     if record.row[4] != JSON or not _NEVER_ESCAPED.fullmatch(folded):
         return True
@@ -172,7 +172,7 @@ def _contains(value: Any, folded: str) -> bool:
     return isinstance(value, int | float) and folded == f"{value:g}"
 
 
-_ENTRY: Mapping[str, FieldEntry[Record]] = {
+_ENTRY: Mapping[str, FieldEntry[StoredEntry]] = {
     **{name: _other(name) for name in _NAMES},
     "timestamp": Field(lambda record: record.row[1], _TIME),
     "receiveTimestamp": Field(lambda record: record.row[6], _TIME),
@@ -187,7 +187,7 @@ _ENTRY: Mapping[str, FieldEntry[Record]] = {
     "logName": _of_entry(_LOG_NAME),
 }
 
-ENTRY_FIELDS: FieldTable[Record] = FieldTable(
+ENTRY_FIELDS: FieldTable[StoredEntry] = FieldTable(
     _ENTRY, hint=_HINT, aliases=_SNAKE, search=_search_entry, functions={"log_id": _entry_log_id}
 )
 
@@ -195,20 +195,20 @@ ENTRY_FIELDS: FieldTable[Record] = FieldTable(
 # A source decides what it can; everything else about its entries stays open.
 
 
-def _undecided(name: str) -> Callable[[tuple[str, ...]], Field[Source]]:
-    def entry(rest: tuple[str, ...]) -> Field[Source]:
+def _undecided(name: str) -> Callable[[tuple[str, ...]], Field[LogSource]]:
+    def entry(rest: tuple[str, ...]) -> Field[LogSource]:
         values = ENTRY_FIELDS.find((name, *rest)).values
         return Field(lambda source: MISSING, values, known=False)
 
     return entry
 
 
-def _search_source(text: str) -> Condition[Source]:
+def _search_source(text: str) -> Condition[LogSource]:
     found = _in_source(text.casefold())
     return lambda source: found(source) or None
 
 
-SOURCE_FIELDS: FieldTable[Source] = FieldTable(
+SOURCE_FIELDS: FieldTable[LogSource] = FieldTable(
     {**{name: _undecided(name) for name in _NAMES}, "resource": _resource, "logName": _LOG_NAME},
     hint=_HINT,
     aliases=_SNAKE,

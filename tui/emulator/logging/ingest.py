@@ -1,8 +1,8 @@
-"""Turns what replicas write into log entries while their jobs run, exactly once each.
+"""Converts replicas' output to log entries while their jobs run, each line exactly once.
 
-Files are read and entries stored in the log store's writer thread; the offset behind an entry is
-committed with it, so a killed server neither loses nor doubles a line. A full disk stops nothing: what
-can't be stored stays in its file, and is tried again.
+The log store's writer thread reads the files and stores the entries; the offset after an entry is committed
+with it, so a killed server neither loses nor duplicates a line. On a full disk the output stays in its file,
+and the collector retries.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from hashlib import blake2s
 from tui.domain.log_entry import SERVICE
 from tui.emulator.interfaces import JobRecord
 from tui.emulator.logging.parse import severity_number
-from tui.emulator.logging.record import TEXT, Row
+from tui.emulator.logging.record import TEXT, EntryRow
 from tui.emulator.logging.store import LogStore
-from tui.emulator.logging.stream import Stream
+from tui.emulator.logging.stream import OutputFile
 from tui.emulator.paths import AttemptDir, StateDir
 
 log = logging.getLogger(__name__)
 
-POLL = 0.1
-"""Seconds between two looks at the files, while there are jobs to watch."""
-ROUND = 0.1
-"""Seconds after which a round lets other writers have their turn."""
-RETRY_FIRST, RETRY_MOST = 0.5, 10.0
-"""Seconds to wait after a failed write: doubled from the first to the most."""
-ORPHAN = 30.0
-"""Seconds after a start in which the control plane takes up what was watched; then it is not wanted."""
+POLL_SECONDS = 0.1
+"""Between two reads of the files, while there are jobs to watch."""
+ROUND_SECONDS = 0.1
+"""Longest time of a round, so that other writers do not wait longer."""
+RETRY_MIN, RETRY_MAX = 0.5, 10.0
+"""Seconds to wait after a failed write: doubled from the minimum to the maximum."""
+ORPHAN_SECONDS = 30.0
+"""After a start, time for the control plane to watch the earlier server's files; then they count as ended."""
 RESOURCE = "ml_job"
 STREAMS = ("stdout", "stderr")
 
@@ -52,30 +52,30 @@ class LogCollector:
     def __init__(self, state: StateDir, store: LogStore) -> None:
         self._state = state
         self._store = store
-        self._streams: dict[str, Stream] = {}
+        self._streams: dict[str, OutputFile] = {}
         self._orphans: dict[str, float] = {}
-        self._unsaid: list[tuple[JobRecord, Row]] = []
+        self._pending_messages: list[tuple[JobRecord, EntryRow]] = []
         self._ended = asyncio.Condition()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._pause = 0.0
-        self._last_said = 0
+        self._last_message = 0
         self._turn = 0
 
     async def start(self) -> None:
-        """Take up what was being watched when the last server ended, and begin.
+        """Watch the files that the last server watched, and start.
 
         Raises:
             sqlite3.Error: when the store can't be read.
         """
         for stream in await self._store.write(self._unfinished):
             self._streams[stream.key] = stream
-            self._orphans[stream.key] = time.monotonic() + ORPHAN
+            self._orphans[stream.key] = time.monotonic() + ORPHAN_SECONDS
         self._task = asyncio.create_task(self._run(), name="log-collector")
         self._wake.set()
 
     async def close(self) -> None:
-        """Stop reading; what is not read yet is read after the next start."""
+        """Stop reading; the next start reads the rest."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -84,21 +84,21 @@ class LogCollector:
     async def service_message(
         self, job: JobRecord, text: str, severity: str = "INFO", at: float | None = None
     ) -> None:
-        """Store what the platform says. Given twice with the same `at`, it is stored once.
+        """Store a message of the platform. A repeated message with the same `at` is stored once.
 
-        On a full disk it is kept in memory and stored as soon as there is room.
+        On a full disk it stays in memory until it can be stored.
         """
         now = time.time_ns()
-        timestamp = round(at * 1e6) * 1000 if at is not None else max(now, self._last_said + 1000)
+        timestamp = round(at * 1e6) * 1000 if at is not None else max(now, self._last_message + 1000)
         if at is None:
-            self._last_said = timestamp
+            self._last_message = timestamp
             insert_id = f"{timestamp:016x}"
         else:
             insert_id = blake2s(f"{job.name}\0{at}\0{text}".encode(), digest_size=8).hexdigest()
-        row: Row = (0, timestamp, insert_id, severity_number(severity) or 0, TEXT, text, now)
-        self._unsaid.append((job, row))
+        row: EntryRow = (0, timestamp, insert_id, severity_number(severity) or 0, TEXT, text, now)
+        self._pending_messages.append((job, row))
         try:
-            await self._store.write(self._say)
+            await self._store.write(self._store_messages)
         except sqlite3.Error as error:
             self._failed(error)
             self._wake.set()
@@ -107,13 +107,13 @@ class LogCollector:
         """See `LogSink.watch`."""
         for replica in replicas:
             for name in STREAMS:
-                stream = Stream(job, attempt, replica, name)
+                stream = OutputFile(job, attempt, replica, name)
                 self._orphans.pop(stream.key, None)
                 self._streams.setdefault(stream.key, stream)
         self._wake.set()
 
     async def drain(self, job: JobRecord) -> None:
-        """See `LogSink.drain`. Waits for as long as the disk is full."""
+        """See `LogSink.drain`. Waits while the disk is full."""
         for stream in self._of(job):
             stream.ended = True
         self._wake.set()
@@ -130,12 +130,12 @@ class LogCollector:
         try:
             await self._store.write(self._finish, keys)
         except sqlite3.Error as error:
-            # Its files are gone, so a later start finds nothing to read either.
+            # Its files are deleted, so a later start finds nothing to read either.
             log.warning("the log of %s: %s", job.name, error)
         async with self._ended:
             self._ended.notify_all()
 
-    def _of(self, job: JobRecord) -> list[Stream]:
+    def _of(self, job: JobRecord) -> list[OutputFile]:
         return [stream for stream in self._streams.values() if stream.job == job]
 
     async def _run(self) -> None:
@@ -148,17 +148,17 @@ class LogCollector:
             except (sqlite3.Error, OSError) as error:
                 self._failed(error)
             except Exception as error:
-                # A defect in reading one job's output must not stop everyone's logs for good.
+                # A defect with one job's output must not stop the logs of all jobs.
                 log.exception("reading output failed")
                 self._failed(error)
-            await self._release()
-            if not self._streams and not self._unsaid:
+            await self._remove_finished()
+            if not self._streams and not self._pending_messages:
                 self._wake.clear()
             elif self._pause or not more:
-                await asyncio.sleep(self._pause or POLL)
+                await asyncio.sleep(self._pause or POLL_SECONDS)
 
-    async def _release(self) -> None:
-        """Let go of streams that are read to their end, and end those that nobody asked for again."""
+    async def _remove_finished(self) -> None:
+        """Remove files that are read to their end, and mark expired orphans as ended."""
         now = time.monotonic()
         for key, deadline in list(self._orphans.items()):
             if now > deadline and key in self._streams:
@@ -173,23 +173,23 @@ class LogCollector:
 
     def _failed(self, error: Exception) -> None:
         if not self._pause:
-            log.error("log entries can't be stored, trying again until they can: %s", error)
-        self._pause = min(max(RETRY_FIRST, self._pause * 2), RETRY_MOST)
+            log.error("can't store log entries, retrying: %s", error)
+        self._pause = min(max(RETRY_MIN, self._pause * 2), RETRY_MAX)
 
     def _recovered(self) -> None:
         if self._pause:
-            log.info("log entries can be stored again")
+            log.info("log entries are stored again")
         self._pause = 0.0
 
-    # In the writer's thread.
+    # -- in the writer's thread
 
-    def _round(self, streams: Sequence[Stream]) -> bool:
-        """Read each stream on; whether there is more to read at once."""
-        self._say()
-        until = time.monotonic() + ROUND
+    def _round(self, streams: Sequence[OutputFile]) -> bool:
+        """Read each file further; return whether there is more to read at once."""
+        self._store_messages()
+        until = time.monotonic() + ROUND_SECONDS
         more = False
         failure: OSError | None = None
-        # The next round goes on where this one stops, so that no stream keeps the others waiting.
+        # The next round continues where this one stops, so that no file delays the others.
         turn = self._turn % max(1, len(streams))
         for number, stream in enumerate((*streams[turn:], *streams[:turn])):
             if time.monotonic() > until:
@@ -205,10 +205,10 @@ class LogCollector:
             raise failure
         return more
 
-    def _advance(self, stream: Stream) -> bool:
+    def _advance(self, stream: OutputFile) -> bool:
         if not stream.ready:
-            self._place(stream)
-        # Asked before the file is looked at: an end in between is seen in the next round.
+            self._open_source(stream)
+        # Read before the file: an end in between is handled in the next round.
         ended = stream.ended
         chunk = stream.read(ended)
         if chunk is None:
@@ -220,8 +220,8 @@ class LogCollector:
         stream.accept(chunk)
         return chunk.more or ended
 
-    def _place(self, stream: Stream) -> None:
-        """Find or make the stream's place in the store."""
+    def _open_source(self, stream: OutputFile) -> None:
+        """Look up the file's source and offset in the store, or create them."""
         job, db = stream.job, self._store.database()
         source = self._store.source(
             job.project, log_name(job, stream.replica), RESOURCE, resource_labels(job, stream.replica)
@@ -239,12 +239,12 @@ class LogCollector:
         stream.offset, stream.last = row
         stream.ready = True
 
-    def _unfinished(self) -> list[Stream]:
+    def _unfinished(self) -> list[OutputFile]:
         rows = self._store.database().execute(
             "SELECT project, location, job, attempt, replica, stream FROM streams WHERE NOT done"
         )
         return [
-            Stream(JobRecord(project, location, job), self._state.attempt(job, attempt), replica, stream)
+            OutputFile(JobRecord(project, location, job), self._state.attempt(job, attempt), replica, stream)
             for project, location, job, attempt, replica, stream in rows
         ]
 
@@ -254,12 +254,12 @@ class LogCollector:
             db.execute("BEGIN IMMEDIATE")
             db.executemany("UPDATE streams SET done=1 WHERE key=?", keys)
 
-    def _say(self) -> None:
-        """Store what the service said and could not be stored before, oldest first."""
-        while self._unsaid:
-            job, row = self._unsaid[0]
+    def _store_messages(self) -> None:
+        """Store the pending messages of the service, oldest first."""
+        while self._pending_messages:
+            job, row = self._pending_messages[0]
             source = self._store.source(
                 job.project, log_name(job, SERVICE), RESOURCE, resource_labels(job, SERVICE)
             )
             self._store.add([(source.id, *row[1:])])
-            self._unsaid.pop(0)
+            self._pending_messages.pop(0)

@@ -1,9 +1,9 @@
-"""What one line of output says: plain text, or a JSON object with a severity and a time of its own.
+"""Parses a line of output: plain text, or a JSON object that may have a severity and a time.
 
-As Cloud Logging reads a training job's output (vertex facts 5.1): a line that is one JSON object becomes
-jsonPayload, `severity` and `timestampSeconds` with `timestampNanos` are lifted out of it, `message` and
-all the rest stay. Text on stderr is ERROR. Text on stdout is INFO here; whether the service says DEFAULT
-or INFO is not verified.
+As Cloud Logging parses a training job's output (vertex facts 5.1): a line that is one JSON object becomes
+jsonPayload; `severity` and `timestampSeconds` with `timestampNanos` move to the entry, the other fields stay.
+Text on stderr is ERROR. Text on stdout is INFO here; it is not verified whether the service uses DEFAULT or
+INFO.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tui.domain.log_entry import Severity
 
 DEFAULT_SEVERITY = {"stdout": int(Severity.INFO), "stderr": int(Severity.ERROR)}
 MAX_JSON_DEPTH = 20
-"""Deeper objects stay text: protobuf clients refuse a message nested 100 deep, and each level takes three."""
+"""Deeper objects stay text: protobuf clients refuse 100 nested messages, and each level takes three."""
 MAX_ENTRY = 256 * 1024
 """Bytes of one entry's text; a longer line is split (vertex facts 5.1)."""
 DAY = 86_400 * 10**9
@@ -28,8 +28,8 @@ _LEVEL_KEYS = ("levelname", "level")
 
 
 @dataclass(frozen=True, slots=True)
-class Lifted:
-    """A JSON line: its payload without what was lifted, its severity and its time (ns), where it has them."""
+class JsonLine:
+    """A JSON line: its payload without severity and time, and these two (time in ns, None without)."""
 
     payload: dict[str, Any]
     severity: int | None = None
@@ -47,24 +47,24 @@ def _refuse(word: str) -> NoReturn:
 _decode = json.JSONDecoder(parse_constant=_refuse).decode
 
 
-def lifted(line: str) -> Lifted:
-    """A line that is one JSON object.
+def parse_json_line(line: str) -> JsonLine:
+    """Parse a line that is one JSON object.
 
     Raises:
-        NotAnObject: when it is anything else, or nested too deeply.
+        NotAnObject: for any other line, and for an object that is nested too deeply.
     """
     try:
         payload = _decode(line)
         if not isinstance(payload, dict):
             raise NotAnObject("not an object")
-        # Only a line with many brackets can be deep; counting them is cheaper than walking every object.
+        # Only a line with many brackets can be deep; counting them is faster than traversing every object.
         if line.count("{") + line.count("[") > MAX_JSON_DEPTH and _depth(payload) > MAX_JSON_DEPTH:
             raise NotAnObject("nested too deeply")
     except (ValueError, RecursionError) as error:
         raise NotAnObject(str(error)) from error
     if _ESCAPED_SURROGATE.search(line):
         payload = _without_surrogates(payload)
-    return Lifted(payload, _lift_severity(payload), _lift_time(payload))
+    return JsonLine(payload, _pop_severity(payload), _pop_time(payload))
 
 
 def _depth(value: Any) -> int:
@@ -74,7 +74,7 @@ def _depth(value: Any) -> int:
 
 
 def _without_surrogates(value: Any) -> Any:
-    """Half of a surrogate pair is legal in JSON and impossible in protobuf."""
+    """Replace lone surrogates, which are valid in JSON and invalid in protobuf."""
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", value)
     if isinstance(value, dict):
@@ -82,7 +82,7 @@ def _without_surrogates(value: Any) -> Any:
     return [_without_surrogates(v) for v in value] if isinstance(value, list) else value
 
 
-def _lift_severity(payload: dict[str, Any]) -> int | None:
+def _pop_severity(payload: dict[str, Any]) -> int | None:
     found = severity_number(payload.get("severity"))
     if found is not None:
         del payload["severity"]
@@ -94,7 +94,7 @@ _WORDS: dict[str, int] = {}
 
 
 def severity_number(word: object) -> int | None:
-    """LogSeverity for a word in any case, or `None` for what is not one."""
+    """LogSeverity of a word in any case, `None` for others."""
     if not isinstance(word, str):
         return None
     known = _WORDS.get(word)
@@ -108,7 +108,7 @@ def severity_number(word: object) -> int | None:
     return known
 
 
-def _lift_time(payload: dict[str, Any]) -> int | None:
+def _pop_time(payload: dict[str, Any]) -> int | None:
     seconds, nanos = payload.get("timestampSeconds"), payload.get("timestampNanos", 0)
     if type(seconds) is not int or type(nanos) is not int:
         return None
@@ -120,7 +120,7 @@ def _lift_time(payload: dict[str, Any]) -> int | None:
 
 
 def pieces(line: bytes) -> list[bytes]:
-    """A line cut into parts that fit an entry, between characters where the bytes are UTF-8."""
+    """Split a line into parts that fit an entry, between characters if the bytes are UTF-8."""
     parts = []
     start = 0
     while len(line) - start > MAX_ENTRY:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tui.emulator.filters import FilterError, parse
 from tui.emulator.logging.query_plan import QueryPlan, query_plan
-from tui.emulator.logging.record import Record, Source
+from tui.emulator.logging.record import LogSource, StoredEntry
 from tui.emulator.logging.store import LogStore
 from tui.emulator.rpc.methods import invalid
 from tui.emulator.rpc.page_token import read_token, write_token
@@ -19,7 +19,7 @@ MAX_RESOURCES = 100
 DEFAULT_PAGE, MAX_PAGE = 50, 1000
 """Limits of entries.list (vertex facts 5.3)."""
 SCAN_SECONDS = 10.0
-"""A list that finds nothing for so long answers with what it has and a token, as the API may."""
+"""After it a list returns the entries found so far and a token, as the API allows."""
 
 _PARENT = re.compile(
     r"(?P<parent>(?:projects|organizations|folders|billingAccounts)/[^/\s]+)"
@@ -29,7 +29,7 @@ _ORDERS = {"": False, "timestamp asc": False, "timestamp": False, "timestamp des
 
 
 def owner(parent: str) -> str:
-    """How the store names a parent: a project by its id, anything else by its whole name."""
+    """The store's name of a parent: a project's id, any other parent's full name."""
     return parent.removeprefix("projects/")
 
 
@@ -50,12 +50,12 @@ def owners(field: str, names: Iterable[str]) -> list[str]:
     if not found:
         raise invalid((field, "at least one is needed, e.g. projects/PROJECT_ID"))
     if len(found) > MAX_RESOURCES:
-        raise invalid((field, f"{len(found)} names are given; {MAX_RESOURCES} are the most"))
+        raise invalid((field, f"has {len(found)} names; the maximum is {MAX_RESOURCES}"))
     return list(dict.fromkeys(found))
 
 
 def filter_plan(text: str) -> QueryPlan:
-    """Raises WireError: INVALID_ARGUMENT with the position of what is wrong."""
+    """Raises WireError: INVALID_ARGUMENT with the position of the error."""
     try:
         return query_plan(parse(text))
     except FilterError as error:
@@ -63,8 +63,8 @@ def filter_plan(text: str) -> QueryPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """One page of entries.list."""
+class EntryQuery:
+    """The query of one page of entries.list."""
 
     owners: frozenset[str]
     plan: QueryPlan
@@ -74,8 +74,10 @@ class Listing:
     after: tuple[int, str, int] | None
 
     @classmethod
-    def of(cls, names: Sequence[str], text: str, order_by: str, page_size: int, page_token: str) -> Listing:
-        """Raises WireError: INVALID_ARGUMENT for a request that can't be answered."""
+    def of(
+        cls, names: Sequence[str], text: str, order_by: str, page_size: int, page_token: str
+    ) -> EntryQuery:
+        """Raises WireError: INVALID_ARGUMENT for an invalid request."""
         found = frozenset(owners("resource_names", names))
         order = " ".join(order_by.lower().split())
         if order not in _ORDERS:
@@ -88,14 +90,14 @@ class Listing:
         after = None if key is None else (int(key[0]), str(key[1]), int(key[2]))
         return cls(found, filter_plan(text), newest_first, page_size or DEFAULT_PAGE, digest, after)
 
-    def read(self, store: LogStore) -> tuple[list[Record], str]:
-        """The page, and the token of the next one, empty after the last (reader's thread)."""
+    def read(self, store: LogStore) -> tuple[list[StoredEntry], str]:
+        """The page and the token of the next page, empty after the last one (reader's thread)."""
         sources = [source for source in store.sources() if self._wants(source)]
         if not sources:
             return [], ""
         deadline = time.monotonic() + SCAN_SECONDS
-        page: list[Record] = []
-        last: Record | None = None
+        page: list[StoredEntry] = []
+        last: StoredEntry | None = None
         wanted = self.plan.entry
         rows = store.scan(sources, self.plan.window, newest_first=self.newest_first, after=self.after)
         for count, record in enumerate(rows):
@@ -109,12 +111,12 @@ class Listing:
             last = record
         return page, ""
 
-    def _wants(self, source: Source) -> bool:
+    def _wants(self, source: LogSource) -> bool:
         return source.project in self.owners and self.plan.source(source) is not False
 
 
-def _same(last: Record | None, record: Record) -> bool:
-    """Entries of one project with one timestamp and insert_id are one entry (LogEntry.insert_id)."""
+def _same(last: StoredEntry | None, record: StoredEntry) -> bool:
+    """Whether two entries of a project have the same timestamp and insert_id, so are one."""
     return (
         last is not None and last.row[1:3] == record.row[1:3] and last.source.project == record.source.project
     )

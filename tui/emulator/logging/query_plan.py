@@ -12,8 +12,8 @@ from tui.emulator.logging.filter_fields import (
     canonical,
     severity_value,
 )
-from tui.emulator.logging.record import Record, Source
-from tui.emulator.logging.store import FIRST, LAST, Window
+from tui.emulator.logging.record import LogSource, StoredEntry
+from tui.emulator.logging.store import FIRST, LAST, RowRange
 
 _TIME, _SEVERITY, _RECEIVED = ("timestamp",), ("severity",), ("receiveTimestamp",)
 
@@ -22,9 +22,9 @@ _TIME, _SEVERITY, _RECEIVED = ("timestamp",), ("severity",), ("receiveTimestamp"
 class QueryPlan:
     """Which sources are read, which of their rows, and what is asked of each row."""
 
-    source: Condition[Source]
-    window: Window
-    entry: Condition[Record]
+    source: Condition[LogSource]
+    window: RowRange
+    entry: Condition[StoredEntry]
 
 
 def query_plan(node: Node) -> QueryPlan:
@@ -35,12 +35,12 @@ def query_plan(node: Node) -> QueryPlan:
     return QueryPlan(compiled(node, SOURCE_FIELDS), window(node), compiled(rest, ENTRY_FIELDS))
 
 
-def window(node: Node) -> Window:
+def window(node: Node) -> RowRange:
     """The narrowest bounds that no entry which meets the filter lies outside of."""
     match node:
         case And(parts):
             found = [window(part) for part in parts]
-            return Window(
+            return RowRange(
                 max((w.first for w in found), default=FIRST),
                 min((w.last for w in found), default=LAST),
                 max((w.severity for w in found), default=0),
@@ -49,7 +49,7 @@ def window(node: Node) -> Window:
             )
         case Or(parts):
             found = [window(part) for part in parts]
-            return Window(
+            return RowRange(
                 min(w.first for w in found),
                 max(w.last for w in found),
                 min(w.severity for w in found),
@@ -58,11 +58,11 @@ def window(node: Node) -> Window:
             )
         case Comparison(path, operator, Value(text)) if not node.presence:
             return _bounds(canonical(path), operator, text)
-    return Window()
+    return RowRange()
 
 
-def _bounds(path: tuple[str, ...], operator: str, text: str) -> Window:
-    full = Window()
+def _bounds(path: tuple[str, ...], operator: str, text: str) -> RowRange:
+    full = RowRange()
     if path == _SEVERITY and operator in {"=", ":", ">=", ">"}:
         return replace(full, severity=severity_value(text) + (operator == ">"))
     if path == _RECEIVED and operator in {">=", ">"}:
@@ -74,7 +74,7 @@ def _bounds(path: tuple[str, ...], operator: str, text: str) -> Window:
     at = time_value(text)
     first = {"=": at, ":": at, ">=": at, ">": at + 1}.get(operator, FIRST)
     last = {"=": at, ":": at, "<=": at, "<": at - 1}.get(operator, LAST)
-    return Window(max(first, FIRST), min(last, LAST))
+    return RowRange(max(first, FIRST), min(last, LAST))
 
 
 def _settled(node: Node) -> bool:

@@ -1,7 +1,7 @@
-"""A stored log entry: a short row, and the LogEntry message it stands for.
+"""A stored log entry: a row of the database, and its LogEntry message.
 
-Lines of replicas are kept as the text they were; the message is built when someone asks. Entries that a
-client wrote are kept as the message itself.
+Lines of replicas are stored as text, and the message is built on demand. Entries that a client wrote are
+stored as messages.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from google.cloud.logging_v2.types import log_entry as log_entry_types
 from google.protobuf import json_format, struct_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from tui.emulator.logging.parse import lifted
+from tui.emulator.logging.parse import parse_json_line
 
 LogEntryPb = log_entry_types.LogEntry.pb()
 Pb = Any  # a plain protobuf message, whose classes are made at run time
@@ -24,13 +24,13 @@ Pb = Any  # a plain protobuf message, whose classes are made at run time
 TEXT, JSON, MESSAGE = 0, 1, 2
 """Kinds of payload: a line, a line that is a JSON object, a serialized LogEntry."""
 
-Row = tuple[int, int, str, int, int, str | bytes, int]
+EntryRow = tuple[int, int, str, int, int, str | bytes, int]
 """source id, timestamp (ns), insert_id, severity, kind, payload, receive time (ns)."""
 
 
 @dataclass(frozen=True)
-class Source:
-    """What all entries of one log of one resource have in common."""
+class LogSource:
+    """One log of one resource: the fields that its entries share."""
 
     id: int
     project: str
@@ -45,19 +45,19 @@ class Source:
 
     @cached_property
     def head(self) -> bytes:
-        """A serialized LogEntry of the log's name and the resource."""
+        """A serialized LogEntry with the log's name and the resource."""
         entry = LogEntryPb(log_name=self.log_name)
         entry.resource.type = self.resource_type
         entry.resource.labels.update(self.resource_labels)
         return bytes(entry.SerializeToString())
 
 
-class Record:
-    """One entry as it is stored. What is expensive is made on demand."""
+class StoredEntry:
+    """One entry as it is stored. Expensive properties are computed on demand."""
 
     __slots__ = ("_extra", "_json", "row", "source")
 
-    def __init__(self, source: Source, row: Row) -> None:
+    def __init__(self, source: LogSource, row: EntryRow) -> None:
         self.source = source
         self.row = row
         self._json: dict[str, Any] | None = None
@@ -86,14 +86,14 @@ class Record:
         """The jsonPayload, or `None`."""
         if self._json is None and self.row[4] != TEXT:
             if self.row[4] == JSON:
-                self._json = lifted(str(self.row[5])).payload
+                self._json = parse_json_line(str(self.row[5])).payload
             else:
                 self._json = self.extra.get("jsonPayload")
         return self._json
 
     @property
     def extra(self) -> dict[str, Any]:
-        """The whole entry in its REST form, for entries that a client wrote; else empty."""
+        """The whole entry in REST form if a client wrote it; else empty."""
         if self._extra is None:
             self._extra = {}
             if self.row[4] == MESSAGE:
@@ -101,24 +101,24 @@ class Record:
                 try:
                     self._extra = json_format.MessageToDict(entry)
                 except TypeError:
-                    # A protoPayload of a type that is not known here can be passed on, not looked into.
+                    # A protoPayload of an unknown type can be passed on but not read.
                     entry.ClearField("proto_payload")
                     self._extra = json_format.MessageToDict(entry)
         return self._extra
 
     def message(self) -> Pb:
-        """The LogEntry as the wire has it."""
+        """The LogEntry message."""
         entry = LogEntryPb()
         self.fill(entry)
         return entry
 
     def fill(self, entry: Pb) -> None:
-        """The same into an empty LogEntry, e.g. one that has just been added to a response."""
+        """Fill an empty LogEntry, e.g. one that was just added to a response."""
         _, timestamp, insert_id, severity, kind, payload, received = self.row
         if kind == MESSAGE:
             entry.MergeFromString(payload)
             entry.ClearField("resource")
-        # Parsing what entries of a source have in common is cheaper than setting it field by field.
+        # Parsing the shared fields is faster than setting them one by one.
         entry.MergeFromString(self.source.head)
         entry.insert_id = insert_id
         entry.severity = severity
@@ -135,8 +135,8 @@ def _set_time(field: Timestamp, nanoseconds: int) -> None:
 
 
 def fill_struct(target: struct_pb2.Struct, values: Mapping[str, Any]) -> None:
-    """Copy a JSON object into an empty Struct; far cheaper than `json_format.ParseDict`."""
-    # An empty object is still a payload: without this the field would not be set.
+    """Copy a JSON object to an empty Struct; much faster than `json_format.ParseDict`."""
+    # Without this an empty object would leave the field unset.
     target.SetInParent()
     fields = target.fields
     for name, value in values.items():

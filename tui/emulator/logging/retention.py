@@ -1,4 +1,4 @@
-"""Lets go of log entries that are older than the `_Default` bucket keeps them."""
+"""Deletes log entries after the retention period of the `_Default` bucket."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from tui.emulator.logging.store import LogStore
 
 log = logging.getLogger(__name__)
 
-KEPT = 30 * 86_400
-"""Seconds that an entry is kept after its timestamp, as in the `_Default` bucket (vertex facts 5)."""
-EVERY = 6 * 3600.0
-"""Seconds between two looks."""
+RETENTION_SECONDS = 30 * 86_400
+"""Retention after an entry's timestamp, as in the `_Default` bucket (vertex facts 5)."""
+INTERVAL_SECONDS = 6 * 3600.0
+"""Between two deletions."""
 
 
-async def keep_tidy(store: LogStore) -> None:
-    """Look at once and from time to time, until cancelled; a trouble of the disk only delays it."""
+async def run_retention(store: LogStore) -> None:
+    """Delete old entries at once and every `INTERVAL_SECONDS`, until cancelled; retry after a disk error."""
     while True:
         try:
-            gone = await let_go(store, time.time_ns() - KEPT * 10**9)
-            if gone:
-                log.info("let go of %d log entries that were older than %d days", gone, KEPT // 86_400)
+            deleted = await delete_older(store, time.time_ns() - RETENTION_SECONDS * 10**9)
+            if deleted:
+                log.info("deleted %d log entries older than %d days", deleted, RETENTION_SECONDS // 86_400)
         except sqlite3.Error as error:
-            log.warning("old log entries are still there: %s", error)
-        await asyncio.sleep(EVERY)
+            log.warning("can't delete old log entries: %s", error)
+        await asyncio.sleep(INTERVAL_SECONDS)
 
 
-async def let_go(store: LogStore, before: int) -> int:
-    """Delete entries with timestamps before `before` (ns), a slice at a time; how many there were."""
-    gone = 0
+async def delete_older(store: LogStore, before: int) -> int:
+    """Delete entries with timestamps before `before` (ns) in batches; return their number."""
+    deleted = 0
     for source in store.sources():
         while count := await store.write(store.delete_before, source, before):
-            gone += count
-    return gone
+            deleted += count
+    return deleted

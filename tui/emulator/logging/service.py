@@ -1,7 +1,6 @@
 """google.logging.v2.LoggingServiceV2 over the log store.
 
-The service's quota of 60 reads a minute (vertex facts 5.3) is not enforced: a local client is better
-served by an answer. Its limit of ten open tails is.
+The service's quota of 60 reads a minute (vertex facts 5.3) is not enforced; its limit of ten open tails is.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from google.protobuf import empty_pb2
 
 from tui.emulator.database import StorageFull
 from tui.emulator.interfaces import JobCatalog
-from tui.emulator.logging.query import Listing, owners
+from tui.emulator.logging.query import EntryQuery, owners
 from tui.emulator.logging.record import Pb
 from tui.emulator.logging.store import LogStore
-from tui.emulator.logging.tail import Tails
+from tui.emulator.logging.tail import TailSessions
 from tui.emulator.logging.write import log_owner, write_entries
 from tui.emulator.rpc.methods import Method, not_found
 from tui.emulator.rpc.page_token import read_token, write_token
@@ -44,7 +43,7 @@ class LoggingService:
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
-        self._tails = Tails(store)
+        self._tails = TailSessions(store)
 
     async def write_log_entries(self, request: Pb) -> Pb:
         try:
@@ -54,12 +53,12 @@ class LoggingService:
         return WriteResponse()
 
     async def list_log_entries(self, request: Pb) -> Pb:
-        listing = Listing.of(
+        listing = EntryQuery.of(
             request.resource_names, request.filter, request.order_by, request.page_size, request.page_token
         )
         return await self._store.read(self._page, listing)
 
-    def _page(self, listing: Listing) -> Pb:
+    def _page(self, listing: EntryQuery) -> Pb:
         records, token = listing.read(self._store)
         response = ListResponse(next_page_token=token)
         for record in records:
@@ -71,7 +70,7 @@ class LoggingService:
             yield response
 
     async def list_logs(self, request: Pb) -> Pb:
-        """Names of logs with entries, in order; page sizes that mean nothing are ignored, as documented."""
+        """Names of logs with entries, in order; invalid page sizes are ignored, as documented."""
         parents = [*([request.parent] if request.parent else []), *request.resource_names]
         wanted = set(owners("parent", parents))
         digest = query_digest("logs", *sorted(wanted))
@@ -100,7 +99,7 @@ class LoggingService:
         return empty_pb2.Empty()
 
     async def list_monitored_resource_descriptors(self, request: Pb) -> Pb:
-        """The one resource that training jobs write under."""
+        """The only resource type of training jobs."""
         descriptor = monitored_resource_pb2.MonitoredResourceDescriptor(
             type="ml_job",
             display_name="Cloud ML Job",
@@ -111,7 +110,7 @@ class LoggingService:
 
 
 def methods(store: LogStore, catalog: JobCatalog) -> list[Method]:
-    """Every RPC of the service. Entries outlive their jobs, so the catalog is not asked."""
+    """Every RPC of the service. Entries outlive their jobs, so the catalog is not used."""
     service = LoggingService(store)
     types = logging_types
     return [

@@ -1,8 +1,8 @@
-"""Log entries and how far each output file has been read, in one SQLite file (WAL).
+"""Log entries and the read offset of each output file, in one SQLite file (WAL).
 
-Entries are clustered by source (one log of one resource), then timestamp and insert_id; a list over many
-sources is a merge of their orders. All writes happen in one thread, so an entry and the offset behind it
-are one transaction; reads have threads and connections of their own and never wait for a write.
+Entries are clustered by source (one log of one resource), then timestamp and insert_id; a list over several
+sources merges their entries. One thread does all writes, so an entry and the offset after it are stored in
+one transaction; reads have their own threads and connections and never wait for a write.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from tui.emulator.database import DatabaseError
-from tui.emulator.logging.faults import FaultBoard
-from tui.emulator.logging.record import Record, Row, Source
+from tui.emulator.logging.faults import ActiveLogFaults
+from tui.emulator.logging.record import EntryRow, LogSource, StoredEntry
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +31,8 @@ P = ParamSpec("P")
 
 VERSION = 1
 READERS = 3
-SLICE = 5_000
-"""Entries that are deleted in one transaction."""
+DELETE_BATCH = 5_000
+"""Maximum number of entries deleted in one transaction."""
 FIRST, LAST = 0, 2**63 - 1
 """Timestamps before and after every other."""
 _SCHEMA = """
@@ -54,13 +54,13 @@ CREATE TABLE streams (
 """
 _COLUMNS = "source, timestamp, insert_id, severity, kind, payload, received"
 
-Listener = Callable[[Sequence[Record]], None]
-"""Called in the writer's thread with entries that have just been committed."""
+Listener = Callable[[Sequence[StoredEntry]], None]
+"""Called in the writer's thread with the entries of each commit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """Which rows of a source: timestamps from `first` to `last`, severity and receipt at least that."""
+class RowRange:
+    """Rows of a source: timestamps from `first` to `last`, a minimum severity, times of receipt."""
 
     first: int = FIRST
     last: int = LAST
@@ -79,13 +79,13 @@ class LogStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.faults = FaultBoard()
-        self._late: list[Record] = []
-        self._late_most = 1000
+        self.faults = ActiveLogFaults()
+        self._late: list[StoredEntry] = []
+        self._late_limit = 1000
         self._late_lock = threading.Lock()
         self._listeners: list[Listener] = []
-        self._sources: dict[int, Source] = {}
-        self._known: dict[tuple[str, str, str, str], Source] = {}
+        self._sources: dict[int, LogSource] = {}
+        self._known: dict[tuple[str, str, str, str], LogSource] = {}
         self._local = threading.local()
         self._reading: list[sqlite3.Connection] = []
         self._closed = threading.Event()
@@ -97,7 +97,7 @@ class LogStore:
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="logs-read")
 
     def close(self) -> None:
-        """Finish what is under way and close the file. Idempotent."""
+        """Finish the reads and writes in progress and close the file. Idempotent."""
         self._closed.set()
         self._writer.shutdown()
         self._readers.shutdown()
@@ -106,11 +106,11 @@ class LogStore:
 
     @property
     def closed(self) -> bool:
-        """Long reads look at this and end early."""
+        """Whether `close` was called; long reads then end early."""
         return self._closed.is_set()
 
     async def write(self, work: Callable[P, T], *args: P.args, **kw: P.kwargs) -> T:
-        """Run `work` in the writer's thread, where the methods below that change something belong."""
+        """Run `work` in the writer's thread, as the methods below that write need."""
         return await asyncio.get_running_loop().run_in_executor(self._writer, lambda: work(*args, **kw))
 
     async def read(self, work: Callable[P, T], *args: P.args, **kw: P.kwargs) -> T:
@@ -118,16 +118,16 @@ class LogStore:
         return await asyncio.get_running_loop().run_in_executor(self._readers, lambda: work(*args, **kw))
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with everything committed from now on; the answer ends that."""
+        """Call `listener` after each commit; the returned function removes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    # In the writer's thread.
+    # -- in the writer's thread
 
     def source(
         self, project: str, log_name: str, resource_type: str, resource_labels: Mapping[str, str]
-    ) -> Source:
-        """The source of that description, made where it is new."""
+    ) -> LogSource:
+        """The source with these properties; a new one is created."""
         labels = json.dumps(dict(resource_labels), sort_keys=True, ensure_ascii=False)
         key = (project, log_name, resource_type, labels)
         if key not in self._known:
@@ -142,15 +142,15 @@ class LogStore:
 
     def add(
         self,
-        rows: Sequence[Row],
+        rows: Sequence[EntryRow],
         offsets: Iterable[tuple[int, int, int, str]] = (),
         *,
         fresh: bool = False,
     ) -> int:
         """Store rows, and with them (offset, last timestamp, done, stream key), in one transaction.
 
-        A row whose source, timestamp and insert_id are there already is left out; `fresh` says that none
-        can be. Returns how many were new. Raises sqlite3.Error with nothing changed.
+        Rows whose source, timestamp and insert_id are stored already are ignored; `fresh` means that there
+        are none. Returns the number of new rows. Raises sqlite3.Error with nothing changed.
         """
         rows = self.faults.current.delayed(rows)
         with self._db:
@@ -163,54 +163,54 @@ class LogStore:
         if self.faults.current.late_share:
             self._keep_late(new)
         if self._listeners and new:
-            records = [Record(self._sources[row[0]], row) for row in new]
+            records = [StoredEntry(self._sources[row[0]], row) for row in new]
             for listener in tuple(self._listeners):
                 try:
                     listener(records)
                 except Exception:
-                    # The entries are stored; one reader's trouble is not the writer's.
-                    log.exception("a tail failed on new entries")
+                    # The entries are stored; a failing reader must not fail the writer.
+                    log.exception("a tail failed")
         return count
 
-    def _keep_late(self, rows: Sequence[Row]) -> None:
+    def _keep_late(self, rows: Sequence[EntryRow]) -> None:
         now = time.time_ns()
-        late = [Record(self._sources[row[0]], row) for row in rows if row[6] > now]
+        late = [StoredEntry(self._sources[row[0]], row) for row in rows if row[6] > now]
         with self._late_lock:
             self._late += late
-            if len(self._late) > self._late_most:
+            if len(self._late) > self._late_limit:
                 self._late = [record for record in self._late if record.row[6] > now]
-                self._late_most = max(1000, 2 * len(self._late))
+                self._late_limit = max(1000, 2 * len(self._late))
 
-    def late(self) -> list[Record]:
-        """Entries that are stored and will be received later, for a reader that comes now (any thread)."""
+    def late(self) -> list[StoredEntry]:
+        """Stored entries whose time of receipt is in the future, for a new reader (any thread)."""
         with self._late_lock:
             return list(self._late)
 
-    def _new(self, rows: Sequence[Row]) -> list[Row]:
-        """Without rows that are stored already, or twice here: listeners must not hear of those."""
-        asked = "SELECT 1 FROM entries WHERE source=? AND timestamp=? AND insert_id=?"
+    def _new(self, rows: Sequence[EntryRow]) -> list[EntryRow]:
+        """Rows that are neither stored nor repeated here: listeners get only new entries."""
+        query = "SELECT 1 FROM entries WHERE source=? AND timestamp=? AND insert_id=?"
         first = {row[:3]: row for row in reversed(rows)}
         return [
-            row for row in rows if first[row[:3]] is row and not self._db.execute(asked, row[:3]).fetchone()
+            row for row in rows if first[row[:3]] is row and not self._db.execute(query, row[:3]).fetchone()
         ]
 
     def delete_log(self, project: str, log_name: str) -> int:
-        """Delete a log's entries; returns how many there were."""
+        """Delete a log's entries; return their number."""
         with self._db:
             return self._db.execute(
                 "DELETE FROM entries WHERE source IN (SELECT id FROM sources WHERE project=? AND log_name=?)",
                 (project, log_name),
             ).rowcount
 
-    def delete_before(self, source: Source, timestamp: int) -> int:
-        """Delete the oldest entries of a source before a timestamp (ns); how many, 0 where none is left.
+    def delete_before(self, source: LogSource, timestamp: int) -> int:
+        """Delete the oldest entries of a source before a timestamp (ns); return their number, 0 for none.
 
-        Never more than a slice: other writers wait for it.
+        One call deletes at most `DELETE_BATCH`, because other writers wait for it.
         """
         last = self._db.execute(
             "SELECT max(timestamp) FROM (SELECT timestamp FROM entries WHERE source=? AND timestamp<?"
             " ORDER BY timestamp LIMIT ?)",
-            (source.id, timestamp, SLICE),
+            (source.id, timestamp, DELETE_BATCH),
         ).fetchone()[0]
         if last is None:
             return 0
@@ -223,28 +223,28 @@ class LogStore:
         """The writer's connection, for the collector's own table `streams`."""
         return self._db
 
-    # In any thread.
+    # -- in any thread
 
-    def sources(self) -> list[Source]:
-        """Every source there is."""
+    def sources(self) -> list[LogSource]:
+        """All sources."""
         return list(self._sources.values())
 
-    def has_entries(self, source: Source) -> bool:
-        """Whether anything is stored under a source (reader's thread)."""
-        asked = "SELECT 1 FROM entries WHERE source=? LIMIT 1"
-        return self._reader().execute(asked, (source.id,)).fetchone() is not None
+    def has_entries(self, source: LogSource) -> bool:
+        """Whether a source has entries (reader's thread)."""
+        query = "SELECT 1 FROM entries WHERE source=? LIMIT 1"
+        return self._reader().execute(query, (source.id,)).fetchone() is not None
 
     def scan(
         self,
-        sources: Sequence[Source],
-        window: Window,
+        sources: Sequence[LogSource],
+        window: RowRange,
         *,
         newest_first: bool,
         after: tuple[int, str, int] | None = None,
-    ) -> Iterator[Record]:
-        """Records of these sources in order of their keys, merged lazily (reader's thread).
+    ) -> Iterator[StoredEntry]:
+        """Entries of these sources in order of their keys, merged lazily (reader's thread).
 
-        With `newest_first` timestamps fall; entries of one timestamp are in order of insert_id either way.
+        With `newest_first` timestamps descend; entries with equal timestamps are in order of insert_id.
         """
         found = [self._rows(source, window, newest_first, after) for source in sources]
         if len(found) == 1:
@@ -254,11 +254,11 @@ class LogStore:
         return heapq.merge(*found, key=lambda r: r.key)
 
     def _rows(
-        self, source: Source, window: Window, newest_first: bool, after: tuple[int, str, int] | None
-    ) -> Iterator[Record]:
+        self, source: LogSource, window: RowRange, newest_first: bool, after: tuple[int, str, int] | None
+    ) -> Iterator[StoredEntry]:
         first, last = window.first, window.last
         if after is not None:
-            # The rest of the timestamp that the last page ended in, then what is beyond it.
+            # The rest of the entries with the timestamp that ended the last page, then the others.
             timestamp, insert_id, page_source = after
             if first <= timestamp <= last:
                 sign = ">=" if source.id > page_source else ">"
@@ -272,17 +272,17 @@ class LogStore:
             yield from self._select(source, "timestamp BETWEEN ? AND ?", (first, last), window, newest_first)
 
     def _select(
-        self, source: Source, where: str, values: tuple[object, ...], window: Window, newest_first: bool
-    ) -> Iterator[Record]:
+        self, source: LogSource, where: str, values: tuple[object, ...], window: RowRange, newest_first: bool
+    ) -> Iterator[StoredEntry]:
         order = "timestamp DESC, insert_id" if newest_first else "timestamp, insert_id"
         rows = self._reader().execute(
             f"SELECT {_COLUMNS} FROM entries WHERE source = ? AND {where} AND severity >= ?"
             f" AND received BETWEEN ? AND ? ORDER BY {order}",
-            # An entry that is late is not there yet.
+            # A late entry is not visible yet.
             (source.id, *values, window.severity, window.received, min(window.received_last, time.time_ns())),
         )
         for row in rows:
-            yield Record(source, row)
+            yield StoredEntry(source, row)
 
     def _reader(self) -> sqlite3.Connection:
         db: sqlite3.Connection | None = getattr(self._local, "db", None)
@@ -296,7 +296,7 @@ class LogStore:
     def _open(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
         db.execute("PRAGMA journal_mode = WAL")
-        # What a power cut may take is read again from the output files: their offsets go with it.
+        # Entries lost in a power failure are read again from the output files: their offsets are lost too.
         db.execute("PRAGMA synchronous = NORMAL")
         version = db.execute("PRAGMA user_version").fetchone()[0]
         if version == 0:
@@ -317,5 +317,5 @@ class LogStore:
             (newest,),
         )
         for number, project, log_name, kind, labels in rows:
-            source = Source(number, project, log_name, kind, json.loads(labels))
+            source = LogSource(number, project, log_name, kind, json.loads(labels))
             self._sources[number] = self._known[project, log_name, kind, labels] = source

@@ -1,9 +1,8 @@
 """One output file of a replica, read from an offset into rows of the log store.
 
-A line's time comes from the stamps that the runner writes beside the file (`AttemptDir`): it is that of
-the first stamp taken when the line was there, plus a microsecond for each line before it in the same
-tick, so that order holds. A JSON line with a sane time of its own keeps that, and then lines around it
-are kept in order with it.
+A line's time comes from the stamps that the runner writes beside the file (`AttemptDir`): the time of the
+first stamp after the line was written, plus a microsecond for each earlier line with the same stamp, so that
+the order stays. A JSON line with a plausible time keeps it, and the lines around it are ordered around it.
 """
 
 from __future__ import annotations
@@ -18,32 +17,32 @@ from hashlib import blake2s
 from pathlib import Path
 
 from tui.emulator.interfaces import JobRecord
-from tui.emulator.logging.parse import DAY, DEFAULT_SEVERITY, MAX_ENTRY, NotAnObject, lifted, pieces
-from tui.emulator.logging.record import JSON, MESSAGE, TEXT, LogEntryPb, Row
+from tui.emulator.logging.parse import DAY, DEFAULT_SEVERITY, MAX_ENTRY, NotAnObject, parse_json_line, pieces
+from tui.emulator.logging.record import JSON, MESSAGE, TEXT, EntryRow, LogEntryPb
 from tui.emulator.paths import AttemptDir
 
 CHUNK = 256 * 1024
-"""Bytes read, and stored in one transaction, at a time."""
+"""Bytes that are read and stored in one transaction."""
 MAX_LINE = 4 * 1024 * 1024
-"""A line longer than this is cut, so that output without any newline needs no endless memory."""
-STALE = 2.0
-"""Seconds after which output that no stamp covers is taken at the file's own time: its runner is gone."""
+"""Longer lines are split, so that output without a newline needs limited memory."""
+STALE_SECONDS = 2.0
+"""After it, output without a stamp has the file's modification time: its runner has ended."""
 MICROSECOND = 1000
 STAMP = 16
 
 
 @dataclass(slots=True)
-class Chunk:
-    """What one read gave: rows, where the next one starts, the last timestamp given out."""
+class OutputChunk:
+    """The result of one read: rows, offset of the next read, last assigned timestamp."""
 
-    rows: list[Row]
+    rows: list[EntryRow]
     offset: int
     last: int
     more: bool = False
 
 
-class Stream:
-    """Where one file of one replica stands. Used in the writer's thread only."""
+class OutputFile:
+    """The read position in one output file of a replica. Used in the writer's thread only."""
 
     def __init__(self, job: JobRecord, attempt: AttemptDir, replica: str, stream: str) -> None:
         self.job = job
@@ -56,9 +55,9 @@ class Stream:
         self.last = 0
         self.done = False
         self.ready = False
-        """Its place in the store is known."""
+        """Its source and offset in the store are known."""
         self.ended = False
-        """The attempt is over: nothing will be added to the file."""
+        """The attempt has ended: the file does not grow any more."""
         self._path = attempt.output(replica, stream)
         self._severity = DEFAULT_SEVERITY[stream]
         self._stamps = _Stamps(attempt.stamps(replica, stream))
@@ -66,13 +65,13 @@ class Stream:
         mark = blake2s(f"{job.name}/{replica}.{stream}".encode(), digest_size=5).hexdigest()
         self._insert_id = f"{attempt.number:02x}%012x{mark}"
 
-    def read(self, ended: bool) -> Chunk | None:
+    def read(self, ended: bool) -> OutputChunk | None:
         """The next chunk, or `None` when nothing new can be read yet.
 
-        `ended` says that nothing will be added to the file, so that its last line needs no newline.
+        `ended` means that the file does not grow any more, so its last line needs no newline.
 
         Raises:
-            OSError: when a file that is there can't be read.
+            OSError: when an existing file can't be read.
         """
         try:
             status = self._path.stat()
@@ -96,13 +95,13 @@ class Stream:
         chunk.more = chunk.offset < limit
         return chunk
 
-    def accept(self, chunk: Chunk) -> None:
-        """The chunk is stored."""
+    def accept(self, chunk: OutputChunk) -> None:
+        """Continue after a chunk that was stored."""
         self.offset, self.last = chunk.offset, chunk.last
         self._stamps.drop(self.offset)
 
     def _limit(self, size: int, ended: bool) -> int:
-        """How far lines have a time already; what is beyond waits for its stamp, but not for ever."""
+        """Offset up to which lines have a time; later lines wait for their stamp for a limited time."""
         if size <= self.offset:
             self._waiting_since = None
             return self.offset
@@ -112,32 +111,32 @@ class Stream:
             self._waiting_since = None
         elif self._waiting_since is None:
             self._waiting_since = time.monotonic()
-        stale = self._waiting_since is not None and time.monotonic() - self._waiting_since > STALE
+        stale = self._waiting_since is not None and time.monotonic() - self._waiting_since > STALE_SECONDS
         return size if ended or stale else max(covered, self.offset)
 
-    def _convert(self, data: bytes, modified: int) -> Chunk:
+    def _convert(self, data: bytes, modified: int) -> OutputChunk:
         lines = data.split(b"\n")
         if data.endswith(b"\n"):
             lines.pop()
-        offsets, bounds = self._stamps.place(lines, self.offset, modified)
+        offsets, bounds = self._stamps.lines_at(lines, self.offset, modified)
         kinds = [self._kind(line) for line in lines]
         times, last = line_times(bounds, [own for _, _, own in kinds], self.last)
         received = time.time_ns()
         source, name = self.source, self._insert_id
-        rows: list[Row] = []
+        rows: list[EntryRow] = []
         for line, offset, at, (kind, severity, _) in zip(lines, offsets, times, kinds, strict=True):
             if len(line) > MAX_ENTRY:
                 rows += self._split(line, offset, at, received)
             else:
                 text = line.decode("utf-8", "replace")
                 rows.append((source, at, name % offset, severity, kind, text, received))
-        return Chunk(rows, self.offset + len(data), last)
+        return OutputChunk(rows, self.offset + len(data), last)
 
     def _kind(self, line: bytes) -> tuple[int, int, int | None]:
-        """Kind of payload, severity and own time of a line."""
+        """A line's kind of payload, severity and own time."""
         if line[:1] == b"{" and len(line) <= MAX_ENTRY:
             try:
-                found = lifted(line.decode("utf-8", "replace"))
+                found = parse_json_line(line.decode("utf-8", "replace"))
             except NotAnObject:
                 pass
             else:
@@ -145,9 +144,9 @@ class Stream:
                 return JSON, severity, found.timestamp
         return TEXT, self._severity, None
 
-    def _split(self, line: bytes, offset: int, at: int, received: int) -> list[Row]:
-        """A line above the size of an entry, as several with one `split.uid` (LogEntry.split)."""
-        rows: list[Row] = []
+    def _split(self, line: bytes, offset: int, at: int, received: int) -> list[EntryRow]:
+        """The entries of a line above the size limit, with the same `split.uid` (LogEntry.split)."""
+        rows: list[EntryRow] = []
         parts = pieces(line)
         uid = self._insert_id % offset
         for index, part in enumerate(parts):
@@ -160,14 +159,14 @@ class Stream:
 
 
 def line_times(bounds: Sequence[int], owns: Sequence[int | None], last: int) -> tuple[list[int], int]:
-    """Timestamps of consecutive lines, and the last of them that later lines must follow.
+    """Timestamps of consecutive lines, and the one that later lines must follow.
 
-    `bounds` says when each line was written at the latest, `owns` which time it gives itself. An own time
-    within a day is kept as it is; between own times, and after `last`, the other lines keep their order.
+    `bounds` has the latest time at which each line was written, `owns` its own time. An own time within a
+    day stays as it is; the other lines keep their order between own times and after `last`.
     """
     times = list(bounds)
     if any(own is not None for own in owns):
-        # Lines before one with a time of its own were written before that time, whatever their stamp says.
+        # Lines before one with an own time were written before that time, even if their stamp is later.
         limit = times[-1]
         for index in range(len(times) - 1, -1, -1):
             own = owns[index]
@@ -180,7 +179,7 @@ def line_times(bounds: Sequence[int], owns: Sequence[int | None], last: int) -> 
             limit -= MICROSECOND
     for index, at in enumerate(times):
         if owns[index] is not None and abs(at - bounds[index]) <= DAY and at == owns[index]:
-            # A program's clock that runs ahead must not carry the lines after it along.
+            # A program's clock that is ahead must not shift the lines after it.
             last = max(last, min(at, bounds[index]))
         else:
             last = times[index] = max(at, last + MICROSECOND)
@@ -188,7 +187,7 @@ def line_times(bounds: Sequence[int], owns: Sequence[int | None], last: int) -> 
 
 
 class _Stamps:
-    """The stamps of one file that lie beyond what has been read."""
+    """The stamps of one file after the read position."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -202,7 +201,7 @@ class _Stamps:
         return self._sizes[-1] if self._sizes else 0
 
     def load(self, offset: int) -> None:
-        """Read what was added; stamps at or before `offset` are of no more use."""
+        """Read new stamps; drop those at or before `offset`."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._read)
@@ -224,8 +223,8 @@ class _Stamps:
         passed = bisect.bisect_right(self._sizes, offset)
         del self._sizes[:passed], self._times[:passed]
 
-    def place(self, lines: Sequence[bytes], offset: int, modified: int) -> tuple[list[int], list[int]]:
-        """Offset of each line, and when it was written at the latest."""
+    def lines_at(self, lines: Sequence[bytes], offset: int, modified: int) -> tuple[list[int], list[int]]:
+        """Offset of each line, and the latest time at which it was written."""
         offsets, bounds = [], []
         index, count = 0, len(self._sizes)
         for line in lines:

@@ -1,9 +1,8 @@
-"""TailLogEntries: entries as they are stored, each once, in order within a response.
+"""TailLogEntries: new entries, each once, ordered within a response.
 
-A session hears of every committed entry in the writer's thread, keeps those that it wants, and sends what
-has waited for the buffer window. It ends when the client cancels; a client that has only finished
-sending its requests still gets entries, as generated samples expect. What `log_faults` adds to that is
-off unless asked for.
+A session gets every committed entry in the writer's thread, keeps those that match, and sends them after the
+buffer window. It ends when the client cancels; a client that has only finished its requests still gets
+entries, as generated samples expect. Faults (`tui.emulator.logging.faults`) are off by default.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from collections.abc import AsyncIterator, Sequence
 from google.cloud.logging_v2.types import logging as logging_types
 from google.rpc import code_pb2
 
-from tui.emulator.logging.faults import FaultBoard, LogFaults
+from tui.emulator.logging.faults import ActiveLogFaults, LogFaults
 from tui.emulator.logging.query import filter_plan, owners
 from tui.emulator.logging.query_plan import QueryPlan
-from tui.emulator.logging.record import Pb, Record
+from tui.emulator.logging.record import Pb, StoredEntry
 from tui.emulator.logging.store import LogStore
 from tui.emulator.rpc.methods import WireError, invalid
 
@@ -33,31 +32,31 @@ DEFAULT_WINDOW, MAX_WINDOW = 2.0, 60.0
 MAX_MESSAGE = 1000
 MAX_MESSAGE_BYTES = 2 * 1024 * 1024
 """Below the 4 MiB that a client accepts by default."""
-MAX_WAITING = 200_000
-MAX_WAITING_BYTES = 128 * 1024 * 1024
-"""What a session keeps for its client; newer entries are then counted instead (NOT_CONSUMED)."""
-IDLE = 0.05
-"""Seconds that the first entry after a silence waits for company, also with a window of 0."""
-AGAIN = 2.0
-"""Seconds within which a doubled entry comes again."""
+MAX_BUFFERED = 200_000
+MAX_BUFFERED_BYTES = 128 * 1024 * 1024
+"""Limits of a session's buffer; further entries are only counted (NOT_CONSUMED)."""
+BATCH_SECONDS = 0.05
+"""Time that the first entry after an idle period waits for others, also with a window of 0."""
+DUPLICATE_SECONDS = 2.0
+"""Maximum delay of a duplicate entry."""
 
 Response = logging_types.TailLogEntriesResponse.pb()
 _NOT_CONSUMED = logging_types.TailLogEntriesResponse.SuppressionInfo.Reason.NOT_CONSUMED
 
 
-class Tails:
-    """The open sessions of one store."""
+class TailSessions:
+    """The open tails of one store."""
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
         self._open: Counter[str] = Counter()
 
     async def serve(self, requests: AsyncIterator[Pb]) -> AsyncIterator[Pb]:
-        """One session: the first request opens it, later ones change nothing.
+        """Run one session: the first request opens it, later ones have no effect.
 
         Raises:
-            WireError: INVALID_ARGUMENT, RESOURCE_EXHAUSTED for the eleventh of a project, UNAVAILABLE for
-                a cut that was asked for.
+            WireError: INVALID_ARGUMENT, RESOURCE_EXHAUSTED for the eleventh session of a project, UNAVAILABLE
+                for a broken stream (a fault).
         """
         first = await anext(aiter(requests), None)
         if first is None:
@@ -69,14 +68,14 @@ class Tails:
             if self._open[name] >= MAX_SESSIONS:
                 raise WireError(
                     code_pb2.RESOURCE_EXHAUSTED,
-                    f"{MAX_SESSIONS} tails of {name} are open already, which is the most; close one, or "
-                    "read with ListLogEntries",
+                    f"{MAX_SESSIONS} tails of {name} are open, which is the maximum; close one, or use "
+                    "ListLogEntries",
                 )
-        session = Session(frozenset(found), plan, window, self._store.faults)
+        session = TailSession(frozenset(found), plan, window, self._store.faults)
         self._open.update(found)
-        stop = self._store.listen(session.hear)
-        # Entries on their way; one that is stored right now may be heard of twice, as from any network.
-        session.hear(self._store.late())
+        stop = self._store.listen(session.add)
+        # Late entries; an entry that is stored at this moment may be sent twice, as in any network.
+        session.add(self._store.late())
         try:
             while True:
                 yield await session.next()
@@ -95,37 +94,39 @@ def _window(request: Pb) -> float:
     return window
 
 
-class Session:
-    """What one client waits for. `hear` is called in the writer's thread."""
+class TailSession:
+    """The buffer of one client. `add` is called in the writer's thread."""
 
-    def __init__(self, owners: frozenset[str], plan: QueryPlan, window: float, board: FaultBoard) -> None:
+    def __init__(
+        self, owners: frozenset[str], plan: QueryPlan, window: float, board: ActiveLogFaults
+    ) -> None:
         self._owners = owners
         self._plan = plan
         self._window = window
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._lock = threading.Lock()
-        self._arrived: deque[tuple[float, Record]] = deque()
-        self._late: list[tuple[float, int, Record]] = []
+        self._arrived: deque[tuple[float, StoredEntry]] = deque()
+        self._late: list[tuple[float, int, StoredEntry]] = []
         self._late_count = 0
         self._waiting_bytes = 0
         self._suppressed = 0
-        self._ready: deque[Record] = deque()
+        self._ready: deque[StoredEntry] = deque()
         self._sources: dict[int, bool] = {}
         self._board = board
         self._began = self._loop.time()
         self._cut = False
         self._timer: asyncio.TimerHandle | None = None
-        self._unlisten = board.listen(self._plan_cut)
-        self._plan_cut(board.current)
+        self._unlisten = board.listen(self._schedule_cut)
+        self._schedule_cut(board.current)
 
     def close(self) -> None:
-        """The client has gone."""
+        """Release the session's resources."""
         self._unlisten()
         if self._timer is not None:
             self._timer.cancel()
 
-    def _plan_cut(self, faults: LogFaults) -> None:
+    def _schedule_cut(self, faults: LogFaults) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -136,8 +137,8 @@ class Session:
         self._cut = True
         self._changed.set()
 
-    def hear(self, records: Sequence[Record]) -> None:
-        """Keep what the client wants of entries that were just stored."""
+    def add(self, records: Sequence[StoredEntry]) -> None:
+        """Buffer the entries that match, of those that were just stored."""
         wanted = [record for record in records if self._wants(record)]
         if not wanted:
             return
@@ -147,10 +148,10 @@ class Session:
             for record in wanted:
                 ahead = record.row[6] - clock
                 if ahead > 0:
-                    self._put_off(now + ahead / 1e9, record)
+                    self._delay(now + ahead / 1e9, record)
                 elif (
-                    len(self._arrived) + len(self._ready) >= MAX_WAITING
-                    or self._waiting_bytes >= MAX_WAITING_BYTES
+                    len(self._arrived) + len(self._ready) >= MAX_BUFFERED
+                    or self._waiting_bytes >= MAX_BUFFERED_BYTES
                 ):
                     self._suppressed += 1
                     continue
@@ -158,15 +159,15 @@ class Session:
                     self._arrived.append((now, record))
                     self._waiting_bytes += len(record.row[5])
                 if double and random.random() < double:
-                    self._put_off(now + max(0, ahead) / 1e9 + random.random() * AGAIN, record)
+                    self._delay(now + max(0, ahead) / 1e9 + random.random() * DUPLICATE_SECONDS, record)
         self._loop.call_soon_threadsafe(self._changed.set)
 
-    def _put_off(self, due: float, record: Record) -> None:
+    def _delay(self, due: float, record: StoredEntry) -> None:
         self._late_count += 1
         heapq.heappush(self._late, (due, self._late_count, record))
         self._waiting_bytes += len(record.row[5])
 
-    def _wants(self, record: Record) -> bool:
+    def _wants(self, record: StoredEntry) -> bool:
         source = record.source
         if source.id not in self._sources:
             self._sources[source.id] = (
@@ -182,21 +183,21 @@ class Session:
         )
 
     async def next(self) -> Pb:
-        """The next response; it waits until there is something to say.
+        """Wait for the next response.
 
         Raises:
-            WireError: UNAVAILABLE when the session is to be cut.
+            WireError: UNAVAILABLE for a fault.
         """
         while not self._cut:
-            # Sorting and building messages takes longer than the loop may be held up.
+            # In a thread: sorting and building messages would block the event loop.
             response = await asyncio.to_thread(self._respond)
             if response is not None:
                 return response
             await self._wait()
-        raise WireError(code_pb2.UNAVAILABLE, "The stream was cut, as `vxtui emulator fault tail` asked.")
+        raise WireError(code_pb2.UNAVAILABLE, "The stream was cut by `vxtui emulator fault tail`.")
 
     async def _wait(self) -> None:
-        """Until the oldest entry has waited for the window, or a little after the first one comes."""
+        """Wait until the oldest entry is older than the window, or briefly after the first entry."""
         self._changed.clear()
         if self._cut:
             return
@@ -206,11 +207,11 @@ class Session:
                 oldest = min(self._late[0][0], oldest if oldest is not None else self._late[0][0])
         if oldest is None:
             await self._changed.wait()
-            await asyncio.sleep(IDLE)
+            await asyncio.sleep(BATCH_SECONDS)
         else:
-            await asyncio.sleep(max(IDLE, oldest + self._window - time.monotonic()))
+            await asyncio.sleep(max(BATCH_SECONDS, oldest + self._window - time.monotonic()))
 
-    # In a thread, one call at a time.
+    # -- in a thread, one call at a time
 
     def _respond(self) -> Pb | None:
         if not self._ready:
@@ -218,7 +219,7 @@ class Session:
         return self._message(self._take(), self._count_suppressed()) if self._ready else None
 
     def _release(self) -> None:
-        """Make ready, in order, what has waited for the window."""
+        """Move entries that are older than the window to the ready ones, in order."""
         now = time.monotonic()
         due = now - self._window
         with self._lock:
@@ -229,7 +230,7 @@ class Session:
             while self._arrived and self._arrived[0][0] <= due:
                 records.append(self._arrived.popleft()[1])
             if records:
-                # What is older than these would only come out of order if it went on waiting.
+                # Entries with a smaller key would be out of order in a later response.
                 newest = max(record.key for record in records)
                 late = [item for item in self._arrived if item[1].key < newest]
                 if late:
@@ -238,8 +239,8 @@ class Session:
         records.sort(key=lambda record: record.key)
         self._ready.extend(records)
 
-    def _take(self) -> list[Record]:
-        taken: list[Record] = []
+    def _take(self) -> list[StoredEntry]:
+        taken: list[StoredEntry] = []
         size = 0
         while self._ready and len(taken) < MAX_MESSAGE and size < MAX_MESSAGE_BYTES:
             taken.append(self._ready.popleft())
@@ -255,7 +256,7 @@ class Session:
             count, self._suppressed = self._suppressed, 0
         return count
 
-    def _message(self, records: Sequence[Record], suppressed: int) -> Pb:
+    def _message(self, records: Sequence[StoredEntry], suppressed: int) -> Pb:
         response = Response()
         for record in records:
             record.fill(response.entries.add())

@@ -1,4 +1,4 @@
-"""WriteLogEntries: fill in what is missing, refuse what the service would refuse, store the rest once."""
+"""WriteLogEntries: complete the entries, refuse invalid ones as the service does, store the others once."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from google.rpc import code_pb2
 
 from tui.emulator.logging.parse import DAY, MAX_ENTRY
 from tui.emulator.logging.query import owner
-from tui.emulator.logging.record import MESSAGE, TEXT, Pb, Row
+from tui.emulator.logging.record import MESSAGE, TEXT, EntryRow, Pb
 from tui.emulator.logging.store import LogStore
 from tui.emulator.rpc.methods import WireError, invalid
 
 RETENTION = 30 * DAY
-"""Age above which an entry is refused: the retention of the `_Default` bucket (vertex facts 5.1)."""
+"""Maximum age of an entry: the retention of the `_Default` bucket (vertex facts 5.1)."""
 PartialErrors = logging_types.WriteLogEntriesPartialErrors.pb()
 
 _LOG_NAME = re.compile(
@@ -28,7 +28,7 @@ _numbers = itertools.count()
 
 
 def log_owner(field: str, name: str) -> str:
-    """Who has this log. Raises WireError: INVALID_ARGUMENT for a name of another form."""
+    """The owner of this log. Raises WireError: INVALID_ARGUMENT for a name of another form."""
     match = _LOG_NAME.fullmatch(name)
     if match is None:
         raise invalid(
@@ -41,11 +41,11 @@ def write_entries(store: LogStore, request: Pb) -> None:
     """Store a request's entries (writer's thread).
 
     Raises:
-        WireError: INVALID_ARGUMENT; with `partial_success` the good entries are stored all the same.
+        WireError: INVALID_ARGUMENT; with `partial_success` the valid entries are stored.
         sqlite3.Error: when nothing could be stored.
     """
     now = time.time_ns()
-    rows: list[Row] = []
+    rows: list[EntryRow] = []
     errors: dict[int, WireError] = {}
     for index, entry in enumerate(request.entries):
         try:
@@ -64,7 +64,7 @@ def write_entries(store: LogStore, request: Pb) -> None:
         raise WireError(code_pb2.INVALID_ARGUMENT, first.message, details)
 
 
-def _row(store: LogStore, request: Pb, given: Pb, where: str, now: int) -> Row:
+def _row(store: LogStore, request: Pb, given: Pb, where: str, now: int) -> EntryRow:
     entry = type(given)()
     entry.CopyFrom(given)
     name = entry.log_name or request.log_name
@@ -77,13 +77,13 @@ def _row(store: LogStore, request: Pb, given: Pb, where: str, now: int) -> Row:
             entry.labels[key] = value
     size = entry.ByteSize()
     if size > MAX_ENTRY:
-        raise invalid((where, f"the entry has {size} bytes; {MAX_ENTRY} are the most"))
+        raise invalid((where, f"the entry has {size} bytes; the maximum is {MAX_ENTRY}"))
     timestamp = entry.timestamp.ToNanoseconds() if entry.HasField("timestamp") else now
     if not now - RETENTION <= timestamp <= now + DAY:
         raise invalid(
             (f"{where}.timestamp", "more than 30 days in the past or more than 24 hours in the future")
         )
-    # Names that were not given sort as the entries were, also over several calls.
+    # Generated ids sort in the order of the entries, also over several calls.
     insert_id = entry.insert_id or f"{now:016x}{next(_numbers):08x}"
     source = store.source(project, name, resource.type, resource.labels)
     row_of = (source.id, timestamp, insert_id, entry.severity)

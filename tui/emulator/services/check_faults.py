@@ -62,7 +62,7 @@ class CheckFaults:
         return any(_any(name, self.missing) for name in names)
 
 
-class CheckFaultBoard:
+class ActiveCheckFaults:
     """The faults in force."""
 
     def __init__(self) -> None:

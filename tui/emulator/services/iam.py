@@ -17,7 +17,7 @@ from google.iam.v1 import iam_policy_pb2
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.logging.record import Pb
 from tui.emulator.rpc.methods import Method, invalid, not_found
-from tui.emulator.services.check_faults import CheckFaultBoard
+from tui.emulator.services.check_faults import ActiveCheckFaults
 
 PROJECTS = "google.cloud.resourcemanager.v3.Projects"
 ACCOUNTS = "google.iam.admin.v1.IAM"
@@ -29,7 +29,7 @@ AccountPb = iam_types.ServiceAccount.pb()
 class Access:
     """The handlers."""
 
-    def __init__(self, config: EmulatorConfig, board: CheckFaultBoard) -> None:
+    def __init__(self, config: EmulatorConfig, board: ActiveCheckFaults) -> None:
         self._config = config
         self._board = board
 
@@ -83,7 +83,7 @@ def _project(field: str, name: str) -> str:
     return name.removeprefix("projects/")
 
 
-def methods(config: EmulatorConfig, board: CheckFaultBoard) -> list[Method]:
+def methods(config: EmulatorConfig, board: ActiveCheckFaults) -> list[Method]:
     """The RPCs that ask."""
     here, pb = Access(config, board), iam_policy_pb2
     test: tuple[Any, Any] = (pb.TestIamPermissionsRequest, pb.TestIamPermissionsResponse)

@@ -17,7 +17,7 @@ from google.cloud.artifactregistry_v1.types import artifact, tag
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.logging.record import Pb
 from tui.emulator.rpc.methods import Method, invalid, not_found
-from tui.emulator.services.check_faults import CheckFaultBoard
+from tui.emulator.services.check_faults import ActiveCheckFaults
 
 SERVICE = "google.devtools.artifactregistry.v1.ArtifactRegistry"
 TagPb = tag.Tag.pb()
@@ -33,7 +33,7 @@ _IMAGE = re.compile(_PARENT + r"/dockerImages/(?P<package>[^/@]+)@(?P<digest>sha
 class Registry:
     """The handlers."""
 
-    def __init__(self, config: EmulatorConfig, board: CheckFaultBoard) -> None:
+    def __init__(self, config: EmulatorConfig, board: ActiveCheckFaults) -> None:
         self._config = config
         self._board = board
 
@@ -99,7 +99,7 @@ def _tag(match: re.Match[str], name: str) -> Pb:
     return TagPb(name=f"{package}/tags/{name}", version=f"{package}/versions/sha256:{digest}")
 
 
-def methods(config: EmulatorConfig, board: CheckFaultBoard) -> list[Method]:
+def methods(config: EmulatorConfig, board: ActiveCheckFaults) -> list[Method]:
     """The RPCs that read."""
     here = Registry(config, board)
     found = [

@@ -15,7 +15,7 @@ import sqlite3
 from typing import Any
 
 from tui.emulator.rpc.loopback import host_only, is_loopback
-from tui.emulator.storage.faults import BucketFaultBoard, raise_fault
+from tui.emulator.storage.faults import ActiveBucketFaults, raise_fault
 from tui.emulator.storage.http import (
     ClientDisconnected,
     ConnectionCut,
@@ -44,7 +44,7 @@ class BucketApp:
     """`base` is the address that clients use, with the secret; an empty `key` disables the check."""
 
     def __init__(
-        self, store: BucketStore, faults: BucketFaultBoard, base: str, key: str, project_number: str
+        self, store: BucketStore, faults: ActiveBucketFaults, base: str, key: str, project_number: str
     ) -> None:
         self._store = store
         self._faults = faults

@@ -52,7 +52,7 @@ class BucketFaults:
         )
 
 
-class BucketFaultBoard:
+class ActiveBucketFaults:
     """The present faults. One thread sets and another one reads them, so `set` replaces them as a whole."""
 
     def __init__(self) -> None:

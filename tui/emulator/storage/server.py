@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from tui.emulator.paths import StateDir, StateDirError
 
 if TYPE_CHECKING:
-    from tui.emulator.storage.faults import BucketFaultBoard
+    from tui.emulator.storage.faults import ActiveBucketFaults
     from tui.emulator.storage.store import BucketStore
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class BucketServer:
         self._project_number = project_number
         self._listener: socket.socket | None = None
         self._server_thread: _ServerThread | None = None
-        self._faults: BucketFaultBoard | None = None
+        self._faults: ActiveBucketFaults | None = None
         self.url = ""
         """Base address for clients, with the secret that gives access to every bucket."""
 
@@ -83,12 +83,12 @@ class BucketServer:
         self._listener = None
 
     @property
-    def faults(self) -> BucketFaultBoard:
+    def faults(self) -> ActiveBucketFaults:
         """The board, created at the first access."""
         if self._faults is None:
-            from tui.emulator.storage.faults import BucketFaultBoard  # noqa: PLC0415
+            from tui.emulator.storage.faults import ActiveBucketFaults  # noqa: PLC0415
 
-            self._faults = BucketFaultBoard()
+            self._faults = ActiveBucketFaults()
         return self._faults
 
     def _start_serving(self) -> None:

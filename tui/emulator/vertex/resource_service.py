@@ -20,7 +20,7 @@ from google.protobuf import json_format
 from tui.emulator.config import ConfigError, EmulatorConfig
 from tui.emulator.logging.record import Pb
 from tui.emulator.rpc.methods import Method, invalid, not_found
-from tui.emulator.services.check_faults import CheckFaultBoard
+from tui.emulator.services.check_faults import ActiveCheckFaults
 
 RESOURCES = "google.cloud.aiplatform.v1.PersistentResourceService"
 BOARDS = "google.cloud.aiplatform.v1.TensorboardService"
@@ -33,7 +33,7 @@ _BOARD = re.compile(r"projects/[^/]+/locations/[^/]+/tensorboards/[^/]+")
 class Resources:
     """The handlers. Raises ConfigError for a configured resource that the message can't hold."""
 
-    def __init__(self, config: EmulatorConfig, board: CheckFaultBoard) -> None:
+    def __init__(self, config: EmulatorConfig, board: ActiveCheckFaults) -> None:
         self._config = config
         self._board = board
         for name, body in config.persistent_resources.items():
@@ -63,7 +63,7 @@ class Resources:
         return BoardPb(name=name, display_name=name.rpartition("/")[2])
 
 
-def methods(config: EmulatorConfig, board: CheckFaultBoard) -> list[Method]:
+def methods(config: EmulatorConfig, board: ActiveCheckFaults) -> list[Method]:
     """The RPCs that read. Raises ConfigError."""
     here = Resources(config, board)
     get_resource = persistent_resource_service.GetPersistentResourceRequest.pb()
