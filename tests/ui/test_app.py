@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,13 +12,12 @@ from typing import Any
 import pytest
 from textual.widgets import OptionList
 
-from tests.ui.double import NOON, THEMES, Clock, MemoryBackend, console, fleet, job
+from tests.ui.double import NOON, Clock, MemoryBackend, console, fleet, job
 from tests.ui.test_jobs_screen import footer, lines, opened, said, shown, table, until
 from tui.actions import registry
 from tui.actions.registry import Action, actions
 from tui.backends.interface import Unauthenticated, Unavailable
 from tui.config.settings import Context, Settings
-from tui.config.themes import ThemeError, load_theme, load_themes
 from tui.domain.quota import Quota
 from tui.screens.commands import CommandLine
 from tui.screens.dialogs.confirm import ConfirmScreen
@@ -32,7 +30,6 @@ from tui.screens.profiles.screen import ProfilesScreen
 from tui.screens.quotas.grid import QuotaGridScreen
 from tui.screens.quotas.list import QuotasScreen
 from tui.store.jobs.snapshot import Snapshot, SnapshotFile
-from tui.widgets.clipboard import copy_sequences
 from tui.widgets.notice import Notice
 
 
@@ -395,80 +392,6 @@ async def test_a_click_on_the_footer_is_a_key(tmp_path: Path) -> None:
     async with opened(MemoryBackend(fleet()), tmp_path) as (app, pilot):
         await pilot.click("KeyFooter", offset=(1 + footer(app).index("cancel"), 0))
         assert isinstance(app.screen, ConfirmScreen)
-
-
-# Themes and the terminal
-
-
-def test_the_ready_made_themes_are_of_three_kinds() -> None:
-    by_name = {theme.name: theme for theme in THEMES}
-    assert by_name["vxtui-dark"].dark and not by_name["vxtui-light"].dark and by_name["ansi16"].ansi
-
-
-def test_a_bad_theme_is_named(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text("primary: '#fff'\nbackgruond: '#000'\n")
-    (tmp_path / "b.yaml").write_text("primary: nocolour\n")
-    (tmp_path / "c.yaml").write_text("primary: [")
-    (tmp_path / "d.yaml").write_text("primary: '#123456'\n")
-    themes, problems = load_themes([tmp_path, tmp_path / "none"])
-    assert [t.name for t in themes] == ["d"] and len(problems) == 3
-    assert "backgruond" in problems[0] and "nocolour" in problems[1] and "c.yaml" in problems[2]
-    with pytest.raises(ThemeError):
-        load_theme(tmp_path / "none.yaml")
-
-
-async def test_an_unknown_theme_in_the_settings_is_said(tmp_path: Path) -> None:
-    async with opened(MemoryBackend(), tmp_path, settings=Settings(theme="pink")) as (app, _):
-        assert "No theme is called pink" in said(app) and "vxtui-dark" in said(app)
-
-
-async def test_sixteen_colours_use_no_other(tmp_path: Path) -> None:
-    async with opened(MemoryBackend(fleet()), tmp_path, settings=Settings(theme="ansi16")) as (app, _):
-        found = table(app)
-        cursor = found.render_line(1)
-        assert all(segment.style is not None and segment.style.reverse for segment in cursor if segment.text)
-        for y in range(found.size.height):
-            for segment in found.render_line(y):
-                for colour in (segment.style.color, segment.style.bgcolor) if segment.style else ():
-                    assert colour is None or colour.triplet is None, (y, segment)
-
-
-def test_copying_goes_through_tmux_too() -> None:
-    assert copy_sequences("hé", tmux=False) == "\x1b]52;c;aMOp\x07"
-    assert copy_sequences("hé", tmux=True).endswith("\x1bPtmux;\x1b\x1b]52;c;aMOp\x07\x1b\\")
-    assert copy_sequences("x" * 80_000) == ""
-
-
-def test_while_the_screen_is_up_fd_2_is_a_log(tmp_path: Path) -> None:
-    """In a pty of its own: what native code writes to fd 2 does not reach the terminal."""
-    import pty
-
-    code = (
-        "import os, sys, logging; from pathlib import Path; from tui.terminal_output import screen_only\n"
-        f"with screen_only(Path({str(tmp_path / 'd' / 'console.log')!r})) as screen:\n"
-        "    os.write(2, b'grpc noise'); logging.getLogger('x').error('logged')\n"
-        "    sys.__stderr__.write('SCREEN'); sys.__stderr__.flush(); assert os.isatty(screen.fileno())\n"
-        "sys.stderr.write('after')\n"
-    )
-    master, slave = pty.openpty()
-    with subprocess.Popen([sys.executable, "-c", code], stdin=slave, stdout=slave, stderr=slave) as process:
-        assert process.wait(60) == 0
-    os.close(slave)
-    assert os.read(master, 1000) == b"SCREENafter"
-    os.close(master)
-    log = (tmp_path / "d" / "console.log").read_text()
-    assert "grpc noise" in log and "logged" in log
-
-
-def test_without_a_terminal_it_says_so() -> None:
-    code = (
-        "from tui.terminal_output import *\n"
-        "try:\n  screen_only(None).__enter__()\nexcept NoTerminal as e: print(e)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
-    assert "not a terminal" in done.stdout and not done.stderr
 
 
 # Read-only
