@@ -43,6 +43,7 @@ PACKAGES = frozenset(
 )
 CLIENTS = (
     "google.cloud.aiplatform_v1.services.job_service",
+    "google.cloud.aiplatform_v1.services.pipeline_service",
     "google.cloud.logging_v2.services.logging_service_v2",
     "google.cloud.monitoring_v3.services.metric_service",
     "google.cloud.cloudquotas_v1.services.cloud_quotas",

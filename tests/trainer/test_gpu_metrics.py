@@ -10,7 +10,7 @@ import pytest
 from tests.unit.test_telemetry import START
 from trainer.metrics.gpu import INTERVAL, GpuReporter
 from tui.domain.log_entry import LogEntry, Severity
-from tui.domain.telemetry import GpuFigure, live_line
+from tui.domain.training.telemetry import GpuFigure, live_line
 
 
 class Clock:

@@ -30,11 +30,11 @@ from tui.backends.interface import (
 from tui.config.settings import Context, Settings
 from tui.domain.job import Job, JobError, infer_replicas
 from tui.domain.metric import MetricsReading
-from tui.domain.progress import Progress, TrainingStep
 from tui.domain.quota import Quota
 from tui.domain.replica import ReplicaGroup
 from tui.domain.states import JobState
-from tui.domain.telemetry import LiveLine
+from tui.domain.training.progress import Progress, TrainingStep
+from tui.domain.training.telemetry import LiveLine
 from tui.domain.vertex.worker_pools import worker_pool
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

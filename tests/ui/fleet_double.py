@@ -10,7 +10,7 @@ from tests.ui.double import NOON, MemoryBackend, job, pool
 from tui.backends.interface import BackendError, MetricService
 from tui.domain.job import Job
 from tui.domain.metric import GPU, GPU_MEMORY, UNITS, MetricsReading, Series
-from tui.domain.telemetry import GpuFigure, LiveLine
+from tui.domain.training.telemetry import GpuFigure, LiveLine
 from tui.domain.vertex.worker_pools import REDUCER
 
 A100, H100 = "NVIDIA_TESLA_A100", "NVIDIA_H100_80GB"

@@ -24,7 +24,7 @@ from tui.domain.metric import (
     NotMeasured,
     Series,
 )
-from tui.domain.progress import TrainingStep, training_step
+from tui.domain.training.progress import TrainingStep, training_step
 
 
 class JobBackend(MemoryBackend):

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tui.domain.job import Job, JobError, infer_replicas
 from tui.domain.log_entry import Severity
-from tui.domain.progress import Progress, advance, training_step
 from tui.domain.quota import Quota
 from tui.domain.states import JobState, from_vertex
+from tui.domain.training.progress import Progress, advance, training_step
 from tui.domain.vertex import catalog
 from tui.domain.vertex.worker_pools import worker_pool
 

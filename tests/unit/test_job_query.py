@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tui.domain.job import Job
 from tui.domain.job_query import FIELDS, QueryError, parse
-from tui.domain.progress import Progress
 from tui.domain.states import JobState
+from tui.domain.training.progress import Progress
 from tui.domain.vertex.worker_pools import worker_pool
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

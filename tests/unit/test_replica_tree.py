@@ -8,7 +8,7 @@ import pytest
 
 from tui.domain.replica import Replica
 from tui.domain.states import JobState
-from tui.domain.telemetry import LiveLine
+from tui.domain.training.telemetry import LiveLine
 from tui.domain.vertex.worker_pools import worker_pool
 from tui.store.job.figures import JobFigures
 from tui.store.job.series import SeriesStore

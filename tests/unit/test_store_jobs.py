@@ -26,8 +26,8 @@ from tui.backends.interface import (
 )
 from tui.config.access import Access, ReadOnly
 from tui.config.settings import Context
-from tui.domain.progress import Progress
 from tui.domain.states import JobState
+from tui.domain.training.progress import Progress
 from tui.store.jobs.poller import QUIET, Poller
 from tui.store.jobs.snapshot import MOST_JOBS, SnapshotFile
 from tui.store.jobs.table import JobChange, JobStore

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tui.domain.log_entry import LogEntry, Severity
 from tui.domain.metric import CPU, GPU, MetricsReading, Series
-from tui.domain.telemetry import GpuFigure, LiveLine, live_line
+from tui.domain.training.telemetry import GpuFigure, LiveLine, live_line
 from tui.store.job.figures import STEP_TOLERANCE, TRAINER_LATE, FigureOrigin, JobFigures, Measure
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)

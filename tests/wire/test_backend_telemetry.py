@@ -9,7 +9,7 @@ import pytest
 
 from tests.wire.fake_vertex import START, Fake, connected, line
 from tui.backends.vertex.logs import telemetry as live_module
-from tui.domain.telemetry import GpuFigure
+from tui.domain.training.telemetry import GpuFigure
 
 
 def say(fake: Fake, at: float, *, job: str = "1", replica: str = "workerpool0-0", **fields: Any) -> None:

@@ -26,7 +26,7 @@ _JOB = (
         "job.delete", "D", "delete", "Delete this ended job", "job", "delete", operation="job.delete",
         confirm=True, needs="jobs.delete",
     ),
-    _act("job.spec", "d", "spec", "The job's specification"),
+    _act("job.spec", "d", "spec", "The job's specification", "tab_spec"),
     _act("job.fleet", "m", "map", "This job's replicas and GPUs as a heat map"),
     Action(
         "job.clone", "C", "clone", "Save the job as a profile of yours", "job", "clone",
@@ -41,7 +41,7 @@ _JOB = (
     _act("job.previous_tab", "shift+tab,left_square_bracket", "previous tab", "Previous tab"),
     *(
         Action(f"job.{name}", "", name, f"The job's {name}", "job", f"tab_{name}", footer=False)
-        for name in ("overview", "replicas", "logs", "metrics", "events")
+        for name in ("overview", "replicas", "tasks", "logs", "metrics", "events")
     ),
 )  # fmt: skip
 
@@ -89,6 +89,8 @@ _PANES = (
     ),
     _act("replicas.fold", "space", "fold", "Fold the pool, or unfold it", footer=True),
     _act("replicas.copy", "y", "copy", "Copy the replica's name"),
+    _act("tasks.open", "enter", "open", "The job of the task under the cursor", footer=True),
+    _act("tasks.copy", "y", "copy", "Copy the resource name of the task's job"),
     _act("metrics.axis", "x", "axis", "Draw training over steps or over time", footer=True),
     _act("metrics.replica", "r", "replica", "Choose whose figures are drawn", footer=True),
     _act("metrics.span", "s", "span", "How far back: all, 1 hour, 10 minutes", footer=True),

@@ -8,6 +8,7 @@ which asks `blocked_reason` before the scope's target runs the action.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING
 
 from tui.actions.action import Action
@@ -15,6 +16,8 @@ from tui.actions.job import ACTIONS as _JOB
 from tui.actions.lists import ACTIONS as _LISTS
 from tui.actions.profile_form import ACTIONS as _FORM
 from tui.actions.verbs import ACTIONS as _VERBS
+from tui.kinds.kind import Kind
+from tui.kinds.registry import kinds
 
 if TYPE_CHECKING:
     from textual.binding import BindingType
@@ -78,12 +81,28 @@ register((*_VERBS, *_LISTS, *_FORM, *_JOB))
 
 def actions(scope: str | None = None) -> list[Action]:
     """All actions, or those of one scope, in display order."""
-    return [a for a in _BY_ID.values() if scope is None or a.scope == scope]
+    return [a for a in (*_BY_ID.values(), *_of_kinds()) if scope is None or a.scope == scope]
 
 
 def action(action_id: str) -> Action:
     """The action of that id. Raises KeyError."""
-    return _BY_ID[action_id]
+    return _BY_ID.get(action_id) or {a.id: a for a in _of_kinds()}[action_id]
+
+
+def _of_kinds() -> list[Action]:
+    """Actions that only one kind of work has."""
+    return [action for kind in kinds() for action in _actions_of(kind)]
+
+
+@cache
+def _actions_of(kind: Kind) -> tuple[Action, ...]:
+    return tuple(
+        Action(
+            f"{kind.scope}.{own.method}", own.key, own.label, own.help, kind.scope, own.method,
+            operation=own.operation, confirm=own.confirm, footer=own.footer,
+        )
+        for own in kind.actions
+    )  # fmt: skip
 
 
 def operation(operation_id: str) -> Action:
@@ -92,7 +111,7 @@ def operation(operation_id: str) -> Action:
     Raises:
         KeyError: for an operation that no action declares.
     """
-    for each in _BY_ID.values():
+    for each in actions():
         if each.operation == operation_id:
             return each
     raise KeyError(operation_id)
@@ -129,7 +148,7 @@ def bindings(*scopes: str) -> list[BindingType]:
 
 def key_problems(keymap: Mapping[str, str]) -> list[str]:
     """What is wrong with a user's key map: ids that no action has, and keys that two actions want."""
-    unknown = sorted(set(keymap) - set(_BY_ID))
+    unknown = sorted(set(keymap) - {a.id for a in actions()})
     found = [f"The key map names no action: {', '.join(unknown)}. ? lists the ids."] if unknown else []
     for scope in dict.fromkeys(a.scope for a in actions()):
         taken: dict[str, str] = {}

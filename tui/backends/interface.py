@@ -32,9 +32,9 @@ from tui.backends.merge import merged
 from tui.domain.job import Job
 from tui.domain.log_entry import LogEntry, LogGap, Severity
 from tui.domain.metric import MetricsReading
-from tui.domain.progress import Progress, TrainingStep
 from tui.domain.quota import Quota
-from tui.domain.telemetry import LiveLine
+from tui.domain.training.progress import Progress, TrainingStep
+from tui.domain.training.telemetry import LiveLine
 from tui.domain.vertex.preflight import Check
 from tui.domain.vertex.prices import Prices
 
@@ -160,6 +160,8 @@ class LaunchRequest:
 
     region: str
     custom_job: Mapping[str, Any] = field(default_factory=dict)
+    kind: str = "custom_job"
+    """The kind of job to create; the service of another kind wraps the custom job as its own resource."""
 
 
 class JobService(ABC):

@@ -7,13 +7,14 @@ What the service does not say is `None`, never a guess: Vertex reports no state 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from tui.domain.progress import Progress
 from tui.domain.replica import Replica, ReplicaGroup
 from tui.domain.states import JobState
+from tui.domain.task import Task
+from tui.domain.training.progress import Progress
 
 EPOCH = datetime.fromtimestamp(0, UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -60,11 +61,28 @@ class Job:
     replicas: tuple[Replica, ...] = ()
     progress: Progress = field(default_factory=Progress)
     web_access_uris: Mapping[str, str] = field(default_factory=dict)
+    tasks: tuple[Task, ...] = ()
+    """Parts that are, or have, jobs of their own."""
 
     @property
     def created(self) -> int | None:
         """`create_time` in microseconds since the epoch: what jobs are ordered by."""
         return microseconds(self.create_time)
+
+    @property
+    def runner(self) -> str:
+        """Name of the job that has its replicas, log and figures: its own, or that of its only task.
+
+        "" while the service has not said which one that is, and for a job of several tasks.
+        """
+        if not self.tasks:
+            return self.name
+        return self.tasks[0].job if len(self.tasks) == 1 else ""
+
+    @property
+    def runs_itself(self) -> bool:
+        """The replicas are its own; those of a job with tasks are counted with the jobs of its tasks."""
+        return not self.tasks
 
     @property
     def spot(self) -> bool:
@@ -137,3 +155,10 @@ def infer_replicas(
 def known_replicas(job: Job) -> tuple[Replica, ...]:
     """The job's replicas; of a job from a list, which carries none, what its groups and its error say."""
     return job.replicas or infer_replicas(job.groups, job.state, job.error)
+
+
+def with_parents(jobs: Iterable[Job]) -> list[Job]:
+    """The same jobs, each job of a task with the name of the job that the task belongs to."""
+    found = list(jobs)
+    parents = {task.job: job.name for job in found for task in job.tasks if task.job}
+    return [replace(job, parent=parents[job.name]) if job.name in parents else job for job in found]

@@ -22,6 +22,7 @@ _TEXT_FIELDS: dict[str, Callable[[Job], list[str]]] = {
     "state": lambda job: [job.state.value, *_life(job)],
     "name": lambda job: [job.display_name],
     "id": lambda job: [job.id],
+    "kind": lambda job: [job.kind, job.kind.replace("_", " ")],
     "region": lambda job: [job.region],
     "context": lambda job: [job.context],
     "strategy": lambda job: [job.strategy],

@@ -41,8 +41,9 @@ _TERMINAL = frozenset(
 )
 _ACTIVE = frozenset(JobState) - _TERMINAL - {JobState.UNKNOWN}
 
-# JobState of google.cloud.aiplatform.v1 (vertex facts 1.10). PAUSED and UPDATING belong to other job
-# kinds; PARTIALLY_SUCCEEDED is final and nearer to a success than to anything else.
+# JobState of google.cloud.aiplatform.v1 (vertex facts 1.10); PipelineState has some of the same names.
+# PAUSED and UPDATING belong to other kinds of jobs; PARTIALLY_SUCCEEDED is final and nearer to a success
+# than to anything else.
 _VERTEX = {
     "JOB_STATE_QUEUED": JobState.QUEUED,
     "JOB_STATE_PENDING": JobState.PENDING,
@@ -60,4 +61,4 @@ _VERTEX = {
 
 def from_vertex(native: str) -> JobState:
     """Our state for a Vertex state name; a name from the future becomes UNKNOWN, never an error."""
-    return _VERTEX.get(native, JobState.UNKNOWN)
+    return _VERTEX.get(native.replace("PIPELINE_STATE_", "JOB_STATE_"), JobState.UNKNOWN)

@@ -26,6 +26,8 @@ from tui.domain.formatting import age
 from tui.domain.job import Job
 from tui.domain.states import JobState
 from tui.domain.text import plain
+from tui.kinds.kind import Kind
+from tui.kinds.registry import kind_of
 from tui.screens.workers import background
 from tui.session import Session, now
 from tui.store.jobs.connection import Connection, Opener
@@ -56,7 +58,9 @@ NO_COLOUR_THEME = "ansi16"
 class JobScreenFactory(Protocol):
     """Makes the screen of one job. `replica` is the one to show first; "" for none."""
 
-    def __call__(self, session: Session, job_name: str, log_folder: Path, replica: str) -> Screen[Any]:
+    def __call__(
+        self, session: Session, job_name: str, log_folder: Path, replica: str, kind: Kind
+    ) -> Screen[Any]:
         """The screen, not shown yet."""
 
 
@@ -277,7 +281,8 @@ class ConsoleApp(ClipboardApp):
         """Open a job's screen, at `replica` if it is given."""
         if self.session is not None:
             where = log_folder(self.state_dir, self.session.backend.info.name, name)
-            self.push_screen(type(self).JOB_SCREEN(self.session, name, where, replica))
+            kind = kind_of(self.store.jobs.get(name))
+            self.push_screen(type(self).JOB_SCREEN(self.session, name, where, replica, kind))
         elif self.trouble is not None:
             self.notify("Not connected yet; ctrl+r tries again.", severity="warning", markup=False)
         else:

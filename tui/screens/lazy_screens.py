@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from textual.command import Provider
     from textual.screen import Screen
 
+    from tui.kinds.kind import Kind
     from tui.session import Session
 
 
@@ -41,11 +42,11 @@ def events() -> Screen[Any]:
     return EventsScreen()
 
 
-def job(session: Session, job_name: str, log_folder: Path, replica: str) -> Screen[Any]:
-    """One job. Its plots load numpy."""
-    from tui.screens.job.screen import JobScreen
+def job(session: Session, job_name: str, log_folder: Path, replica: str, kind: Kind) -> Screen[Any]:
+    """One job of this kind. Its plots load numpy."""
+    from tui.screens.job.screen import screen_class
 
-    return JobScreen(session, job_name, log_folder, replica)
+    return screen_class(kind)(session, job_name, log_folder, replica, kind)
 
 
 def palette() -> type[Provider]:

@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 
 import click
 
-from tui.backends.interface import BackendError
+from tui.backends.interface import Backend, BackendError
 from tui.domain import formatting
-from tui.domain.job import Job
+from tui.domain.job import Job, with_parents
 from tui.domain.states import JobState
+from tui.domain.training.progress import Progress
+from tui.kinds.registry import kind_of
 from tui.verbs.output import job_json, note, out, print_json, table
 from tui.verbs.run import READS, Run, find_job, verb
 
@@ -28,8 +30,10 @@ async def jobs(run: Run) -> int:
             if page.error is not None:
                 failed.append(page.error)
                 errors.append({"region": page.region, "code": page.error.code, "message": page.error.message})
-        progress = await backend.progress.read([j for j in found if j.state is JobState.RUNNING])
-    found = [replace(j, progress=progress.get(j.name, j.progress)) for j in found]
+        progress = await backend.progress.read(
+            [j for j in found if j.state is JobState.RUNNING and j.runs_itself]
+        )
+    found = with_parents(replace(j, progress=progress.get(j.runner, j.progress)) for j in found)
     found.sort(key=lambda j: (j.create_time is not None, j.create_time), reverse=True)
     if run.json:
         print_json({"jobs": [job_json(j) for j in found], "errors": errors})
@@ -44,16 +48,22 @@ async def jobs(run: Run) -> int:
 
 def _print(found: list[Job]) -> None:
     now = datetime.now(UTC)
+    # One column more where a person has to tell kinds apart.
+    several = len({job.kind for job in found}) > 1
     rows = [
         [
-            job.state.value.lower(), job.display_name, job.id, job.region, formatting.replicas(job),
-            formatting.accelerators(job), "spot" if job.spot else job.strategy.lower(), _progress(job),
-            formatting.age(job.age(now)), formatting.age(job.duration(now)),
+            job.state.value.lower(), *([kind_of(job).words.noun] if several else ()), job.display_name,
+            job.id, job.region, formatting.replicas(job), formatting.accelerators(job),
+            "spot" if job.spot else job.strategy.lower(), _progress(job), formatting.age(job.age(now)),
+            formatting.age(job.duration(now)),
         ]
         for job in found
     ]  # fmt: skip
-    headers = ("STATE", "NAME", "ID", "REGION", "REPL", "ACCEL", "STRATEGY", "PROGRESS", "AGE", "RAN")
-    table(headers, rows, right=(8, 9))
+    headers = [
+        "STATE", *(["KIND"] if several else ()), "NAME", "ID", "REGION", "REPL", "ACCEL", "STRATEGY",
+        "PROGRESS", "AGE", "RAN",
+    ]  # fmt: skip
+    table(headers, rows, right=(len(headers) - 2, len(headers) - 1))
 
 
 def _progress(job: Job) -> str:
@@ -65,6 +75,14 @@ def _progress(job: Job) -> str:
     return f"{progress.step}{of}{loss}"
 
 
+async def read_progress(backend: Backend, job: Job) -> Progress:
+    """How far the job that runs it has come."""
+    if not job.runner:
+        return Progress()
+    runner = replace(job, name=job.runner, id=job.runner.rpartition("/")[2])
+    return (await backend.progress.read([runner])).get(job.runner, Progress())
+
+
 @click.command()
 @click.argument("job")
 @verb(READS)
@@ -74,7 +92,7 @@ async def describe(run: Run, job: str) -> None:
         found = await find_job(backend, job)
         service = backend.job_service(found.name)
         found = await service.get(found.name)
-        progress = (await backend.progress.read([found]))[found.name]
+        progress = await read_progress(backend, found)
         spec = await service.spec(found.name)
     if run.json:
         print_json({**job_json(found, progress), "resource": spec})
@@ -82,6 +100,8 @@ async def describe(run: Run, job: str) -> None:
     now = datetime.now(UTC)
     out(f"{found.display_name}  {found.state.value.lower()}  ({found.native_state})")
     out(f"  {found.name}")
+    for task in found.tasks:
+        out(f"  task {task.id}: {task.job or 'no job yet'}  {task.state.value.lower()}")
     out(
         f"  age {formatting.age(found.age(now))}, ran {formatting.age(found.duration(now))}, "
         f"{found.strategy.lower()}"

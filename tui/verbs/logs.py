@@ -21,7 +21,7 @@ from tui.domain.time_input import parse_moment
 from tui.store.log.filters import LineFilter
 from tui.store.log.text_file import TextFile
 from tui.verbs.output import SCHEMA, note, out, when
-from tui.verbs.run import READS, Failure, Run, find_job, verb
+from tui.verbs.run import READS, Failure, Run, find_job, runner_of, verb
 
 _MARKS = {Severity.WARNING: "!", Severity.ERROR: "▲", Severity.CRITICAL: "▲", Severity.ALERT: "▲"}
 
@@ -78,7 +78,7 @@ async def logs(  # noqa: PLR0917 - one for each option
         for replica in replicas:
             if replica not in known and replica != "service":
                 raise Failure(f"{found.display_name} has no replica {replica}; it has {', '.join(known)}.")
-        query = LogQuery(found.name, tuple(replicas), since=begin or found.create_time, severity=lowest)
+        query = LogQuery(runner_of(found), tuple(replicas), since=begin or found.create_time, severity=lowest)
         async for batch in _batches(backend, query, follow):
             if batch.note:
                 note(batch.note)

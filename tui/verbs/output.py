@@ -11,8 +11,8 @@ from typing import Any
 
 from tui.config.paths import state_dir
 from tui.domain.job import Job, known_replicas
-from tui.domain.progress import Progress
 from tui.domain.text import plain
+from tui.domain.training.progress import Progress
 
 SCHEMA = 1
 
@@ -110,6 +110,18 @@ def job_json(job: Job, progress: Progress | None = None) -> dict[str, Any]:
                 "exit_code": r.exit_code,
             }
             for r in known_replicas(job)
+        ],
+        "tasks": [
+            {
+                "id": t.id,
+                "state": t.state.value,
+                "job": t.job or None,
+                "depends_on": list(t.depends_on),
+                "parameters": dict(t.parameters),
+                "metrics": dict(t.metrics),
+                "attempts": t.attempts,
+            }
+            for t in job.tasks
         ],
         "progress": {
             "step": progress.step,

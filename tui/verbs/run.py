@@ -232,6 +232,22 @@ async def find_job(backend: Backend, reference: str) -> Job:
     return found[0]
 
 
+def runner_of(job: Job) -> str:
+    """Name of the job that has this one's log and figures.
+
+    Raises:
+        Failure: for a job whose tasks have them, or whose task has no job yet.
+    """
+    if not job.runner:
+        raise Failure(
+            f"{job.display_name} has no log and no figures of its own; the jobs of its tasks have.",
+            fix=f"`vxtui describe {job.id}` names them.",
+            code="FAILED_PRECONDITION",
+            exit_code=1,
+        )
+    return job.runner
+
+
 async def confirmed(question: str, *, yes: bool) -> None:
     """Ask the user, unless `yes`.
 

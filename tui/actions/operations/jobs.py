@@ -58,7 +58,7 @@ class JobOperations:
         async def launch() -> Job:
             body = request.custom_job if package is None else await self._packed(package, tell)
             on_send()
-            return await self._backend.jobs["custom_job"].create(replace(request, custom_job=body))
+            return await self._backend.jobs[request.kind].create(replace(request, custom_job=body))
 
         name = str(request.custom_job.get("displayName", "a job"))
         return await self._runner.run(

@@ -18,6 +18,8 @@ from tui.backends.vertex.quotas import Quotas
 from tui.backends.vertex.storage import Storage
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import Endpoint
+from tui.kinds.kind import resolve
+from tui.kinds.registry import kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +34,17 @@ class Connected:
 def build_services(info: ContextInfo, endpoint: Endpoint) -> Connected:
     """Clients and services of one context; call it in the event loop that will use them."""
     clients = Clients(endpoint)
-    jobs = CustomJobs(info, clients)
+    by_kind = {
+        kind.key: resolve(kind.services["vertex"])(info, clients)
+        for kind in kinds()
+        if "vertex" in kind.services
+    }
+    # Logs, metrics and progress are those of custom jobs: other kinds run one.
+    jobs = next(service for service in by_kind.values() if isinstance(service, CustomJobs))
     reader = LogReader(info, clients, jobs.get)
     quotas, storage = Quotas(info, clients), Storage(info, endpoint)
     services = Services(
-        jobs={"custom_job": jobs},
+        jobs=by_kind,
         logs=Logs(clients, info.project, jobs.get, reader),
         metrics=Metrics(info, clients, jobs.get),
         progress=ProgressReader(reader, endpoint.pace.overlap),

@@ -15,11 +15,11 @@ from tui.domain.profile.parameters import (
     read_parameters,
     references,
 )
-from tui.domain.profile.source import Document, Problem, ProfileInvalid, camel, read
+from tui.domain.profile.source import Document, Path, Problem, ProfileInvalid, camel, read
+from tui.domain.spec_format import SpecFormat, bodies, format_of, standing_alone
 from tui.domain.vertex.field_check import Checker, describe, text
-from tui.domain.vertex.field_table import HEADER, JOB_SPEC, stands_alone
+from tui.domain.vertex.field_table import HEADER, Kind
 from tui.domain.vertex.packaging import PLACE, Package, PackagingError, Task, placed
-from tui.domain.vertex.rules import check_job
 from tui.domain.vertex.rules.base import Case, Finding, Severity
 
 DEFAULT_NAME = "custom-job"
@@ -29,14 +29,21 @@ _STAND_IN = {"string": "x", "integer": "1", "number": "1", "boolean": "false"}
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a launch would send: the region ("" for the context's own) and the CustomJob in REST form.
+    """What a launch would create: the region ("" for the context's own) and the CustomJob in REST form.
 
-    With a `package` its pools get their task from that first, see `tui.packaging.prepare`.
+    `body` is the key of the profile's body, whose format makes what is sent out of the custom job. With a
+    `package` the job's pools get their task from that first, see `tui.packaging.prepare`.
     """
 
     region: str
     custom_job: dict[str, Any]
     package: Package | None = None
+    body: str = "jobSpec"
+
+    @property
+    def resource(self) -> dict[str, Any]:
+        """What is sent, in REST form."""
+        return format_of(self.body).resource(self.custom_job)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +63,10 @@ class Checked:
 class Profile:
     """A file that was read and whose shape is right; `check` also asks the rules.
 
-    `wrapped` says that the spec stands under `jobSpec`, `references` that `${name}` means a parameter: only
-    in a file with a `parameters` block; in any other the text is sent as it stands. `doubts` are what the
-    reading found that does not keep the file from being used.
+    `body` is what the file says of the job, in the form of `format`; `wrapped` says that it stands in a
+    header and is not itself the top level of the file. `references` says that `${name}` means a parameter:
+    only in a file with a `parameters` block; in any other the text is sent as it stands. `doubts` are what
+    the reading found that does not keep the file from being used.
     """
 
     name: str
@@ -68,12 +76,23 @@ class Profile:
     labels: Mapping[str, str]
     parameters: tuple[Parameter, ...]
     encryption: Mapping[str, str] | None
-    job_spec: Mapping[str, Any]
+    body: Mapping[str, Any]
+    format: SpecFormat
     document: Document
     wrapped: bool
     references: bool = False
     doubts: tuple[Problem, ...] = ()
     package: Mapping[str, Any] | None = None
+
+    @property
+    def job_spec(self) -> Mapping[str, Any]:
+        """The CustomJobSpec, parameters not filled in."""
+        return self.format.spec(self.body)
+
+    @property
+    def spec_path(self) -> Path:
+        """Where in the file the CustomJobSpec stands."""
+        return self.format.spec_path if self.wrapped else ()
 
     def values(self, given: Mapping[str, str]) -> dict[str, Value]:
         """Every parameter's value: the given texts, else the defaults.
@@ -116,8 +135,9 @@ class Profile:
         """
         values = self.values(given or {})
         checker = Checker(replace(self.document, texts={}), references=False)
-        path = ("jobSpec",) if self.wrapped else ()
-        spec = checker.message(self._filled(self.job_spec, values), JOB_SPEC.fields, path)
+        path = (self.format.body,) if self.wrapped else ()
+        body = checker.message(self._filled(self.body, values), self.format.fields.fields, path)
+        spec = self.format.spec(body)
         job: dict[str, Any] = {"displayName": text(self._filled(self.display_name, values)), "jobSpec": spec}
         if self.labels:
             job["labels"] = {k: text(v) for k, v in self._filled(self.labels, values).items()}
@@ -132,8 +152,9 @@ class Profile:
             filled = self._filled(self.package, values)
             block = Package.of(checker.field(filled, HEADER["package"], ("package",)))
         whole, unfit = self._with_package(job, block, local)
-        found = map(self._problem, check_job(Case(whole, place, local)))
-        return Checked(Request(place, job, block), (*self.doubts, *checker.problems, *unfit, *found))
+        found = map(self._problem, self.format.rules(Case(whole, place, local)))
+        request = Request(place, job, block, self.format.body)
+        return Checked(request, (*self.doubts, *checker.problems, *unfit, *found))
 
     def render(self, given: Mapping[str, str] | None = None) -> Request:
         """The request with these parameter texts.
@@ -167,13 +188,13 @@ class Profile:
         return present(value, fill(value, values)) if self.references else value
 
     def _problem(self, found: Finding) -> Problem:
-        path = _in_file(found.path, self.wrapped)
+        path = _in_file(found.path, self.spec_path)
         return replace(
             self.document.problem(path, found.sentence, found.fix),
             id=found.rule,
             severity=found.severity,
             source=found.source,
-            edits=tuple(replace(e, path=_in_file(e.path, self.wrapped)) for e in found.edits),
+            edits=tuple(replace(e, path=_in_file(e.path, self.spec_path)) for e in found.edits),
         )
 
 
@@ -181,9 +202,9 @@ def _known(known: Mapping[str, Parameter]) -> str:
     return f"It has {', '.join(known)}." if known else "It has no parameters."
 
 
-def _in_file(path: tuple[str | int, ...], wrapped: bool) -> tuple[str | int, ...]:
-    """A rule's path as it stands in a file whose top level may itself be the job's spec."""
-    return path if wrapped or path[:1] != ("jobSpec",) else path[1:]
+def _in_file(path: Path, spec_path: Path) -> Path:
+    """A rule's path as it stands in a file that has the job's spec at `spec_path`."""
+    return (*spec_path, *path[1:]) if path[:1] == ("jobSpec",) else path
 
 
 def load(source: str, file: str, name: str) -> Profile:
@@ -258,27 +279,52 @@ def _read(source: str, file: str, name: str) -> tuple[Profile, list[Problem]]:
     if not isinstance(document.value, Mapping):
         message = f"expected fields at the top level, found {describe(document.value)}."
         raise ProfileInvalid([document.problem((), message, rule="profile.type")])
-    bare = stands_alone({camel(key) for key in document.value})
-    return _bare(document, name) if bare else _with_header(document, name)
+    bare = standing_alone({camel(key) for key in document.value})
+    return _bare(document, name, bare) if bare else _with_header(document, name)
 
 
-def _bare(document: Document, name: str) -> tuple[Profile, list[Problem]]:
+def _bare(document: Document, name: str, format: SpecFormat) -> tuple[Profile, list[Problem]]:
     checker = Checker(document, references=False)
-    spec = checker.message(document.value, JOB_SPEC.fields, ())
-    profile = Profile(name, name or DEFAULT_NAME, "", "", {}, (), None, spec, document, wrapped=False)
+    body = checker.message(document.value, format.fields.fields, ())
+    title = name or DEFAULT_NAME
+    profile = Profile(name, title, "", "", {}, (), None, body, format, document, wrapped=False)
     return profile, checker.problems
+
+
+def header_fields() -> dict[str, Kind]:
+    """The fields of a header, with every body there is."""
+    return {**HEADER, **{body: format_of(body).fields for body in bodies()}}
+
+
+def _body(document: Document, header: Mapping[str, Any]) -> tuple[str, list[Problem]]:
+    """The key of the file's body, and what is wrong with it: a header holds exactly one."""
+    given = {camel(str(key)): str(key) for key in document.value}
+    found = [body for body in bodies() if body in given]
+    if len(found) > 1:
+        # The first is taken to be meant; the line is that of the second.
+        message = f"{' and '.join(found)} stand side by side; a profile describes one job."
+        fix = f"Keep one of them, and put the other into a file of its own: remove {' or '.join(found)}."
+        return found[0], [document.problem((given[found[1]],), message, fix, "profile.body")]
+    if found and isinstance(header.get(found[0]), Mapping):
+        return found[0], []
+    body = found[0] if found else bodies()[0]
+    fix = format_of(body).fix
+    if not found and len(bodies()) > 1:
+        fix += f" Another kind of job has {' or '.join(bodies()[1:])} instead."
+    return body, [document.problem((body,), "it is missing.", fix, "profile.missing")]
 
 
 def _with_header(document: Document, name: str) -> tuple[Profile, list[Problem]]:
     raw = {key: value for key, value in document.value.items() if key != "parameters"}
     referring = "parameters" in document.value
-    checker = Checker(document, references=referring)
-    header = checker.message(raw, HEADER, ())
+    fields = header_fields()
+    checker = Checker(document, references=referring, header=fields)
+    header = checker.message(raw, fields, ())
     parameters, problems = read_parameters(document.value.get("parameters"), document, ("parameters",))
     problems = [*checker.problems, *problems]
-    if not isinstance(header.get("jobSpec"), Mapping) and not any(p.path == ("jobSpec",) for p in problems):
-        fix = "It holds the workerPoolSpecs of the job."
-        problems.append(document.problem(("jobSpec",), "it is missing.", fix, "profile.missing"))
+    body, unfit = _body(document, header)
+    known = {p.path for p in problems}
+    problems += [p for p in unfit if p.path not in known]
     doubts = _unknown_references(raw, {p.name for p in parameters}, document, referring)
     if referring:
         problems += doubts
@@ -290,7 +336,8 @@ def _with_header(document: Document, name: str) -> tuple[Profile, list[Problem]]
         header.get("labels") or {},
         parameters,
         header.get("encryptionSpec"),
-        header.get("jobSpec") or {},
+        header.get(body) or {},
+        format_of(body),
         document,
         wrapped=True,
         references=referring,

@@ -56,9 +56,11 @@ class Checker:
     With `references` a whole `${name}` may stand for a value of any type, which is checked once it is filled.
     """
 
-    def __init__(self, document: Document, *, references: bool) -> None:
+    def __init__(self, document: Document, *, references: bool, header: Mapping[str, Kind] = HEADER) -> None:
+        """`header` are the fields of the top level of a file with a header."""
         self._document = document
         self._references = references
+        self._header = header
         self.problems: list[Problem] = []
 
     def refuse(
@@ -87,7 +89,7 @@ class Checker:
     def _unknown(self, path: Path, value: Any, fields: Mapping[str, Kind]) -> None:
         """A name that is no field here: the service's own, one known to be wrong, or a slip."""
         name = camel(str(path[-1]))
-        if fields is HEADER and name in OUTPUT_ONLY:
+        if fields is self._header and name in OUTPUT_ONLY:
             message = f"it can't be given: {OUTPUT_ONLY[name]}."
             self.refuse(path, message, "Remove it.", "profile.output-only", Edit(path, REMOVED))
             return

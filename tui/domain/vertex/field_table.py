@@ -151,6 +151,9 @@ PACKAGE = Kind(
 )
 """A folder that a launch packs, see `tui.domain.vertex.packaging`; not part of what is sent."""
 
+TRAINING_PIPELINE_BODY = _message("TrainingPipeline", trainingTaskInputs=JOB_SPEC)
+"""What a profile says of a training pipeline: the custom job it runs; the rest is in the header."""
+
 OUTPUT_ONLY = {
     "name": "its id is given by the service",
     "state": "it is what the job comes to",
@@ -175,7 +178,7 @@ HEADER: Mapping[str, Kind] = {
     "package": PACKAGE,
     "jobSpec": JOB_SPEC,
 }
-"""Top level of a profile. `parameters` has a form of its own, see `tui.domain.profile.parameters`."""
+"""Top level of a custom job's profile; `parameters` has a form of its own, see `tui.domain.profile`."""
 
 
 def stands_alone(names: Collection[str]) -> bool:

@@ -149,7 +149,7 @@ def needs(job: Mapping[str, Any]) -> dict[str, int]:
 def taken_by(job: Job) -> dict[str, int]:
     """The metrics that a listed job takes; boot disks are not in lists and not counted."""
     total: Counter[str] = Counter()
-    for pool in job.groups:
+    for pool in job.groups if job.runs_itself else ():
         taken = catalog.quota_metrics(
             pool.machine_type,
             pool.accelerator_type,

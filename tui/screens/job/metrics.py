@@ -16,10 +16,10 @@ from textual.widgets import Static
 from tui.actions.registry import Action
 from tui.domain.formatting import age, figure
 from tui.domain.metric import CPU, GPU, GPU_MEMORY, MEMORY, NET_IN, NET_OUT, TRAINING_METRICS
-from tui.domain.progress import TrainingStep
 from tui.domain.replica import replica_order
 from tui.domain.text import plain
-from tui.domain.training_steps import History
+from tui.domain.training.progress import TrainingStep
+from tui.domain.training.training_steps import History
 from tui.screens.dialogs.pick import PickScreen
 from tui.screens.job.pane import JobPane, Scroll
 from tui.store.job.feed import Changed, JobFeed

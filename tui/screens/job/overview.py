@@ -12,10 +12,10 @@ from tui.domain.diagnosis import diagnose, explain_exit
 from tui.domain.formatting import age, figure, pieces
 from tui.domain.job import Job, Replica
 from tui.domain.log_entry import LogEntry, Severity
-from tui.domain.progress import TrainingStep
 from tui.domain.states import JobState
 from tui.domain.text import plain
-from tui.domain.training_steps import remaining
+from tui.domain.training.progress import TrainingStep
+from tui.domain.training.training_steps import remaining
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT
 from tui.screens.job.pane import JobPane, Scroll
 from tui.store.job.feed import Changed

@@ -1,10 +1,11 @@
-"""One job: its facts, replicas, log, figures, specification and events, each in a tab."""
+"""One job, in the tabs that its kind has: facts, replicas, log, figures, specification, events."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 
 from textual import on
@@ -16,15 +17,15 @@ from tui.actions.registry import Action, bindings
 from tui.domain.formatting import age, figure
 from tui.domain.job import Job
 from tui.domain.text import clip, plain
+from tui.kinds.kind import Kind, resolve
+from tui.kinds.registry import kind_of
 from tui.screens.dialogs.message import MessageScreen, show_link
 from tui.screens.frame import FrameScreen
 from tui.screens.job.events import EventsPane
 from tui.screens.job.logs import LogsPane
-from tui.screens.job.metrics import MetricsPane
-from tui.screens.job.overview import OverviewPane
 from tui.screens.job.pane import JobPane
 from tui.screens.job.replicas import ReplicasPane
-from tui.screens.job.spec import SpecPane
+from tui.screens.job.tasks import TasksPane
 from tui.screens.jobs.job_actions import confirm_cancel, confirm_delete
 from tui.screens.workers import background
 from tui.session import Session
@@ -38,7 +39,6 @@ MIN_NAME = 16
 MIN_STATUS = 8
 WIDE = 100
 """Width from which the first line has room for the job's cost."""
-PANES = (OverviewPane, ReplicasPane, LogsPane, MetricsPane, SpecPane, EventsPane)
 
 
 class JobScreen(FrameScreen):
@@ -46,19 +46,27 @@ class JobScreen(FrameScreen):
 
     SCOPE = "job"
     CSS_PATH = "screen.tcss"
-    BINDINGS = bindings("logs", "replicas", "metrics", "spec", "job_events", "job")
+    BINDINGS = bindings("logs", "replicas", "tasks", "metrics", "spec", "job_events", "job")
 
     def __init__(
-        self, session: Session, job_name: str, log_folder: Path | None = None, replica: str = ""
+        self,
+        session: Session,
+        job_name: str,
+        log_folder: Path | None = None,
+        replica: str = "",
+        kind: Kind | None = None,
     ) -> None:
-        """`replica` is the replica to show first."""
+        """`replica` is the replica to show first. Without a `kind` it is the first kind's screen."""
         super().__init__(session)
+        self.kind = kind or kind_of(None)
         self._first_replica = replica
         self.job_name = job_name
         self.feed = JobFeed(session, job_name, self._changed, log_folder)
-        self.panes: list[JobPane] = [kind(self.feed) for kind in PANES]
+        self.panes: dict[str, JobPane] = {tab.key: resolve(tab.pane)(self.feed) for tab in self.kind.tabs}
+        """By the key of the tab."""
+        self._kind_target = resolve(self.kind.target)(self) if self.kind.target else None
         self.paused = False
-        self._stale = dict.fromkeys((pane.id for pane in self.panes), ~Changed(0))
+        self._stale = dict.fromkeys((pane.id for pane in self.panes.values()), ~Changed(0))
 
     @property
     def job(self) -> Job | None:
@@ -69,11 +77,11 @@ class JobScreen(FrameScreen):
     def pane(self) -> JobPane:
         """The visible tab."""
         shown = self.query_one(ContentSwitcher).current
-        return next(pane for pane in self.panes if pane.id == shown)
+        return next(pane for pane in self.panes.values() if pane.id == shown)
 
     def compose_body(self) -> Iterable[Widget]:
-        with ContentSwitcher(initial=self.panes[0].id):
-            yield from self.panes
+        with ContentSwitcher(initial=next(iter(self.panes.values())).id):
+            yield from self.panes.values()
 
     def on_mount(self) -> None:
         self.feed.know(self.console.store.jobs.get(self.job_name))
@@ -82,11 +90,11 @@ class JobScreen(FrameScreen):
         if self._first_replica:
             self.show_replica(self._first_replica)
         else:
-            self._open(self.panes[0])
+            self._open(next(iter(self.panes.values())))
 
     def show_replica(self, name: str) -> None:
         """Open the Replicas tab with the cursor on a replica."""
-        replicas = self._tab(ReplicasPane)
+        replicas = self._tab("replicas")
         if isinstance(replicas, ReplicasPane):
             replicas.select(name)
 
@@ -96,7 +104,7 @@ class JobScreen(FrameScreen):
     # Updates
 
     def _changed(self, changed: Changed) -> None:
-        for pane in self.panes:
+        for pane in self.panes.values():
             self._stale[pane.id] |= changed & pane.NEEDS
         if self.is_mounted and self.is_attached:
             self._refresh_pane()
@@ -187,7 +195,7 @@ class JobScreen(FrameScreen):
 
     def second_line(self) -> Line:
         parts: list[Content | str | tuple[str, str]] = []
-        for pane in self.panes:
+        for pane in self.panes.values():
             here = pane is self.pane
             parts += [(f" {pane.title()} ", "bold $accent reverse" if here else "$text-muted"), " "]
         note = self.pane.status()
@@ -209,25 +217,31 @@ class JobScreen(FrameScreen):
         self.refresh_frame()
 
     def _beside(self, way: int) -> None:
-        at = self.panes.index(self.pane) + way
-        self._open(self.panes[at % len(self.panes)])
+        panes = list(self.panes.values())
+        self._open(panes[(panes.index(self.pane) + way) % len(panes)])
 
-    def _tab(self, kind: type[JobPane]) -> JobPane:
-        pane = next(pane for pane in self.panes if isinstance(pane, kind))
-        self._open(pane)
+    def _tab(self, key: str) -> JobPane | None:
+        """Open a tab; `None` where this kind of job has no such tab."""
+        pane = self.panes.get(key)
+        if pane is not None:
+            self._open(pane)
         return pane
 
     @on(ReplicasPane.ReplicaLogRequested)
     def _replica_log_requested(self, event: ReplicasPane.ReplicaLogRequested) -> None:
-        logs = self._tab(LogsPane)
+        logs = self._tab("logs")
         if isinstance(logs, LogsPane):
             logs.select_replica(event.replica)
 
     @on(EventsPane.LogLineRequested)
     def _log_line_requested(self, event: EventsPane.LogLineRequested) -> None:
-        logs = self._tab(LogsPane)
+        logs = self._tab("logs")
         if isinstance(logs, LogsPane):
             logs.call_after_refresh(logs.go_to, event.line)
+
+    @on(TasksPane.JobRequested)
+    def _job_requested(self, event: TasksPane.JobRequested) -> None:
+        self.console.open_job(event.name)
 
     @on(Table.Moved)
     @on(LogView.Moved)
@@ -239,12 +253,14 @@ class JobScreen(FrameScreen):
     def scopes(self) -> tuple[str, ...]:
         if not self.is_mounted:
             return ("job", "app")
-        return (*self.pane.scopes(), "job", "app")
+        return (*self.pane.scopes(), self.kind.scope, "job", "app")
 
     def target(self, found: Action) -> object:
         if found.scope in {"job", "app"}:
             return super().target(found)
-        return next((pane for pane in self.panes if found.scope in pane.scopes()), self)
+        if found.scope == self.kind.scope:
+            return self._kind_target
+        return next((pane for pane in self.panes.values() if found.scope in pane.scopes()), self)
 
     def blocked_reason(self, found: Action) -> str | None:
         reason = super().blocked_reason(found)
@@ -266,6 +282,11 @@ class JobScreen(FrameScreen):
             return self.jobs_refusal(found, [job])
         if found.id == "job.why" and self.feed.trouble is None:
             return "Everything could be read."
+        tab = found.method.removeprefix("tab_")
+        if tab != found.method and tab not in self.panes:
+            return f"A {self.kind.words.noun} has no {found.label}."
+        if found.needs and not self.feed.session.backend.offers(found.needs, self.kind.key):
+            return f"{found.label.capitalize()} is not offered for a {self.kind.words.noun}."
         return None
 
     # Actions
@@ -280,27 +301,31 @@ class JobScreen(FrameScreen):
 
     def action_tab_overview(self) -> None:
         """Open Overview."""
-        self._tab(OverviewPane)
+        self._tab("overview")
 
     def action_tab_replicas(self) -> None:
         """Open Replicas."""
-        self._tab(ReplicasPane)
+        self._tab("replicas")
 
     def action_tab_logs(self) -> None:
         """Open Logs."""
-        self._tab(LogsPane)
+        self._tab("logs")
 
     def action_tab_metrics(self) -> None:
         """Open Metrics."""
-        self._tab(MetricsPane)
+        self._tab("metrics")
 
-    def action_spec(self) -> None:
+    def action_tab_tasks(self) -> None:
+        """Open Tasks."""
+        self._tab("tasks")
+
+    def action_tab_spec(self) -> None:
         """Open Spec."""
-        self._tab(SpecPane)
+        self._tab("spec")
 
     def action_tab_events(self) -> None:
         """Open Events."""
-        self._tab(EventsPane)
+        self._tab("events")
 
     def action_cancel(self) -> None:
         """Cancel, after a question."""
@@ -325,7 +350,7 @@ class JobScreen(FrameScreen):
     def action_pause(self) -> None:
         """Pause or resume the screen."""
         self.paused = not self.paused
-        for pane in self.panes:
+        for pane in self.panes.values():
             pane.pause(self.paused)
         if not self.paused:
             self._stale = dict.fromkeys(self._stale, ~Changed(0))
@@ -361,3 +386,11 @@ class JobScreen(FrameScreen):
         """Cancel what was started here, else close the screen."""
         if not self.pane.back():
             self.dismiss()
+
+
+@cache
+def screen_class(kind: Kind) -> type[JobScreen]:
+    """The screen's class for a kind: one with keys of its own has a class of its own."""
+    if not kind.actions:
+        return JobScreen
+    return type("JobScreen", (JobScreen,), {"BINDINGS": bindings(kind.scope)})

@@ -146,6 +146,8 @@ class JobsScreen(ListScreen):
     def _show(self) -> None:
         rows, table = self.rows, self.table
         self._read_filter()
+        if isinstance(table, JobTable):
+            table.show_kinds({job.kind for job in self.console.store.jobs.values()})
         table.set_sort(rows.sort, rows.reverse)
         rows.show(table)
         self._shown_at = time.monotonic()
@@ -160,7 +162,7 @@ class JobsScreen(ListScreen):
             job,
             now,
             context=plain(job.context) if several else "",
-            usage=partial(feed.course, job.name) if feed is not None else None,
+            usage=partial(feed.course, job.runner) if feed is not None else None,
             cost=console.costs.spent_text(job, now),
             ascii_only=self.ascii_only,
         )

@@ -14,9 +14,9 @@ from typing import Any
 from tui.backends.interface import BackendError, LogBatch, LogQuery, NotFound
 from tui.domain.job import Job, known_replicas
 from tui.domain.log_entry import SERVICE, LogEntry, LogGap
-from tui.domain.progress import Progress, TrainingStep, advance, training_step
-from tui.domain.telemetry import live_line
-from tui.domain.training_steps import History, history
+from tui.domain.training.progress import Progress, TrainingStep, advance, training_step
+from tui.domain.training.telemetry import live_line
+from tui.domain.training.training_steps import History, history
 from tui.session import Session
 from tui.store.job.events import JobEvents
 from tui.store.job.figures import JobFigures
@@ -145,6 +145,11 @@ class JobFeed:
     def now(self) -> datetime:
         """The session's time."""
         return self.session.clock()
+
+    @property
+    def runner(self) -> str:
+        """Name of the job whose log and figures these are: this one, or that of its task."""
+        return self.job.runner if self.job is not None else self.job_name
 
     def samples(self) -> Sequence[TrainingStep]:
         """Reported steps, the oldest first."""
@@ -281,12 +286,14 @@ class JobFeed:
 
     async def _read_logs(self) -> None:
         backend, source = self.session.backend, self.sources["logs"]
+        if not self.runner:
+            return
         if self.buffer.newest is None:
             await self._read_recent()
         await self._drained.wait()
         newest = self.buffer.newest
         since = newest - (LOCAL_OVERLAP if self.local else OVERLAP) if newest else None
-        async for batch in backend.logs.tail(LogQuery(self.job_name, since=since)):
+        async for batch in backend.logs.tail(LogQuery(self.runner, since=since)):
             source.read_at = self.session.clock()
             if source.error is not None:
                 self._fine(source)
@@ -302,7 +309,7 @@ class JobFeed:
 
     async def _read_recent(self) -> None:
         count = 0
-        query = LogQuery(self.job_name)
+        query = LogQuery(self.runner)
         async for batch in self.session.backend.logs.read(query, newest_first=True, limit=RECENT):
             count += len(batch.entries)
             await self._take(batch)
@@ -313,7 +320,7 @@ class JobFeed:
         oldest = self.buffer.oldest
         if oldest is None or not self.older_left or self.buffer.full:
             return Older(0)
-        query = LogQuery(self.job_name, until=oldest)
+        query = LogQuery(self.runner, until=oldest)
         before = len(self.buffer)
         pages = self.session.backend.logs.read(query, newest_first=True, limit=OLDER)
         try:
@@ -390,12 +397,15 @@ class JobFeed:
 
     async def _read_training_steps(self) -> None:
         """History that is older than the lines here; once."""
-        backend = self.session.backend
-        for sample in await backend.progress.training_steps(self.job_name):
+        backend, runner = self.session.backend, self.runner
+        if not runner:
+            return
+        for sample in await backend.progress.training_steps(runner):
             self.training_steps.setdefault((sample.timestamp, sample.step), sample)
         self._steps_differ()
         if self.job is not None:
-            found = (await backend.progress.read([self.job])).get(self.job_name)
+            job = replace(self.job, name=runner, id=runner.rpartition("/")[2])
+            found = (await backend.progress.read([job])).get(runner)
             mine = self.progress.updated_at
             if found is not None and (mine is None or (found.updated_at and found.updated_at >= mine)):
                 self.progress = found
@@ -407,10 +417,12 @@ class JobFeed:
     # Figures
 
     async def _read_metrics(self) -> None:
+        if not self.runner:
+            return
         newest = self.series.newest
         overlap = LOCAL_OVERLAP if self.local else METRICS_OVERLAP
         since = newest - overlap if newest else None
-        reading = await self.session.backend.metrics.read(self.job_name, since=since)
+        reading = await self.session.backend.metrics.read(self.runner, since=since)
         self.series.add(reading)
         self.figures.add_reading(reading, local=self.local)
         self._on_change(Changed.METRICS)

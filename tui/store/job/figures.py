@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from tui.domain.metric import CPU, GPU, GPU_MEMORY, MEMORY, MetricsReading
-from tui.domain.telemetry import LiveLine
+from tui.domain.training.telemetry import LiveLine
 
 
 class Measure(Enum):

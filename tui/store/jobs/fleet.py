@@ -29,7 +29,7 @@ LOG = "live figures"
 
 def at_work(jobs: Sequence[Job]) -> list[Job]:
     """Jobs that have machines now, the oldest first."""
-    found = [job for job in jobs if job.state in AT_WORK]
+    found = [job for job in jobs if job.state in AT_WORK and job.runs_itself]
     return sorted(found, key=lambda job: (job.create_time is None, job.create_time, job.name))
 
 

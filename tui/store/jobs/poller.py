@@ -155,9 +155,13 @@ class Poller:
         every = timedelta(seconds=2 if local else 15)
         if self._progress_at is not None and now - self._progress_at < every:
             return []
-        asked = [job for job in self._store.active.values() if job.state in _AT_WORK]
+        asked = [job for job in self._store.active.values() if job.state in _AT_WORK and job.runs_itself]
         jobs = self._looked_at()
-        ended = [job for job in jobs if job.state.terminal and job.start_time and job.name not in self._asked]
+        ended = [
+            job
+            for job in jobs
+            if job.state.terminal and job.start_time and job.runs_itself and job.name not in self._asked
+        ]
         # A cloud log read is dear (60 a minute for a project): ended jobs are asked about only where the
         # console saw them run, and on this machine.
         if not local:

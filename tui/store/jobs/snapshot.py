@@ -17,9 +17,10 @@ from typing import Any
 
 from tui.config.paths import write_whole
 from tui.domain.job import Job, JobError
-from tui.domain.progress import Progress
 from tui.domain.replica import ReplicaGroup
 from tui.domain.states import JobState
+from tui.domain.task import Task
+from tui.domain.training.progress import Progress
 from tui.domain.vertex.worker_pools import worker_pool
 
 SCHEMA = 3
@@ -104,7 +105,7 @@ _PLAIN: Mapping[type, Callable[[Any], Any]] = {
     timedelta: timedelta.total_seconds,
     Progress: _plain,
     JobError: _plain,
-    tuple: lambda groups: [_plain(group) for group in groups],
+    tuple: lambda values: [v if isinstance(v, str) else _plain(v) for v in values],
 }
 _TIMES = ("create_time", "start_time", "end_time", "update_time")
 _PROGRESS_TIMES = ("last_checkpoint_at", "updated_at")
@@ -117,6 +118,8 @@ def _job(found: dict[str, Any]) -> Job:
         found["groups"] = tuple(worker_pool(**pool) for pool in found.pop("pools"))
     else:
         found["groups"] = tuple(ReplicaGroup(**group) for group in found.get("groups", ()))
+    if "tasks" in found:
+        found["tasks"] = tuple(_task(one) for one in found["tasks"])
     if "error" in found:
         found["error"] = JobError(**({"message": "", "code": 0} | found["error"]))
     if "timeout" in found:
@@ -126,6 +129,11 @@ def _job(found: dict[str, Any]) -> Job:
         _read_times(progress, _PROGRESS_TIMES)
         found["progress"] = Progress(**progress)
     return Job(**found)
+
+
+def _task(found: dict[str, Any]) -> Task:
+    found["state"] = JobState(found["state"])
+    return Task(**found | {"depends_on": tuple(found.get("depends_on", ()))})
 
 
 def _read_times(found: dict[str, Any], names: Iterable[str]) -> None:

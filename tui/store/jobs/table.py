@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tui.backends.errors import BackendError
 from tui.domain.job import Job
-from tui.domain.progress import Progress
+from tui.domain.training.progress import Progress
 
 if TYPE_CHECKING:
     from tui.backends.interface import JobPage
@@ -57,16 +57,23 @@ class JobStore:
         """When every region had last been asked; `None` while nothing but a snapshot is known."""
         self.active: dict[str, Job] = {}
         """Those of `jobs` that hold or may soon hold machines: few, where there are many that have ended."""
+        self._parents: dict[str, str] = {}
+        """The job that a task belongs to, by the name of the task's own job."""
         self._seen: set[str] = set()
-        self._covered: set[tuple[str, str]] = set()
+        self._covered: set[tuple[str, str, str]] = set()
+        """Context, kind and region of the pages that were read."""
+        self._failed: set[str] = set()
+        """Regions of which the jobs of a kind could not be read."""
 
     def load(self, jobs: Iterable[Job]) -> JobChange:
         """Take over a snapshot; its jobs are replaced by what the service says later."""
         gone = tuple(self.jobs)
         self.jobs.clear()
         self.active.clear()
+        self._parents.clear()
         for job in jobs:
             self._keep(job)
+        self._learn_parents(list(self.jobs.values()))
         return JobChange(
             added=tuple(self.jobs), removed=tuple(name for name in gone if name not in self.jobs)
         )
@@ -88,7 +95,7 @@ class JobStore:
 
     def begin(self) -> None:
         """Start a reading of all regions."""
-        self._seen, self._covered = set(), set()
+        self._seen, self._covered, self._failed = set(), set(), set()
 
     def apply(self, page: JobPage, now: datetime) -> JobChange:
         """Take over one page; a region that failed keeps its jobs and says since when it fails."""
@@ -97,12 +104,16 @@ class JobStore:
             before = self.regions.get(where, RegionStatus(where))
             since = before.failing_since or now
             self.regions[where] = replace(before, error=page.error, failing_since=since)
-            self._covered.discard((page.context, page.region))
+            self._covered.discard((page.context, page.kind, page.region))
+            self._failed.add(where)
             return JobChange()
-        self.regions[where] = RegionStatus(where, page.read_at or now)
-        self._covered.add((page.context, page.region))
+        if where not in self._failed:
+            self.regions[where] = RegionStatus(where, page.read_at or now)
+        self._covered.add((page.context, page.kind, page.region))
         names = [job.name for job in page.jobs]
         self._seen.update(names)
+        if self._parents or any(job.tasks for job in page.jobs):
+            return self._merge(page.jobs)
         return self._take_new(names, page.jobs) or self._merge(page.jobs)
 
     def finish(self, now: datetime) -> JobChange:
@@ -120,8 +131,9 @@ class JobStore:
     def _covers(self, job: Job) -> bool:
         """Whether a page of the job's own region, or of all of them, has been read."""
         return any(
-            (context, region) in self._covered
+            (context, kind, region) in self._covered
             for context in ("", job.context)
+            for kind in ("", job.kind)
             for region in (job.region, EVERYWHERE)
         )
 
@@ -145,10 +157,12 @@ class JobStore:
         """Take over progress by job name; what is not in `found` stays."""
         changed = []
         for name, progress in found.items():
-            job = self.jobs.get(name)
-            if job is not None and job.progress != progress:
-                self._keep(replace(job, progress=progress))
-                changed.append(name)
+            # A job that a task runs is as far as the job that has the task.
+            for each in (name, self._parents.get(name, "")):
+                job = self.jobs.get(each)
+                if job is not None and job.progress != progress:
+                    self._keep(replace(job, progress=progress))
+                    changed.append(each)
         return JobChange(changed=tuple(changed))
 
     def _take_new(self, names: Sequence[str], jobs: Sequence[Job]) -> JobChange:
@@ -165,7 +179,11 @@ class JobStore:
         ended: list[Job] = []
         started: list[Job] = []
         known = self.jobs
+        jobs = list(jobs)
+        changed += self._learn_parents(jobs)
         for job in jobs:
+            if job.name in self._parents:
+                job = replace(job, parent=self._parents[job.name])  # noqa: PLW2901 - a listing says no parent
             old = known.get(job.name)
             if old is None:
                 self._keep(job)
@@ -184,6 +202,18 @@ class JobStore:
             if job.state is not old.state:
                 (ended if job.state.terminal else started).append(job)
         return JobChange(tuple(added), tuple(changed), ended=tuple(ended), started=tuple(started))
+
+    def _learn_parents(self, jobs: Iterable[Job]) -> list[str]:
+        """Note whose tasks these jobs have, and tell those that are known already. Names of the latter."""
+        told = []
+        for job in jobs:
+            for task in job.tasks:
+                if task.job and self._parents.get(task.job) != job.name:
+                    self._parents[task.job] = job.name
+                    if task.job in self.jobs:
+                        self._keep(replace(self.jobs[task.job], parent=job.name))
+                        told.append(task.job)
+        return told
 
 
 def _same_listing(job: Job, old: Job) -> bool:

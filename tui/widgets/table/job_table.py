@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 
 from textual.content import Content
@@ -12,6 +12,7 @@ from tui.domain.job import Job
 from tui.domain.metric import CPU, GPU
 from tui.domain.states import JobState
 from tui.domain.text import plain
+from tui.kinds.registry import kind_of, kinds
 from tui.store.jobs.usage import Course
 from tui.widgets.plot.sparkline import sparkline
 from tui.widgets.state import bar, state_content
@@ -34,6 +35,8 @@ COLUMNS = (
     Column("duration", "TIME", 5, max_width=6, rank=8, right=True),
     Column("cost", "COST", 9, max_width=11, rank=5, right=True, whole=True),
 )
+KIND = Column("kind", "KIND", 10, max_width=18, rank=5)
+"""Shown while jobs of several kinds are listed."""
 SORTABLE = (
     "age", "state", "name", "region", "replicas", "accelerators", "progress", "loss", "duration",
     "strategy", "step",
@@ -50,6 +53,21 @@ class JobTable(Table):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(COLUMNS, id=id)
+
+    def show_kinds(self, listed: Collection[str]) -> None:
+        """Show the columns that jobs of these kinds have."""
+        columns = columns_for(listed)
+        if columns != self.columns:
+            self.columns = columns
+            self._choose_columns()
+
+
+def columns_for(listed: Collection[str]) -> tuple[Column, ...]:
+    """The columns that jobs of these kinds have: the common ones, and those that a kind adds."""
+    own = [column for kind in kinds() if kind.key in listed for column in kind.columns]
+    added = [Column(c.key, c.title, c.width, c.max_width, c.rank, c.right) for c in own]
+    state, name, *rest = COLUMNS
+    return (state, name, *([KIND] if len(listed) > 1 else ()), *rest, *added)
 
 
 def job_cells(
@@ -68,7 +86,11 @@ def job_cells(
     none = Content.styled(NOT_MEASURED, "$text-muted")
     loss = job.progress.last_loss
     region = plain(job.region)
+    kind = kind_of(job)
+    own = {column.key: Content(plain(column.text(job))) for column in kind.columns}
     return {
+        **own,
+        "kind": Content.styled(kind.words.noun, "$text-muted"),
         "state": state_content(job.state),
         "name": Content.styled(plain(job.display_name) or plain(job.id), "bold" if job.state.active else ""),
         "region": Content.styled(f"{plain(context)}/{region}" if context else region, "$text-muted"),

@@ -112,11 +112,16 @@ def listed_job(pb: Any, context: str) -> Job:
         end_time=moment(pb, "end_time"),
         update_time=moment(pb, "update_time"),
         labels=dict(pb.labels),
-        error=_error(pb),
-        groups=tuple([_pool(position, pool) for position, pool in enumerate(spec.worker_pool_specs)]),
-        strategy=_STRATEGIES.get(scheduling.strategy) or str(scheduling.strategy),
+        error=error_of(pb),
+        groups=tuple([group_of_pool(position, pool) for position, pool in enumerate(spec.worker_pool_specs)]),
+        strategy=strategy_of(scheduling),
         timeout=timeout,
     )
+
+
+def strategy_of(scheduling: Any) -> str:
+    """The name of a Scheduling's strategy."""
+    return _STRATEGIES.get(scheduling.strategy) or str(scheduling.strategy)
 
 
 def relisted_job(pb: Any, known: Job) -> Job:
@@ -132,13 +137,14 @@ def relisted_job(pb: Any, known: Job) -> Job:
         end_time=moment(pb, "end_time"),
         update_time=moment(pb, "update_time"),
         labels=dict(pb.labels),
-        error=_error(pb),
+        error=error_of(pb),
     )
     # One object for one reading: comparing it with itself costs nothing.
     return known if found == known else found
 
 
-def _error(pb: Any) -> JobError | None:
+def error_of(pb: Any) -> JobError | None:
+    """How it failed; `None` where it has not."""
     if pb.HasField("error") and (pb.error.code or pb.error.message):
         return JobError(pb.error.code, pb.error.message)
     return None
@@ -153,7 +159,8 @@ def state_of(number: int) -> JobState:
     return from_vertex(_STATES.get(number) or str(number))
 
 
-def _pool(position: int, spec: Any) -> ReplicaGroup:
+def group_of_pool(position: int, spec: Any) -> ReplicaGroup:
+    """A WorkerPoolSpec as a replica group."""
     machine = spec.machine_spec
     image = spec.container_spec.image_uri or spec.python_package_spec.executor_image_uri
     kind, count = machine.accelerator_type, machine.accelerator_count

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from google.cloud.aiplatform_v1.types import custom_job, job_service
-from google.longrunning import operations_pb2
 
 from tui.backends.interface import (
     BackendError,
@@ -25,9 +24,9 @@ from tui.backends.interface import (
 )
 from tui.backends.vertex.jobs import convert
 from tui.backends.vertex.jobs.listing import Listing
+from tui.backends.vertex.jobs.operations import wait_for
 from tui.backends.vertex.logs.filters import quote
 from tui.backends.vertex.transport.channels import Clients
-from tui.backends.vertex.transport.errors import from_status
 from tui.domain.job import Job
 from tui.domain.states import JobState
 
@@ -37,7 +36,6 @@ LAUNCH_LABEL = "vxtui-launch"
 CREATE_TIMEOUT = 60.0
 LOOK_AGAIN = (0.5, 1.0, 2.0, 4.0)
 """Seconds between the looks for a job whose create got no reply."""
-DELETE_SECONDS = 120.0
 
 _NAME = re.compile(r"projects/[^/]+/locations/([^/]+)/customJobs/[^/]+")
 
@@ -258,28 +256,7 @@ class CustomJobs(JobService):
             if sent < 2:
                 raise
             return
-        await self._finished(region, future.operation, what)
-
-    async def _finished(self, region: str, operation: Any, what: str) -> None:
-        pause, end = 0.1, asyncio.get_running_loop().time() + DELETE_SECONDS
-        while not operation.done:
-            if asyncio.get_running_loop().time() > end:
-                raise Unavailable(
-                    f"Can't {what}: not done after {DELETE_SECONDS:.0f} s.",
-                    fix="It goes on by itself; look at the jobs again in a while.",
-                )
-            await asyncio.sleep(pause)
-            pause = min(2.0, pause * 1.7)
-            operation = await self._call.read(what, self._poll_operation(region, operation.name))
-        if operation.HasField("error"):
-            raise from_status(operation.error, what)
-
-    def _poll_operation(self, region: str, name: str) -> Callable[[float], Awaitable[Any]]:
-        async def send(seconds: float) -> Any:
-            request = operations_pb2.GetOperationRequest(name=name)
-            return await self._clients.jobs(region).get_operation(request, retry=None, timeout=seconds)
-
-        return send
+        await wait_for(self._clients, region, future.operation, what)
 
     def _parent(self, region: str) -> str:
         return f"projects/{self._info.project}/locations/{region}"

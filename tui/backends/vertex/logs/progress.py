@@ -13,7 +13,7 @@ from tui.backends.vertex.logs.filters import quote as quoted
 from tui.backends.vertex.logs.reader import BEFORE, PAGE, RETENTION, LogReader
 from tui.domain.job import Job
 from tui.domain.log_entry import LogEntry
-from tui.domain.progress import Progress, TrainingStep, advance, training_step
+from tui.domain.training.progress import Progress, TrainingStep, advance, training_step
 
 KINDS = ("step", "checkpoint", "phase", "resumed", "preempted", "done")
 """What moves a job's progress; a job's `gpu` lines would only crowd the page."""

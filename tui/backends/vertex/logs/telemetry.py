@@ -10,7 +10,7 @@ from tui.backends.vertex.jobs import convert
 from tui.backends.vertex.logs.filters import any_of, job_entries, quote, stamp
 from tui.backends.vertex.logs.reader import PAGE, LogReader
 from tui.domain.job import Job
-from tui.domain.telemetry import LIVE_KINDS, LiveLine, live_line
+from tui.domain.training.telemetry import LIVE_KINDS, LiveLine, live_line
 
 JOBS_PER_READ = 500
 """Job ids that fit in one filter of 20,000 characters with room to spare."""

@@ -11,6 +11,10 @@ from google.cloud.aiplatform_v1.services.job_service import JobServiceAsyncClien
 from google.cloud.aiplatform_v1.services.job_service.transports.grpc_asyncio import (
     JobServiceGrpcAsyncIOTransport,
 )
+from google.cloud.aiplatform_v1.services.pipeline_service import PipelineServiceAsyncClient
+from google.cloud.aiplatform_v1.services.pipeline_service.transports.grpc_asyncio import (
+    PipelineServiceGrpcAsyncIOTransport,
+)
 from google.cloud.cloudquotas_v1.services.cloud_quotas import CloudQuotasAsyncClient
 from google.cloud.cloudquotas_v1.services.cloud_quotas.transports.grpc_asyncio import (
     CloudQuotasGrpcAsyncIOTransport,
@@ -33,6 +37,7 @@ _CLIENTS: dict[Service, tuple[Any, Any]] = {
     Service.MONITORING: (MetricServiceAsyncClient, MetricServiceGrpcAsyncIOTransport),
     Service.QUOTAS: (CloudQuotasAsyncClient, CloudQuotasGrpcAsyncIOTransport),
 }
+_PIPELINES = (PipelineServiceAsyncClient, PipelineServiceGrpcAsyncIOTransport)
 
 
 def channel_options(reconnect: float) -> list[tuple[str, int]]:
@@ -63,7 +68,11 @@ class Clients:
         self.endpoint = endpoint
         self.caller = Caller(endpoint)
         self._channels: dict[str, grpc.aio.Channel] = {}
-        self._clients: dict[tuple[Service, str], Any] = {}
+        self._clients: dict[tuple[Any, str], Any] = {}
+
+    def pipelines(self, region: str) -> PipelineServiceAsyncClient:
+        """PipelineService of one region, at the address of JobService."""
+        return self._client(Service.JOBS, region, _PIPELINES)  # type: ignore[no-any-return]
 
     def jobs(self, region: str) -> JobServiceAsyncClient:
         """JobService of one region."""
@@ -91,13 +100,13 @@ class Clients:
         for channel in channels:
             await channel.close()
 
-    def _client(self, service: Service, region: str = "") -> Any:
+    def _client(self, service: Service, region: str = "", classes: tuple[Any, Any] | None = None) -> Any:
         target = self.endpoint.target(service, region)
-        found = self._clients.get((service, target))
+        client, transport = classes or _CLIENTS[service]
+        found = self._clients.get((client, target))
         if found is None:
-            client, transport = _CLIENTS[service]
             found = client(transport=transport(channel=self._channel(target)))
-            self._clients[service, target] = found
+            self._clients[client, target] = found
         return found
 
     def _channel(self, target: str) -> grpc.aio.Channel:

@@ -1,0 +1,68 @@
+"""The bodies of Vertex AI: a CustomJobSpec, and a training pipeline around one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from tui.domain.profile.source import Path
+from tui.domain.vertex.field_table import JOB_SPEC, TRAINING_PIPELINE_BODY, stands_alone
+from tui.domain.vertex.field_table import Kind as FieldType
+from tui.domain.vertex.rules import check_job
+from tui.domain.vertex.rules.base import Case, Finding
+
+CUSTOM_TASK = "gs://google-cloud-aiplatform/schema/trainingjob/definition/custom_task_1.0.0.yaml"
+"""The training task that runs the user's own code (vertex facts 12.4)."""
+
+
+class CustomJobSpecFormat:
+    """`jobSpec`: the CustomJobSpec of a custom job. See `SpecFormat`."""
+
+    body = "jobSpec"
+    fields: FieldType = JOB_SPEC
+    spec_path: Path = ("jobSpec",)
+    collection = "customJobs"
+    fix = "It holds the workerPoolSpecs of the job."
+
+    def stands_alone(self, names: Collection[str]) -> bool:
+        return stands_alone(names)
+
+    def spec(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(body)
+
+    def rules(self, case: Case) -> list[Finding]:
+        return check_job(case)
+
+    def resource(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(job)
+
+
+class TrainingPipelineFormat:
+    """`trainingPipeline`: a training pipeline whose custom job has its `trainingTaskInputs`."""
+
+    body = "trainingPipeline"
+    fields: FieldType = TRAINING_PIPELINE_BODY
+    spec_path: Path = ("trainingPipeline", "trainingTaskInputs")
+    collection = "trainingPipelines"
+    fix = "Its trainingTaskInputs hold the workerPoolSpecs of the job."
+
+    def stands_alone(self, names: Collection[str]) -> bool:
+        return False
+
+    def spec(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(body.get("trainingTaskInputs") or {})
+
+    def rules(self, case: Case) -> list[Finding]:
+        return check_job(case)
+
+    def resource(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        rest = {name: value for name, value in job.items() if name != "jobSpec"}
+        return {
+            **rest,
+            "trainingTaskDefinition": CUSTOM_TASK,
+            "trainingTaskInputs": dict(job.get("jobSpec") or {}),
+        }
+
+
+CUSTOM_JOB_SPEC = CustomJobSpecFormat()
+TRAINING_PIPELINE = TrainingPipelineFormat()

@@ -1,0 +1,21 @@
+"""Vertex AI custom jobs: worker pools of containers."""
+
+from __future__ import annotations
+
+from tui.kinds.kind import Kind, Tab, Words
+
+OVERVIEW = Tab("overview", "tui.screens.job.overview:OverviewPane")
+REPLICAS = Tab("replicas", "tui.screens.job.replicas:ReplicasPane")
+LOGS = Tab("logs", "tui.screens.job.logs:LogsPane")
+METRICS = Tab("metrics", "tui.screens.job.metrics:MetricsPane")
+SPEC = Tab("spec", "tui.screens.job.spec:SpecPane")
+EVENTS = Tab("events", "tui.screens.job.events:EventsPane")
+
+CUSTOM_JOB = Kind(
+    key="custom_job",
+    words=Words("custom job", "custom jobs", group="pool"),
+    tabs=(OVERVIEW, REPLICAS, LOGS, METRICS, SPEC, EVENTS),
+    services={"vertex": "tui.backends.vertex.jobs.service:CustomJobs"},
+    body="jobSpec",
+    spec_format="tui.domain.vertex.spec_formats:CUSTOM_JOB_SPEC",
+)

@@ -1,0 +1,98 @@
+"""What a kind of work declares: words, columns, tabs, actions, spec format and services.
+
+A kind is data. Code of higher layers, such as a tab or a service, is named as `module:attribute` and
+imported when it is used, so that listing the kinds loads nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tui.domain.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What a person calls jobs of this kind, and what their service calls a replica group."""
+
+    noun: str
+    plural: str
+    group: str = "group"
+
+
+@dataclass(frozen=True, slots=True)
+class KindColumn:
+    """A column of the jobs table that the kind adds; it is there while a job of the kind is listed.
+
+    Columns with the greatest `rank` are left out first where the width does not do for all of them.
+    """
+
+    key: str
+    title: str
+    text: Callable[[Job], str]
+    width: int = 8
+    max_width: int = 20
+    rank: int = 8
+    right: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """A tab of the job's screen. `pane` names a class that takes the job's feed."""
+
+    key: str
+    pane: str
+
+
+@dataclass(frozen=True, slots=True)
+class KindAction:
+    """An action on one job that only this kind has. The kind's `target` implements `action_<method>`.
+
+    `operation` names what it changes, as in `tui.actions`: such an action is refused in a read-only context.
+    """
+
+    method: str
+    key: str
+    label: str
+    help: str
+    operation: str = ""
+    confirm: bool = False
+    footer: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Kind:
+    """One kind of work. `key` is its `Job.kind`."""
+
+    key: str
+    words: Words
+    tabs: tuple[Tab, ...]
+    services: Mapping[str, str] = field(default_factory=dict)
+    """By family of backends, e.g. `vertex`: the class of its `JobService`."""
+    columns: tuple[KindColumn, ...] = ()
+    actions: tuple[KindAction, ...] = ()
+    target: str = ""
+    """The class that has the methods of `actions`; it takes the job's screen."""
+    body: str = ""
+    """Key of a profile's header that holds a job of this kind; "" where no profile does."""
+    spec_format: str = ""
+    """The `SpecFormat` of that body: fields, form, rules, export and request."""
+
+    @property
+    def scope(self) -> str:
+        """Scope of its own actions."""
+        return f"kind_{self.key}"
+
+
+def resolve(reference: str) -> Any:
+    """What `module:attribute` names.
+
+    Raises:
+        ImportError: for a module that is not there.
+        AttributeError: for an attribute that it lacks.
+    """
+    module, _, name = reference.partition(":")
+    return getattr(importlib.import_module(module), name)

@@ -1,0 +1,53 @@
+"""The one list of kinds: screens, verbs, the store and the backends ask it."""
+
+from __future__ import annotations
+
+from tui.domain import spec_format
+from tui.domain.job import Job
+from tui.kinds.custom_job import CUSTOM_JOB
+from tui.kinds.kind import Kind, resolve
+from tui.kinds.training_pipeline import TRAINING_PIPELINE
+
+_KINDS: dict[str, Kind] = {}
+
+
+def register(kind: Kind) -> None:
+    """Add a kind, before a backend or a screen is opened.
+
+    Raises:
+        ValueError: for a key or a body that another kind has.
+    """
+    if kind.key in _KINDS:
+        raise ValueError(f"two kinds have the key {kind.key}")
+    if kind.body:
+        spec_format.register(kind.body, lambda: resolve(kind.spec_format))
+    _KINDS[kind.key] = kind
+
+
+def unregister(key: str) -> None:
+    """Remove a kind. Raises KeyError."""
+    kind = _KINDS.pop(key)
+    if kind.body:
+        spec_format.unregister(kind.body)
+
+
+def kinds() -> tuple[Kind, ...]:
+    """Every kind, in display order."""
+    return tuple(_KINDS.values())
+
+
+def kind_of(job: Job | None) -> Kind:
+    """The job's kind; the first one for a job that is not known yet, or of a kind from elsewhere."""
+    return _KINDS.get(job.kind if job else "") or next(iter(_KINDS.values()))
+
+
+def kind_of_body(body: str) -> Kind:
+    """The kind whose profiles have this body. Raises KeyError."""
+    for kind in _KINDS.values():
+        if kind.body == body:
+            return kind
+    raise KeyError(body)
+
+
+for _kind in (CUSTOM_JOB, TRAINING_PIPELINE):
+    register(_kind)

@@ -1,0 +1,20 @@
+"""Vertex AI training pipelines: a custom job that the pipeline creates, and whose end is its own.
+
+Google's SDK launches custom training this way (`CustomTrainingJob` and its siblings).
+"""
+
+from __future__ import annotations
+
+from tui.kinds.custom_job import EVENTS, LOGS, METRICS, OVERVIEW, REPLICAS, SPEC
+from tui.kinds.kind import Kind, Tab, Words
+
+TASKS = Tab("tasks", "tui.screens.job.tasks:TasksPane")
+
+TRAINING_PIPELINE = Kind(
+    key="training_pipeline",
+    words=Words("training pipeline", "training pipelines", group="pool"),
+    tabs=(OVERVIEW, TASKS, REPLICAS, LOGS, METRICS, SPEC, EVENTS),
+    services={"vertex": "tui.backends.vertex.jobs.training_pipelines:TrainingPipelines"},
+    body="trainingPipeline",
+    spec_format="tui.domain.vertex.spec_formats:TRAINING_PIPELINE",
+)

@@ -1,0 +1,123 @@
+"""The tasks of a job: parts that are, or have, jobs of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from textual import on
+from textual.content import Content
+from textual.message import Message
+from textual.widget import Widget
+
+from tui.actions.registry import Action
+from tui.domain.formatting import NOT_MEASURED, figure, pieces
+from tui.domain.task import Task
+from tui.domain.text import plain
+from tui.screens.job.pane import JobPane
+from tui.store.job.feed import Changed, JobFeed
+from tui.widgets.notice import Notice
+from tui.widgets.state import state_content
+from tui.widgets.table.table import Cells, Column, Table
+
+COLUMNS = (
+    Column("id", "TASK", 16, max_width=40),
+    Column("state", "STATE", 12, max_width=18),
+    Column("attempts", "ATTEMPTS", 8, max_width=8, rank=4, right=True),
+    Column("after", "AFTER", 8, max_width=30, rank=3),
+    Column("parameters", "PARAMETERS", 12, max_width=60, rank=2),
+    Column("metrics", "METRICS", 12, max_width=40, rank=1),
+    Column("job", "JOB", 20, flex=True),
+)
+_NONE = Content.styled(NOT_MEASURED, "$text-muted")
+
+
+class TasksPane(JobPane):
+    """See the module."""
+
+    SCOPE = "tasks"
+    EXTRA = ("table",)
+    TITLE = "Tasks"
+
+    class JobRequested(Message):
+        """The job of a task is wanted."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+    def __init__(self, feed: JobFeed) -> None:
+        super().__init__(feed)
+        self.table_view = Table(COLUMNS)
+        self._paused = False
+
+    def compose(self) -> Iterable[Widget]:
+        yield self.table_view
+        yield Notice()
+
+    def default_focus(self) -> Widget:
+        return self.table_view
+
+    def status(self) -> Content:
+        return Content.styled(pieces(len(self._tasks), "task"), "$text-muted")
+
+    def pause(self, on: bool) -> None:
+        self._paused = on
+
+    def show(self, changed: Changed) -> None:
+        if self._paused:
+            return
+        rows = {task.id: task_cells(task) for task in self._tasks.values()}
+        self.table_view.show(list(rows), rows)
+        notice = self.query_one(Notice)
+        if rows:
+            notice.hide()
+        else:
+            notice.show("No tasks yet.", "The service has not created any for this job.")
+
+    @property
+    def _tasks(self) -> dict[str, Task]:
+        job = self.feed.job
+        return {task.id: task for task in job.tasks} if job else {}
+
+    @property
+    def current(self) -> Task | None:
+        """The task under the cursor."""
+        return self._tasks.get(self.table_view.cursor or "")
+
+    def blocked_reason(self, found: Action) -> str | None:
+        if self.current is None:
+            return "No task is selected."
+        return None if self.current.job else "The service has not said which job runs this task."
+
+    def action_open(self) -> None:
+        """The job that runs the task."""
+        if self.current is not None and self.current.job:
+            self.post_message(self.JobRequested(self.current.job))
+
+    @on(Table.Chosen)
+    def _opened(self, event: Table.Chosen) -> None:
+        event.stop()
+        self.action_open()
+
+    def action_copy(self) -> None:
+        """Copy the resource name of the task's job."""
+        if self.current is not None:
+            self.console.send_copy(self.current.job, "the resource name")
+
+
+def task_cells(task: Task) -> Cells:
+    """One task's row."""
+    return {
+        "id": Content.styled(plain(task.id), "bold" if task.state.active else ""),
+        "state": state_content(task.state),
+        "attempts": _NONE if task.attempts is None else Content(f"{task.attempts:,}"),
+        "after": _words(task.depends_on),
+        "parameters": _words(f"{name}={value}" for name, value in task.parameters.items()),
+        "metrics": _words(f"{name}={figure(value)}" for name, value in task.metrics.items()),
+        "job": Content.styled(plain(task.job.rpartition("/")[2]) or NOT_MEASURED, "$text-muted"),
+    }
+
+
+def _words(words: Iterable[str]) -> Content:
+    text = "  ".join(words)
+    return Content(plain(text)) if text else _NONE
