@@ -20,19 +20,19 @@ from packaging.requirements import Requirement
 from tests.waiting import LIMIT
 from tui.domain.vertex.packaging import (
     MODULE,
-    Order,
+    LaunchTarget,
     Package,
+    PackagedTask,
+    PackageRequest,
     PackagingError,
-    Target,
-    Task,
     build_commands,
     dockerfile,
     glob_escaped,
     image_uri,
-    inside,
     package_uri,
-    placed,
     staging_of,
+    stays_below,
+    with_task,
 )
 from tui.packaging import files
 from tui.packaging.archive import write_build_folder, write_sdist
@@ -42,7 +42,7 @@ from tui.packaging.prepare import plan_package
 from tui.packaging.requirements import read_requirements
 
 EXECUTOR = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest"
-CLOUD, LOCAL = Target("p", "us-central1", False), Target("local", "us-central1", True)
+CLOUD, LOCAL = LaunchTarget("p", "us-central1", False), LaunchTarget("local", "us-central1", True)
 
 
 def package(**block: Any) -> Package:
@@ -70,16 +70,16 @@ def folder(tmp_path: Path) -> Path:
     ("block", "where", "words"),
     [
         ({"path": ""}, ("path",), "folder"),
-        ({"executorImage": ""}, ("executorImage",), "required"),
+        ({"executorImage": ""}, ("executorImage",), "image in which the code runs"),
         ({"script": ""}, (), "either a script or a module"),
         ({"module": "a.b"}, (), "either a script or a module"),
-        ({"script": "", "module": "a/b"}, ("module",), "no module"),
+        ({"script": "", "module": "a/b"}, ("module",), "not a module name"),
         ({"script": "../task.py"}, ("script",), "outside"),
         ({"script": "/task.py"}, ("script",), "outside"),
         ({"script": "task.rb"}, ("script",), r"neither \.py nor \.sh"),
         ({"requirements": "../r.txt"}, ("requirements",), "outside"),
-        ({"stagingBucket": "my-bucket"}, ("stagingBucket",), "no bucket"),
-        ({"build": "kaniko"}, ("build",), "none of auto"),
+        ({"stagingBucket": "my-bucket"}, ("stagingBucket",), "not a bucket"),
+        ({"build": "kaniko"}, ("build",), "not one of auto"),
         ({"build": "docker"}, ("image",), "pushes an image"),
     ],
 )
@@ -113,26 +113,28 @@ def test_the_task_is_put_where_none_is_and_args_and_env_stay() -> None:
         {},
     )
     before = job(*pools)
-    as_package = placed(before, package(), Task("gs://b/p.tar.gz"))["jobSpec"]["workerPoolSpecs"]
+    as_package = with_task(before, package(), PackagedTask("gs://b/p.tar.gz"))["jobSpec"]["workerPoolSpecs"]
     want = {"executorImageUri": EXECUTOR, "packageUris": ["gs://b/p.tar.gz"], "pythonModule": MODULE}
     assert as_package[0] == {"replicaCount": 1, "pythonPackageSpec": {**want, "args": ["--x"], "env": env}}
     assert as_package[1] == {"replicaCount": 2, "pythonPackageSpec": {**want, "args": ["--y"]}}
     assert as_package[2:] == [pools[2], {}]
     own = package(executorImage="pytorch/pytorch:2.9")
-    task = Task.of_package("gs://b/a b.tar.gz", own, local=False)
-    wrapped = placed(before, own, task)["jobSpec"]["workerPoolSpecs"]
+    task = PackagedTask.of_package("gs://b/a b.tar.gz", own, local=False)
+    wrapped = with_task(before, own, task)["jobSpec"]["workerPoolSpecs"]
     script = f"python3 -m pip install --quiet '/gcs/b/a b.tar.gz' && exec python3 -m {MODULE} \"$@\""
     command = ["sh", "-c", script, "vxtui_task"]
     assert wrapped[0]["containerSpec"] == {
         "imageUri": "pytorch/pytorch:2.9", "command": command, "args": ["--x"], "env": env,
     }  # fmt: skip
-    assert not Task.of_package("gs://b/x", own, local=True).wrapped
-    assert not Task.of_package("gs://b/x", package(), local=False).wrapped
-    as_image = placed(before, package(), Task("r/i:1", is_image=True))["jobSpec"]["workerPoolSpecs"]
+    assert not PackagedTask.of_package("gs://b/x", own, local=True).wrapped
+    assert not PackagedTask.of_package("gs://b/x", package(), local=False).wrapped
+    as_image = with_task(before, package(), PackagedTask("r/i:1", is_image=True))["jobSpec"][
+        "workerPoolSpecs"
+    ]
     assert as_image[0]["containerSpec"] == {"imageUri": "r/i:1", "args": ["--x"], "env": env}
     assert before == job(*pools), "the given job is not changed"
-    with pytest.raises(PackagingError, match="No worker pool takes"):
-        placed(job(pools[2]), package(), Task("x"))
+    with pytest.raises(PackagingError, match="No worker pool runs"):
+        with_task(job(pools[2]), package(), PackagedTask("x"))
 
 
 def test_the_staging_bucket_is_the_given_one_or_that_of_the_output() -> None:
@@ -158,7 +160,7 @@ def test_the_staging_bucket_is_the_given_one_or_that_of_the_output() -> None:
     ],
 )
 def test_inside(path: str, is_inside: bool) -> None:
-    assert inside(path) is is_inside
+    assert stays_below(path) is is_inside
 
 
 def read(text: str, **others: str) -> list[str]:
@@ -235,9 +237,9 @@ def test_links_are_packed_as_files_and_none_leads_outside(folder: Path, tmp_path
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside/secret").write_text("s")
     for name, target, words in (
-        ("out", tmp_path / "outside/secret", "leads out of the folder"),
+        ("out", tmp_path / "outside/secret", "outside the folder"),
         ("dir", tmp_path / "outside", "link to a folder"),
-        ("gone", folder / "nowhere", "link to nothing"),
+        ("gone", folder / "nowhere", "link to a file that does not exist"),
     ):
         (folder / name).symlink_to(target)
         with pytest.raises(PackagingError, match=words):
@@ -245,7 +247,7 @@ def test_links_are_packed_as_files_and_none_leads_outside(folder: Path, tmp_path
         assert "secret" not in collect(package(exclude=[name]), folder).names
         (folder / name).unlink()
     os.mkfifo(folder / "pipe")
-    with pytest.raises(PackagingError, match="no regular file"):
+    with pytest.raises(PackagingError, match="not a regular file"):
         collect(package(), folder)
 
 
@@ -254,16 +256,16 @@ def test_what_is_missing_or_too_much_is_said(folder: Path, monkeypatch: pytest.M
         ({"path": "nowhere"}, "does not exist"),
         ({"script": "other.py"}, r"script other.py is not in .*"),
         ({"script": "", "module": "lib.b"}, "module lib.b is not in"),
-        ({"exclude": ["task.py"]}, "left out"),
+        ({"exclude": ["task.py"]}, "excluded"),
         ({"requirements": "r.txt"}, "requirements file r.txt is not in"),
     ):
         with pytest.raises(PackagingError, match=words):
             collect(package(**block), folder)
-    monkeypatch.setattr(files, "LARGEST", 30)
+    monkeypatch.setattr(files, "MAX_BYTES", 30)
     with pytest.raises(PackagingError, match=r"The largest are task\.py") as large:
         collect(package(), folder)
     assert "bucket" in large.value.fix
-    monkeypatch.setattr(files, "MOST", 2)
+    monkeypatch.setattr(files, "MAX_FILES", 2)
     with pytest.raises(PackagingError, match="more than 2 files"):
         collect(package(), folder)
 
@@ -367,8 +369,8 @@ def program(folder: Path, name: str, text: str) -> None:
 def test_the_wrapping_command_hands_each_argument_on(tmp_path: Path) -> None:
     own = package(executorImage="pytorch/pytorch:2.9")
     program(tmp_path, "python3", 'echo "$@"; for a in "$@"; do echo "<$a>"; done')
-    pools = placed(
-        job({"containerSpec": {"args": ["a b", "$HOME", "c'd"]}}), own, Task("gs://b/x", wrapped=True)
+    pools = with_task(
+        job({"containerSpec": {"args": ["a b", "$HOME", "c'd"]}}), own, PackagedTask("gs://b/x", wrapped=True)
     )
     spec = pools["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
     path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
@@ -428,16 +430,16 @@ async def test_with_an_image_and_a_builder_the_plan_shows_the_dockerfile(
     program(bin_folder, "docker", "exit 0")
     monkeypatch.setenv("PATH", str(bin_folder))
     given = package(image="us-central1-docker.pkg.dev/p/r/i", stagingBucket="gs://stage")
-    plan = await plan_package(Order(job(), given, str(folder), CLOUD))
+    plan = await plan_package(PackageRequest(job(), given, str(folder), CLOUD))
     assert plan.builder == "docker" and plan.dockerfile.startswith("FROM ")
     image = plan.custom_job["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["imageUri"]
     assert image == f"us-central1-docker.pkg.dev/p/r/i:{plan.source.digest[:16]}"
     # The emulator has no containers, and without a builder there is no image.
-    assert (await plan_package(Order(job(), given, str(folder), LOCAL))).builder == ""
+    assert (await plan_package(PackageRequest(job(), given, str(folder), LOCAL))).builder == ""
     monkeypatch.setenv("PATH", str(tmp_path))
-    plan = await plan_package(Order(job(), given, str(folder), CLOUD))
+    plan = await plan_package(PackageRequest(job(), given, str(folder), CLOUD))
     assert plan.builder == "" and plan.task.uri.startswith("gs://stage/vxtui-packages/my-job/")
     with pytest.raises(PackagingError, match="runs no containers"):
-        await plan_package(Order(job(), package(image="r/i", build="docker"), str(folder), LOCAL))
-    with pytest.raises(PackagingError, match=r"package\.script: \.\./x\.py lies outside"):
-        await plan_package(Order(job(), package(script="../x.py"), str(folder), CLOUD))
+        await plan_package(PackageRequest(job(), package(image="r/i", build="docker"), str(folder), LOCAL))
+    with pytest.raises(PackagingError, match=r"package\.script: \.\./x\.py is outside"):
+        await plan_package(PackageRequest(job(), package(script="../x.py"), str(folder), CLOUD))

@@ -115,7 +115,7 @@ def test_the_same_folder_is_sent_once_and_a_changed_one_anew(place: Home) -> Non
     profile = str(place.root / "profiles/packed.yaml")
     before = len(objects(place))
     again = place.run("launch", profile, "--yes")
-    assert again.returncode == 0 and "is there already" in again.stderr, again.stderr
+    assert again.returncode == 0 and "is already uploaded" in again.stderr, again.stderr
     assert len(objects(place)) == before
     # Nothing half-sent, and no job, when the bucket fails.
     (place.root / "profiles/my-task/data.txt").write_text("changed\n")
@@ -132,7 +132,7 @@ def test_the_same_folder_is_sent_once_and_a_changed_one_anew(place: Home) -> Non
     ("change", "words"),
     [
         (("script: task.py", "script: other.py"), "script other.py is not in"),
-        (("script: task.py", "script: ../task.py"), "package.script: ../task.py lies outside"),
+        (("script: task.py", "script: ../task.py"), "package.script: ../task.py is outside"),
         (("./my-task", "./nowhere"), "does not exist"),
         (("script: task.py", "script: task.py\n  colour: red"), "there is no such field"),
     ],

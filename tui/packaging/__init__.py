@@ -1,1 +1,1 @@
-"""Autopackaging, the doing: files are collected, an archive or an image is made, uploaded or pushed."""
+"""Autopackaging: collect the files, build an archive or an image, upload or push it."""

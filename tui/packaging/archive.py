@@ -1,4 +1,4 @@
-"""A source distribution, and a build folder for an image, of collected files."""
+"""Write collected files as a source distribution or as an image's build folder."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tui.domain.vertex.packaging import (
     run_py,
     setup_py,
 )
-from tui.packaging.files import Source
+from tui.packaging.files import SourceFiles
 
-_NEWEST = 946_684_800
-"""A time for every file, in seconds since the epoch: the same content makes the same archive."""
+_MTIME = 946_684_800
+"""Modification time of every file (seconds since the epoch), so that equal content gives an equal archive."""
 
 
-def write_sdist(source: Source, folder: Path) -> Path:
-    """The `.tar.gz`, as `python setup.py sdist` would make it (blocking). Raises PackagingError."""
+def write_sdist(source: SourceFiles, folder: Path) -> Path:
+    """Write the `.tar.gz` that `python setup.py sdist` would build (blocking). Raises PackagingError."""
     path = folder / f"{DISTRIBUTION}-{VERSION}.tar.gz"
     top = f"{DISTRIBUTION}-{VERSION}"
     texts = {
@@ -48,13 +48,13 @@ def write_sdist(source: Source, folder: Path) -> Path:
     except OSError as error:
         raise PackagingError(
             f"The package can't be written to {folder}: {error.strerror or error}.",
-            "See TMPDIR, and the disk.",
+            "Check TMPDIR and the free disk space.",
         ) from error
     return path
 
 
-def write_build_folder(source: Source, folder: Path) -> None:
-    """`Dockerfile`, `source/` and the requirements, for a builder of images (blocking)."""
+def write_build_folder(source: SourceFiles, folder: Path) -> None:
+    """Write `Dockerfile`, `source/` and the requirements for an image builder (blocking)."""
     try:
         (folder / "Dockerfile").write_text(dockerfile(source.package, source.requirements))
         if source.requirements:
@@ -76,12 +76,12 @@ def _add(archive: tarfile.TarFile, name: str, path: Path) -> None:
         try:
             archive.addfile(entry, file)
         except OSError as error:
-            if error.errno is None:  # tarfile's own: the file has become shorter
-                raise PackagingError(f"{path} was written while it was packed.", "Try again.") from error
+            if error.errno is None:  # tarfile's own error: the file is shorter now
+                raise PackagingError(f"{path} changed while it was packed.", "Try again.") from error
             raise
 
 
 def _entry(name: str, size: int, mode: int = 0o644) -> tarfile.TarInfo:
     entry = tarfile.TarInfo(name)
-    entry.size, entry.mode, entry.mtime = size, mode, _NEWEST
+    entry.size, entry.mode, entry.mtime = size, mode, _MTIME
     return entry

@@ -1,4 +1,4 @@
-"""The files of a folder that are packed, without what .gcloudignore or .gitignore leaves out."""
+"""Collect the files of a folder, without those that .gcloudignore or .gitignore excludes."""
 
 from __future__ import annotations
 
@@ -9,48 +9,48 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tui.domain.vertex.packaging import REQUIREMENTS, Package, PackagingError, inside
+from tui.domain.vertex.packaging import REQUIREMENTS, Package, PackagingError, stays_below
 from tui.packaging.requirements import read_requirements
 
-LARGEST = 256 * 1024 * 1024
-"""Bytes of all files together: every replica fetches and unpacks them before it begins."""
-MOST = 20_000
+MAX_BYTES = 256 * 1024 * 1024
+"""Maximum total size: every replica downloads and unpacks the files before it starts."""
+MAX_FILES = 20_000
 IGNORE_FILES = (".gcloudignore", ".gitignore")
-"""The first that is there counts, as with gcloud."""
-ALWAYS = (
+"""The first one that exists applies, as in gcloud."""
+ALWAYS_IGNORED = (
     ".git", ".hg", ".svn", ".gcloudignore", ".gitignore", "__pycache__", "*.py[cod]", ".venv", "venv",
     ".mypy_cache", ".pytest_cache", ".ruff_cache", ".ipynb_checkpoints", "*.egg-info", "node_modules",
     ".DS_Store",
 )  # fmt: skip
 _BLOCK = 1024 * 1024
-_SCRIPT_FIX = "Take it out of the ignore file or of package.exclude."
+_SCRIPT_FIX = "Remove it from the ignore file or from package.exclude."
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """What is packed: relative names in order, with their files, and the requirements beside them."""
+class SourceFiles:
+    """The files to pack, sorted by relative name, and the requirements."""
 
     package: Package
     files: tuple[tuple[str, Path], ...]
     requirements: tuple[str, ...]
     size: int
     digest: str
-    """SHA-256 in hex of names, modes and contents, of the requirements and of the way it is started."""
+    """SHA-256 (hex) of names, modes, contents, requirements and the start command."""
 
     @property
     def names(self) -> list[str]:
         return [name for name, _ in self.files]
 
 
-def collect(package: Package, beside: Path) -> Source:
-    """Look through the folder; a relative one lies beside the profile's file (blocking).
+def collect(package: Package, beside: Path) -> SourceFiles:
+    """Collect the files (blocking). A relative folder is relative to `beside`, the profile's folder.
 
     Raises:
-        PackagingError: naming the file that can't be packed, and what to do.
+        PackagingError: with the file that can't be packed, and a fix.
     """
     root = (beside / Path(package.path).expanduser()).resolve()
     if not root.is_dir():
-        raise PackagingError(f"The package's folder {root} does not exist.", "See package.path.")
+        raise PackagingError(f"The package's folder {root} does not exist.", "Check package.path.")
     try:
         files = tuple(sorted(_walk(root, package.exclude)))
         size = _check_size(root, files)
@@ -59,14 +59,14 @@ def collect(package: Package, beside: Path) -> Source:
         digest = _digest(package, files, requirements)
     except OSError as error:
         raise PackagingError(f"{error.filename or root} can't be read: {error.strerror or error}.") from error
-    return Source(package, files, tuple(requirements), size, digest)
+    return SourceFiles(package, files, tuple(requirements), size, digest)
 
 
 def _walk(root: Path, exclude: Sequence[str]) -> Iterable[tuple[str, Path]]:
-    # Loaded only here: a start does not need it.
+    # Imported here: the console starts without it.
     import pathspec  # noqa: PLC0415
 
-    ignored = pathspec.GitIgnoreSpec.from_lines([*ALWAYS, *_ignore_lines(root), *exclude])
+    ignored = pathspec.GitIgnoreSpec.from_lines([*ALWAYS_IGNORED, *_ignore_lines(root), *exclude])
     found = 0
     for above, folders, names in os.walk(root):
         here = Path(above).relative_to(root).as_posix()
@@ -75,7 +75,7 @@ def _walk(root: Path, exclude: Sequence[str]) -> Iterable[tuple[str, Path]]:
             if not ignored.match_file(f"{prefix}{name}") and not ignored.match_file(f"{prefix}{name}/"):
                 raise PackagingError(
                     f"{root / prefix / name} is a link to a folder.",
-                    "Copy the folder, or name the link in package.exclude.",
+                    "Copy the folder, or add the link to package.exclude.",
                 )
         folders[:] = sorted(
             n
@@ -86,10 +86,10 @@ def _walk(root: Path, exclude: Sequence[str]) -> Iterable[tuple[str, Path]]:
             if ignored.match_file(prefix + name):
                 continue
             found += 1
-            if found > MOST:
+            if found > MAX_FILES:
                 raise PackagingError(
-                    f"{root} has more than {MOST:,} files.",
-                    "Name what the job does not need in .gcloudignore or package.exclude.",
+                    f"{root} has more than {MAX_FILES:,} files.",
+                    "Add what the job does not need to .gcloudignore or package.exclude.",
                 )
             yield _name(root, prefix + name), _file(root, Path(above) / name)
 
@@ -106,31 +106,31 @@ def _name(root: Path, name: str) -> str:
     try:
         name.encode()
     except UnicodeEncodeError:
-        raise PackagingError(f"A file name below {root} is no UTF-8: {name!r}.", "Rename it.") from None
+        raise PackagingError(f"A file name below {root} is not UTF-8: {name!r}.", "Rename it.") from None
     return name
 
 
 def _file(root: Path, path: Path) -> Path:
-    """The file itself; a link to one of the folder's own files is packed as that file."""
-    fix = "Name it in .gcloudignore or package.exclude, or copy what it leads to."
+    """The file to pack: a link to a file of the folder is packed as that file."""
+    fix = "Add it to .gcloudignore or package.exclude, or copy the target."
     target = path.resolve()
     if path.is_symlink() and not target.is_relative_to(root):
-        raise PackagingError(f"{path} is a link that leads out of the folder, to {target}.", fix)
+        raise PackagingError(f"{path} is a link to {target}, outside the folder.", fix)
     if not target.exists():
-        raise PackagingError(f"{path} is a link to nothing.", fix)
+        raise PackagingError(f"{path} is a link to a file that does not exist.", fix)
     if not stat.S_ISREG(target.stat().st_mode):
-        raise PackagingError(f"{path} is no regular file.", fix)
+        raise PackagingError(f"{path} is not a regular file.", fix)
     return target
 
 
 def _check_size(root: Path, files: Sequence[tuple[str, Path]]) -> int:
     sizes = sorted(((path.stat().st_size, name) for name, path in files), reverse=True)
     total = sum(size for size, _ in sizes)
-    if total > LARGEST:
+    if total > MAX_BYTES:
         worst = ", ".join(f"{name} ({_mib(size)})" for size, name in sizes[:3])
         raise PackagingError(
-            f"{root} has {_mib(total)}; a package may have {_mib(LARGEST)}. The largest are {worst}.",
-            "Put data into a bucket and read it from /gcs, or name it in .gcloudignore or package.exclude.",
+            f"{root} has {_mib(total)}; the maximum is {_mib(MAX_BYTES)}. The largest are {worst}.",
+            "Put data into a bucket and read it from /gcs, or add it to .gcloudignore or package.exclude.",
         )
     return total
 
@@ -140,10 +140,10 @@ def _mib(size: int) -> str:
 
 
 def _check_start(package: Package, root: Path, names: Sequence[str]) -> None:
-    """Raises PackagingError when what is to be started is not among the files."""
+    """Raises PackagingError if the script or module is not among the files."""
     if package.script:
-        if not inside(package.script):
-            raise PackagingError(f"The script {package.script} lies outside the folder {root}.")
+        if not stays_below(package.script):
+            raise PackagingError(f"The script {package.script} is outside the folder {root}.")
         wanted = [Path(package.script).as_posix()]
     else:
         path = package.module.replace(".", "/")
@@ -153,7 +153,7 @@ def _check_start(package: Package, root: Path, names: Sequence[str]) -> None:
     what = f"script {package.script}" if package.script else f"module {package.module}"
     there = [name for name in wanted if (root / name).exists()]
     if there:
-        raise PackagingError(f"The {what} is left out of the package.", _SCRIPT_FIX)
+        raise PackagingError(f"The {what} is excluded from the package.", _SCRIPT_FIX)
     near = ", ".join(name for name in names if name.endswith((".py", ".sh")))[:200]
     raise PackagingError(
         f"The {what} is not in {root}.", f"There are {near}." if near else "There is no script at all."
@@ -170,14 +170,14 @@ def _requirements(package: Package, root: Path) -> list[str]:
         path = root / file
         if not path.is_file():
             raise PackagingError(
-                f"The requirements file {file} is not in {root}.", "See package.requirements."
+                f"The requirements file {file} is not in {root}.", "Check package.requirements."
             )
         if not path.resolve().is_relative_to(root):
-            raise PackagingError(f"The requirements file {path} is a link that leads out of the folder.")
+            raise PackagingError(f"The requirements file {path} is a link to a file outside the folder.")
         try:
             return path.read_text()
         except UnicodeDecodeError:
-            raise PackagingError(f"{path} is not text in UTF-8.") from None
+            raise PackagingError(f"{path} is not UTF-8 text.") from None
 
     return read_requirements(read(name), name, read)
 

@@ -1,4 +1,4 @@
-"""Builders of images on this machine, run with their words passed on."""
+"""Find and run the image builders of this machine."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from collections.abc import Callable, Sequence
 
 from tui.domain.vertex.packaging import BUILDERS, PackagingError
 
-LOOK_SECONDS = 10.0
-"""Longest wait for a builder to say whether it works."""
+ANSWER_SECONDS = 10.0
+"""Maximum wait for a builder to say whether it works."""
 STOP_SECONDS = 5.0
 _LINE = 1024 * 1024
 _LAST = 8
 
 
 async def find_builder(wanted: str = "auto") -> str:
-    """The builder that is there: a program on PATH whose daemon answers; "" for none.
+    """The builder that works: a program on PATH whose daemon answers; "" for none.
 
     Raises:
-        PackagingError: when a certain one is wanted and does not work, with its own words.
+        PackagingError: when the wanted builder does not work, with the reason it gave.
     """
     why = ""
     for builder in BUILDERS if wanted == "auto" else (wanted,):
@@ -44,22 +44,22 @@ async def find_builder(wanted: str = "auto") -> str:
 
 
 async def _ask(program: str) -> str:
-    """Empty when the program answers, else why not."""
+    """Empty if the program answers, else the reason."""
     try:
-        async with asyncio.timeout(LOOK_SECONDS):
+        async with asyncio.timeout(ANSWER_SECONDS):
             code, words = await _run([program, "info"], lambda _: None)
     except TimeoutError:
-        return f"no answer within {LOOK_SECONDS:.0f} s"
+        return f"no answer within {ANSWER_SECONDS:.0f} s"
     except OSError as error:
         return error.strerror or str(error)
     return "" if code == 0 else (words[-1] if words else f"exit code {code}")
 
 
 async def run_builder(commands: Sequence[Sequence[str]], tell: Callable[[str], None]) -> None:
-    """Run the commands one after the other; `tell` gets every line. Cancelling ends the one that runs.
+    """Run the commands in order; `tell` gets every line. Cancelling ends the running command.
 
     Raises:
-        PackagingError: with the last words of the one that failed.
+        PackagingError: with the last lines of the command that failed.
     """
     for command in commands:
         shown = " ".join(command)
@@ -89,7 +89,7 @@ async def _run(command: Sequence[str], tell: Callable[[str], None]) -> tuple[int
         while True:
             try:
                 raw = await process.stdout.readline()
-            except ValueError:  # a line beyond the limit; the rest of it follows
+            except ValueError:  # a line longer than the limit; the rest follows
                 continue
             if not raw:
                 break
@@ -103,7 +103,7 @@ async def _run(command: Sequence[str], tell: Callable[[str], None]) -> tuple[int
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End the process and what it has started, whoever is cancelled meanwhile."""
+    """End the process group, even if this task is cancelled meanwhile."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)

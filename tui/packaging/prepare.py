@@ -1,4 +1,4 @@
-"""From a profile's `package` block to a job that can be sent: collected, made, uploaded or pushed."""
+"""Turn a profile's `package` block into a job that can be sent: collect, build, then upload or push."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tui.backends.interface import Backend, BackendError, InvalidRequest, NotFound
+from tui.backends.interface import Backend, BackendError, NotFound
 from tui.domain.vertex.packaging import (
     BUILDERS,
-    Order,
+    LaunchTarget,
+    PackagedTask,
+    PackageRequest,
     PackagingError,
-    Target,
-    Task,
     build_commands,
     dockerfile,
     image_uri,
     package_uri,
-    placed,
     staging_of,
+    with_task,
 )
 from tui.packaging.archive import write_build_folder, write_sdist
-from tui.packaging.files import Source, collect
+from tui.packaging.files import SourceFiles, collect
 from tui.packaging.image import find_builder, run_builder
 
 MIB = 1024 * 1024
-Progress = Callable[["Step"], None]
+Progress = Callable[["PackagingStep"], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """What is being done. `done` of `total` bytes of an upload; 0 of 0 where there is nothing to count."""
+class PackagingStep:
+    """One step of packaging. `done` of `total` bytes of an upload; 0 of 0 for other steps."""
 
     words: str
     done: int = 0
@@ -41,20 +41,20 @@ class Step:
 
     @property
     def line(self) -> str:
-        """For people, with the percentage."""
+        """The step with its percentage, for display."""
         return f"{self.words} {self.done * 100 // self.total} %" if self.total else self.words
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What would be made and where it would go; nothing has been done yet."""
+class PackagePlan:
+    """What a launch builds and where it goes. Planning changes nothing."""
 
-    source: Source
-    task: Task
+    source: SourceFiles
+    task: PackagedTask
     builder: str
     custom_job: dict[str, Any]
-    """The CustomJob in REST form as it would be sent."""
-    target: Target
+    """The CustomJob to send, in REST form."""
+    target: LaunchTarget
 
     @property
     def dockerfile(self) -> str:
@@ -63,8 +63,8 @@ class Plan:
 
     @property
     def lines(self) -> list[str]:
-        """For people: what is packed and how it gets there."""
-        count, size = len(self.source.files), amount(self.source.size)
+        """The package and how it is built, for display."""
+        count, size = len(self.source.files), size_text(self.source.size)
         how = f"image, built by {self.builder}" if self.builder else "source distribution"
         found = [f"package  {count} files, {size}, {how}", f"         {self.task.uri}"]
         if self.source.requirements:
@@ -72,19 +72,19 @@ class Plan:
         return found
 
 
-def amount(size: int) -> str:
-    """Bytes for people."""
+def size_text(size: int) -> str:
+    """A size in bytes, for display."""
     return f"{size / MIB:,.1f} MiB" if size >= MIB else f"{size / 1024:,.1f} KiB"
 
 
-async def plan_package(order: Order) -> Plan:
-    """Look at the folder and decide; sends nothing and writes nothing.
+async def plan_package(order: PackageRequest) -> PackagePlan:
+    """Read the folder and decide. Sends and writes nothing.
 
-    With an `image` it is built where a builder is there (docker, podman, Cloud Build), else it goes as a
-    source distribution. The emulator has no containers: there it is always a source distribution.
+    With an `image` and a builder (docker, podman, Cloud Build) the package becomes an image, else a source
+    distribution. The emulator has no containers and always gets a source distribution.
 
     Raises:
-        PackagingError: with what is wrong and what to do.
+        PackagingError: with the problem and its fix.
     """
     job, package, target = order.job, order.package, order.target
     for path, sentence, fix in package.problems():
@@ -96,59 +96,50 @@ async def plan_package(order: Order) -> Plan:
     if target.local and package.build in BUILDERS:
         raise PackagingError(
             f"package.build is {package.build}, and the emulator runs no containers.",
-            "Leave it out, or write build: auto; here it is then a source distribution.",
+            "Leave it out, or write build: auto, which makes a source distribution here.",
         )
     if builder:
-        task = Task(image_uri(package.image, source.digest), is_image=True)
+        task = PackagedTask(image_uri(package.image, source.digest), is_image=True)
     else:
         name = str(job.get("displayName") or "task")
         uri = package_uri(staging_of(job, package, target.local), name, source.digest)
-        task = Task.of_package(uri, package, target.local)
-    return Plan(source, task, builder, placed(job, package, task), target)
+        task = PackagedTask.of_package(uri, package, target.local)
+    return PackagePlan(source, task, builder, with_task(job, package, task), target)
 
 
-async def prepare_package(plan: Plan, backend: Backend, progress: Progress) -> dict[str, Any]:
-    """Make it and bring it there; the answer is the CustomJob to send. Cancelling ends it, nothing is left.
+async def prepare_package(plan: PackagePlan, backend: Backend, progress: Progress) -> dict[str, Any]:
+    """Build and deliver the package. Returns the CustomJob to send. Cancelling leaves nothing behind.
 
-    The same content is not sent twice.
+    Content that is already in the bucket is not uploaded again.
 
     Raises:
-        PackagingError: what can't be made.
-        BackendError: what the bucket refused.
+        PackagingError: the package can't be built.
+        BackendError: the bucket refused it.
     """
     with tempfile.TemporaryDirectory(prefix="vxtui-package-") as folder:
         if plan.builder:
-            progress(Step("collecting the files"))
+            progress(PackagingStep("collecting the files"))
             await asyncio.to_thread(write_build_folder, plan.source, Path(folder))
             commands = build_commands(plan.builder, plan.task.uri, folder, plan.target.project)
-            await run_builder(commands, lambda line: progress(Step(line)))
-        elif await _is_there(plan, backend):
-            progress(Step(f"{plan.task.uri} is there already"))
+            await run_builder(commands, lambda line: progress(PackagingStep(line)))
+        elif await _exists(plan, backend):
+            progress(PackagingStep(f"{plan.task.uri} is already uploaded"))
         else:
-            progress(Step("packing"))
+            progress(PackagingStep("packing"))
             path = await asyncio.to_thread(write_sdist, plan.source, Path(folder))
             bucket = plan.task.uri.removeprefix("gs://").partition("/")[0]
-            words = f"uploading {amount(path.stat().st_size)} to gs://{bucket}"
+            words = f"uploading {size_text(path.stat().st_size)} to gs://{bucket}"
             await backend.storage.upload(
-                path, plan.task.uri, lambda done, total: progress(Step(words, done, total))
+                path, plan.task.uri, lambda done, total: progress(PackagingStep(words, done, total))
             )
     return plan.custom_job
 
 
-async def pack(order: Order, backend: Backend, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Plan and prepare in one, with `tell` for each line of progress. Raises BackendError alone."""
-    try:
-        plan = await plan_package(order)
-        return await prepare_package(plan, backend, lambda step: tell(step.line))
-    except PackagingError as error:
-        raise InvalidRequest(error.message, fix=error.fix) from error
-
-
-async def _is_there(plan: Plan, backend: Backend) -> bool:
-    """Also makes a bucket of the emulator's, as it does for every bucket that a job names."""
+async def _exists(plan: PackagePlan, backend: Backend) -> bool:
+    """Whether the package is in its bucket. Creates a missing bucket of the emulator."""
     bucket = plan.task.uri.removeprefix("gs://").partition("/")[0]
     try:
-        # Its name is of its content, and an upload is whole or not at all.
+        # The name is a digest of the content, and uploads are atomic.
         return await backend.storage.size_of(plan.task.uri) is not None
     except NotFound as error:
         if plan.target.local:

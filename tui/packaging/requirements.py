@@ -1,4 +1,4 @@
-"""A pip requirements file as what a package itself may ask for."""
+"""Read a pip requirements file as the requirements of a package."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterator
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from tui.domain.vertex.packaging import PackagingError, inside
+from tui.domain.vertex.packaging import PackagingError, stays_below
 
 
 def read_requirements(
     text: str, file: str, include: Callable[[str], str], seen: frozenset[str] = frozenset()
 ) -> list[str]:
-    """The requirements of a pip file, as a package's own: names, versions, URLs and markers.
+    """The requirements in a pip file: names, versions, URLs and markers.
 
     `include` reads a file that `-r` names, relative to the folder.
 
     Raises:
-        PackagingError: with file and line, for what only pip's command line can be told.
+        PackagingError: with file and line, for options that only pip's command line takes.
     """
     found: list[str] = []
     for number, line in _lines(text):
@@ -27,27 +27,27 @@ def read_requirements(
         option, _, value = line.partition("=" if line.startswith("--") and "=" in line else " ")
         if option in {"-r", "--requirement"}:
             name = posixpath.normpath(posixpath.join(posixpath.dirname(file), value.strip()))
-            if name in seen | {file} or not inside(name):
-                raise PackagingError(f"{where}: it includes itself, or lies outside the folder.")
+            if name in seen | {file} or not stays_below(name):
+                raise PackagingError(f"{where}: it includes itself, or is outside the folder.")
             found += read_requirements(include(name), name, include, seen | {file})
         elif line.startswith("-"):
             raise PackagingError(
                 f"{where}: a package can't carry this option of pip.", _OPTIONS.get(option, _ENV)
             )
         else:
-            # Hashes belong to files of an index, not to what a package asks for.
+            # Hashes name files of an index; a package's requirements can't carry them.
             words = line.split(" --", 1)[0].strip()
             try:
                 found.append(str(Requirement(words)))
             except InvalidRequirement as error:
                 raise PackagingError(
                     f"{where}: {str(error).splitlines()[0]}.",
-                    "Write NAME, NAME==VERSION or NAME @ URL; a folder of yours belongs below path.",
+                    "Write NAME, NAME==VERSION or NAME @ URL; put your own folders below path.",
                 ) from None
     return found
 
 
-_ENV = "Give it to the pool's env: PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS."
+_ENV = "Set it in the pool's env: PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS."
 _CONSTRAINTS = "Write the versions into the requirements themselves."
 _OPTIONS = {
     "-c": _CONSTRAINTS,
@@ -58,14 +58,14 @@ _OPTIONS = {
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers, continued ones joined, without comments and empty ones."""
-    begun, joined = 0, ""
+    """Numbered lines: continuations joined, comments and empty lines dropped."""
+    first, joined = 0, ""
     for number, raw in enumerate([*text.splitlines(), ""], 1):
-        begun = begun or number
+        first = first or number
         joined += raw.removesuffix("\\")
         if raw.endswith("\\"):
             continue
         line = re.sub(r"(^|\s)#.*$", "", joined).strip()
         if line:
-            yield begun, line
-        begun, joined = 0, ""
+            yield first, line
+        first, joined = 0, ""

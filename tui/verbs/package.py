@@ -1,4 +1,4 @@
-"""A profile's `package` block before a launch: what would be made, and the progress of making it."""
+"""A profile's `package` block before a launch: the plan, and the progress of packaging."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from typing import TYPE_CHECKING
 
 from tui.config.settings import profile_folder
 from tui.domain.profile import Request
-from tui.domain.vertex.packaging import Order, PackagingError, Target
+from tui.domain.vertex.packaging import LaunchTarget, PackageRequest, PackagingError
 from tui.store.profiles.library import find
 from tui.verbs.output import note
 from tui.verbs.run import Failure, Run
 
 if TYPE_CHECKING:
-    from tui.packaging.prepare import Plan, Step
+    from tui.packaging.prepare import PackagePlan, PackagingStep
 
 
-async def plan_of(run: Run, reference: str, request: Request) -> Plan | None:
-    """What a launch packs, printed on stderr; `None` for a profile without a package. Raises Failure."""
+async def plan_of(run: Run, reference: str, request: Request) -> PackagePlan | None:
+    """The plan of the package, printed on stderr; `None` for a profile without one. Raises Failure."""
     if request.package is None:
         return None
     from tui.packaging.prepare import plan_package
 
-    target = Target(run.context.project, request.region, run.context.kind == "local")
+    target = LaunchTarget(run.context.project, request.region, run.context.kind == "local")
     beside = find(reference, profile_folder(run.settings)).parent
-    order = Order(request.custom_job, request.package, str(beside), target)
+    order = PackageRequest(request.custom_job, request.package, str(beside), target)
     try:
         plan = await plan_package(order)
     except PackagingError as error:
@@ -42,7 +42,7 @@ class StepPrinter:
     def __init__(self) -> None:
         self._printed: tuple[str, int] = ("", -1)
 
-    def show(self, step: Step) -> None:
+    def show(self, step: PackagingStep) -> None:
         """Print a step that differs from the last one."""
         tenth = step.done * 10 // step.total if step.total else 0
         if (step.words, tenth) == self._printed:

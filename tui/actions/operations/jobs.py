@@ -10,10 +10,10 @@ from tui.actions.operations.runner import OperationError, OperationRunner, Outco
 from tui.backends.interface import Backend, JobService, LaunchRequest, NotFound
 from tui.domain.job import Job
 from tui.domain.text import plain
-from tui.domain.vertex.packaging import Order, PackagingError
+from tui.domain.vertex.packaging import PackageRequest, PackagingError
 
 if TYPE_CHECKING:
-    from tui.packaging.prepare import Plan, Step
+    from tui.packaging.prepare import PackagePlan, PackagingStep
 
 
 class JobOperations:
@@ -44,9 +44,9 @@ class JobOperations:
     async def launch(
         self,
         request: LaunchRequest,
-        package: Order | Plan | None = None,
+        package: PackageRequest | PackagePlan | None = None,
         *,
-        tell: Callable[[Step], None] = lambda _: None,
+        tell: Callable[[PackagingStep], None] = lambda _: None,
         on_send: Callable[[], None] = lambda: None,
     ) -> Outcome[Job]:
         """Create exactly one job, after making its package and bringing it to the bucket.
@@ -70,13 +70,15 @@ class JobOperations:
             made=lambda job: job.name,
         )
 
-    async def _packed(self, package: Order | Plan, tell: Callable[[Step], None]) -> dict[str, object]:
+    async def _packed(
+        self, package: PackageRequest | PackagePlan, tell: Callable[[PackagingStep], None]
+    ) -> dict[str, object]:
         """The CustomJob to send, its package in place."""
         # Loaded only now: few profiles have a package.
         from tui.packaging.prepare import plan_package, prepare_package  # noqa: PLC0415
 
         try:
-            plan = await plan_package(package) if isinstance(package, Order) else package
+            plan = await plan_package(package) if isinstance(package, PackageRequest) else package
             return await prepare_package(plan, self._backend, tell)
         except PackagingError as error:
             fix = error.fix or "Nothing was sent."

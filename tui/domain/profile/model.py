@@ -19,7 +19,7 @@ from tui.domain.profile.source import Document, Path, Problem, ProfileInvalid, c
 from tui.domain.spec_format import SpecFormat, bodies, format_of, standing_alone
 from tui.domain.vertex.field_check import Checker, describe, text
 from tui.domain.vertex.field_table import HEADER, Kind
-from tui.domain.vertex.packaging import PLACE, Package, PackagingError, Task, placed
+from tui.domain.vertex.packaging import STAGING_FOLDER, Package, PackagedTask, PackagingError, with_task
 from tui.domain.vertex.rules.base import Case, Finding, Severity
 
 DEFAULT_NAME = "custom-job"
@@ -178,8 +178,8 @@ class Profile:
             for path, sentence, fix in block.problems()
         ]
         try:
-            task = Task.of_package(f"gs://{PLACE}/{PLACE}.tar.gz", block, local)
-            return placed(job, block, task), problems
+            task = PackagedTask.of_package(f"gs://{STAGING_FOLDER}/{STAGING_FOLDER}.tar.gz", block, local)
+            return with_task(job, block, task), problems
         except PackagingError as error:
             return job, [*problems, self.document.problem(("package",), error.message, error.fix, _PACKAGE)]
 

@@ -1,8 +1,8 @@
 """Autopackaging: a folder with a script becomes a Python package or an image, and the job's pools run it.
 
-What is decided here is pure: which pools take the task, the text of each file that is made, the commands.
-The keys of a profile's `package` block are those of gcloud's `--worker-pool-spec` where it has one
-(vertex facts 12.5); what is made without a builder of images follows the SDK (12.6).
+Pure functions: which pools get the task, the text of each generated file, the build commands. The keys of a
+profile's `package` block follow gcloud's `--worker-pool-spec` (vertex facts 12.5); the source distribution
+follows the SDK (12.6).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any
 
 DISTRIBUTION, VERSION = "vxtui_task", "0.1"
 MODULE = f"{DISTRIBUTION}.run"
-"""What a job runs of the package that is made."""
+"""The module of the package that a job runs."""
 REQUIREMENTS = "requirements.txt"
-PLACE = "vxtui-packages"
+STAGING_FOLDER = "vxtui-packages"
 """Folder of the staging bucket."""
 BUILDERS = ("docker", "podman", "cloud-build")
-WAYS = ("auto", "sdist", *BUILDERS)
+BUILD_METHODS = ("auto", "sdist", *BUILDERS)
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _BUCKET = re.compile(r"gs://([a-z0-9][a-z0-9._-]{1,61}[a-z0-9])(/.*)?")
 _PREBUILT = "-docker.pkg.dev/vertex-ai/"
@@ -32,7 +32,7 @@ Path = tuple[str | int, ...]
 
 
 class PackagingError(Exception):
-    """The folder can't be packaged. `message` says what and where; `fix` what to do."""
+    """The folder can't be packaged. `message` says why and where; `fix` what to do."""
 
     def __init__(self, message: str, fix: str = "") -> None:
         super().__init__(message)
@@ -41,25 +41,25 @@ class PackagingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A profile's `package` block. Paths are relative to `path`, that one to the profile's file."""
+    """A profile's `package` block. Paths are relative to `path`, and `path` to the profile's folder."""
 
     path: str
     executor_image: str
     script: str = ""
     module: str = ""
     requirements: str = ""
-    """Empty for requirements.txt, if there is one."""
+    """Empty: requirements.txt, if it exists."""
     exclude: tuple[str, ...] = ()
-    """More patterns in the form of .gitignore."""
+    """More patterns, written as in .gitignore."""
     staging: str = ""
-    """gs://BUCKET, or a folder of it; empty for the bucket of the base output directory."""
+    """gs://BUCKET or gs://BUCKET/FOLDER; empty: the bucket of the base output directory."""
     image: str = ""
-    """Where a built image is pushed."""
+    """Name under which a built image is pushed."""
     build: str = "auto"
 
     @classmethod
     def of(cls, block: Mapping[str, Any]) -> Package:
-        """From REST form; see `problems` for what is wrong with it."""
+        """Read the REST form. `problems` checks it."""
         return cls(
             path=str(block.get("path") or ""),
             executor_image=str(block.get("executorImage") or ""),
@@ -73,42 +73,42 @@ class Package:
         )
 
     def problems(self) -> Iterator[tuple[Path, str, str]]:
-        """Path in the block, sentence and fix of everything that is wrong with it."""
+        """Path in the block, sentence and fix of each problem."""
         if not self.path:
-            yield ("path",), "a package has the folder that is packed.", "Write path: ./my-task."
+            yield ("path",), "the folder to pack is missing.", "Write path: ./my-task."
         if not self.executor_image:
-            yield ("executorImage",), "it is required: the image in which the code runs.", _EXECUTOR
+            yield ("executorImage",), "the image in which the code runs is missing.", _EXECUTOR
         if bool(self.script) == bool(self.module):
-            yield (), "a package has either a script or a module.", "Write script: task.py."
+            yield (), "a package needs either a script or a module.", "Write script: task.py."
         if self.module and not _MODULE.fullmatch(self.module):
-            yield ("module",), f"{self.module!r} is no module's name.", "Write it as python -m takes it: a.b"
+            yield ("module",), f"{self.module!r} is not a module name.", "Write it as for python -m: a.b"
         for name, value in (("script", self.script), ("requirements", self.requirements)):
-            if value and not inside(value):
-                yield (name,), f"{value} lies outside the folder.", "Name a file below path."
+            if value and not stays_below(value):
+                yield (name,), f"{value} is outside the folder.", "Name a file below path."
         if self.script and not self.script.endswith((".py", ".sh")):
             yield ("script",), f"{self.script} is neither .py nor .sh.", "A shell script ends with .sh."
         if self.staging and not _BUCKET.fullmatch(self.staging):
             yield (
                 ("stagingBucket",),
-                f"{self.staging!r} is no bucket.",
+                f"{self.staging!r} is not a bucket.",
                 "Write gs://BUCKET or gs://BUCKET/FOLDER.",
             )
-        if self.build not in WAYS:
-            yield ("build",), f"{self.build!r} is none of {', '.join(WAYS)}.", ""
+        if self.build not in BUILD_METHODS:
+            yield ("build",), f"{self.build!r} is not one of {', '.join(BUILD_METHODS)}.", ""
         if self.build in BUILDERS and not self.image:
             fix = "Write image: REGION-docker.pkg.dev/PROJECT/REPOSITORY/NAME."
-            yield ("image",), f"{self.build} pushes an image; it has no name yet.", fix
+            yield ("image",), f"{self.build} pushes an image, and the image has no name.", fix
 
 
-_EXECUTOR = "Take an image with Python and what your code needs most, e.g. one of PyTorch's, or your own."
+_EXECUTOR = "Name an image with Python and your main libraries, e.g. one of PyTorch's, or your own."
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """What the pools are to run: a Python package at `uri`, or the image `uri`.
+class PackagedTask:
+    """What the pools run: a Python package at `uri`, or the image `uri`.
 
-    A package is `wrapped` in a container's command where the executor image is none of Vertex AI's own: only
-    with those it may stand in a pythonPackageSpec (vertex facts 1.9, 12.6).
+    A pythonPackageSpec takes only Vertex AI's own executor images (vertex facts 1.9, 12.6). With any other
+    image the package is `wrapped` in a container's command.
     """
 
     uri: str
@@ -116,14 +116,14 @@ class Task:
     wrapped: bool = False
 
     @classmethod
-    def of_package(cls, uri: str, package: Package, local: bool) -> Task:
-        """The emulator takes any executor image, for it has none."""
+    def of_package(cls, uri: str, package: Package, local: bool) -> PackagedTask:
+        """The emulator has no images and accepts any executor image."""
         return cls(uri, wrapped=not local and not is_prebuilt(package.executor_image))
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """Where the job goes."""
+class LaunchTarget:
+    """Project and region of the job; `local` means the emulator."""
 
     project: str
     region: str
@@ -131,40 +131,42 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """A package that a launch has to make first: for which CustomJob, and beside which folder it lies."""
+class PackageRequest:
+    """A package that a launch builds first. `beside` is the folder of the profile's file."""
 
     job: Mapping[str, Any]
     package: Package
     beside: str
-    target: Target
+    target: LaunchTarget
 
     def preview(self) -> dict[str, Any]:
-        """The job as it will be but for the package's address, which its content gives.
+        """The job to send, with a placeholder for the package's URI, which depends on its content.
 
         Raises:
-            PackagingError: where no pool takes it, or there is no bucket for it.
+            PackagingError: no pool runs the package, or it has no bucket.
         """
         staging = staging_of(self.job, self.package, self.target.local)
         uri = package_uri(staging, str(self.job.get("displayName") or ""), "made-at-launch")
-        return placed(self.job, self.package, Task.of_package(uri, self.package, self.target.local))
+        return with_task(
+            self.job, self.package, PackagedTask.of_package(uri, self.package, self.target.local)
+        )
 
 
-def placed(job: Mapping[str, Any], package: Package, task: Task) -> dict[str, Any]:
-    """The CustomJob in REST form with the task in each pool that has none; args and env stay theirs.
+def with_task(job: Mapping[str, Any], package: Package, task: PackagedTask) -> dict[str, Any]:
+    """The CustomJob in REST form with the task in each pool that has none. Pools keep their args and env.
 
     Raises:
-        PackagingError: when every pool has a task of its own.
+        PackagingError: every pool has a task of its own.
     """
     spec = dict(job.get("jobSpec") or {})
     pools = [dict(pool or {}) for pool in spec.get("workerPoolSpecs") or []]
-    takers = [pool for pool in pools if takes(pool)]
-    if not takers:
+    targets = [pool for pool in pools if runs_package(pool)]
+    if not targets:
         raise PackagingError(
-            "No worker pool takes the package: each has an image or a package of its own.",
+            "No worker pool runs the package: each has an image or a package of its own.",
             "Leave containerSpec.imageUri and pythonPackageSpec.packageUris out of the pools that run it.",
         )
-    for pool in takers:
+    for pool in targets:
         own = {**(pool.pop("pythonPackageSpec", None) or {}), **(pool.pop("containerSpec", None) or {})}
         kept = {name: own[name] for name in ("args", "env") if own.get(name)}
         if task.is_image:
@@ -183,25 +185,25 @@ def placed(job: Mapping[str, Any], package: Package, task: Task) -> dict[str, An
 
 
 def is_prebuilt(image: str) -> bool:
-    """One of Vertex AI's own images for training."""
+    """Whether it is one of Vertex AI's prebuilt training images."""
     return _PREBUILT in image or image.startswith(_OLD_PREBUILT)
 
 
 def _install_and_run(uri: str) -> str:
-    """For `sh -c`: the arguments come after it, each as it is, and the process is the script's own."""
+    """A command for `sh -c`. It passes the arguments on unchanged and is replaced by the script's process."""
     path = shlex.quote("/gcs/" + uri.removeprefix("gs://"))
     return f'python3 -m pip install --quiet {path} && exec python3 -m {MODULE} "$@"'
 
 
-def takes(pool: Mapping[str, Any]) -> bool:
-    """The worker pool has no task of its own: it runs the package."""
+def runs_package(pool: Mapping[str, Any]) -> bool:
+    """Whether the worker pool has no task of its own and runs the package."""
     container, package = pool.get("containerSpec") or {}, pool.get("pythonPackageSpec") or {}
     taken = container.get("imageUri") or container.get("command")
     return bool(pool) and not (taken or package.get("packageUris") or package.get("pythonModule"))
 
 
 def staging_of(job: Mapping[str, Any], package: Package, local: bool) -> str:
-    """gs://BUCKET[/FOLDER] below which the package goes. Raises PackagingError."""
+    """gs://BUCKET[/FOLDER] for the package. Raises PackagingError."""
     if package.staging:
         return package.staging
     output = ((job.get("jobSpec") or {}).get("baseOutputDirectory") or {}).get("outputUriPrefix") or ""
@@ -212,31 +214,31 @@ def staging_of(job: Mapping[str, Any], package: Package, local: bool) -> str:
         return "gs://vxtui-staging"
     raise PackagingError(
         "There is no bucket for the package.",
-        "Give package.stagingBucket: gs://BUCKET, or a jobSpec.baseOutputDirectory.",
+        "Set package.stagingBucket: gs://BUCKET, or jobSpec.baseOutputDirectory.",
     )
 
 
 def package_uri(staging: str, name: str, digest: str) -> str:
-    """Where a source distribution goes: the same content always to the same place."""
+    """URI of a source distribution. Equal content has an equal URI."""
     word = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "task"
-    return f"{staging}/{PLACE}/{word}/{digest[:16]}/{DISTRIBUTION}-{VERSION}.tar.gz"
+    return f"{staging}/{STAGING_FOLDER}/{word}/{digest[:16]}/{DISTRIBUTION}-{VERSION}.tar.gz"
 
 
 def image_uri(image: str, digest: str) -> str:
-    """With a tag: of the content where it has none."""
+    """The image with a tag; a digest of the content if it has none."""
     tagged = ":" in image.rpartition("/")[2] or "@" in image
     return image if tagged else f"{image}:{digest[:16]}"
 
 
-def inside(path: str) -> bool:
-    """Whether a relative path stays below its folder."""
+def stays_below(path: str) -> bool:
+    """Whether a relative path stays inside its folder."""
     clean = posixpath.normpath(path)
     return not path.startswith("/") and clean not in {"..", "."} and not clean.startswith("../")
 
 
 def setup_py(files: Sequence[str], requirements: Sequence[str]) -> str:
-    """The `setup.py` of a package that carries `files` below `source/`."""
-    # Named one by one: patterns miss hidden files, and old versions know no `**`.
+    """The `setup.py` of a package with `files` below `source/`."""
+    # Listed one by one: patterns miss hidden files, and old setuptools versions have no `**`.
     data = [glob_escaped(f"source/{name}") for name in files]
     return (
         "from setuptools import setup\n\n"
@@ -252,12 +254,12 @@ def setup_py(files: Sequence[str], requirements: Sequence[str]) -> str:
 
 
 def glob_escaped(name: str) -> str:
-    """A name that as a pattern means itself alone."""
+    """A pattern that matches only this name."""
     return re.sub(r"([*?[])", r"[\1]", name)
 
 
 def run_py(package: Package) -> str:
-    """The module that starts the script or module, in the folder and in the process that it was called in."""
+    """The module that runs the script or module, in its own folder and process."""
     return (
         '"""Made by vxtui: starts what the profile\'s package names, in its own folder."""\n\n'
         "import os\nimport sys\n\n"

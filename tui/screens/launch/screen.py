@@ -42,7 +42,7 @@ from tui.widgets.labelled_lines import Labelled, LabelledLines
 if TYPE_CHECKING:
     from tui.actions.operations.runner import Outcome
     from tui.domain.job import Job
-    from tui.packaging.prepare import Step
+    from tui.packaging.prepare import PackagingStep
 
 REGION = "region"
 SHAPE_LABEL = 10
@@ -397,7 +397,7 @@ class LaunchScreen(FrameScreen):
         """The request goes out: giving up is too late."""
         self._packing = None
 
-    def _show_step(self, step: Step) -> None:
+    def _show_step(self, step: PackagingStep) -> None:
         """The package's progress."""
         if self.is_attached:
             self._answer(Content.styled(plain(step.line), "$text-warning"), "esc gives it up")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tui.config.settings import Context
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT
 from tui.domain.vertex.custom_job_spec import duration, machine_of, whole, within
-from tui.domain.vertex.packaging import Order
+from tui.domain.vertex.packaging import PackageRequest
 from tui.domain.vertex.reducers import is_reducer
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Prepared:
     problems: tuple[str, ...] = ()
     found: tuple[Problem, ...] = ()
     """Problems that do not prevent a launch."""
-    order: Order | None = None
+    order: PackageRequest | None = None
     """The package to build first; `custom_job` then has a stand-in for its address."""
 
 

@@ -10,7 +10,7 @@ from tui.config.paths import shipped
 from tui.config.settings import Context
 from tui.domain.profile import Checked, Problem, Profile, ProfileInvalid, judged, load
 from tui.domain.profile.source import decode
-from tui.domain.vertex.packaging import Order, PackagingError, Target
+from tui.domain.vertex.packaging import LaunchTarget, PackageRequest, PackagingError
 from tui.domain.vertex.rules.base import Severity
 from tui.store.profiles.entries import Parameter, Prepared, ProfileEntry, ProfileError
 
@@ -146,8 +146,10 @@ def _prepare(profile: Profile, values: Mapping[str, str], context: Context, regi
     found = checked.problems
     if request.package is None:
         return Prepared(place, request.custom_job, pools=(shape(profile),), found=found)
-    target = Target(context.project, place, context.kind == "local")
-    order = Order(request.custom_job, request.package, str(Path(profile.document.file).parent), target)
+    target = LaunchTarget(context.project, place, context.kind == "local")
+    order = PackageRequest(
+        request.custom_job, request.package, str(Path(profile.document.file).parent), target
+    )
     try:
         return Prepared(place, order.preview(), pools=(shape(profile),), found=found, order=order)
     except PackagingError as error:

@@ -13,7 +13,7 @@ from tui.domain.profile import Profile, Request
 from tui.domain.profile.edit import render_new
 from tui.domain.text import plain
 from tui.domain.vertex.interchange.python_code import python_code
-from tui.domain.vertex.packaging import takes
+from tui.domain.vertex.packaging import runs_package
 
 PROJECT = "PROJECT_ID"
 """Stands for a project that is not known."""
@@ -73,7 +73,7 @@ def _no_task(profile: Profile, request: Request) -> tuple[str, ...]:
     if request.package is None:
         return ()
     pools = (request.custom_job.get("jobSpec") or {}).get("workerPoolSpecs") or []
-    bare = [str(position) for position, pool in enumerate(pools) if takes(pool or {})]
+    bare = [str(position) for position, pool in enumerate(pools) if runs_package(pool or {})]
     if not bare:
         return ()
     which = f"pool {bare[0]} has" if len(bare) == 1 else f"pools {', '.join(bare)} have"
