@@ -127,6 +127,19 @@ def test_a_damaged_checkpoint_is_skipped_and_reported(
     assert said.count("is skipped") == 1 and "step-3" in said
 
 
+def test_a_checkpoint_of_an_unknown_strategy_is_skipped(
+    checkpoints: CheckpointManager,
+    tmp_path: Path,
+    group: ProcessGroup,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    manifest = tmp_path / "ck" / "step-3" / MANIFEST
+    manifest.write_text(manifest.read_text().replace('"strategy": "ddp"', '"strategy": "gone"', 1))
+    found = again(tmp_path, group).find()
+    assert found is not None and found.manifest.step == 2
+    assert "the strategy gone, which this trainer does not have" in capfd.readouterr().out
+
+
 def test_an_interrupted_save_is_deleted(
     checkpoints: CheckpointManager, tmp_path: Path, group: ProcessGroup
 ) -> None:
