@@ -1,15 +1,15 @@
-"""What no cloud offers: the emulator's own status, faults on request, and its end.
+"""The emulator's own service: its status, faults on request, and its end.
 
 Service `vxtui.emulator.v1.Admin`, method `Call`, google.protobuf.Struct both ways::
 
     {"do": "status"}                                   → pid, socket, rest, state_dir, version, jobs
     {"do": "preempt", "job": REF, "replica": R}        → job, replicas   (R: a name, a list, or left out: all)
     {"do": "tail", "cut_every": S, "late_share": X, "late_seconds": S, "double_share": X, "shuffle": B}
-                                                       → what is in force; what is left out is off
+                                                       → the present faults; omitted ones are off
     {"do": "buckets", "kind": K, "bucket": B, "delay": S, "cut_after": BYTES, "lasts": S, "times": N}
                                                        → the same for the bucket server
     {"do": "checks", "denied": [P], "missing": [NAME], "failing": [S], "hanging": [S], "expired": B}
-                                                       → the same for what a launch's checks ask
+                                                       → the same for a launch's checks
     {"do": "stop"}                                     → stopping
 
 REF is an id, a full resource name or the display name of one job that has not ended.
@@ -36,7 +36,7 @@ SERVICE = "vxtui.emulator.v1.Admin"
 
 
 class Admin:
-    """Handler of one emulator. `info` gives what `emulator.json` has; `stop` asks the server to end."""
+    """Handler of one emulator. `info` returns the contents of `emulator.json`; `stop` ends the server."""
 
     def __init__(  # noqa: PLR0917 - one for each part
         self,
@@ -93,7 +93,7 @@ class Admin:
         return asdict(faults)
 
     def _do_buckets(self, asked: dict[str, Any]) -> dict[str, Any]:
-        # Loaded only now: most emulators never need it.
+        # Imported here: most emulators never need it.
         from tui.emulator.storage.faults import BucketFaults  # noqa: PLC0415
 
         try:

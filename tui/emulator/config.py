@@ -14,31 +14,31 @@ class ConfigError(Exception):
 
 
 class EmulatorConfig(BaseModel):
-    """How this emulator behaves. Times are in seconds."""
+    """Settings of this emulator. Times are in seconds."""
 
     model_config = ConfigDict(extra="forbid")
 
     provisioning_seconds: float = Field(1.0, ge=0)
-    """Time a job stays PENDING, as if machines were being started."""
+    """Time that a job stays PENDING, for the provisioning of machines."""
 
     grace_seconds: float = Field(30.0, ge=0)
-    """Between SIGTERM and SIGKILL on a Spot preemption or a timeout."""
+    """Between SIGTERM and SIGKILL for a Spot preemption or a timeout."""
 
     cancel_grace_seconds: float = Field(3.0, ge=0)
-    """The same for a cancel and for the workers once the primary has ended. Not documented for Vertex."""
+    """The same for a cancellation, and for the workers after the primary's end. Not documented for Vertex."""
 
     sample_period: float = Field(2.0, gt=0)
     """Between two samples of a replica's CPU, memory, network and GPU. The cloud's is 60."""
 
     simulate_accelerators: bool = False
-    """Invent time series for the accelerators that a machine type has and this machine lacks. They are
-    labelled `simulated`; a real device is never imitated."""
+    """Simulate time series of the accelerators that a machine type has and this machine lacks. They have the
+    label `simulated`; a real device is never simulated."""
 
     restart_delay_seconds: float = Field(1.0, ge=0)
     """Before a new attempt after a preemption or a transient exit."""
 
     images: dict[str, list[str]] = Field(default_factory=dict)
-    """Image pattern (shell wildcards) → command line that stands for its entry point. Looked up before
+    """Image pattern (shell wildcards) → command line that replaces its entry point. Takes precedence over
     the built-in table."""
 
     quotas: dict[str, int] = Field(default_factory=dict)
@@ -46,10 +46,10 @@ class EmulatorConfig(BaseModel):
     `METRIC@REGION` for one region). -1 is unlimited."""
 
     project_number: str = "100000000001"
-    """What stands where the cloud puts the project's number."""
+    """The project's number in replies."""
 
     denied_permissions: list[str] = Field(default_factory=list)
-    """Permissions that callers don't have, with shell wildcards; all others they have."""
+    """Permissions that callers don't have, with shell wildcards; they have all others."""
 
     service_accounts: list[str] = Field(
         default_factory=lambda: [
@@ -60,11 +60,11 @@ class EmulatorConfig(BaseModel):
     """Accounts that exist, with shell wildcards."""
 
     registry: dict[str, list[str]] = Field(default_factory=dict)
-    """Image pattern without a tag → the tags that there are, none for an image that does not exist. Any
-    other image exists under every tag."""
+    """Image pattern without a tag → its tags, none for an image that does not exist. Any other image exists
+    with every tag."""
 
     persistent_resources: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """Persistent resources to look at, by id, in REST form, e.g. `{resourcePools: [{machineSpec: {…}}]}`."""
+    """Persistent resources by id, in REST form, e.g. `{resourcePools: [{machineSpec: {…}}]}`."""
 
     tensorboards: list[str] = Field(default_factory=lambda: ["*"])
     """TensorBoards that exist, by full name with shell wildcards."""

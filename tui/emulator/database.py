@@ -1,7 +1,7 @@
 """The control plane's record on disk: jobs, training pipelines and operations in one SQLite file.
 
-Only the server opens it. Every write is one short transaction in a thread of its own, committed with a
-full sync before the caller goes on; so what a client was told survives the death of the server.
+Only the server opens it. Every write is one short transaction in a separate thread, committed with a full
+sync before the caller continues; so everything that a client was told survives a crash of the server.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ T = TypeVar("T")
 Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 VERSION = 2
-LITTLE = 256 * 1024
-"""Bytes of free space below which a failed write is blamed on the disk."""
+FULL_BYTES = 256 * 1024
+"""Free space below which a failed write counts as a full disk."""
 _SCHEMA_1 = """
 CREATE TABLE jobs (
     id INTEGER PRIMARY KEY, project TEXT NOT NULL, location TEXT NOT NULL,
@@ -61,7 +61,7 @@ _UPGRADES = {0: _SCHEMA_1 + _SCHEMA_2, 1: _SCHEMA_2}
 
 
 class DatabaseError(Exception):
-    """The file can't be opened or isn't ours; the message says which and what to do."""
+    """The file can't be opened or has another layout; the message says which file and what to do."""
 
 
 class StorageFull(WireError):
@@ -79,18 +79,18 @@ class StorageFull(WireError):
 def _disk_full(path: Path, error: sqlite3.Error) -> bool:
     # Where SQLite maps its shared memory a full disk reads as an I/O error.
     try:
-        return "full" in str(error) or shutil.disk_usage(path.parent).free < LITTLE
+        return "full" in str(error) or shutil.disk_usage(path.parent).free < FULL_BYTES
     except OSError:
         return False
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What the scheduler must remember about a job beside its resource.
+    """The scheduler's state of a job beside its resource.
 
-    `attempt` counts from 1. `preemptions` and `crashes` are restarts already spent on each cause.
-    `port` and `ports` are the block that the attempt uses (0, 0 for none). `events` is how many of the
-    attempt's runner events are in the log already.
+    `attempt` counts from 1. `preemptions` and `crashes` count the restarts by cause.
+    `port` and `ports` are the block that the attempt uses (0, 0 for none). `events` is the number of
+    the attempt's runner events that are in the log already.
     """
 
     attempt: int = 1
@@ -165,12 +165,12 @@ class Database:
             raise DatabaseError(f"can't use {self.path}: {error}{why}") from error
 
     async def close(self) -> None:
-        """Finish the writes under way and close the file."""
+        """Finish the writes in progress and close the file."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
         self._thread.shutdown()
 
     async def next_id(self) -> int:
-        """A new 19-digit number, larger than every one before; ids of deleted things never come back."""
+        """A new 19-digit number, larger than all before; ids are never reused."""
         return await self.write(_next_id)
 
     async def save_job(self, row: JobRow) -> None:
@@ -218,14 +218,14 @@ class Database:
         await self.write(write)
 
     async def delete_operation(self, operation_id: str) -> None:
-        """Forget one operation."""
+        """Delete one operation."""
         await self.write(lambda db: db.execute("DELETE FROM operations WHERE id = ?", (int(operation_id),)))
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in one transaction, in the order of the calls.
 
         Raises:
-            StorageFull: when it could not be committed; then none of it was.
+            StorageFull: when it could not be committed; then nothing was written.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -246,7 +246,7 @@ class Database:
         except sqlite3.Error:
             self._close()
             if new:
-                # Half a file would be taken for a broken one at the next start.
+                # The next start would report an incomplete file as broken.
                 for suffix in ("", "-wal", "-shm"):
                     self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
             raise

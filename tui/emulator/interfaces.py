@@ -1,4 +1,4 @@
-"""What the emulator's parts need of each other: control plane, runner, logs."""
+"""Interfaces between the emulator's parts: control plane, runner, logs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TrainingPipelineRecord(ResourceRecord):
 
 
 class JobCatalog(Protocol):
-    """Control plane, as the observability services see it. All calls are fast and local."""
+    """The control plane for the observability services. All calls are fast and local."""
 
     def find(self, job_id: str) -> JobRecord | None: ...
 
@@ -58,7 +58,7 @@ class JobCatalog(Protocol):
     def quota_limit(self, project: str, region: str, metric: str) -> int: ...
 
     def quota_usage(self, project: str, region: str) -> Mapping[str, int]:
-        """Amounts held by PENDING and RUNNING jobs, by metric without the service's prefix."""
+        """Amounts used by PENDING and RUNNING jobs, by metric without the service's prefix."""
         ...
 
     def regions(self, project: str) -> Sequence[str]:
@@ -67,7 +67,7 @@ class JobCatalog(Protocol):
 
 
 class LogSink(Protocol):
-    """Where the control plane writes what the platform says, and hands over replicas' output."""
+    """Takes the platform's messages and replicas' output from the control plane."""
 
     async def service_message(
         self, job: JobRecord, text: str, severity: str = "INFO", at: float | None = None
@@ -75,13 +75,13 @@ class LogSink(Protocol):
         """One line under task_name `service`; `at` is in seconds since the epoch, default now."""
 
     def watch(self, job: JobRecord, attempt: AttemptDir, replicas: Sequence[str]) -> None:
-        """Start turning this attempt's output files into entries. Idempotent; offsets survive a crash."""
+        """Start to convert this attempt's output files to entries. Idempotent; offsets survive a crash."""
 
     async def drain(self, job: JobRecord) -> None:
-        """Return when all output that the job's ended attempts wrote is stored, then stop watching."""
+        """Wait until all output of the job's ended attempts is stored, then stop watching."""
 
     async def forget(self, job: JobRecord) -> None:
-        """The job was deleted: stop watching. Its entries stay, as in the cloud."""
+        """Stop watching a deleted job. Its entries stay, as in the cloud."""
 
 
 class Runner(Protocol):
@@ -91,11 +91,11 @@ class Runner(Protocol):
         """Save the plan and spawn the runner in its own session. Raises OSError."""
 
     def status(self, attempt: AttemptDir) -> AttemptStatus:
-        """What the runner recorded; `outcome` is "lost" when it is gone without one, and then every
-        process that it left behind has been killed."""
+        """The recorded status; `outcome` is "lost" when the runner ended without one, and then all its
+        processes have been killed."""
 
     def command(self, attempt: AttemptDir, command: Mapping[str, object]) -> None:
         """Append one command (see `tui.emulator.runner.plan`)."""
 
     def alive(self, attempt: AttemptDir) -> bool:
-        """The runner process recorded there is the one that runs (pid, start time and boot agree)."""
+        """Whether the recorded runner still runs (pid, start time and boot agree)."""

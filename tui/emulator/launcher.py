@@ -1,7 +1,7 @@
 """Find, start and stop the emulator of one state directory. Standard library only.
 
-A server is known by its Unix socket and by the kernel's word on who listens there, so a stale
-`emulator.json`, or a process that took over a dead server's number, is never mistaken for it.
+A server is identified by its Unix socket and by the process that listens there according to the kernel, so a
+stale `emulator.json`, or a process that reuses the pid of an ended server, is never mistaken for it.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from typing import Any
 from tui.emulator.paths import StateDir, StateDirError
 
 START_SECONDS = 60.0
-"""Longest wait for a server to be ready. It takes about a second; a loaded machine needs more."""
+"""Longest wait until a server is ready. It takes about a second; a loaded machine needs more."""
 STOP_SECONDS = 30.0
 _POLL = 0.03
 _CONNECT_SECONDS = 2.0
 _BUSY = "already runs on"
-"""What a server says that found another one on its state directory (`tui.emulator.lock`)."""
+"""In the message of a server that found another one on its state directory (`tui.emulator.lock`)."""
 _CREDENTIALS = struct.Struct("3i")
 
 _started: list[subprocess.Popen[bytes]] = []
-"""Servers that this process started, so that one that ended is reaped."""
+"""Servers that this process started, so that it reaps them."""
 
 
 class LauncherError(Exception):
-    """The emulator can't be started or stopped; the message says why, in the server's own words."""
+    """The emulator can't be started or stopped; the message is the server's reason."""
 
 
 def status(state: StateDir) -> dict[str, Any] | None:
-    """What the running server says of itself, or `None` when there is none.
+    """The running server's info, or `None` when there is none.
 
     Keys: pid, socket, rest (URL or `None`), buckets (URL), state_dir, started_at, version.
     """
@@ -54,12 +54,12 @@ def ensure_running(
     timeout: float = START_SECONDS,
     given_up: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
-    """The running server's `status`, after starting one where there was none (blocking).
+    """The running server's `status`; start one if there is none (blocking).
 
-    Any number of processes may call it at once: one server wins, the others end by themselves.
+    Several processes may call it at once: one server starts, the others end by themselves.
 
     Raises:
-        LauncherError: when no server is ready within `timeout` seconds, or `given_up` says to stop waiting.
+        LauncherError: when no server is ready within `timeout` seconds, or `given_up` returns True.
     """
     return status(state) or _start(state, [], timeout, given_up)
 
@@ -89,7 +89,7 @@ def start(
 
 
 def stop(state: StateDir, *, timeout: float = STOP_SECONDS) -> bool:
-    """End the server and wait for its end; its jobs go on. False when none was running.
+    """Stop the server and wait for its end; its jobs continue. False when none was running.
 
     Raises:
         LauncherError: when it is still there after `timeout` seconds.
@@ -123,7 +123,7 @@ def _start(
     *,
     share: bool = True,
 ) -> dict[str, Any]:
-    """Spawn a server and wait for it, or with `share` for the one that was quicker."""
+    """Spawn a server and wait for it, or with `share` for one that another process started."""
     try:
         state.prepare()
     except StateDirError as error:
@@ -135,16 +135,16 @@ def _start(
         ours = info is not None and child is not None and info["pid"] == child.process.pid
         if info is not None and (share or ours):
             if child is not None and not ours:
-                # It would end by itself, or take over if the winner ended first: nobody asked for that.
+                # It would end by itself, or start if the other server ended first, which nobody requested.
                 child.process.terminate()
             return info
         child = child or _Child(state, options)
         if child.process.poll() is not None:
-            words = child.words()
-            if not share or _BUSY not in words:
-                raise LauncherError(_sentence(words, child.process.returncode, state))
-            # Another server holds the directory: it is not ready yet, or it is just ending, and then
-            # the next one of ours takes its place.
+            message = child.stderr()
+            if not share or _BUSY not in message:
+                raise LauncherError(_reason(message, child.process.returncode, state))
+            # Another server uses the directory: it is not ready yet, or it is about to end, and then the
+            # next child starts.
             child = None
             time.sleep(0.3)
         time.sleep(_POLL)
@@ -152,11 +152,11 @@ def _start(
 
 
 class _Child:
-    """A server process in a session of its own, and what it wrote to stderr."""
+    """A server process in its own session, and its stderr."""
 
     def __init__(self, state: StateDir, options: list[str]) -> None:
         _started[:] = [process for process in _started if process.poll() is None]
-        # In memory: the server outlives us, so no pipe; and the disk may be full.
+        # In memory: no pipe, because the server outlives this process; no file, because the disk may be full.
         self._stderr = os.memfd_create("vxtui-emulator-stderr")
         command = [sys.executable, "-m", "tui.emulator", "--state-dir", str(state.root.absolute())]
         try:
@@ -174,7 +174,7 @@ class _Child:
             raise LauncherError(f"can't start {sys.executable}: {error.strerror}") from error
         _started.append(self.process)
 
-    def words(self) -> str:
+    def stderr(self) -> str:
         return os.pread(self._stderr, 65536, 0).decode(errors="replace").strip()
 
     def __del__(self) -> None:
@@ -182,9 +182,9 @@ class _Child:
             os.close(self._stderr)
 
 
-def _sentence(words: str, code: int, state: StateDir) -> str:
-    """The server's reason on one line: its own last one, which for a defect is the exception's."""
-    lines = words.splitlines()
+def _reason(message: str, code: int, state: StateDir) -> str:
+    """The server's reason: the last line of its stderr, which for a defect is the exception."""
+    lines = message.splitlines()
     if not lines:
         return f"the emulator ended at once with exit code {code}; see {state.log}"
     return lines[-1].removeprefix("vxtui emulator: ")
@@ -199,7 +199,7 @@ def _read_info(state: StateDir) -> dict[str, Any] | None:
 
 
 def _listener(state: StateDir) -> int | None:
-    """Process id of who listens on the socket, from the kernel; `None` when nobody does."""
+    """Pid of the process that listens on the socket, from the kernel; `None` for none."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(_CONNECT_SECONDS)
         try:
@@ -212,7 +212,7 @@ def _listener(state: StateDir) -> int | None:
 
 
 def _serves(pid: int, state: StateDir) -> bool:
-    """The process is a server of this directory, by its command line: it may be starting or hanging."""
+    """Whether the process is a server of this directory by its command line; it may hang."""
     try:
         arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:

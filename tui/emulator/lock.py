@@ -1,4 +1,4 @@
-"""One server for one state directory: the lock it holds for life, and the note that says where it is."""
+"""The lock of a state directory, which one server holds, and the file with the server's addresses."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tui.emulator.paths import StateDir, StateDirError
 
 
 class EmulatorBusy(StateDirError):
-    """Another server holds this state directory; the message names it."""
+    """Another server uses this state directory; the message names it."""
 
 
 class Lock:
-    """An flock that the kernel drops when the process dies, however it dies."""
+    """An flock, which the kernel releases when the process ends."""
 
     def __init__(self, state: StateDir) -> None:
         self._state = state
@@ -26,8 +26,8 @@ class Lock:
         """Take the lock.
 
         Raises:
-            EmulatorBusy: when a living server holds it.
-            StateDirError: when the file can't be made.
+            EmulatorBusy: when a running server holds it.
+            StateDirError: when the file can't be created.
         """
         try:
             fd = os.open(self._state.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -50,7 +50,7 @@ class Lock:
         self._fd = fd
 
     def release(self) -> None:
-        """Let go. The file stays: removing it would let two servers lock two files of one name."""
+        """Release the lock. The file stays: without it, two servers could lock two files of one name."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -68,7 +68,7 @@ def write_info(state: StateDir, info: dict[str, Any]) -> None:
         raise
 
 
-def remove_traces(*paths: Path) -> None:
-    """Remove the socket and the note of a server that is gone."""
+def remove_stale_files(*paths: Path) -> None:
+    """Remove the socket and the info file of a server that has ended."""
     for path in paths:
         path.unlink(missing_ok=True)

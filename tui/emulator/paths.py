@@ -1,6 +1,6 @@
-"""Where one emulator keeps everything: a directory that only its user may enter.
+"""The files of one emulator, in a directory that only its user may enter.
 
-Standard library only: the runner and the command line import this without paying for gRPC.
+Standard library only: the runner and the command line import this without gRPC.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ class StateDir:
 
     Layout::
 
-        emulator.lock            held (flock) by the one server for as long as it lives
+        emulator.lock            locked (flock) by the server while it runs
         emulator.json            pid, socket, rest, state_dir, started_at; written when ready
         emulator.sock            the gRPC endpoint
         emulator.log             the server's own log
         config.yaml              settings of this emulator, if any
         token                    bearer token of the REST endpoint
-        state.db                 jobs and operations (only the server writes)
+        state.db                 jobs, training pipelines, operations (only the server writes)
         logs.db                  log entries and read offsets (only the server writes)
-        buckets/BUCKET/…         what gs://BUCKET and /gcs/BUCKET mean here
-        buckets.db               what of buckets and objects a file can't hold
+        buckets/BUCKET/…         files of gs://BUCKET and /gcs/BUCKET
+        buckets.db               other metadata of buckets and objects
         buckets.json             port and secret of the bucket server
         jobs/ID/attempt-N/       one run of the whole job, see `AttemptDir`
     """
@@ -102,10 +102,10 @@ class StateDir:
         return f"unix:{self.socket}"
 
     def prepare(self) -> None:
-        """Create the directory for this user alone.
+        """Create the directory for this user only.
 
         Raises:
-            StateDirError: when it can't be made, belongs to someone else or its path is too long.
+            StateDirError: when it can't be created, belongs to another user or its path is too long.
         """
         if len(os.fsencode(self.socket)) > SOCKET_LIMIT:
             raise StateDirError(
@@ -126,11 +126,10 @@ class StateDir:
 class AttemptDir:
     """Files of one attempt. The runner writes all of them but `plan` and `commands`.
 
-    `REPLICA.stdout` and `REPLICA.stderr` hold exactly what the replica wrote. Beside each,
-    `….stamps` is a sequence of 16-byte records, two little-endian signed 64-bit numbers (size of the
-    output file in bytes, time in ns since the epoch), appended each time the file was seen to have
-    grown: a line that ends at offset o was written no later than the first stamp whose size is ≥ o.
-    So lines keep their times while no server is there to read them.
+    `REPLICA.stdout` and `REPLICA.stderr` have exactly the replica's output. Beside each, `….stamps` is a
+    sequence of 16-byte records, two little-endian signed 64-bit numbers (size of the output file in bytes,
+    time in ns since the epoch); the runner appends one when the file has grown. A line that ends at offset o
+    was written no later than the first stamp whose size is ≥ o. So lines keep their times without a server.
     """
 
     root: Path
@@ -147,12 +146,12 @@ class AttemptDir:
 
     @property
     def commands(self) -> Path:
-        """JSON lines appended by the server and obeyed by the runner, see `tui.emulator.runner.plan`."""
+        """JSON lines with commands of the server to the runner, see `tui.emulator.runner.plan`."""
         return self.root / "commands.jsonl"
 
     @property
     def database(self) -> Path:
-        """Runner's record: processes, exit codes, samples. Read-only for the server."""
+        """The runner's record: processes, exit codes, samples. Read-only for the server."""
         return self.root / "runner.db"
 
     @property
@@ -167,7 +166,7 @@ class AttemptDir:
         return self.root / f"{replica}.{stream}.stamps"
 
     def workdir(self, replica: str) -> Path:
-        """The replica's own working directory (its boot disk, so to say)."""
+        """The replica's working directory, which takes the place of its boot disk."""
         return self.root / f"{replica}.work"
 
 

@@ -1,6 +1,6 @@
 """The emulator's one process: `python -m tui.emulator --state-dir DIR [--rest HOST:PORT] [--no-auth]`.
 
-It ends on SIGTERM, SIGINT or the admin's stop; the jobs' runners go on, and the next server takes them up.
+It ends on SIGTERM, SIGINT or the admin's stop; the jobs' runners continue, and the next server resumes them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tui import __version__
 from tui.emulator.admin import Admin
 from tui.emulator.config import ConfigError, EmulatorConfig, load_config
 from tui.emulator.database import Database, DatabaseError
-from tui.emulator.lock import Lock, remove_traces, write_info
+from tui.emulator.lock import Lock, remove_stale_files, write_info
 from tui.emulator.logging import service as logging_service
 from tui.emulator.logging.faults import ActiveLogFaults
 from tui.emulator.logging.ingest import LogCollector
@@ -46,7 +46,7 @@ from tui.emulator.services import billing, iam, quota_service, registry
 from tui.emulator.services.check_faults import ActiveCheckFaults
 from tui.emulator.storage.server import BucketServer
 from tui.emulator.vertex import resource_service
-from tui.emulator.vertex.job_catalog import Catalog
+from tui.emulator.vertex.job_catalog import JobTableCatalog
 from tui.emulator.vertex.job_service import JobServer
 from tui.emulator.vertex.job_table import Job, JobTable
 from tui.emulator.vertex.locations import Locations
@@ -57,12 +57,12 @@ from tui.emulator.vertex.training_pipeline_table import TrainingPipelineTable
 
 log = logging.getLogger(__name__)
 
-GRACE = 1.0
-"""Seconds that calls under way get when the server stops."""
-LOOK = 5.0
-"""Seconds between two looks whether the state directory is still there."""
+STOP_SECONDS = 1.0
+"""For calls in progress when the server stops."""
+CHECK_SECONDS = 5.0
+"""Between two checks that the state directory still exists."""
 _OPTIONS = (
-    # On by default, and then a second server would silently share the address.
+    # The default would let a second server share the address silently.
     ("grpc.so_reuseport", 0),
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
@@ -72,8 +72,8 @@ _OPTIONS = (
 class Emulator:
     """One running emulator; use it as an async context manager, in a test as well as in `main`.
 
-    `rest` is HOST:PORT for the REST endpoint, port 0 for any free one; `None` for none. `auth` asks REST
-    clients for the token of the state directory.
+    `rest` is HOST:PORT for the REST endpoint, port 0 for any free one; `None` for none. With `auth` REST
+    clients need the token of the state directory.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Emulator:
         self.config = config or EmulatorConfig.model_validate({})
         self.rest_url: str | None = None
         self.stopping = asyncio.Event()
-        """Set when someone asked the server to end; whoever owns it then closes it."""
+        """Set when the server has to end; its owner then closes it."""
         self.database = Database(state.database)
         self.buckets = BucketServer(state, self.config.project_number)
         self._rest = rest
@@ -121,7 +121,7 @@ class Emulator:
         await self._stack.aclose()
 
     def info(self) -> dict[str, Any]:
-        """What `emulator.json` says, and the admin's status."""
+        """Contents of `emulator.json` and of the admin's status."""
         return {
             "pid": os.getpid(),
             "socket": str(self.state.socket),
@@ -136,9 +136,9 @@ class Emulator:
         lock = Lock(self.state)
         lock.acquire()
         self._stack.callback(lock.release)
-        # We hold the lock, so whoever left these is dead.
-        remove_traces(self.state.socket, self.state.info)
-        self._stack.callback(remove_traces, self.state.socket, self.state.info)
+        # With the lock held, these files belong to a server that has ended.
+        remove_stale_files(self.state.socket, self.state.info)
+        self._stack.callback(remove_stale_files, self.state.socket, self.state.info)
         self.buckets.open()
         self._stack.push_async_callback(self.buckets.close)
         methods = await self._open_services()
@@ -149,7 +149,7 @@ class Emulator:
         write_info(self.state, self.info())
 
     async def _open_services(self) -> list[Method]:
-        """Load the state, take up the jobs, and say which RPCs are served."""
+        """Load the state, resume the jobs, and return the RPCs to serve."""
         state, config, stack = self.state, self.config, self._stack
         database = self.database
         stack.push_async_callback(database.close)
@@ -160,7 +160,7 @@ class Emulator:
         pipelines = TrainingPipelineTable(database, table)
         pipelines.load(contents.training_pipelines)
         stack.push_async_callback(pipelines.settle)
-        catalog = Catalog(table, quotas)
+        catalog = JobTableCatalog(table, quotas)
 
         sink, log_methods, faults = await self._open_logs(catalog)
         dependencies = Dependencies(
@@ -189,14 +189,16 @@ class Emulator:
             *admin.methods(),
             *log_methods,
             *monitoring_service.methods(state, catalog),
-            *checks.over("quotas", quota_service.methods(catalog)),
+            *checks.apply("quotas", quota_service.methods(catalog)),
             *billing.methods(),
             *iam.methods(config, checks),
             *registry.methods(config, checks),
             *resource_service.methods(config, checks),
         ]
 
-    async def _open_logs(self, catalog: Catalog) -> tuple[LogCollector, list[Method], ActiveLogFaults]:
+    async def _open_logs(
+        self, catalog: JobTableCatalog
+    ) -> tuple[LogCollector, list[Method], ActiveLogFaults]:
         store = LogStore(self.state.log_database)
         self._stack.callback(store.close)
         collector = LogCollector(self.state, store)
@@ -211,12 +213,12 @@ class Emulator:
         server.add_generic_rpc_handlers(grpc_handlers(methods))
         if not server.add_insecure_port(self.state.target):
             raise OSError(f"can't listen on {self.state.socket}")
-        self._stack.push_async_callback(server.stop, GRACE)
+        self._stack.push_async_callback(server.stop, STOP_SECONDS)
         await server.start()
         self.state.socket.chmod(0o600)
 
     async def _serve_rest(self, methods: list[Method], host: str, port: int) -> None:
-        # Loads a whole HTTP server, which most emulators never need.
+        # Imports an HTTP server, which most emulators never need.
         from tui.emulator.rpc.rest_server import serve_rest  # noqa: PLC0415
 
         server = await serve_rest(methods, self.state, host, port, self._auth)
@@ -225,10 +227,10 @@ class Emulator:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`, loopback only: whoever reaches it can run programs here.
+    """Host and port of `HOST:PORT`, loopback only: a client can run programs here.
 
     Raises:
-        StateDirError: for anything else, with the reason.
+        StateDirError: for any other text, with the reason.
     """
     host, _, port = text.rpartition(":")
     host = host.strip("[]")
@@ -247,7 +249,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 async def serve(state: StateDir, rest: str | None, auth: bool, simulate: bool = False) -> None:
-    """Run until told to stop. `simulate` switches simulated accelerators on, whatever the settings say."""
+    """Run until `stopping` is set. `simulate` overrides the setting `simulate_accelerators`."""
     config = load_config(state.config)
     if simulate:
         config = config.model_copy(update={"simulate_accelerators": True})
@@ -259,24 +261,24 @@ async def serve(state: StateDir, rest: str | None, auth: bool, simulate: bool = 
     async with emulator:
         log.info("ready on %s, REST %s", emulator.target, emulator.rest_url or "off")
         while not emulator.stopping.is_set() and state.lock.exists():
-            # Without its state directory nobody can reach this server, nor will it ever be of use again.
+            # Without its state directory no client can reach this server any more.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(emulator.stopping.wait(), LOOK)
+                await asyncio.wait_for(emulator.stopping.wait(), CHECK_SECONDS)
         log.info("stopping")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code 0 after a clean stop, 1 with one sentence on stderr when it could not start."""
+    """Run the server. Exit code 0 after a clean stop, 1 with a message on stderr when it can't start."""
     parser = argparse.ArgumentParser(prog="python -m tui.emulator", description=__doc__)
     parser.add_argument("--state-dir", type=Path, required=True, help="directory of this emulator's state")
     parser.add_argument("--rest", metavar="HOST:PORT", help="serve REST too, on a loopback address")
-    parser.add_argument("--no-auth", action="store_true", help="let REST clients in without the token")
+    parser.add_argument("--no-auth", action="store_true", help="do not require the token from REST clients")
     parser.add_argument(
-        "--simulate-accelerators", action="store_true", help="invent figures of accelerators not there"
+        "--simulate-accelerators", action="store_true", help="simulate metrics of missing accelerators"
     )
     options = parser.parse_args(arguments)
     os.umask(0o077)
-    # gRPC's core writes to stderr by itself, past any logging set-up.
+    # gRPC's core writes to stderr itself and ignores the logging configuration.
     os.environ["GRPC_VERBOSITY"] = "NONE"
     state = StateDir(options.state_dir.absolute())
     try:
@@ -293,7 +295,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _refuse(why: str) -> int:
-    # Before the log file is set up a record would go to stderr as well.
+    # Without the log file the record would go to stderr too.
     if logging.getLogger().handlers:
         log.error("%s", why)
     print(f"vxtui emulator: {why}", file=sys.stderr)  # noqa: T201
@@ -301,7 +303,7 @@ def _refuse(why: str) -> int:
 
 
 def _log_to(state: StateDir) -> None:
-    # A full disk must not make logging itself write tracebacks to the terminal.
+    # On a full disk, logging must not write tracebacks to the terminal.
     logging.raiseExceptions = False
     handler = logging.handlers.RotatingFileHandler(state.log, maxBytes=5_000_000, backupCount=1, delay=True)
     formatter = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")

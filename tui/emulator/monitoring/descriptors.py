@@ -1,8 +1,8 @@
-"""The metrics that the emulator has, as Monitoring describes them.
+"""The emulator's metrics and their descriptors in Monitoring.
 
-The names of training metrics are reported by several sources, their labels are not documented:
-`replica_id` and `accelerator_id` are recalled, and so is that the byte counters are DELTA (vertex facts
-6.1, 6.2). Labels and kinds of the quota metrics: vertex facts 7.4.
+Several sources report the names of the training metrics; their labels are not documented: `replica_id` and
+`accelerator_id`, and DELTA for the byte counters, are recalled and not verified (vertex facts 6.1, 6.2).
+Labels and kinds of the quota metrics: vertex facts 7.4.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ QUOTA_USAGE = "serviceruntime.googleapis.com/quota/allocation/usage"
 
 _LABELS = {
     "replica_id": "The replica, by worker pool and index: workerpool0-0.",
-    "simulated": "true where the emulator made the figures up; not a label of the cloud's.",
+    "simulated": "true for simulated values; the cloud has no such label.",
     "accelerator_id": "Index of the accelerator in its machine.",
     "quota_metric": "The metric that the quota limits.",
     "limit_name": "The id of the quota.",
@@ -54,11 +54,11 @@ class Metric:
 
     @property
     def training(self) -> str:
-        """The metric without the prefix of training, as samples name it."""
+        """The metric's name in samples, without the prefix of training."""
         return self.type.removeprefix(TRAINING_PREFIX)
 
     def descriptor(self, project: str, sample_period: float) -> metric_pb2.MetricDescriptor:
-        """What GetMetricDescriptor answers; `sample_period` in seconds is the emulator's own."""
+        """The metric's descriptor; `sample_period` is the emulator's, in seconds."""
         descriptor = metric_pb2.MetricDescriptor(
             name=f"projects/{project}/metricDescriptors/{self.type}",
             type=self.type,

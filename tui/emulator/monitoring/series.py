@@ -17,7 +17,7 @@ Aligner = common.Aggregation.Aligner
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A value over (start, end]; of a gauge both are the moment it was taken."""
+    """A value over (start, end]; for a gauge both are the time of the sample."""
 
     start: int
     end: int
@@ -26,7 +26,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """(start, end]; of a gauge also the single moment when both are the same."""
+    """(start, end]; the single point in time if both are equal."""
 
     start: int
     end: int
@@ -50,18 +50,18 @@ class TimeSeries:
 
     @property
     def key(self) -> str:
-        """What tells it from the others of its metric; also their order."""
+        """Unique key among the series of a metric; also their order."""
         labels = (*sorted(self.resource_labels.items()), *sorted(self.metric_labels.items()))
         return "\x1f".join(f"{name}={value}" for name, value in labels)
 
 
 def gauge(samples: Iterable[tuple[int, float]]) -> list[Point]:
-    """Points of samples (time, value); what is not a number was not measured."""
+    """Points of samples (time, value); values that are not finite are dropped."""
     return [Point(at, at, value) for at, value in samples if math.isfinite(value)]
 
 
 def differences(samples: Iterable[tuple[int, float]]) -> list[Point]:
-    """What a counter grew by between its samples; one that fell was reset and counts from zero."""
+    """Increases of a counter between its samples; a decrease is a reset to zero."""
     points = []
     before: tuple[int, float] | None = None
     for at, value in samples:
@@ -73,23 +73,23 @@ def differences(samples: Iterable[tuple[int, float]]) -> list[Point]:
 
 
 class NotAligned(ValueError):
-    """The aligner can't be used on this series; the message says which can."""
+    """The aligner can't be used on this series; the message names those that can."""
 
 
 def align(series: TimeSeries, aligner: int, period: int, interval: Interval) -> TimeSeries:
-    """One point for each period that has data, ending at the interval's end and going back from there.
+    """One point for each period with data; the last period ends at the interval's end.
 
     Raises:
-        NotAligned: for an aligner that does not fit the series' kind, or is not known here.
+        NotAligned: for an aligner that does not match the series' kind, or is not supported.
     """
     if aligner in (Aligner.ALIGN_RATE, Aligner.ALIGN_DELTA):
         if series.kind != Kind.DELTA:
             raise NotAligned(f"{Aligner(aligner).name} is for counters, and {series.metric_type} is a gauge")
-        return _spread(series, aligner == Aligner.ALIGN_RATE, period, interval)
+        return _distribute(series, aligner == Aligner.ALIGN_RATE, period, interval)
     reduce = _REDUCE.get(aligner)
     if reduce is None:
         known = ", ".join(Aligner(number).name for number in (*_REDUCE, Aligner.ALIGN_RATE))
-        raise NotAligned(f"aligner {aligner} is not known here; use ALIGN_DELTA, {known}")
+        raise NotAligned(f"aligner {aligner} is not supported here; use ALIGN_DELTA, {known}")
     groups: dict[int, list[float]] = {}
     for point in series.points:
         if interval.holds(point.end):
@@ -117,8 +117,8 @@ def _aligned(index: int, value: float, period: int, interval: Interval) -> Point
     return Point(end, end, value)
 
 
-def _spread(series: TimeSeries, rate: bool, period: int, interval: Interval) -> TimeSeries:
-    """Share each difference out over the periods it lies in; a rate is over the time that has data."""
+def _distribute(series: TimeSeries, rate: bool, period: int, interval: Interval) -> TimeSeries:
+    """Distribute each difference over its periods; a rate is over the time that has data."""
     amount: dict[int, float] = {}
     covered: dict[int, int] = {}
     for point in series.points:

@@ -1,7 +1,7 @@
-"""google.monitoring.v3.MetricService: what replicas used, and the training quotas.
+"""google.monitoring.v3.MetricService: metrics of replicas, and the training quotas.
 
 Training series come from the samples that each attempt's runner recorded. Quotas have no history here:
-their series hold one point, the present value.
+their series have one point, the present value.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ log = logging.getLogger(__name__)
 
 SERVICE = "google.monitoring.v3.MetricService"
 LOOK_BACK = 120 * 10**9
-"""ns before the interval in which the sample is looked for that a counter's first difference needs."""
-FRESH = 60 * 10**9
-"""ns for which the present value of a quota stands for the recent past."""
+"""ns before the interval in which to search the sample for a counter's first difference."""
+QUOTA_AGE = 60 * 10**9
+"""ns for which the present value of a quota counts as its past value."""
 
 SeriesPb = metric_types.TimeSeries.pb()
 ListResponse = metric_service.ListTimeSeriesResponse.pb()
@@ -82,7 +82,7 @@ class MonitoringService:
         return await asyncio.to_thread(work)
 
     def _finder(self, project: str, question: Question) -> Callable[[], Iterator[TimeSeries]]:
-        """What reads the series. The catalog is asked here, in the loop that changes it."""
+        """A function that reads the series. The catalog is read here, in the event loop that changes it."""
         if question.metric.resource == TRAINING_RESOURCE:
             jobs = [job for job in self._catalog.list(project) if question.wants_resource(_job_labels(job))]
             return lambda: (s for job in jobs for s in self._training(job, question))
@@ -97,7 +97,7 @@ class MonitoringService:
             for at, replica, name, accelerator, value in _samples(attempt, since):
                 if name == metric.training:
                     samples.setdefault((replica, accelerator), []).append((at, value))
-            # A counter starts again with every attempt.
+            # A counter starts at zero in every attempt.
             make = differences if metric.kind == Kind.DELTA else gauge
             for which, values in samples.items():
                 points.setdefault(which, []).extend(make(values))
@@ -107,7 +107,7 @@ class MonitoringService:
     def _quotas(self, project: str, question: Question) -> Iterator[TimeSeries]:
         metric, now = question.metric, time.time_ns()
         at = min(now, question.interval.end)
-        if now - at > FRESH:
+        if now - at > QUOTA_AGE:
             return
         for region in self._catalog.regions(project):
             resource = {"project_id": project, "service": AIPLATFORM, "location": region}
@@ -159,7 +159,7 @@ def _samples(attempt: AttemptDir, since: int) -> list[Sample]:
     try:
         return read_samples(attempt, since)
     except sqlite3.Error as error:
-        # A record that is only just being made, or was torn: nothing can be said, which is not zero.
+        # The record is incomplete: there are no samples, which is not zero.
         log.info("samples of %s: %s", attempt.root, error)
         return []
 
@@ -170,7 +170,7 @@ def _job_labels(job: JobRecord) -> dict[str, str]:
 
 
 def _labels(replica: str, accelerator: str) -> dict[str, str]:
-    """Labels of a training metric; `simulated` is ours, and only on what is no measurement."""
+    """Labels of a training metric; `simulated` marks values that are not measured."""
     labels = {"replica_id": replica}
     if accelerator:
         labels["accelerator_id"] = accelerator.removeprefix(MARK)
@@ -200,7 +200,7 @@ def _descriptor_filter(text: str) -> Callable[[Metric], Any]:
 def _page(
     found: Sequence[TimeSeries], full: bool, size: int, after: tuple[str, int] | None, digest: str
 ) -> Pb:
-    """One page: `size` counts points in FULL, series in HEADERS; a series may go on in the next page."""
+    """One page: `size` counts points in FULL, series in HEADERS; a series may continue in the next page."""
     response = ListResponse()
     last: tuple[str, int] | None = None
     for series in found:

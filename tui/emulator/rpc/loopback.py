@@ -1,4 +1,4 @@
-"""Names and addresses of this machine's loopback interface: nobody else is let in over TCP."""
+"""Names and addresses of this machine's loopback interface, the only ones accepted over TCP."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def host_only(header: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """A web page can point a name of its own at 127.0.0.1; that is none of these."""
+    """Whether `host` is a loopback name or address. Another name may resolve to 127.0.0.1 and is not one."""
     if host.lower() == "localhost":
         return True
     try:

@@ -1,7 +1,7 @@
-"""Handlers once, on two wires: every method is declared here and served by gRPC and by REST.
+"""RPC methods, each declared once and served over gRPC and REST.
 
-A handler takes plain protobuf and returns plain protobuf. It refuses by raising `WireError`, which each
-wire turns into its own form with google.rpc details (facts: clients, 'Connecting without TLS').
+A handler takes plain protobuf and returns plain protobuf. It fails with `WireError`, which each protocol
+converts to its own form with google.rpc details (facts: clients, 'Connecting without TLS').
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Bidi = Callable[[AsyncIterator[Any]], AsyncIterator[Message]]
 
 
 class WireError(Exception):
-    """An error with a google.rpc code, as a client will see it."""
+    """An error with a google.rpc code, as a client sees it."""
 
     def __init__(self, code: int, message: str, details: Sequence[Message] = ()) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ class WireError(Exception):
 
 
 def invalid(*problems: tuple[str, str]) -> WireError:
-    """INVALID_ARGUMENT for (field path, what is wrong and what would be right) pairs."""
+    """INVALID_ARGUMENT for pairs (field path, what is wrong and what would be valid)."""
     detail = error_details_pb2.BadRequest(
         field_violations=[
             error_details_pb2.BadRequest.FieldViolation(field=f, description=d) for f, d in problems
@@ -54,13 +54,13 @@ def invalid(*problems: tuple[str, str]) -> WireError:
 
 
 def not_found(kind: str, name: str) -> WireError:
-    """NOT_FOUND with the resource named."""
+    """NOT_FOUND that names the resource."""
     detail = error_details_pb2.ResourceInfo(resource_type=kind, resource_name=name)
     return WireError(code_pb2.NOT_FOUND, f"The {kind} {name} does not exist.", [detail])
 
 
 def failed_precondition(subject: str, description: str) -> WireError:
-    """FAILED_PRECONDITION with what has to change first."""
+    """FAILED_PRECONDITION that says what has to change first."""
     violation = error_details_pb2.PreconditionFailure.Violation(
         type="STATE", subject=subject, description=description
     )
@@ -123,7 +123,7 @@ def _bidi(method: Method) -> Callable[[AsyncIterator[Any], Context], AsyncIterat
 
 
 def internal() -> WireError:
-    """INTERNAL for a defect of ours; the cause is in the emulator's log, not on the wire."""
+    """INTERNAL for a defect of the emulator; its log has the cause."""
     return WireError(
         code_pb2.INTERNAL, "The emulator failed on this call; `vxtui emulator logs` has the reason."
     )

@@ -1,4 +1,4 @@
-"""Opaque page tokens: the key of the last item and a mark of the question, nothing that grows stale."""
+"""Opaque page tokens: the key of the last item and a digest of the query; they do not expire."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VERSION = 1
 
 
 def write_token(key: Sequence[str | int], digest: str) -> str:
-    """Token of the page after the item with this key."""
+    """The token of the page after the item with this key."""
     raw = json.dumps([_VERSION, digest, *key], separators=(",", ":"))
     return base64.urlsafe_b64encode(raw.encode()).decode().rstrip("=")
 
@@ -22,7 +22,7 @@ def read_token(token: str, digest: str, shape: Sequence[type]) -> tuple[str | in
     """Key of the last item before this page; `None` for the first page. `shape` is the key's types.
 
     Raises:
-        WireError: INVALID_ARGUMENT for a token that was not given out, or for another question.
+        WireError: INVALID_ARGUMENT for an invalid token, or one of another query.
     """
     if not token:
         return None
@@ -32,9 +32,9 @@ def read_token(token: str, digest: str, shape: Sequence[type]) -> tuple[str | in
         if [type(part) for part in key] != list(shape) or version != _VERSION:
             raise ValueError(token)
     except (ValueError, TypeError, RecursionError, binascii.Error) as error:
-        raise invalid(("page_token", "not a token of this list; start again without one")) from error
+        raise invalid(("page_token", "not a token of this list; start without one")) from error
     if asked != digest:
         raise invalid(
-            ("page_token", "given out for another question; keep everything else the same from page to page")
+            ("page_token", "belongs to another query; keep all other fields the same from page to page")
         )
     return tuple(key)

@@ -1,4 +1,4 @@
-"""Sizes of a list's pages, and the part of each resource that was asked for."""
+"""Page sizes, and the fields of a read mask."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Pb = Any  # a plain protobuf message, whose classes are made at run time
 
 DEFAULT_PAGE = 100
 MAX_PAGE = 1000
-"""Larger page sizes are cut to this, as AIP-158 asks; the service's own maximum is not documented."""
+"""Larger page sizes are reduced to this, as AIP-158 requires; the service's maximum is not documented."""
 
 
 def page_size(asked: int) -> int:
@@ -29,7 +29,7 @@ def page_size(asked: int) -> int:
 
 
 def query_digest(*parts: str) -> str:
-    """Short mark of what a list was asked for; a page token is good for the same question only."""
+    """Short digest of a query; a page token is valid for the same query only."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
@@ -54,7 +54,7 @@ def mask_fields(paths: Sequence[str], descriptor: Descriptor) -> frozenset[str] 
 
 
 def keep_only(pbs: Iterable[Pb], fields: frozenset[str] | None) -> None:
-    """Empty all but the named fields, in place: a copy made field by field takes three times as long."""
+    """Clear all but the named fields, in place: a copy field by field takes three times as long."""
     if fields is not None:
         for pb in pbs:
             for field in pb.DESCRIPTOR.fields:

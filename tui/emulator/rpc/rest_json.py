@@ -1,4 +1,4 @@
-"""JSON and query strings to protobuf and back, as Google's REST surfaces read and write them."""
+"""Conversion of JSON and query strings to protobuf and back, as in Google's REST APIs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from google.rpc import code_pb2
 
 from tui.emulator.rpc.methods import WireError, invalid
 
-# Parameters of every Google API that say how to answer, not what to do.
+# System parameters of every Google API: they select the form of the reply.
 _SYSTEM = frozenset(
     {
         *("$.xgafv", "$alt", "$apiVersion", "$callback", "$fields", "$key", "$prettyPrint", "$quotaUser"),
@@ -54,7 +54,7 @@ def read_request(
     """Fill `message` from a request's path fields, query parameters and body.
 
     Raises:
-        WireError: INVALID_ARGUMENT that names the field, or says what is wrong with the JSON.
+        WireError: INVALID_ARGUMENT that names the field or the error in the JSON.
     """
     if body_field == "*":
         _parse(_object(body), message, "")
@@ -86,7 +86,7 @@ def write_error(error: WireError) -> tuple[int, bytes]:
 
 
 def plain_error(http: HTTPStatus, status: str, message: str) -> bytes:
-    """The same form for what is refused before an RPC is found."""
+    """The body of an error before an RPC is found, in the same form."""
     return json.dumps({"error": {"code": int(http), "message": message, "status": status}}, indent=2).encode()
 
 
@@ -110,7 +110,7 @@ def _parse(found: dict[str, Any], message: Message, where: str) -> None:
 
 
 def _problem(text: str, where: str) -> WireError:
-    """The parser's complaint with the field's path in the request."""
+    """The parser's error with the field's path in the request."""
     unknown = _NO_FIELD.search(text)
     if unknown:
         # "CustomJob.jobSpec" is the path below a message of that type.

@@ -1,4 +1,4 @@
-"""Where each RPC stands on REST, as its service documents it."""
+"""The REST path of each RPC, as its service documents it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _VARIABLE = re.compile(r"\{(\w+)=([^}]*)\}")
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One RPC under one HTTP method and path; the path's named groups are request fields."""
+    """One RPC with an HTTP method and a path; the path's named groups are request fields."""
 
     http_method: str
     path: re.Pattern[str]
@@ -68,7 +68,7 @@ class Route:
 
 
 def routes_of(methods: Iterable[Method]) -> list[Route]:
-    """Routes of those methods that REST can carry: unary ones with a documented path."""
+    """Routes of the methods that REST supports: unary ones with a documented path."""
     found = []
     for method in methods:
         if method.unary is None:
@@ -79,7 +79,7 @@ def routes_of(methods: Iterable[Method]) -> list[Route]:
 
 
 def _standard(method: Method) -> tuple[tuple[str, str, str], ...]:
-    """Vertex's resources all follow one pattern: create, get, list, cancel and delete in a location."""
+    """Paths of Vertex's resources, which have one pattern: create, get, list, cancel and delete."""
     match = re.fullmatch(r"(Create|Get|List|Cancel|Delete)(\w+)", method.name)
     if match is None or not method.service.startswith(f"{_AIPLATFORM}."):
         return ()

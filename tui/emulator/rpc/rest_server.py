@@ -1,8 +1,8 @@
-"""The emulator's RPCs on REST, for curl and for clients that don't speak gRPC over a Unix socket.
+"""The emulator's RPCs over REST, for curl and for clients without gRPC over a Unix socket.
 
-Whoever reaches this port can run programs as this user. So it listens on loopback only, asks for the token
-of the state directory, answers to loopback names only (a web page can point a name of its own at
-127.0.0.1), and never answers a browser's page.
+A client of this port can run programs as this user. So the server listens on loopback only, requires the
+token of the state directory, accepts only loopback names as host (a web page's name can resolve to
+127.0.0.1), and refuses requests of a browser's page.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 BODY_LIMIT = 32 * 1024 * 1024
 """Largest request body in bytes."""
 STOP_GRACE = 1
-"""Seconds that requests under way get when the server stops."""
+"""Seconds for requests in progress when the server stops."""
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -40,7 +40,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class Refused(Exception):
-    """A request that never gets to an RPC."""
+    """A request that is refused before an RPC is found."""
 
     def __init__(self, http: HTTPStatus, status: str, message: str) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class Refused(Exception):
 
 
 class RestServer:
-    """A listening endpoint; made by `serve_rest`."""
+    """A listening endpoint, created by `serve_rest`."""
 
     def __init__(self, server: uvicorn.Server, task: asyncio.Task[None], url: str) -> None:
         self._server, self._task = server, task
@@ -56,7 +56,7 @@ class RestServer:
         """Base address, e.g. `http://127.0.0.1:8085`."""
 
     async def close(self) -> None:
-        """Stop listening and end the requests under way."""
+        """Stop listening and end the requests in progress."""
         self._server.should_exit = True
         await self._task
 
@@ -64,10 +64,10 @@ class RestServer:
 async def serve_rest(
     methods: Sequence[Method], state: StateDir, host: str, port: int, auth: bool = True
 ) -> RestServer:
-    """Serve the unary `methods`; port 0 takes a free one. Without `auth` no token is asked for.
+    """Serve the unary `methods`; port 0 takes a free one. Without `auth` no token is required.
 
     Raises:
-        StateDirError: when `host` is not a loopback address or the token can't be kept.
+        StateDirError: when `host` is not a loopback address or the token can't be stored.
         OSError: when the address is taken.
     """
     listener = _listen(host, port)
@@ -95,7 +95,7 @@ async def serve_rest(
 
 
 def read_token(state: StateDir) -> str:
-    """The token that clients send; made on first use, readable by this user alone.
+    """The token that clients send; created at the first call, readable by this user only.
 
     Raises:
         StateDirError: when it can't be read or written.
@@ -116,7 +116,7 @@ def read_token(state: StateDir) -> str:
 
 
 class _Server(uvicorn.Server):
-    """Says when it listens, and leaves signals to the emulator's own handlers."""
+    """Sets `ready` when it listens, and leaves signals to the emulator's handlers."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -132,20 +132,20 @@ class _Server(uvicorn.Server):
 
 
 class RestApp:
-    """The ASGI application. `token` is None where everybody on this machine is let in."""
+    """The ASGI application. Without a `token` it accepts every local client."""
 
     def __init__(self, routes: Sequence[Route], token: str | None) -> None:
         self._routes = routes
         self._token = token.encode() if token is not None else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, always with JSON."""
+        """Serve one request; the reply is always JSON."""
         if scope["type"] != "http":
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         try:
-            self._admit(headers)
+            self._authorize(headers)
             body = await _body(headers, receive)
             status, answer = 200, await self._call(scope["method"], scope["path"], query, body)
         except Refused as refusal:
@@ -157,16 +157,18 @@ class RestApp:
             status, answer = write_error(internal())
         await _reply(send, status, answer, head=scope["method"] == "HEAD")
 
-    def _admit(self, headers: dict[str, str]) -> None:
+    def _authorize(self, headers: dict[str, str]) -> None:
         if not is_loopback(host_only(headers.get("host", ""))):
             raise Refused(
                 HTTPStatus.FORBIDDEN, "PERMISSION_DENIED",
-                f"Host {headers.get('host', '')!r} is not a name of this machine's loopback interface; use "
+                f"Host {headers.get('host', '')!r} is not a loopback name; use "
                 "127.0.0.1, [::1] or localhost.",
             )  # fmt: skip
         if "origin" in headers:
             raise Refused(
-                HTTPStatus.FORBIDDEN, "PERMISSION_DENIED", "The emulator does not answer pages in a browser."
+                HTTPStatus.FORBIDDEN,
+                "PERMISSION_DENIED",
+                "The emulator refuses requests of a browser's page.",
             )
         if self._token is None:
             return
@@ -176,7 +178,7 @@ class RestApp:
             what = "is missing" if not given else "is not this emulator's"
             raise Refused(
                 HTTPStatus.UNAUTHORIZED, "UNAUTHENTICATED",
-                f"The bearer token {what}. Send `Authorization: Bearer TOKEN` with what stands in the file "
+                f"The bearer token {what}. Send `Authorization: Bearer TOKEN` with the token in the file "
                 "`token` of the emulator's state directory.",
             )  # fmt: skip
 

@@ -1,8 +1,7 @@
 """google.cloud.billing.v1.CloudCatalog: SKUs of training in the real shape, read-only.
 
-The prices are those of the console's built-in table, and the provider's name says that they are the
-emulator's: nothing is learned from them but that the way of reading works. Compute Engine's Spot SKUs are
-made from the middle of the known discounts.
+The prices are those of the console's built-in table, and the provider's name marks them as the emulator's:
+they serve to test how the console reads prices. Prices of Compute Engine's Spot SKUs use an average discount.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ VERTEX, COMPUTE = "C7E2-9256-1C43", "6F81-5844-456A"
 PROVIDER = "Google (emulator)"
 MAX_PAGE = 5000
 SPOT_SHARE = 0.25
-"""Of Compute Engine's price on demand: between the 9 and 40 % that are known."""
+"""Share of Compute Engine's on-demand price: between the known 9 and 40 %."""
 
 SkuPb = cloud_catalog.Sku.pb()
 ServicePb = cloud_catalog.Service.pb()
@@ -40,7 +39,7 @@ _GPUS = {
     "NVIDIA_TESLA_P100": "Nvidia Tesla P100",
     "NVIDIA_TESLA_P4": "Nvidia Tesla P4",
 }
-_PLACES = {"us-central1": "Iowa", "europe-west1": "Belgium"}
+_CITIES = {"us-central1": "Iowa", "europe-west1": "Belgium"}
 
 
 class CatalogService:
@@ -74,30 +73,30 @@ class CatalogService:
 
 def _skus(service: str) -> Iterator[Pb]:
     for region, prices in sorted(built_in().regions.items()):
-        place = _PLACES.get(region, region)
+        city = _CITIES.get(region, region)
         for key, price in sorted(prices.items()):
             kind, _, name = key.partition(":")
-            what = _words(kind, name)
+            what = _description(kind, name)
             if not what:
                 continue
             if service == VERTEX:
-                words = f"Vertex AI: Training/Pipelines on {what} running in {place}"
+                words = f"Vertex AI: Training/Pipelines on {what} running in {city}"
                 yield _sku(service, words, region, "OnDemand", price.usd.high)
             elif service == COMPUTE:
                 spot = price.usd.high * CE_SHARE * SPOT_SHARE
-                yield _sku(service, _spot_words(kind, what, place), region, "Preemptible", spot)
+                yield _sku(service, _spot_description(kind, what, city), region, "Preemptible", spot)
 
 
-def _words(kind: str, name: str) -> str:
+def _description(kind: str, name: str) -> str:
     if kind in {"core", "ram"}:
         return f"{name.upper()} Instance {'Core' if kind == 'core' else 'Ram'}"
     return _GPUS.get(name, "") + " GPU" if kind == "gpu" and name in _GPUS else ""
 
 
-def _spot_words(kind: str, what: str, place: str) -> str:
+def _spot_description(kind: str, what: str, city: str) -> str:
     if kind == "gpu":
-        return f"{what} attached to Spot Preemptible VMs running in {place}"
-    return f"Spot Preemptible {what} running in {place}"
+        return f"{what} attached to Spot Preemptible VMs running in {city}"
+    return f"Spot Preemptible {what} running in {city}"
 
 
 def _sku(service: str, words: str, region: str, usage: str, usd: float) -> Pb:

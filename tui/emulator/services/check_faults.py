@@ -1,4 +1,4 @@
-"""What a launch's checks may meet, on request: permissions not granted, things not there, services that fail.
+"""Faults of a launch's checks on request: denied permissions, missing resources, failing services.
 
 The services are `projects`, `accounts`, `registry`, `resources`, `boards` and `quotas`.
 """
@@ -17,37 +17,37 @@ from tui.emulator.logging.record import Pb
 from tui.emulator.rpc.methods import Method, Unary, WireError
 
 SERVICES = ("projects", "accounts", "registry", "resources", "boards", "quotas")
-HANG = 600.0
-"""Seconds after which an answer that hangs comes at last; whoever asked has left by then."""
+HANG_SECONDS = 600.0
+"""Delay of a hanging reply; clients give up before."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckFaults:
-    """The default is a project in which everything is there and allowed."""
+    """By default everything exists and every permission is granted."""
 
     denied: tuple[str, ...] = ()
     """Permissions that nobody has, with shell wildcards."""
     missing: tuple[str, ...] = ()
     """Images, accounts and resources that don't exist, with shell wildcards."""
     failing: tuple[str, ...] = ()
-    """Services that answer UNAVAILABLE."""
+    """Services that return UNAVAILABLE."""
     hanging: tuple[str, ...] = ()
-    """Services that don't answer."""
+    """Services that don't reply."""
     expired: bool = False
-    """All of them answer UNAUTHENTICATED."""
+    """All of them return UNAUTHENTICATED."""
 
     @classmethod
     def of(cls, asked: Mapping[str, Any]) -> CheckFaults:
-        """From the admin's request; what is not named is off.
+        """From the admin's request; faults that it does not name are off.
 
         Raises:
-            ValueError: naming the field that makes no sense.
+            ValueError: naming the invalid field.
         """
         found = cls(expired=bool(asked.get("expired", False)))
         for name in ("denied", "missing", "failing", "hanging"):
             value = asked.get(name, [])
             if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-                raise ValueError(f"{name} is a list of texts, not {value!r}")
+                raise ValueError(f"{name} is a list of strings, not {value!r}")
             unknown = [one for one in value if name in {"failing", "hanging"} and one not in SERVICES]
             if unknown:
                 raise ValueError(f"{name}: {unknown[0]!r} is not one of {', '.join(SERVICES)}")
@@ -58,29 +58,29 @@ class CheckFaults:
         return _any(permission, self.denied)
 
     def misses(self, *names: str) -> bool:
-        """One of the names of a thing is among those that don't exist."""
+        """Whether one of a resource's names is missing."""
         return any(_any(name, self.missing) for name in names)
 
 
 class ActiveCheckFaults:
-    """The faults in force."""
+    """The present faults."""
 
     def __init__(self) -> None:
         self.current = CheckFaults()
 
     def set(self, faults: CheckFaults) -> None:
-        """From now on."""
+        """Replace the faults."""
         self.current = faults
 
-    def over(self, service: str, methods: Iterable[Method]) -> list[Method]:
-        """The same methods, which meet the faults of `service` first."""
-        return [replace(m, unary=self._met(service, m.unary)) if m.unary else m for m in methods]
+    def apply(self, service: str, methods: Iterable[Method]) -> list[Method]:
+        """The methods of `service`, with its faults."""
+        return [replace(m, unary=self._with_faults(service, m.unary)) if m.unary else m for m in methods]
 
-    def _met(self, service: str, serve: Unary) -> Unary:
+    def _with_faults(self, service: str, serve: Unary) -> Unary:
         async def handle(request: Pb) -> Any:
             faults = self.current
             if service in faults.hanging:
-                await asyncio.sleep(HANG)
+                await asyncio.sleep(HANG_SECONDS)
             if service in faults.failing:
                 raise WireError(code_pb2.UNAVAILABLE, "The service is currently unavailable.")
             if faults.expired:

@@ -1,7 +1,7 @@
-"""Who may do what: TestIamPermissions of projects and of service accounts.
+"""TestIamPermissions of projects and of service accounts.
 
 Services `google.cloud.resourcemanager.v3.Projects` and `google.iam.admin.v1.IAM`. All permissions are granted
-but those that a fault or the configuration takes away.
+except for those that a fault or the configuration denies.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _project(field: str, name: str) -> str:
 
 
 def methods(config: EmulatorConfig, board: ActiveCheckFaults) -> list[Method]:
-    """The RPCs that ask."""
+    """The RPCs of both services."""
     here, pb = Access(config, board), iam_policy_pb2
     test: tuple[Any, Any] = (pb.TestIamPermissionsRequest, pb.TestIamPermissionsResponse)
     get_project, get_account = project_types.GetProjectRequest.pb(), iam_types.GetServiceAccountRequest.pb()
@@ -96,4 +96,4 @@ def methods(config: EmulatorConfig, board: ActiveCheckFaults) -> list[Method]:
         Method(ACCOUNTS, "GetServiceAccount", get_account, AccountPb, here.get_account),
         Method(ACCOUNTS, "TestIamPermissions", *test, here.test_account),
     ]
-    return [*board.over("projects", projects), *board.over("accounts", accounts)]
+    return [*board.apply("projects", projects), *board.apply("accounts", accounts)]

@@ -1,7 +1,7 @@
 """google.api.cloudquotas.v1.CloudQuotas: limits of the training quotas, read-only.
 
 Limits only, as in the cloud; usage is in Monitoring (vertex facts 7.4). Names of quotas that the facts
-don't list follow the pattern of those that they do (vertex facts 7.3).
+don't list follow the pattern of the others (vertex facts 7.3).
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class QuotaService:
         self._catalog = catalog
 
     async def list_quota_infos(self, request: Pb) -> Pb:
-        project, service = _place("parent", request.parent)
+        project, service = _read_parent("parent", request.parent)
         if request.page_size < 0:
             raise invalid(("page_size", f"{request.page_size} is negative"))
         size = min(request.page_size, MAX_PAGE) or MAX_PAGE
         digest = query_digest("quotas", request.parent)
         key = read_token(request.page_token, digest, (str,))
         after = str(key[0]) if key else ""
-        # Other services have quotas too, but no job here takes any of theirs.
+        # Other services have quotas too, but no job here uses them.
         ids = sorted(name for name in _METRIC_OF if name > after) if service == AIPLATFORM else []
         page = ids[:size]
         token = write_token([page[-1]], digest) if len(ids) > size else ""
@@ -73,7 +73,7 @@ class QuotaService:
 
     async def get_quota_info(self, request: Pb) -> Pb:
         parent, _, name = request.name.rpartition("/quotaInfos/")
-        project, service = _place("name", parent)
+        project, service = _read_parent("name", parent)
         if service != AIPLATFORM or name not in _METRIC_OF:
             raise not_found("quota", request.name)
         return self._info(parent, project, name)
@@ -93,7 +93,7 @@ class QuotaService:
             quota_display_name=f"Custom model training {words} per project per region",
             metric_unit="1",
         )
-        # Raising a limit here is a line in the emulator's configuration, not a request.
+        # A limit is raised in the emulator's configuration, not by a request.
         reason = resources.QuotaIncreaseEligibility.IneligibilityReason.NOT_SUPPORTED
         info.quota_increase_eligibility.ineligibility_reason = int(reason)
         for region in self._catalog.regions(project):
@@ -102,7 +102,7 @@ class QuotaService:
         return info
 
 
-def _place(field: str, parent: str) -> tuple[str, str]:
+def _read_parent(field: str, parent: str) -> tuple[str, str]:
     match = _PARENT.fullmatch(parent)
     if match is None or match["location"] != "global":
         raise invalid((field, f"{parent!r}: write projects/PROJECT/locations/global/services/{AIPLATFORM}"))

@@ -1,7 +1,7 @@
-"""google.devtools.artifactregistry.v1.ArtifactRegistry: which images there are, read-only.
+"""google.devtools.artifactregistry.v1.ArtifactRegistry: tags and images, read-only.
 
-Nothing is stored here. Every image exists under every tag, but those whose tags the configuration lists
-(`registry`) and those that a fault takes away. Slashes of a package's id are escaped, as in the cloud.
+Nothing is stored here. Every image exists with every tag, except for images whose tags the configuration
+lists (`registry`) and those that a fault removes. Slashes of a package's id are escaped, as in the cloud.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Registry:
         return _tag(match, match["tag"])
 
     async def list_tags(self, request: Pb) -> Pb:
-        """All on one page: the configuration has few."""
+        """All tags on one page: the configuration has few."""
         match = _PACKAGE.fullmatch(request.parent)
         if match is None:
             raise invalid(("parent", f"{request.parent!r} is not the name of a package"))
@@ -71,7 +71,7 @@ class Registry:
         return image
 
     def _tags(self, match: re.Match[str]) -> Sequence[str] | None:
-        """Tags that the configuration gives a package; `None` for any. Raises WireError for no package."""
+        """A package's tags in the configuration; `None` for any. Raises WireError for a missing package."""
         path = _path(match)
         if self._board.current.misses(path):
             raise not_found("artifactregistry.googleapis.com/Package", path)
@@ -84,7 +84,7 @@ class Registry:
 
 
 def _path(match: re.Match[str]) -> str:
-    """As a container runtime writes it, without tag and digest."""
+    """The image's name without tag and digest, as in a container runtime."""
     package = unquote(match["package"])
     project = match["project"].replace(":", "/")
     if match["repository"].endswith("gcr.io"):
@@ -107,4 +107,4 @@ def methods(config: EmulatorConfig, board: ActiveCheckFaults) -> list[Method]:
         Method(SERVICE, "ListTags", tag.ListTagsRequest.pb(), ListResponse, here.list_tags),
         Method(SERVICE, "GetDockerImage", artifact.GetDockerImageRequest.pb(), ImagePb, here.get_image),
     ]
-    return board.over("registry", found)
+    return board.apply("registry", found)

@@ -1,4 +1,4 @@
-"""The control plane as the observability services see it."""
+"""The control plane for the observability services."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tui.emulator.vertex.job_table import JobTable
 from tui.emulator.vertex.quota import Quotas
 
 
-class Catalog:
-    """`JobCatalog` over the live table."""
+class JobTableCatalog:
+    """`JobCatalog` over the job table."""
 
     def __init__(self, table: JobTable, quotas: Quotas) -> None:
         self._table = table
@@ -30,9 +30,9 @@ class Catalog:
         return self._quotas.limit(region, metric)
 
     def quota_usage(self, project: str, region: str) -> Mapping[str, int]:
-        """Every known metric, 0 where nothing is held."""
+        """Every known metric, 0 where nothing is in use."""
         return dict.fromkeys(all_quota_metrics(), 0) | self._quotas.usage(project, region)
 
     def regions(self, project: str) -> Sequence[str]:
-        """Regions with accelerators for training, and all others in which the project has jobs."""
+        """Regions with accelerators for training, and others in which the project has jobs."""
         return sorted({*region_accelerators(), *(r.location for r in self.list(project))})

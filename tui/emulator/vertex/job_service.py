@@ -30,13 +30,13 @@ ListResponsePb = job_service.ListCustomJobsResponse.pb()
 
 
 class JobRunner(Protocol):
-    """What running jobs need of the scheduler."""
+    """The part of the scheduler that this service uses."""
 
     def admit(self, job: Job) -> None:
-        """Take a new or adopted job through its life."""
+        """Run a new or adopted job to its end."""
 
     async def cancel(self, job: Job) -> None:
-        """Ask for its end; returns once the request is on disk."""
+        """Request its end; return when the request is stored."""
 
 
 class JobServer:
@@ -108,7 +108,7 @@ class JobServer:
 
 
 def find_by_reference(table: JobTable, reference: str) -> Sequence[Job]:
-    """Jobs that a person may mean by an id, a full resource name or a display name, newest first."""
+    """Jobs with this id, full resource name or display name, newest first."""
     exact = table.get(reference.rsplit("/", 1)[-1])
     if exact is not None and reference in (exact.record.id, exact.record.name):
         return [exact]

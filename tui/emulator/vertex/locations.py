@@ -17,7 +17,7 @@ _NAME = re.compile(r"projects/([^/]+)/locations/([^/]+)")
 
 
 class Locations:
-    """Known regions, and those where a project has jobs."""
+    """Known regions, and those in which a project has jobs."""
 
     def __init__(self, catalog: JobCatalog) -> None:
         self._catalog = catalog
@@ -34,7 +34,7 @@ class Locations:
         if match is None:
             raise invalid(("name", f"{request.name!r} is not of the form projects/P"))
         if request.filter:
-            raise invalid(("filter", "the emulator lists locations without a filter; leave it out"))
+            raise invalid(("filter", "the emulator does not filter locations; leave it out"))
         digest = query_digest("locations", request.name)
         start = read_token(request.page_token, digest, (int,))
         size, first = page_size(request.page_size), int(start[0]) if start else 0

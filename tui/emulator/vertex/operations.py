@@ -29,20 +29,20 @@ log = logging.getLogger(__name__)
 SERVICE = "google.longrunning.Operations"
 CUSTOM_JOB_KIND = "aiplatform.googleapis.com/CustomJob"
 TRAINING_PIPELINE_KIND = "aiplatform.googleapis.com/TrainingPipeline"
-QUICK = 0.5
-"""Seconds that a delete waits for its files to go, so that most replies say `done` at once."""
+DELETE_SECONDS = 0.5
+"""Seconds that a deletion waits for its files, so that most replies are `done` at once."""
 MAX_WAIT = 60.0
 """Longest WaitOperation, in seconds."""
 
 _NAME = re.compile(
     r"projects/[^/]+/locations/[^/]+(?:/(?:customJobs|trainingPipelines)/[^/]+)?/operations/([^/]+)"
 )
-_PLACE = re.compile(r"projects/([^/]+)/locations/([^/]+)(?:/operations)?/?")
+_LOCATION = re.compile(r"projects/([^/]+)/locations/([^/]+)(?:/operations)?/?")
 _DeletePb = operation_types.DeleteOperationMetadata.pb()
 
 
 class Operations:
-    """Deletions, done and under way."""
+    """Deletions, done and in progress."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Operations:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def load(self, rows: list[OperationRow]) -> None:
-        """Take what the database had, and go on with deletions that were cut short."""
+        """Load the operations and resume unfinished deletions."""
         for row in rows:
             number = row.operation.name.rsplit("/", 1)[1]
             self._rows[number] = row
@@ -67,16 +67,16 @@ class Operations:
                 self._tasks[number] = asyncio.create_task(self._remove_files(number))
 
     async def close(self) -> None:
-        """Let the deletions under way finish."""
+        """Wait for the deletions in progress."""
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def delete_job(self, job: Job) -> operations_pb2.Operation:
-        """Delete an ended job: its row at once and for good, its files soon after."""
-        # A client that hangs up must not leave disk and memory disagreeing: the deletion goes on.
+        """Delete an ended job: its row at once, its files soon after."""
+        # Shielded: disk and memory must agree even if the client disconnects.
         number = await asyncio.shield(asyncio.ensure_future(self._delete_job(job)))
         task = self._tasks.get(number)
         if task is not None:
-            await asyncio.wait({task}, timeout=QUICK)
+            await asyncio.wait({task}, timeout=DELETE_SECONDS)
         return self._rows[number].operation
 
     async def delete_training_pipeline(
@@ -138,7 +138,7 @@ class Operations:
         try:
             await self._database.save_operation(finished)
         except WireError as error:
-            # The files are gone and the next start finds that out; only the note could not be written.
+            # The files are deleted, which the next start finds out; only the operation could not be stored.
             log.warning("%s", error.message)
         self._rows[number] = finished
         self._tasks.pop(number, None)
@@ -160,15 +160,17 @@ class Operations:
     async def list(
         self, request: operations_pb2.ListOperationsRequest
     ) -> operations_pb2.ListOperationsResponse:
-        """Newest first. Filters are not served: a deletion has nothing to filter by but its name."""
-        place = _PLACE.fullmatch(request.name)
-        if place is None:
+        """Newest first. Filters are not supported: a deletion has only its name."""
+        location = _LOCATION.fullmatch(request.name)
+        if location is None:
             raise invalid(("name", f"{request.name!r} is not of the form projects/P/locations/L"))
         if request.filter:
-            raise invalid(("filter", "the emulator lists operations without a filter; leave it out"))
+            raise invalid(("filter", "the emulator does not filter operations; leave it out"))
         size, digest = page_size(request.page_size), query_digest("operations", request.name)
         start = read_token(request.page_token, digest, (int,))
-        found = sorted((int(n) for n, r in self._rows.items() if (r.project, r.location) == place.groups()))
+        found = sorted(
+            (int(n) for n, r in self._rows.items() if (r.project, r.location) == location.groups())
+        )
         rest = [n for n in reversed(found) if start is None or n < int(start[0])]
         return operations_pb2.ListOperationsResponse(
             operations=[self._rows[str(n)].operation for n in rest[:size]],
@@ -176,7 +178,7 @@ class Operations:
         )
 
     async def wait(self, request: operations_pb2.WaitOperationRequest) -> operations_pb2.Operation:
-        """The operation once it is done, or as it is when the timeout (60 s at most) is over."""
+        """The operation when it is done, or its state after the timeout (60 s at most)."""
         row = self._find(request.name)
         asked = (
             request.timeout.seconds + request.timeout.nanos / 1e9 if request.HasField("timeout") else MAX_WAIT
@@ -188,12 +190,12 @@ class Operations:
         return self._rows[number].operation
 
     async def cancel(self, request: operations_pb2.CancelOperationRequest) -> empty_pb2.Empty:
-        """Best effort, as documented: a deletion goes on all the same."""
+        """Best effort, as documented: a deletion continues."""
         self._find(request.name)
         return empty_pb2.Empty()
 
     async def delete(self, request: operations_pb2.DeleteOperationRequest) -> empty_pb2.Empty:
-        """Forget an operation that is done."""
+        """Delete an operation that is done."""
         row = self._find(request.name)
         if not row.operation.done:
             raise WireError(code_pb2.FAILED_PRECONDITION, f"The operation {request.name} is not done yet.")

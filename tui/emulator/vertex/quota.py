@@ -1,8 +1,8 @@
-"""Training quotas: what may run at once, and who waits for it.
+"""Training quotas: limits, amounts in use, and the queue of waiting jobs.
 
-A job holds its quota from PENDING to its end. Jobs wait in QUEUED in the order of their creation; a
-metric that an earlier job is waiting for is not given to a later one, unless that earlier job asks for
-more than the whole limit and so could never run (it stays QUEUED: vertex facts 7.1).
+A job holds its quota from PENDING to its end. Jobs wait in QUEUED in the order of their creation. A later job
+does not get a metric for which an earlier job waits, unless the earlier job needs more than the limit and so
+can never run (it stays QUEUED: vertex facts 7.1).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tui.emulator.vertex.job_table import Job
 
 DEFAULT_CPUS = 2200
 DEFAULT_ACCELERATORS = 64
-"""Limits where the configuration says nothing: the documented CPU limit of the large regions (vertex facts
-7.5), and more accelerators than a new project has, because nothing is billed here."""
+"""Limits without a configuration: the documented CPU limit of the large regions (vertex facts 7.5), and more
+accelerators than a new project has, because nothing is billed here."""
 
 
 def strategy(pb: Pb) -> str:
@@ -34,7 +34,7 @@ def strategy(pb: Pb) -> str:
 
 
 def demand(pb: Pb) -> dict[str, int]:
-    """Quota metrics (without the service's prefix) that a job takes, over all its replicas.
+    """Quota metrics (without the service's prefix) and amounts of all replicas of a job.
 
     The Reduction Server's pool counts like any other.
     """
@@ -49,28 +49,28 @@ def demand(pb: Pb) -> dict[str, int]:
     return total
 
 
-Place = tuple[str, str]
+ProjectRegion = tuple[str, str]
 """(project, region): every training quota is per both."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """What one job holds or waits for."""
+    """The amounts that one job holds or waits for."""
 
     job: Job
-    place: Place
+    place: ProjectRegion
     needs: Mapping[str, int]
     granted: asyncio.Event
 
 
 class Quotas:
-    """Limits from the configuration, amounts held, and the queue."""
+    """Limits from the configuration, amounts in use, and the queue."""
 
     def __init__(self, config: EmulatorConfig) -> None:
         self._limits = {key.removeprefix(f"{SERVICE}/"): value for key, value in config.quotas.items()}
         self._held: dict[str, _Claim] = {}
         self._waiting: dict[str, _Claim] = {}
-        self._used: dict[Place, Counter[str]] = {}
+        self._used: dict[ProjectRegion, Counter[str]] = {}
 
     def limit(self, region: str, metric: str) -> int:
         """Limit in one region; -1 is unlimited. `METRIC@REGION` wins over `METRIC`."""
@@ -79,19 +79,19 @@ class Quotas:
         return self._limits.get(f"{metric}@{region}", self._limits.get(metric, default))
 
     def usage(self, project: str, region: str) -> dict[str, int]:
-        """Amounts held in one region of a project, by metric."""
+        """Amounts in use in one region of a project, by metric."""
         return dict(+self._used.get((project, region), Counter()))
 
     def lacking(self, job: Job) -> dict[str, tuple[int, int]]:
-        """Metrics that keep a job waiting: (what it needs, the limit)."""
+        """Metrics for which a job waits: (amount that it needs, limit)."""
         return self._lacking(_claim(job))
 
     def hold(self, job: Job) -> None:
-        """Count a job that holds its quota already."""
+        """Count a job that already holds its quota."""
         self._hold(_claim(job))
 
     def release(self, job: Job) -> None:
-        """The job has ended, or waits no longer. Idempotent."""
+        """Release the amounts of a job, or remove it from the queue. Idempotent."""
         self._waiting.pop(job.record.id, None)
         claim = self._held.pop(job.record.id, None)
         if claim is not None:
@@ -99,7 +99,7 @@ class Quotas:
         self._grant()
 
     def queue(self, job: Job) -> asyncio.Event:
-        """Wait in line, behind all who came before: the event is set once the job holds what it needs."""
+        """Add a job to the end of the queue: the event is set when the job holds its amounts."""
         claim = _claim(job)
         self._waiting[job.record.id] = claim
         self._grant()
@@ -119,7 +119,7 @@ class Quotas:
         self._used.setdefault(claim.place, Counter()).update(claim.needs)
 
     def _grant(self) -> None:
-        claimed: set[tuple[Place, str]] = set()
+        claimed: set[tuple[ProjectRegion, str]] = set()
         for job_id, claim in list(self._waiting.items()):
             lacks = self._lacking(claim)
             if lacks:
@@ -137,10 +137,10 @@ def _claim(job: Job) -> _Claim:
 
 
 def check_quotas(config: EmulatorConfig) -> None:
-    """Refuse limits that would never be looked at.
+    """Refuse limits of unknown metrics.
 
     Raises:
-        ConfigError: naming the metric, and the one that was probably meant.
+        ConfigError: naming the metric, and similar known ones.
     """
     known = all_quota_metrics()
     for key, limit in config.quotas.items():
@@ -150,10 +150,12 @@ def check_quotas(config: EmulatorConfig) -> None:
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
             raise ConfigError(f"config.yaml: quotas: {metric!r} is not a training quota metric{hint}")
         if limit < UNLIMITED:
-            raise ConfigError(f"config.yaml: quotas: {key}: {limit} is no limit; 0 or more, -1 for unlimited")
+            raise ConfigError(
+                f"config.yaml: quotas: {key}: {limit} is not a limit; write 0 or more, or -1 for unlimited"
+            )
 
 
 def describe_lack(lacking: Mapping[str, tuple[int, int]], region: str) -> str:
-    """One sentence for the log of a job that stays QUEUED."""
+    """The log message of a job that stays QUEUED."""
     parts = [f"{SERVICE}/{m} (needs {need}, limit {limit})" for m, (need, limit) in lacking.items()]
     return f"The job waits for training quota in {region}: {', '.join(parts)}."

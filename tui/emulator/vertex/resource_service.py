@@ -1,7 +1,7 @@
-"""Persistent resources and TensorBoards that a job may name: those of the configuration, read-only.
+"""Persistent resources and TensorBoards of the configuration, read-only.
 
 Services `PersistentResourceService` and `TensorboardService` of google.cloud.aiplatform.v1. A persistent
-resource can be looked at; no job runs on one here (see `validate.check_persistent_resource`).
+resource can be read; no job runs on one here (see `validate.check_persistent_resource`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BOARD = re.compile(r"projects/[^/]+/locations/[^/]+/tensorboards/[^/]+")
 
 
 class Resources:
-    """The handlers. Raises ConfigError for a configured resource that the message can't hold."""
+    """The handlers. Raises ConfigError for a configured resource that does not match the message."""
 
     def __init__(self, config: EmulatorConfig, board: ActiveCheckFaults) -> None:
         self._config = config
@@ -70,4 +70,4 @@ def methods(config: EmulatorConfig, board: ActiveCheckFaults) -> list[Method]:
     get_board = tensorboard_service.GetTensorboardRequest.pb()
     resources = [Method(RESOURCES, "GetPersistentResource", get_resource, ResourcePb, here.get_resource)]
     boards = [Method(BOARDS, "GetTensorboard", get_board, BoardPb, here.get_board)]
-    return [*board.over("resources", resources), *board.over("boards", boards)]
+    return [*board.apply("resources", resources), *board.apply("boards", boards)]

@@ -29,13 +29,13 @@ ListResponsePb = pipeline_service.ListTrainingPipelinesResponse.pb()
 
 
 class TrainingPipelineRunner(Protocol):
-    """What this service needs of the part that runs training pipelines."""
+    """The part of `TrainingPipelines` that this service uses."""
 
     def admit(self, pipeline: TrainingPipeline) -> None:
         """Run the custom job of a new pipeline."""
 
     async def cancel(self, pipeline: TrainingPipeline) -> None:
-        """Ask for its end; returns once the request is on disk."""
+        """Request its end; return when the request is stored."""
 
 
 class TrainingPipelineServer:
