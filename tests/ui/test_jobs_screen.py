@@ -440,3 +440,25 @@ async def test_nobody_looks_at_a_terminal_without_the_focus(tmp_path: Path) -> N
         await until(pilot, lambda: not poller.visible, "the blur")
         app.post_message(AppFocus())
         await until(pilot, lambda: poller.visible, "the focus")
+
+
+async def test_jobs_of_a_read_only_member_of_a_group_are_closed_alone(tmp_path: Path) -> None:
+    settings = Settings(
+        contexts=[
+            Context("test", project="p", read_only=True),
+            Context("other", project="q"),
+            Context("both", kind="group", members=["test", "other"]),
+        ]
+    )
+    first, second = job(1, "closed"), replace(job(2, "open"), context="other")
+    backend = MemoryBackend([first, second])
+    group = settings.contexts[2]
+    async with opened(backend, tmp_path, settings=settings, context=group) as (app, pilot):
+        await until(pilot, lambda: len(table(app).keys) == 2, "the jobs")
+        table(app).move_to(first.name)
+        await pilot.press("c")
+        await until(pilot, lambda: "read_only: true of the context test" in said(app), "the refusal")
+        assert isinstance(app.screen, JobsScreen) and "cancel" not in footer(app)
+        table(app).move_to(second.name)
+        await pilot.press("c", "y")
+        await until(pilot, lambda: backend.cancelled == [second.name], "the cancel")
