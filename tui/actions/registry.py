@@ -64,7 +64,7 @@ _KEY_TEXT = {
 
 
 def register(found: Iterable[Action]) -> None:
-    """Add actions, e.g. those of a kind of work, before a screen takes its bindings.
+    """Add actions that every kind of work has, before a screen takes its bindings.
 
     Raises:
         ValueError: for an id that is registered already.

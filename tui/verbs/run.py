@@ -96,7 +96,7 @@ class Run:
     def _access(self, context: Context) -> Access:
         return access_of(self.settings, context, flag=self.read_only)
 
-    def must_be_open(self, declared: Declared, given: Mapping[str, Any]) -> None:
+    def must_be_writable(self, declared: Declared, given: Mapping[str, Any]) -> None:
         """Raises Failure where this verb, called with these values, would change what is read-only."""
         if not declared.mutates(given):
             return
@@ -138,8 +138,6 @@ class Declared:
 READS = ""
 """For `verb`: it changes nothing."""
 Verb = Callable[..., Coroutine[Any, Any, int | None]]
-
-
 _DECLARED: dict[Callable[..., Any], Declared] = {}
 
 
@@ -170,11 +168,9 @@ def verb(operation_id: str, **when: bool) -> Callable[[Verb], Callable[..., Any]
             ctx: click.Context, /, *, as_json: bool, context_name: str | None, read_only: bool, **given: Any
         ) -> None:
             above = ctx.find_root().obj or {}
-            name, closed = (
-                context_name or above.get("context") or "",
-                read_only or bool(above.get("read_only")),
-            )
-            ctx.exit(_run(function, declared, given, name, as_json=as_json, read_only=closed))
+            name = context_name or above.get("context") or ""
+            flag = read_only or bool(above.get("read_only"))
+            ctx.exit(_run(function, declared, given, name, as_json=as_json, read_only=flag))
 
         _DECLARED[call] = declared
         return call
@@ -188,7 +184,7 @@ def _run(
     """The verb's exit code, after printing what went wrong."""
     try:
         run = Run(load_settings(), context, as_json, read_only)
-        run.must_be_open(declared, given)
+        run.must_be_writable(declared, given)
         return asyncio.run(_guarded(function, run, given)) or 0
     except (BackendError, OperationError) as error:
         return print_error(error.code, error.message, error.fix, error.exit_code, as_json=as_json)
