@@ -136,19 +136,37 @@ class MemoryJobs(JobService):
 
     def __init__(self, backend: MemoryBackend) -> None:
         self.backend = backend
+        self._told: dict[str, Job] = {}
 
     def owns(self, name: str) -> bool:
         return "/customJobs/" in name
 
     async def list_all(self, *, filter: str = "") -> AsyncGenerator[JobPage, None]:
+        self.backend.whole_listings += 1
+        for page in self._pages():
+            yield page
+
+    async def changes(self) -> AsyncGenerator[JobPage, None]:
+        """Jobs that differ from what was told last; one that just vanished from `stored` is not told."""
+        for page in self._pages(whole=False):
+            yield page
+
+    def _pages(self, *, whole: bool = True) -> list[JobPage]:
         backend = self.backend
         backend.meet_error()
+        pages = []
         for region in backend.info.regions:
             if region in backend.broken:
-                yield JobPage(region, error=backend.broken[region])
-            else:
-                found = [j for j in backend.stored.values() if j.region == region]
-                yield JobPage(region, tuple(replace(j, progress=Progress()) for j in found))
+                pages.append(JobPage(region, error=backend.broken[region]))
+                continue
+            found = [j for j in backend.stored.values() if j.region == region]
+            if not whole:
+                found = [j for j in found if self._told.get(j.name) is not j]
+            self._told |= {j.name: j for j in found}
+            jobs = tuple(replace(j, progress=Progress()) for j in found)
+            gone, backend.gone = tuple(backend.gone), []
+            pages.append(JobPage(region, jobs, whole=whole, gone=gone))
+        return pages
 
     async def get(self, name: str) -> Job:
         self.backend.meet_error()
@@ -180,6 +198,7 @@ class MemoryJobs(JobService):
         self.backend.meet_error()
         self.backend.deleted.append(name)
         del self.backend.stored[name]
+        self.backend.gone.append(name)
 
 
 class UnchangeableJobs(MemoryJobs):
@@ -265,6 +284,9 @@ class MemoryBackend(Backend):
         self.created: list[LaunchRequest] = []
         self.cancelled: list[str] = []
         self.deleted: list[str] = []
+        self.gone: list[str] = []
+        """Deleted by the console, and not told of yet."""
+        self.whole_listings = 0
         self.connects = 0
         self.closed = False
         self.use(

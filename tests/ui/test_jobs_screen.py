@@ -149,6 +149,7 @@ async def test_the_cursor_stays_on_its_job(tmp_path: Path) -> None:
         at = list(table(app).keys).index(key)
         below = table(app).keys[at + 1]
         del backend.stored[key]
+        backend.gone.append(key)
         await again(app, pilot)
         assert table(app).cursor == below
 

@@ -27,7 +27,9 @@ from grpc import StatusCode
 from tui.backends.interface import ContextInfo
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.transport.connect import LOCAL_PACE, Endpoint, Pace, Service
+from tui.emulator.filters.evaluate import compile_filter
 from tui.emulator.rpc.paging import keep_only, mask_fields
+from tui.emulator.vertex.filter_fields import CUSTOM_JOB_FIELDS
 
 CustomJob = custom_job.CustomJob.pb()
 State = job_state.JobState
@@ -121,15 +123,8 @@ class Fake:
         return self.jobs[request.name]
 
     async def list(self, request: Any) -> Any:
-        label = re.fullmatch(r'labels\.([\w-]+)="(\w+)"', request.filter)
-        name = re.fullmatch(r'display_name="(.*)"', request.filter)
-        found = [
-            job
-            for job in self.jobs.values()
-            if job.name.startswith(request.parent)
-            and (label is None or job.labels.get(label[1]) == label[2])
-            and (name is None or job.display_name == name[1])
-        ]
+        passes = compile_filter(request.filter, CUSTOM_JOB_FIELDS)
+        found = [job for job in self.jobs.values() if job.name.startswith(request.parent) and passes(job)]
         start = int(request.page_token or 0)
         stop = start + request.page_size
         fields = mask_fields(request.read_mask.paths, custom_job.CustomJob.pb().DESCRIPTOR)

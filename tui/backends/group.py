@@ -32,6 +32,7 @@ from tui.domain.job import Job
 from tui.domain.quota import Quota
 
 T = TypeVar("T")
+Read = Callable[[JobService], AsyncGenerator[JobPage, None]]
 AT_ONCE = 4
 """Contexts read at the same time; each of them reads several regions."""
 AGAIN_AFTER = 15.0
@@ -242,18 +243,24 @@ class GroupJobs(JobService):
     def offers(self, operation: str) -> bool:
         return operation != "create" and any(m.jobs[self._kind].offers(operation) for m in self._members())
 
-    async def list_all(self, *, filter: str = "") -> AsyncGenerator[JobPage, None]:
+    def list_all(self, *, filter: str = "") -> AsyncGenerator[JobPage, None]:
+        return self._read(lambda jobs: jobs.list_all(filter=filter))
+
+    def changes(self) -> AsyncGenerator[JobPage, None]:
+        return self._read(lambda jobs: jobs.changes())
+
+    async def _read(self, read: Read) -> AsyncGenerator[JobPage, None]:
         for page in self._group.unreachable():
             yield page
-        streams = {member: self._pages(member, filter) for member in self._members()}
+        streams = {member: self._pages(member, read) for member in self._members()}
         async with aclosing(merged(streams, AT_ONCE)) as found:
             async for member, page in found:
                 self._group.owners |= dict.fromkeys([job.name for job in page.jobs], member)
                 yield replace(page, context=member.info.name)
 
-    async def _pages(self, member: Backend, filter: str) -> AsyncGenerator[JobPage, None]:
+    async def _pages(self, member: Backend, read: Read) -> AsyncGenerator[JobPage, None]:
         try:
-            async with aclosing(member.jobs[self._kind].list_all(filter=filter)) as pages:
+            async with aclosing(read(member.jobs[self._kind])) as pages:
                 async for page in pages:
                     yield page
         except BackendError as error:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -86,6 +87,10 @@ class JobPage:
     """Of which context, where several are read as one; the same region may be in each of them."""
     kind: str = ""
     """Of which kind; `Backend.list_jobs` fills it in."""
+    whole: bool = True
+    """Part of a listing of all jobs: one that no page of the region names is gone."""
+    gone: tuple[str, ...] = ()
+    """Names of jobs that exist no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +186,14 @@ class JobService(ABC):
 
         Regions are read at once; one that fails yields a page with `error` and does not end the others.
         `filter` is the service's own list filter.
+        """
+
+    @abstractmethod
+    def changes(self) -> AsyncGenerator[JobPage, None]:
+        """Jobs that may have changed since the last `list_all` or `changes`, in pages that are not `whole`.
+
+        It costs what changes. A region of which nothing is known yet is listed whole. What another program
+        deleted may not be among the changes; a listing of all jobs finds it.
         """
 
     @abstractmethod
@@ -408,11 +421,14 @@ class Backend(ABC):
             )
         return found
 
-    async def list_jobs(self) -> AsyncGenerator[JobPage, None]:
-        """Jobs of every kind as one stream of pages."""
-        streams = {kind: service.list_all() for kind, service in self.jobs.items()}
-        async for kind, page in merged(streams):
-            yield replace(page, kind=kind)
+    async def list_jobs(self, *, changes: bool = False) -> AsyncGenerator[JobPage, None]:
+        """Jobs of every kind as one stream of pages; with `changes` only those that may have changed."""
+        streams = {
+            kind: service.changes() if changes else service.list_all() for kind, service in self.jobs.items()
+        }
+        async with aclosing(merged(streams)) as found:
+            async for kind, page in found:
+                yield replace(page, kind=kind)
 
     async def find_jobs(self, reference: str) -> list[Job]:
         """Jobs of every kind that a person may mean."""

@@ -15,7 +15,7 @@ CUSTOM_JOB = Kind(
     key="custom_job",
     words=Words("custom job", "custom jobs", group="pool"),
     tabs=(OVERVIEW, REPLICAS, LOGS, METRICS, SPEC, EVENTS),
-    services={"vertex": "tui.backends.vertex.jobs.service:CustomJobs"},
+    services={"vertex": "tui.backends.vertex.jobs.custom_jobs:CustomJobs"},
     body="jobSpec",
     spec_format="tui.domain.vertex.spec_formats:CUSTOM_JOB_SPEC",
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tui.backends.interface import ContextInfo, Services
 from tui.backends.vertex.health import HealthCheck
-from tui.backends.vertex.jobs.service import CustomJobs
+from tui.backends.vertex.jobs.custom_jobs import CustomJobs
 from tui.backends.vertex.logs.progress import ProgressReader
 from tui.backends.vertex.logs.reader import LogReader
 from tui.backends.vertex.logs.service import Logs

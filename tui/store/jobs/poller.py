@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -26,6 +27,10 @@ REST = 4.0
 QUIET = 4.0
 """Seconds between readings of this machine while no job is at work or waits: only a launch can change it."""
 MOST_BACK_OFF = 30.0
+WHOLE_LOCAL, WHOLE_CLOUD = timedelta(seconds=15), timedelta(minutes=5)
+"""After so long all jobs are listed again, which finds what another program deleted."""
+WHOLE_REST = 100
+"""At least so many times longer than a whole listing took is the time until the next one."""
 _AT_WORK = frozenset({JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING})
 A_FRAME = 0.03
 """Seconds within which a screen that was told of a change has painted it."""
@@ -60,6 +65,8 @@ class Poller:
         self._asked: set[str] = set()
         self._failures = 0
         self._connect_first = False
+        self._whole_due: datetime | None = None
+        """When all jobs are to be listed again; `None` for now."""
         self._hurry_until: datetime | None = None
         self._took = 0.0
         self.visible = True
@@ -88,12 +95,14 @@ class Poller:
     def kick(self, *, hurry: bool = False, connect: bool = False) -> None:
         """Read now rather than when the wait is over; after an action (`hurry`), often for a while.
 
-        `connect`: where it fails, connect anew first. That starts a service of this machine which was
-        stopped, so it is for a person to ask for.
+        `connect`: list all jobs, not only what may have changed; where that fails, connect anew first. That
+        starts a service of this machine which was stopped, so it is for a person to ask for.
         """
         if hurry:
             self._hurry_until = self._clock() + HURRY
         self._progress_at = None
+        if connect:
+            self._whole_due = None
         self._connect_first = self._connect_first or (connect and self.error is not None)
         self._kick.set()
 
@@ -108,7 +117,10 @@ class Poller:
                 continue
 
     async def read_once(self) -> None:
-        """One reading of all regions, then the progress of what runs, where it is due."""
+        """One reading of all regions, then the progress of what runs, where it is due.
+
+        It asks for what may have changed, and now and then for everything.
+        """
         whole = await self._read_jobs()
         await self._on_round()
         if whole:
@@ -119,14 +131,16 @@ class Poller:
     async def _read_jobs(self) -> bool:
         """Whether any region could be read."""
         self._store.begin()
+        whole = self._whole_due is None or self._clock() >= self._whole_due
         began = time.perf_counter()
         try:
             if self._connect_first:
                 self._connect_first = False
                 # Brings a service of this machine up again, and renews expired credentials.
                 await self._backend.connect()
-            async for page in self._backend.list_jobs():
-                self._tell(self._store.apply(page, self._clock()))
+            async with aclosing(self._backend.list_jobs(changes=not whole)) as pages:
+                async for page in pages:
+                    self._tell(self._store.apply(page, self._clock()))
         except BackendError as error:
             self._failed(error)
             return False
@@ -136,10 +150,15 @@ class Poller:
             self._failed(next(s.error for s in self._store.regions.values() if s.error))
             return False
         self.error, self.failing_since, self._failures = None, None, 0
+        if whole:
+            usual = WHOLE_LOCAL if self._backend.info.local else WHOLE_CLOUD
+            self._whole_due = self._clock() + max(usual, timedelta(seconds=WHOLE_REST * self._took))
         return True
 
     def _failed(self, error: BackendError) -> None:
         self._failures += 1
+        # What happened meanwhile may be more than a poll finds: the service may even be another one.
+        self._whole_due = None
         self.error = error
         self.failing_since = self.failing_since or self._clock()
 

@@ -6,7 +6,7 @@ Screens get changes, not lists: every method that alters the store returns a `Jo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -39,12 +39,16 @@ class JobChange:
 
 @dataclass(frozen=True, slots=True)
 class RegionStatus:
-    """When a region was last read, and why it can't be read now (`error`, since `failing_since`)."""
+    """When a region was last read, and why it can't be read now, by kind of job, since `failing_since`."""
 
     region: str
     read_at: datetime | None = None
-    error: BackendError | None = None
+    errors: Mapping[str, BackendError] = field(default_factory=dict)
     failing_since: datetime | None = None
+
+    @property
+    def error(self) -> BackendError | None:
+        return next(iter(self.errors.values()), None)
 
 
 class JobStore:
@@ -60,10 +64,10 @@ class JobStore:
         self._parents: dict[str, str] = {}
         """The job that a task belongs to, by the name of the task's own job."""
         self._seen: set[str] = set()
-        self._covered: set[tuple[str, str, str]] = set()
-        """Context, kind and region of the pages that were read."""
-        self._failed: set[str] = set()
-        """Regions of which the jobs of a kind could not be read."""
+        self._listed: set[tuple[str, str, str]] = set()
+        """Context, region and kind of the whole listings of this reading."""
+        self._read = 0
+        """Pages of this reading that are no errors."""
 
     def load(self, jobs: Iterable[Job]) -> JobChange:
         """Take over a snapshot; its jobs are replaced by what the service says later."""
@@ -95,46 +99,56 @@ class JobStore:
 
     def begin(self) -> None:
         """Start a reading of all regions."""
-        self._seen, self._covered, self._failed = set(), set(), set()
+        self._seen, self._listed, self._read = set(), set(), 0
 
     def apply(self, page: JobPage, now: datetime) -> JobChange:
         """Take over one page; a region that failed keeps its jobs and says since when it fails."""
         where = f"{page.context}/{page.region}" if page.context else page.region
+        listed = (page.context, page.region, page.kind)
+        before = self.regions.get(where, RegionStatus(where))
         if page.error is not None:
-            before = self.regions.get(where, RegionStatus(where))
             since = before.failing_since or now
-            self.regions[where] = replace(before, error=page.error, failing_since=since)
-            self._covered.discard((page.context, page.kind, page.region))
-            self._failed.add(where)
+            errors = {**before.errors, page.kind: page.error}
+            self.regions[where] = replace(before, errors=errors, failing_since=since)
+            self._listed.discard(listed)
             return JobChange()
-        if where not in self._failed:
-            self.regions[where] = RegionStatus(where, page.read_at or now)
-        self._covered.add((page.context, page.kind, page.region))
-        names = [job.name for job in page.jobs]
-        self._seen.update(names)
-        if self._parents or any(job.tasks for job in page.jobs):
-            return self._merge(page.jobs)
-        return self._take_new(names, page.jobs) or self._merge(page.jobs)
+        self._read += 1
+        errors = {kind: error for kind, error in before.errors.items() if kind != page.kind}
+        failing_since = before.failing_since if errors else None
+        self.regions[where] = RegionStatus(where, page.read_at or now, errors, failing_since)
+        if page.whole:
+            self._listed.add(listed)
+            self._seen.update(job.name for job in page.jobs)
+        change = JobChange()
+        if not self._parents and not any(job.tasks for job in page.jobs):
+            change = self._take_new(page.jobs)
+        change = change or self._merge(page.jobs)
+        gone = tuple(name for name in page.gone if name in self.jobs)
+        self._remove(gone)
+        return replace(change, removed=gone) if gone else change
 
     def finish(self, now: datetime) -> JobChange:
-        """End a reading: jobs of the regions it covered that no page named are gone."""
-        seen, jobs = self._seen, self.jobs
-        gone = (
-            [name for name in jobs.keys() - seen if self._covers(jobs[name])] if len(seen) < len(jobs) else []
-        )
-        for name in gone:
-            del jobs[name]
-            self.active.pop(name, None)
+        """End a reading: jobs of the regions that were listed whole which no page named are gone."""
+        jobs = self.jobs
+        gone: list[str] = []
+        if self._listed and len(self._seen) < len(jobs):
+            gone = [name for name in jobs.keys() - self._seen if self._was_listed(jobs[name])]
+        self._remove(gone)
         self.read_at = now
         return JobChange(removed=tuple(gone))
 
-    def _covers(self, job: Job) -> bool:
-        """Whether a page of the job's own region, or of all of them, has been read."""
+    def _remove(self, names: Iterable[str]) -> None:
+        for name in names:
+            del self.jobs[name]
+            self.active.pop(name, None)
+
+    def _was_listed(self, job: Job) -> bool:
+        """Whether the jobs of its kind in its own region, or in all of them, were listed whole."""
         return any(
-            (context, kind, region) in self._covered
+            (context, region, kind) in self._listed
             for context in ("", job.context)
-            for kind in ("", job.kind)
             for region in (job.region, EVERYWHERE)
+            for kind in ("", job.kind)
         )
 
     def _keep(self, job: Job) -> None:
@@ -146,8 +160,8 @@ class JobStore:
 
     @property
     def reached(self) -> bool:
-        """The reading that has just ended covered at least one region, or there was none to cover."""
-        return bool(self._covered) or not any(status.error for status in self.regions.values())
+        """The reading that has just ended reached at least one region, or there was none to read."""
+        return self._read > 0 or not any(status.error for status in self.regions.values())
 
     def put(self, job: Job) -> JobChange:
         """Take over one job, e.g. one that has just been created."""
@@ -165,8 +179,9 @@ class JobStore:
                     changed.append(each)
         return JobChange(changed=tuple(changed))
 
-    def _take_new(self, names: Sequence[str], jobs: Sequence[Job]) -> JobChange:
+    def _take_new(self, jobs: Sequence[Job]) -> JobChange:
         """Take over jobs none of which is known, as all of a first listing are; else nothing."""
+        names = [job.name for job in jobs]
         if not self.jobs.keys().isdisjoint(names):
             return JobChange()
         self.jobs.update(zip(names, jobs, strict=True))

@@ -23,7 +23,7 @@ from tui.backends.interface import InvalidRequest
 from tui.domain.job import Job, JobError, infer_replicas
 from tui.domain.log_entry import LogEntry, Severity
 from tui.domain.replica import ReplicaGroup
-from tui.domain.states import JobState, from_vertex
+from tui.domain.states import from_vertex
 from tui.domain.vertex.catalog import REDUCTION_SERVER
 from tui.domain.vertex.worker_pools import worker_pool
 
@@ -124,25 +124,6 @@ def strategy_of(scheduling: Any) -> str:
     return _STRATEGIES.get(scheduling.strategy) or str(scheduling.strategy)
 
 
-def relisted_job(pb: Any, known: Job) -> Job:
-    """A job of a list that was read without its specification, which is that of `known`."""
-    native = _STATES.get(pb.state) or str(pb.state)
-    found = replace(
-        known,
-        display_name=pb.display_name,
-        state=_state(native),
-        native_state=native,
-        create_time=moment(pb, "create_time"),
-        start_time=moment(pb, "start_time"),
-        end_time=moment(pb, "end_time"),
-        update_time=moment(pb, "update_time"),
-        labels=dict(pb.labels),
-        error=error_of(pb),
-    )
-    # One object for one reading: comparing it with itself costs nothing.
-    return known if found == known else found
-
-
 def error_of(pb: Any) -> JobError | None:
     """How it failed; `None` where it has not."""
     if pb.HasField("error") and (pb.error.code or pb.error.message):
@@ -151,12 +132,6 @@ def error_of(pb: Any) -> JobError | None:
 
 
 _state = cache(from_vertex)
-
-
-@cache
-def state_of(number: int) -> JobState:
-    """The domain's state of a native one's number."""
-    return from_vertex(_STATES.get(number) or str(number))
 
 
 def group_of_pool(position: int, spec: Any) -> ReplicaGroup:

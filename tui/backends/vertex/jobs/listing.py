@@ -1,21 +1,21 @@
-"""Lists jobs page by page and reads of each only what is not known yet.
+"""Lists the jobs of one parent: all of them, or those that may have changed since.
 
-A job's specification never changes, and it is most of the message: it is asked for by the first listing and
-by none after it. A job whose state and last update are those known is not read again at all.
+A poll asks for the jobs in a state that they may leave and for those created since the newest one known. A
+job that has left these states is read once more. So a poll costs what changes, not what exists. What it can't
+find, such as an ended job that somebody else deleted, the next whole listing does.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import replace
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from google.cloud.aiplatform_v1.types import job_service
-
-from tui.backends.interface import BackendError, InvalidRequest
-from tui.backends.vertex.jobs import convert, lean
-from tui.backends.vertex.jobs.lean import Page, Stamp
-from tui.backends.vertex.jobs.listed import ListedJob
+from tui.backends.interface import InvalidRequest, NotFound
+from tui.backends.vertex.jobs.resource import Resource
 from tui.backends.vertex.transport.channels import Clients
 from tui.domain.job import Job
 
@@ -23,143 +23,185 @@ LARGE_PAGE, SAFE_PAGE = 1_000, 100
 """Jobs a page: larger ones than 100 are customary but not documented for this API (vertex facts 2.2), so
 that a service which refuses them is asked for the smaller ones from then on."""
 FEW = 20
-"""So many jobs that are new are read one by one; where there are more, everything is listed anew."""
-LIGHT_FIELDS = tuple(field for field in convert.LIST_FIELDS if field != "job_spec")
-FILL_AFTER, FILL_AT_ONCE, FILL_PAUSE = 1.0, 100, 0.02
-"""Seconds until the rest of a whole listing is read, jobs a slice, seconds between two slices."""
+"""So many jobs that left the active states are read one by one; where there are more, all are listed."""
+LATE = 60.0
+"""Seconds that a job may appear later than one with a newer `create_time`, in another region say."""
+CONVERTED_AT_ONCE = 250
+"""Messages that are converted before the event loop has its turn."""
 
 Get = Callable[[str], Awaitable[Job]]
 
 
-class Listing:
-    """Readings of one parent; the one without a filter remembers what it has read."""
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Jobs of one reply. `whole`: it is part of a listing of all jobs. `gone`: names that are no more."""
 
-    def __init__(self, clients: Clients, context: str, parent: str, region: str, get: Get) -> None:
+    jobs: tuple[Job, ...]
+    whole: bool
+    gone: tuple[str, ...] = ()
+
+
+class Listing:
+    """Readings of one parent. It remembers the jobs that may change and when the newest was created."""
+
+    def __init__(  # noqa: PLR0917 - each of them once
+        self, resource: Resource, clients: Clients, context: str, parent: str, region: str, get: Get
+    ) -> None:
+        self._resource = resource
         self._clients = clients
         self._context = context
         self._parent = parent
         self._region = region
         self._get = get
         self._page_size = LARGE_PAGE
-        self._known: dict[str, Job] = {}
-        self._stamps: dict[str, Stamp] = {}
-        self._pages: list[tuple[Page, list[Job]]] = []
-        """Of the whole listing, with their jobs, until the next one compares with them."""
-        self._filling: asyncio.Task[None] | None = None
+        self._active: dict[str, Job] = {}
+        self._newest: datetime | None = None
+        """Of all `create_time`s: the service's own clock, so that this machine's does not matter."""
+        self._newest_since = 0.0
+        """When it was first seen, by this machine's monotonic clock."""
+        self._deleted: set[str] = set()
+        self._can_poll = True
 
-    async def pages(self, filter: str = "") -> AsyncIterator[tuple[Job, ...]]:
-        """Pages of jobs, newest first. Raises BackendError."""
-        known = {} if filter else self._remembered()
-        if not known:
-            async for jobs in self._whole(filter):
-                yield jobs
-            return
-        seen: set[str] = set()
-        strangers = 0
-        async for page in self._replies("", LIGHT_FIELDS):
-            new = [name for name in page.names if name not in known]
-            strangers += len(new)
-            if strangers > FEW:
-                self._forget()
-                async for jobs in self._whole(""):
-                    yield jobs
-                return
-            await self._meet(new)
-            seen.update(name for name in page.names if name in known)
-            yield tuple(self._light(page))
-        self._keep(seen)
-
-    async def _whole(self, filter: str) -> AsyncIterator[tuple[Job, ...]]:
-        pages: list[tuple[Page, list[Job]]] = []
-        async for page in self._replies(filter, convert.LIST_FIELDS):
-            jobs = page.jobs()
-            pages.append((page, jobs))
-            yield tuple(jobs)
+    async def whole(self, filter: str = "") -> AsyncGenerator[Batch, None]:
+        """Every job that passes `filter`, newest first, a page at a time. Raises BackendError."""
+        active: dict[str, Job] = {}
+        newest: datetime | None = None
+        async for jobs in self._pages(filter):
+            active |= self._may_change(jobs)
+            newest = _latest(newest, jobs)
+            yield Batch(jobs, whole=True)
         if not filter:
-            self._forget()
-            self._pages = pages
-            self._filling = asyncio.create_task(_fill(pages))
+            self._active = active
+            self._saw(newest)
 
-    def _remembered(self) -> dict[str, Job]:
-        """Jobs by name, with the stamps of what the whole listing said of them."""
-        pages, self._pages = self._pages, []
-        for page, jobs in pages:
-            self._known.update(zip(page.names, jobs, strict=True))
-            self._stamps.update(zip(page.names, page.stamps, strict=True))
-        return self._known
+    async def changes(self) -> AsyncGenerator[Batch, None]:
+        """What may have changed since the last reading; all there is where nothing is known yet.
 
-    async def _meet(self, names: list[str]) -> None:
-        for name in names:
-            try:
-                found = await self._get(name)
-            except BackendError:
-                # Deleted meanwhile, or refused: it is met again by the next listing.
-                continue
-            self._known[name] = replace(found, replicas=(), web_access_uris={})
+        Raises BackendError.
+        """
+        if self._newest is None or not self._can_poll:
+            async for batch in self.whole():
+                yield batch
+            return
+        active: dict[str, Job] = {}
+        seen: set[str] = set()
+        newest: datetime | None = self._newest
+        try:
+            async for jobs in self._pages(self._poll_filter()):
+                active |= self._may_change(jobs)
+                seen.update(job.name for job in jobs)
+                newest = _latest(newest, jobs)
+                yield Batch(jobs, whole=False, gone=self._take_deleted())
+        except InvalidRequest:
+            # That a service takes this filter is not verified (UNVERIFIED): then all is listed each time.
+            self._can_poll = False
+            async for batch in self.whole():
+                yield batch
+            return
+        left = [name for name in self._active if name not in seen]
+        if len(left) > FEW:
+            async for batch in self.whole():
+                yield batch
+            return
+        found = await asyncio.gather(*map(self._read_again, left))
+        jobs = tuple(job for job in found if job is not None)
+        self._active = active | self._may_change(jobs)
+        self._saw(newest)
+        if left:
+            gone = tuple(name for name, job in zip(left, found, strict=True) if job is None)
+            yield Batch(jobs, whole=False, gone=gone)
 
-    def _light(self, page: Page) -> Iterator[Job]:
-        """Jobs of a page without specifications; those whose stamp is another are read anew."""
-        for at, (name, stamp) in enumerate(zip(page.names, page.stamps, strict=True)):
-            known = self._known.get(name)
-            if known is None:
-                continue
-            if self._stamps.get(name) != stamp:
-                known = self._known[name] = convert.relisted_job(page.message(at), known)
-                self._stamps[name] = stamp
-            yield known
+    async def first(self, filter: str) -> Job | None:
+        """The newest job that passes `filter`."""
+        reply = await self._page(filter, "")
+        messages = self._resource.listed(reply)
+        return self._resource.convert(messages[0], self._context) if messages else None
 
-    def _keep(self, seen: set[str]) -> None:
-        for name in [name for name in self._known if name not in seen]:
-            del self._known[name]
-            self._stamps.pop(name, None)
+    def deleted(self, name: str) -> None:
+        """Tell the next poll that this job is gone: an ended one is not asked for."""
+        self._deleted.add(name)
+        self._active.pop(name, None)
 
-    def _forget(self) -> None:
-        self._known.clear()
-        self._stamps.clear()
+    def _take_deleted(self) -> tuple[str, ...]:
+        found, self._deleted = tuple(self._deleted), set()
+        return found
 
-    async def _replies(self, filter: str, fields: tuple[str, ...]) -> AsyncIterator[Page]:
+    def _may_change(self, jobs: Iterable[Job]) -> dict[str, Job]:
+        return {job.name: job for job in jobs if job.native_state in self._resource.active_states}
+
+    def _saw(self, newest: datetime | None) -> None:
+        if newest != self._newest:
+            self._newest, self._newest_since = newest, time.monotonic()
+
+    def _poll_filter(self) -> str:
+        """A sequence of ORs alone, whose meaning does not depend on a precedence.
+
+        A job may appear after another one that was created later. Once the newest has been known for that
+        long, a job created before it would have appeared too.
+        """
+        assert self._newest is not None
+        known_for = time.monotonic() - self._newest_since
+        since = self._newest - timedelta(seconds=max(0.0, LATE - known_for))
+        # Not later than: others may have been created in the very same microsecond.
+        created = f'create_time>="{since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")}"'
+        return " OR ".join([*(f'state="{state}"' for state in self._resource.active_states), created])
+
+    async def _read_again(self, name: str) -> Job | None:
+        """A job that has left the active states; `None` where it is gone."""
+        try:
+            # As a list has it.
+            return replace(await self._get(name), replicas=(), web_access_uris={})
+        except NotFound:
+            return None
+
+    async def _pages(self, filter: str) -> AsyncGenerator[tuple[Job, ...], None]:
         token = ""
         while True:
-            reply = await self.page(filter, token, fields)
-            yield reply
+            reply = await self._page(filter, token)
+            messages = self._resource.listed(reply)
+            jobs: list[Job] = []
+            for start in range(0, len(messages), CONVERTED_AT_ONCE):
+                part = messages[start : start + CONVERTED_AT_ONCE]
+                jobs += [self._resource.convert_listed(pb, self._context) for pb in part]
+                await asyncio.sleep(0)
+            yield tuple(jobs)
             token = reply.next_page_token
             if not token:
                 return
 
-    async def page(self, filter: str, token: str, fields: tuple[str, ...] = convert.LIST_FIELDS) -> Page:
-        """One page."""
+    async def _page(self, filter: str, token: str) -> Any:
+        """One reply as plain protobuf."""
         try:
-            return await self._ask(filter, token, fields)
+            return await self._ask(filter, token, self._page_size)
         except InvalidRequest:
             if token or self._page_size == SAFE_PAGE:
                 raise
-            reply = await self._ask(filter, token, fields, SAFE_PAGE)
+            reply = await self._ask(filter, token, SAFE_PAGE)
             # It was the size: without it the same question is answered.
             self._page_size = SAFE_PAGE
             return reply
 
-    async def _ask(self, filter: str, token: str, fields: tuple[str, ...], size: int = 0) -> Page:
-        request = job_service.ListCustomJobsRequest(
+    async def _ask(self, filter: str, token: str, size: int) -> Any:
+        request = self._resource.list_request(
             parent=self._parent,
             filter=filter,
-            page_size=size or self._page_size,
+            page_size=size,
             page_token=token,
-            read_mask={"paths": list(fields)},
+            read_mask={"paths": list(self._resource.list_fields)} if self._resource.list_fields else None,
         )
-        client = self._clients.jobs(self._region)
 
-        async def send(seconds: float) -> Page:
-            return await lean.list_page(client, request, seconds, self._context)
+        async def send(seconds: float) -> Any:
+            call = self._resource.call(self._clients, self._region, "list")
+            pager = await call(request, retry=None, timeout=seconds)
+            # The first page only: each further one is a call of its own, with its own retries.
+            async for page in pager.pages:
+                return self._resource.list_reply(page)
+            raise AssertionError("a list has at least one page")
 
         where = "every region" if self._region == "-" else self._region
-        return await self._clients.caller.read(f"list the jobs of {where}", send)
+        return await self._clients.caller.read(f"list the {self._resource.title}s of {where}", send)
 
 
-async def _fill(pages: Sequence[tuple[Page, list[Job]]]) -> None:
-    """Read what nobody has asked for yet, a little at a time: a first filter then finds it read."""
-    await asyncio.sleep(FILL_AFTER)
-    for at, job in enumerate(job for _, jobs in pages for job in jobs):
-        if isinstance(job, ListedJob):
-            job.fill()
-        if not at % FILL_AT_ONCE:
-            await asyncio.sleep(FILL_PAUSE)
+def _latest(known: datetime | None, jobs: Iterable[Job]) -> datetime | None:
+    created = [job.create_time for job in jobs if job.create_time is not None]
+    return max([*created, known] if known is not None else created, default=None)

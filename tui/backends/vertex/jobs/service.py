@@ -1,15 +1,14 @@
-"""Custom jobs: list, find, read, create exactly once, cancel, delete."""
+"""Jobs of one resource type: list, poll, find, read, create exactly once, cancel, delete."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import secrets
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
-
-from google.cloud.aiplatform_v1.types import custom_job, job_service
 
 from tui.backends.interface import (
     BackendError,
@@ -22,9 +21,11 @@ from tui.backends.interface import (
     NotFound,
     Unavailable,
 )
+from tui.backends.merge import merged
 from tui.backends.vertex.jobs import convert
-from tui.backends.vertex.jobs.listing import Listing
+from tui.backends.vertex.jobs.listing import Batch, Listing
 from tui.backends.vertex.jobs.operations import wait_for
+from tui.backends.vertex.jobs.resource import Resource
 from tui.backends.vertex.logs.filters import quote
 from tui.backends.vertex.transport.channels import Clients
 from tui.domain.job import Job
@@ -37,11 +38,11 @@ CREATE_TIMEOUT = 60.0
 LOOK_AGAIN = (0.5, 1.0, 2.0, 4.0)
 """Seconds between the looks for a job whose create got no reply."""
 
-_NAME = re.compile(r"projects/[^/]+/locations/([^/]+)/customJobs/[^/]+")
 
+class VertexJobs(JobService):
+    """The jobs of one resource type in one context's project and regions."""
 
-class CustomJobs(JobService):
-    """Custom jobs of one context's project and regions."""
+    resource: Resource
 
     def __init__(self, info: ContextInfo, clients: Clients) -> None:
         self._info = info
@@ -49,84 +50,87 @@ class CustomJobs(JobService):
         self._call = clients.caller
         self._regions_seen: set[str] = set(info.regions)
         self._listings: dict[str, Listing] = {}
+        self._name = re.compile(rf"projects/[^/]+/locations/([^/]+)/{self.resource.collection}/[^/]+")
 
     def owns(self, name: str) -> bool:
-        return _NAME.fullmatch(name) is not None
+        return self._name.fullmatch(name) is not None
 
     # Read
 
-    async def list_all(self, *, filter: str = "") -> AsyncGenerator[JobPage, None]:
+    def list_all(self, *, filter: str = "") -> AsyncGenerator[JobPage, None]:
+        return self._read(lambda listing: listing.whole(filter))
+
+    def changes(self) -> AsyncGenerator[JobPage, None]:
+        return self._read(lambda listing: listing.changes())
+
+    async def _read(
+        self, read: Callable[[Listing], AsyncGenerator[Batch, None]]
+    ) -> AsyncGenerator[JobPage, None]:
         """Pages of all regions as they arrive; a region that fails is a page with its error."""
-        if self._clients.endpoint.all_regions:
-            async for page in self._list_everywhere(filter):
+        regions = ["-"] if self._clients.endpoint.all_regions else self._info.regions
+        streams = {region: self._pages(region, read(self._listing(region))) for region in regions}
+        async with aclosing(merged(streams, AT_ONCE)) as found:
+            async for _, page in found:
                 yield page
-            return
-        pages: asyncio.Queue[JobPage | None] = asyncio.Queue(maxsize=AT_ONCE * 2)
-        gate = asyncio.Semaphore(AT_ONCE)
 
-        async def read(region: str) -> None:
-            async with gate:
-                try:
-                    async for jobs in self._listing(region).pages(filter):
-                        await pages.put(JobPage(region, jobs, read_at=datetime.now(UTC)))
-                except BackendError as error:
-                    await pages.put(JobPage(region, error=error))
-            await pages.put(None)
-
-        tasks = [asyncio.create_task(read(region)) for region in self._info.regions]
+    async def _pages(
+        self, region: str, batches: AsyncGenerator[Batch, None]
+    ) -> AsyncGenerator[JobPage, None]:
+        whole = False
         try:
-            waiting = len(tasks)
-            while waiting:
-                found = await pages.get()
-                if found is None:
-                    waiting -= 1
-                else:
-                    yield found
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _list_everywhere(self, filter: str) -> AsyncGenerator[JobPage, None]:
-        """One listing over all locations, told as if it were one for each region."""
-        try:
-            async for jobs in self._listing("-").pages(filter):
-                for region, found in _by_region(jobs):
-                    self._regions_seen.add(region)
-                    yield JobPage(region, found, read_at=datetime.now(UTC))
+            async with aclosing(batches):
+                async for batch in batches:
+                    whole = batch.whole
+                    for page in self._by_region(batch) if region == "-" else [_page(region, batch)]:
+                        yield page
         except BackendError as error:
-            for region in self._info.regions:
-                yield JobPage(region, error=error)
+            for failed in self._info.regions if region == "-" else [region]:
+                yield JobPage(failed, error=error)
             return
-        # Without jobs a region gives no page above; it has been read all the same.
-        for region in sorted(self._regions_seen):
-            yield JobPage(region, read_at=datetime.now(UTC))
+        if region == "-":
+            # A region without jobs gives no page above; it has been read all the same.
+            for seen in sorted(self._regions_seen):
+                yield _page(seen, Batch((), whole))
+
+    def _by_region(self, batch: Batch) -> list[JobPage]:
+        """A batch of all regions as pages of one region each."""
+        jobs: dict[str, list[Job]] = {}
+        gone: dict[str, list[str]] = {}
+        for job in batch.jobs:
+            jobs.setdefault(job.region, []).append(job)
+        for name in batch.gone:
+            gone.setdefault(self._region_of(name), []).append(name)
+        self._regions_seen |= jobs.keys()
+        return [
+            _page(region, Batch(tuple(jobs.get(region, ())), batch.whole, tuple(gone.get(region, ()))))
+            for region in [*jobs, *(gone.keys() - jobs.keys())]
+        ]
 
     def _listing(self, region: str) -> Listing:
         found = self._listings.get(region)
         if found is None:
-            found = Listing(self._clients, self._info.name, self._parent(region), region, self.get)
+            parent = self._parent(region)
+            found = Listing(self.resource, self._clients, self._info.name, parent, region, self.get)
             self._listings[region] = found
         return found
 
     async def get(self, name: str) -> Job:
-        return convert.job(await self._get(name), self._info.name)
+        return self.resource.convert(await self._get(name), self._info.name)
 
     async def spec(self, name: str) -> dict[str, Any]:
         return convert.job_dict(await self._get(name))
 
     async def _get(self, name: str) -> Any:
-        region = region_of(name)
+        call = self._method(name, "get")
 
         async def send(seconds: float) -> Any:
-            found = await self._clients.jobs(region).get_custom_job(name=name, retry=None, timeout=seconds)
-            return custom_job.CustomJob.pb(found)
+            return self.resource.message.pb(await call(name=name, retry=None, timeout=seconds))
 
-        return await self._call.read(f"read the job {name}", send)
+        return await self._call.read(f"read the {self.resource.title} {name}", send)
 
     async def find(self, reference: str) -> list[Job]:
         """By full name, by id, else by display name; over all regions."""
-        if _NAME.fullmatch(reference):
+        if self.owns(reference):
             return await self._get_all([reference])
         if reference.isascii() and reference.isdigit():
             found = await self._by_id(reference)
@@ -135,7 +139,9 @@ class CustomJobs(JobService):
         return await self._matching(f"display_name={quote(reference)}")
 
     async def _by_id(self, job_id: str) -> list[Job]:
-        names = [f"{self._parent(region)}/customJobs/{job_id}" for region in self._info.regions]
+        names = [
+            f"{self._parent(region)}/{self.resource.collection}/{job_id}" for region in self._info.regions
+        ]
         found = await self._get_all(names)
         if found or not self._clients.endpoint.all_regions:
             return found
@@ -176,19 +182,17 @@ class CustomJobs(JobService):
 
     async def create(self, request: LaunchRequest) -> Job:
         """One create, ever. After a lost reply the job is looked for by its label."""
-        message = convert.job_message(request.custom_job)
+        message = self.resource.parse(request.custom_job)
         mark = secrets.token_hex(8)
         message.labels[LAUNCH_LABEL] = mark
         region = request.region or self._info.regions[0]
-        create = job_service.CreateCustomJobRequest(
-            parent=self._parent(region), custom_job=custom_job.CustomJob.wrap(message)
-        )
+        create = self.resource.create_request(self._parent(region), message)
+        call = self.resource.call(self._clients, region, "create")
 
         async def send(seconds: float) -> Any:
-            made = await self._clients.jobs(region).create_custom_job(create, retry=None, timeout=seconds)
-            return custom_job.CustomJob.pb(made)
+            return self.resource.message.pb(await call(create, retry=None, timeout=seconds))
 
-        what = f"create the job {message.display_name!r} in {region}"
+        what = f"create the {self.resource.title} {message.display_name!r} in {region}"
         try:
             made = await self._call.once(what, send, within=CREATE_TIMEOUT)
         except BackendError as error:
@@ -196,7 +200,7 @@ class CustomJobs(JobService):
             if type(error) not in (Unavailable, BackendError):
                 raise
             return await self._created(region, mark, what, error)
-        return convert.job(made, self._info.name)
+        return self.resource.convert(made, self._info.name)
 
     async def _created(self, region: str, mark: str, what: str, lost: BackendError) -> Job:
         """The job that a create without a reply made. Raises Unavailable saying what is known."""
@@ -205,12 +209,12 @@ class CustomJobs(JobService):
         for seconds in (0.0, *LOOK_AGAIN):
             await asyncio.sleep(seconds)
             try:
-                reply = await self._listing(region).page(filter, "")
+                found = await self._listing(region).first(filter)
             except BackendError:
                 continue
             seen = True
-            if reply.names:
-                return convert.job(reply.message(0), self._info.name)
+            if found is not None:
+                return found
         if seen:
             raise Unavailable(
                 f"{lost.message} No job with the label {LAUNCH_LABEL}={mark} is there: "
@@ -224,16 +228,16 @@ class CustomJobs(JobService):
 
     async def cancel(self, name: str) -> None:
         """Repeated after a lost reply: a second cancel asks for nothing more than the first."""
-        region = region_of(name)
+        call = self._method(name, "cancel")
         sent = 0
 
         async def send(seconds: float) -> None:
             nonlocal sent
             sent += 1
-            await self._clients.jobs(region).cancel_custom_job(name=name, retry=None, timeout=seconds)
+            await call(name=name, retry=None, timeout=seconds)
 
         try:
-            await self._call.read(f"cancel the job {name}", send)
+            await self._call.read(f"cancel the {self.resource.title} {name}", send)
         except FailedPrecondition:
             # The first try may have been heard, its reply lost.
             if sent < 2 or (await self.get(name)).state not in {JobState.CANCELLING, JobState.CANCELLED}:
@@ -241,47 +245,41 @@ class CustomJobs(JobService):
 
     async def delete(self, name: str) -> None:
         """Delete and wait for the operation's end."""
-        region = region_of(name)
-        what = f"delete the job {name}"
+        region, call = self._region_of(name), self._method(name, "delete")
+        what = f"delete the {self.resource.title} {name}"
         sent = 0
 
         async def send(seconds: float) -> Any:
             nonlocal sent
             sent += 1
-            return await self._clients.jobs(region).delete_custom_job(name=name, retry=None, timeout=seconds)
+            return await call(name=name, retry=None, timeout=seconds)
 
         try:
             future = await self._call.read(what, send)
         except NotFound:
             if sent < 2:
                 raise
-            return
-        await wait_for(self._clients, region, future.operation, what)
+        else:
+            await wait_for(self._clients, region, future.operation, what)
+        for listing in self._listings.values():
+            listing.deleted(name)
+
+    def _method(self, name: str, verb: str) -> Callable[..., Awaitable[Any]]:
+        """The method for one job. Raises InvalidRequest when `name` is not a full name."""
+        return self.resource.call(self._clients, self._region_of(name), verb)
+
+    def _region_of(self, name: str) -> str:
+        match = self._name.fullmatch(name)
+        if match is None:
+            raise InvalidRequest(
+                f"{name!r} is not the full name of a {self.resource.title}.",
+                fix=f"Write projects/PROJECT/locations/REGION/{self.resource.collection}/NUMBER.",
+            )
+        return match[1]
 
     def _parent(self, region: str) -> str:
         return f"projects/{self._info.project}/locations/{region}"
 
 
-def _by_region(jobs: Sequence[Job]) -> Iterator[tuple[str, tuple[Job, ...]]]:
-    """Jobs of a page of all regions, apart; most often they are of one, and none has to be taken apart."""
-    rest = jobs
-    while rest:
-        place = rest[0].name.partition("/customJobs/")[0] + "/"
-        here = tuple([job for job in rest if job.name.startswith(place)])
-        yield convert.region_of(place), here
-        rest = [job for job in rest if not job.name.startswith(place)] if len(here) < len(rest) else ()
-
-
-def region_of(name: str) -> str:
-    """Region of a job's full resource name.
-
-    Raises:
-        InvalidRequest: when it is not one.
-    """
-    match = _NAME.fullmatch(name)
-    if match is None:
-        raise InvalidRequest(
-            f"{name!r} is not the full name of a job.",
-            fix="Write projects/PROJECT/locations/REGION/customJobs/NUMBER.",
-        )
-    return match[1]
+def _page(region: str, batch: Batch) -> JobPage:
+    return JobPage(region, batch.jobs, read_at=datetime.now(UTC), whole=batch.whole, gone=batch.gone)

@@ -25,12 +25,12 @@ _BACKING = {
 """Fields of trainingTaskMetadata with the job that does the work (vertex facts 12.4)."""
 
 
-def job(pb: Any, context: str, known: Job | None = None) -> Job:
-    """A TrainingPipeline message as a domain job. `known` is an earlier reading of the same pipeline."""
+def job(pb: Any, context: str) -> Job:
+    """A TrainingPipeline message as a domain job."""
     native = _STATES.get(pb.state) or str(pb.state)
     state = from_vertex(native)
     error = error_of(pb)
-    asked = known or _asked_for(pb, context)
+    asked = _asked_for(pb, context)
     return replace(
         asked,
         state=state,

@@ -1,0 +1,65 @@
+"""What the job-like resources of Vertex AI have in common: their calls, by the names that differ.
+
+A kind of job is one `Resource`; `service.VertexJobs` lists, reads, creates, cancels and deletes any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tui.backends.vertex.transport.channels import Clients
+from tui.domain.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One resource type. `noun` is its name in methods and fields, e.g. `custom_job` in `get_custom_job`."""
+
+    noun: str
+    title: str
+    """What a message calls one of them."""
+    collection: str
+    """The part of a resource name before the id, e.g. `customJobs`."""
+    types: Any
+    """The module with the requests, e.g. `ListCustomJobsRequest`."""
+    message: Any
+    """The proto-plus class of the resource."""
+    client: Callable[[Clients, str], Any]
+    """The async client of one region."""
+    list_fields: tuple[str, ...]
+    """Fields that a list reads; none for all of them."""
+    active_states: tuple[str, ...]
+    """Native states that a job may leave."""
+    convert: Callable[[Any, str], Job]
+    """A plain message as a job of that context."""
+    convert_listed: Callable[[Any, str], Job]
+    """The same for a message of a list, without what only the whole resource has."""
+    parse: Callable[[Mapping[str, Any]], Any]
+    """A message from the resource's REST form. Raises InvalidRequest."""
+
+    def call(self, clients: Clients, region: str, verb: str) -> Callable[..., Any]:
+        """The method of this verb, e.g. `get`, on the client of a region."""
+        suffix = "s" if verb == "list" else ""
+        found: Callable[..., Any] = getattr(self.client(clients, region), f"{verb}_{self.noun}{suffix}")
+        return found
+
+    def list_request(self, **fields: Any) -> Any:
+        return getattr(self.types, f"List{self._title}sRequest")(**fields)
+
+    def create_request(self, parent: str, message: Any) -> Any:
+        request = getattr(self.types, f"Create{self._title}Request")
+        return request(parent=parent, **{self.noun: self.message.wrap(message)})
+
+    def list_reply(self, page: Any) -> Any:
+        """A page of a list as plain protobuf."""
+        return getattr(self.types, f"List{self._title}sResponse").pb(page)
+
+    def listed(self, reply: Any) -> Any:
+        """The messages of a plain reply."""
+        return getattr(reply, f"{self.noun}s")
+
+    @property
+    def _title(self) -> str:
+        return "".join(word.capitalize() for word in self.noun.split("_"))
