@@ -199,6 +199,7 @@ class MemoryJobs(JobService):
         self.backend.deleted.append(name)
         del self.backend.stored[name]
         self.backend.gone.append(name)
+        self._told.pop(name, None)
 
 
 class UnchangeableJobs(MemoryJobs):
