@@ -166,7 +166,7 @@ async def test_a_region_that_is_away_does_not_hold_up_the_others() -> None:
     async with serving(fake) as target:
         endpoint = FixedEndpoint({"us-central1": target, "europe-west4": "unix:/nonexistent/socket"})
         async with backend(endpoint, "us-central1", "europe-west4") as found:
-            pages = [page async for page in found.list_jobs()]
+            pages = [page async for page in found.jobs["custom_job"].list_all()]
     good = [page for page in pages if page.region == "us-central1"]
     assert [len(page.jobs) for page in good] == [1000, 50]
     assert all(page.error is None and page.read_at is not None for page in good)
@@ -193,7 +193,7 @@ async def test_many_regions_are_read_at_once_but_not_all() -> None:
     fake.before["ListCustomJobs"] = slow
     regions = [f"r{number}" for number in range(30)]
     async with serving(fake) as target, backend(FixedEndpoint({"": target}), *regions) as found:
-        pages = [page async for page in found.list_jobs()]
+        pages = [page async for page in found.jobs["custom_job"].list_all()]
     assert {page.region for page in pages} == set(regions)
     assert most == jobs_module.AT_ONCE
 
@@ -203,7 +203,7 @@ async def test_a_list_that_is_not_read_to_its_end_stops_its_calls() -> None:
     for number in range(3000):
         fake.add_job(number)
     async with connected(fake) as found:
-        pages = found.list_jobs()
+        pages = found.jobs["custom_job"].list_all()
         assert len((await anext(pages)).jobs) == 1000
         await pages.aclose()  # type: ignore[attr-defined]
         calls = fake.calls["ListCustomJobs"]
@@ -223,13 +223,13 @@ async def test_one_listing_for_all_regions_is_told_region_by_region() -> None:
 
         fake.before["ListCustomJobs"] = here
         async with backend(fixed) as found:
-            pages = [page async for page in found.list_jobs()]
+            pages = [page async for page in found.jobs["custom_job"].list_all()]
             assert {job.id: page.region for page in pages for job in page.jobs} == {
                 "1": "us-central1", "2": "europe-west4",
             }  # fmt: skip
             # A region whose last job is gone is told as read, so that nothing stays on the screen.
             del fake.jobs["projects/p/locations/europe-west4/customJobs/2"]
-            pages = [page async for page in found.list_jobs()]
+            pages = [page async for page in found.jobs["custom_job"].list_all()]
     assert {page.region for page in pages} == {"us-central1", "europe-west4"}
     assert [page.parent for page in fake.requests] == ["projects/p/locations/"] * 2
 
@@ -242,14 +242,14 @@ async def test_jobs_are_found_by_name_id_and_display_name_over_all_regions() -> 
         endpoint = FixedEndpoint({"us-central1": one, "europe-west4": two})
         async with backend(endpoint, "us-central1", "europe-west4") as found:
             name = "projects/p/locations/europe-west4/customJobs/8"
-            assert [job.name for job in await found.find_jobs(name)] == [name]
-            assert [job.id for job in await found.find_jobs("8")] == ["8"]
-            assert [job.id for job in await found.find_jobs("job-8")] == ["8"]
+            assert [job.name for job in await found.jobs["custom_job"].find(name)] == [name]
+            assert [job.id for job in await found.jobs["custom_job"].find("8")] == ["8"]
+            assert [job.id for job in await found.jobs["custom_job"].find("job-8")] == ["8"]
             del there.jobs[name]
             # Nothing has that id now, so the number is taken for a display name.
-            assert [job.id for job in await found.find_jobs("8")] == ["7"]
-            assert await found.find_jobs(name) == []
-            assert await found.find_jobs('no "such" job') == []
+            assert [job.id for job in await found.jobs["custom_job"].find("8")] == ["7"]
+            assert await found.jobs["custom_job"].find(name) == []
+            assert await found.jobs["custom_job"].find('no "such" job') == []
 
 
 async def test_a_name_that_is_none_is_refused_before_it_is_sent() -> None:
