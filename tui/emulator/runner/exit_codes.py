@@ -3,8 +3,8 @@
 According to the facts a "non-permanent" code restarts the worker in place and a "permanent" one ends the job;
 they name only the transient signals. The emulator's choices for the rest:
 
-- 75 (EX_TEMPFAIL, which a trainer returns after a request to stop) and the end by a signal that somebody
-  sent (SIGTERM, SIGHUP, …) are non-permanent;
+- 75 (EX_TEMPFAIL, which a trainer returns after a request to stop) and the end by a signal from outside
+  (SIGTERM, SIGHUP, …) are non-permanent;
 - 6/134 (SIGABRT) and 11/139 (SIGSEGV) end the attempt, because the whole job has to restart;
 - 9/137 (SIGKILL) is nearly always out of memory (OOM), which a restart does not fix: it ends the attempt;
 - every other code ends the attempt: 1 and 2 come from the program, 126 and 127 mean that it can't be started.
@@ -35,7 +35,7 @@ def from_wait_status(status: int) -> int:
 
 
 def meaning(code: int) -> Meaning:
-    """What `code` leads to; 128 + n counts as signal n, whoever reports it."""
+    """What `code` leads to; 128 + n counts as signal n, from a shell too."""
     if code == 0:
         return Meaning.DONE
     if code == TEMPORARY:

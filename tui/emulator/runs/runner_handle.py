@@ -69,10 +69,10 @@ class LocalRunner:
         if status.outcome is not None:
             return status
         self._kill_orphans(attempt)
-        gone = tuple(
+        exited = tuple(
             ReplicaStatus(r.id, None, "exited", r.exit_code, r.restarts, r.oom) for r in status.replicas
         )
-        return AttemptStatus("lost", gone, detail=_last_log_line(attempt), events=status.events)
+        return AttemptStatus("lost", exited, detail=_last_log_line(attempt), events=status.events)
 
     def command(self, attempt: AttemptDir, command: Mapping[str, object]) -> None:
         """Append one command durably. Raises OSError."""

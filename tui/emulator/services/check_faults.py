@@ -26,7 +26,7 @@ class CheckFaults:
     """By default everything exists and every permission is granted."""
 
     denied: tuple[str, ...] = ()
-    """Permissions that nobody has, with shell wildcards."""
+    """Denied permissions, with shell wildcards."""
     missing: tuple[str, ...] = ()
     """Images, accounts and resources that don't exist, with shell wildcards."""
     failing: tuple[str, ...] = ()

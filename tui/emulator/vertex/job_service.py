@@ -1,6 +1,6 @@
 """JobService for custom jobs: create, get, list, cancel, delete.
 
-Any project and location is accepted, and stands in names as the client wrote it. Beyond the service: the
+Any project and location is accepted and appears in names as the client wrote it. An extension: the
 location `-` in a list's parent means every location of the project (AIP-159). Chosen here, not documented
 for Vertex: cancelling an ended job and deleting one that has not ended are FAILED_PRECONDITION.
 """
