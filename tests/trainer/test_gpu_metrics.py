@@ -10,7 +10,7 @@ import pytest
 from tests.unit.test_telemetry import START
 from trainer.metrics.gpu import INTERVAL, GpuReporter
 from tui.domain.log_entry import LogEntry, Severity
-from tui.domain.training.telemetry import GpuFigure, live_line
+from tui.domain.training.telemetry import GpuSample, telemetry_line
 
 
 class Clock:
@@ -37,9 +37,9 @@ def test_a_line_each_interval_that_the_console_reads(capfd: pytest.CaptureFixtur
     lines.tick()
     (first,) = said(capfd)
     assert first["message"] == "GPU 50%, 50% busy"
-    found = live_line(LogEntry(START, "1", "workerpool0-0", Severity.INFO, "", first))
+    found = telemetry_line(LogEntry(START, "1", "workerpool0-0", Severity.INFO, "", first))
     assert found is not None
-    assert found.gpus == (GpuFigure("0", 0.5, 0.75), GpuFigure("1", 0.5, 0.75))
+    assert found.gpus == (GpuSample("0", 0.5, 0.75), GpuSample("1", 0.5, 0.75))
     clock.time += 1
     lines.tick()
     assert len(said(capfd)) == 1

@@ -34,7 +34,7 @@ from tui.domain.quota import Quota
 from tui.domain.replica import ReplicaGroup
 from tui.domain.states import JobState
 from tui.domain.training.progress import Progress, TrainingStep
-from tui.domain.training.telemetry import LiveLine
+from tui.domain.training.telemetry import TelemetryLine
 from tui.domain.vertex.worker_pools import worker_pool
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -253,7 +253,7 @@ class MemoryTelemetry(TelemetryService):
     def __init__(self, backend: MemoryBackend) -> None:
         self._backend = backend
 
-    async def read(self, jobs: Sequence[Job], since: datetime) -> Sequence[LiveLine]:
+    async def read(self, jobs: Sequence[Job], since: datetime) -> Sequence[TelemetryLine]:
         self._backend.meet_error()
         wanted = {j.id for j in jobs}
         return [x for x in self._backend.stored_lines if x.job_id in wanted and x.timestamp >= since]
@@ -279,7 +279,7 @@ class MemoryBackend(Backend):
         self.info = ContextInfo("test", "p", tuple(regions), "memory", local)
         self.stored = {j.name: j for j in jobs}
         self.stored_quotas: list[Quota] = []
-        self.stored_lines: list[LiveLine] = []
+        self.stored_lines: list[TelemetryLine] = []
         self.error: BackendError | None = None
         self.broken: dict[str, BackendError] = {}
         self.created: list[LaunchRequest] = []

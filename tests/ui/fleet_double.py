@@ -10,7 +10,7 @@ from tests.ui.double import NOON, MemoryBackend, job, pool
 from tui.backends.interface import BackendError, MetricService
 from tui.domain.job import Job
 from tui.domain.metric import GPU, GPU_MEMORY, UNITS, MetricsReading, Series
-from tui.domain.training.telemetry import GpuFigure, LiveLine
+from tui.domain.training.telemetry import GpuSample, TelemetryLine
 from tui.domain.vertex.worker_pools import REDUCER
 
 A100, H100 = "NVIDIA_TESLA_A100", "NVIDIA_H100_80GB"
@@ -83,10 +83,10 @@ class FleetMetrics(MetricService):
         return found
 
 
-def steps(of: Job) -> list[LiveLine]:
+def steps(of: Job) -> list[TelemetryLine]:
     """Step lines of the last minute; the replicas `1-1` are 6 steps behind."""
     return [
-        LiveLine(NOON - timedelta(seconds=ago), of.id, each.replica(index), number)
+        TelemetryLine(NOON - timedelta(seconds=ago), of.id, each.replica(index), number)
         for each in of.groups
         if each.role != REDUCER
         for index in range(each.replicas)
@@ -95,7 +95,7 @@ def steps(of: Job) -> list[LiveLine]:
     ]
 
 
-def gpus(of: Job, replica: str, shares: Sequence[float], ago: float = 1) -> LiveLine:
+def gpus(of: Job, replica: str, shares: Sequence[float], ago: float = 1) -> TelemetryLine:
     """A trainer's own line about its GPUs."""
-    found = tuple(GpuFigure(str(n), share, share / 2) for n, share in enumerate(shares))
-    return LiveLine(NOON - timedelta(seconds=ago), of.id, replica, None, found)
+    found = tuple(GpuSample(str(n), share, share / 2) for n, share in enumerate(shares))
+    return TelemetryLine(NOON - timedelta(seconds=ago), of.id, replica, None, found)

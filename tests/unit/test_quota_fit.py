@@ -92,7 +92,7 @@ def test_own_estimate_counts_where_it_is_more_and_says_so() -> None:
     found = looked(quota(SPOT_A100, 32, 0), quota(SPOT_CPUS, -1, 0), running=[running, queued])
     assert found.status == "short"
     assert found.sentence == (
-        "preemptible A100: needs 32, 24 free of 32 (use estimated from the jobs that run), short 8"
+        "preemptible A100: needs 32, 24 free of 32 (usage estimated from running jobs), short 8"
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tui.domain.replica import Replica
 from tui.domain.states import JobState
-from tui.domain.training.telemetry import LiveLine
+from tui.domain.training.telemetry import TelemetryLine
 from tui.domain.vertex.worker_pools import worker_pool
 from tui.store.job.figures import JobFigures
 from tui.store.job.series import SeriesStore
@@ -24,7 +24,7 @@ def figures(steps: dict[str, int]) -> TreeData:
     for second, most in enumerate(range(1, max(steps.values(), default=0) + 1)):
         at = NOW - timedelta(minutes=5) + timedelta(seconds=second)
         newest.add_lines(
-            [LiveLine(at, "7", name, min(step, most)) for name, step in steps.items() if most <= step]
+            [TelemetryLine(at, "7", name, min(step, most)) for name, step in steps.items() if most <= step]
         )
     return TreeData(SeriesStore(), newest, NOW, timedelta(minutes=10), 8, ())
 

@@ -9,7 +9,7 @@ import pytest
 
 from tui.domain.profile.document_edit import edited
 from tui.domain.vertex.rules import RULES, Case, Severity, check_job
-from tui.domain.vertex.rules.misnomers import known_wrong
+from tui.domain.vertex.rules.misnomers import misnomer
 
 Job = dict[str, Any]
 POOL: Job = {
@@ -324,7 +324,7 @@ PLACE = ("jobSpec", "workerPoolSpecs", 0, "machineSpec", "acceleratorType")
 )
 def test_names_of_accelerators_in_the_wild(name: str, machine_type: str, right: str | None) -> None:
     root = job(machine(machine_type))
-    finding = known_wrong(PLACE, name, root)
+    finding = misnomer(PLACE, name, root)
     assert finding is not None and finding.rule == "wild.accelerator-name" and finding.fix
     assert (repr(finding.edits[0].value).strip("'") if finding.edits else None) == right
 
@@ -352,7 +352,7 @@ def test_names_of_accelerators_in_the_wild(name: str, machine_type: str, right: 
 def test_fields_in_the_wild(
     place: tuple[Any, ...], value: Any, rule: str, right: tuple[str, ...] | None
 ) -> None:
-    finding = known_wrong(place, value, {"workerPoolSpecs": [{}], "jobSpec": {}})
+    finding = misnomer(place, value, {"workerPoolSpecs": [{}], "jobSpec": {}})
     assert finding is not None and finding.rule == rule
     if right:
         assert finding.edits[0].path[2:] == right
@@ -382,5 +382,5 @@ def test_secrets_are_told_from_words_of_training(argument: str, secret: bool) ->
 
 
 def test_what_nobody_knows_is_left_to_the_field_check() -> None:
-    assert known_wrong(("jobSpec", "netwrok"), "x", {}) is None
-    assert known_wrong(PLACE, "NVIDIA_L5", job()) is None
+    assert misnomer(("jobSpec", "netwrok"), "x", {}) is None
+    assert misnomer(PLACE, "NVIDIA_L5", job()) is None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tui.domain.log_entry import LogEntry, Severity
 from tui.domain.metric import CPU, GPU, MetricsReading, Series
-from tui.domain.training.telemetry import GpuFigure, LiveLine, live_line
+from tui.domain.training.telemetry import GpuSample, TelemetryLine, telemetry_line
 from tui.store.job.figures import STEP_TOLERANCE, TRAINER_LATE, FigureOrigin, JobFigures, Measure
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -25,8 +25,8 @@ def entry(fields: Any, replica: str = "workerpool0-0") -> LogEntry:
     return LogEntry(START, "1", replica, Severity.INFO, "", {"vxtui": fields}, "7")
 
 
-def step(seconds: float, number: int, replica: str = "workerpool0-0") -> LiveLine:
-    return LiveLine(at(seconds), "7", replica, number)
+def step(seconds: float, number: int, replica: str = "workerpool0-0") -> TelemetryLine:
+    return TelemetryLine(at(seconds), "7", replica, number)
 
 
 def test_gpus_of_a_line_are_shares() -> None:
@@ -36,15 +36,15 @@ def test_gpus_of_a_line_are_shares() -> None:
         {"index": "x", "utilization": 0.5},
         "odd",
     ]
-    line = live_line(entry({"kind": "gpu", "gpus": gpus}))
-    assert line == LiveLine(
-        START, "7", "workerpool0-0", None, (GpuFigure("0", 0.97, 0.75), GpuFigure("1", None, None))
+    line = telemetry_line(entry({"kind": "gpu", "gpus": gpus}))
+    assert line == TelemetryLine(
+        START, "7", "workerpool0-0", None, (GpuSample("0", 0.97, 0.75), GpuSample("1", None, None))
     )
 
 
 @pytest.mark.parametrize("kind", ["step", "rank"])
 def test_both_kinds_of_lines_say_a_add_step(kind: str) -> None:
-    line = live_line(entry({"kind": kind, "step": 41}))
+    line = telemetry_line(entry({"kind": kind, "step": 41}))
     assert line is not None and line.step == 41
 
 
@@ -58,7 +58,7 @@ _ANY = st.recursive(
 
 @given(st.sampled_from(["step", "rank", "gpu", "phase"]), st.dictionaries(st.sampled_from(_NAMES), _ANY))
 def test_no_line_is_too_odd(kind: str, fields: dict[str, Any]) -> None:
-    line = live_line(entry({**fields, "kind": kind}))
+    line = telemetry_line(entry({**fields, "kind": kind}))
     if line is not None:
         assert kind != "phase" and (line.step is not None or line.gpus)
         for gpu in line.gpus:
@@ -71,9 +71,9 @@ def test_the_newer_figure_counts_whoever_said_it() -> None:
     found.add_reading(MetricsReading((series,), (), at(20)), local=True)
     old = found.figure(Measure.UTILIZATION, "workerpool0-0", "0")
     assert old is not None and (old.value, old.origin, old.simulated) == (0.6, FigureOrigin.MONITORING, True)
-    found.add_lines([LiveLine(at(10), "7", "workerpool0-0", None, (GpuFigure("0", 0.1),))])
+    found.add_lines([TelemetryLine(at(10), "7", "workerpool0-0", None, (GpuSample("0", 0.1),))])
     assert found.figure(Measure.UTILIZATION, "workerpool0-0", "0") == old
-    assert found.add_lines([LiveLine(at(30), "7", "workerpool0-0", None, (GpuFigure("0", 0.9),))])
+    assert found.add_lines([TelemetryLine(at(30), "7", "workerpool0-0", None, (GpuSample("0", 0.9),))])
     new = found.figure(Measure.UTILIZATION, "workerpool0-0", "0")
     assert new is not None and (new.value, new.origin) == (0.9, FigureOrigin.TRAINER)
     assert not new.stale(at(30) + TRAINER_LATE) and new.stale(at(31) + TRAINER_LATE)
@@ -128,7 +128,7 @@ def test_a_restart_from_a_checkpoint_counts_anew() -> None:
 
 
 @given(st.permutations([step(n, n, f"workerpool1-{n % 3}") for n in range(12)]))
-def test_lines_of_one_batch_may_come_in_any_order(lines: list[LiveLine]) -> None:
+def test_lines_of_one_batch_may_come_in_any_order(lines: list[TelemetryLine]) -> None:
     found = JobFigures()
     found.add_lines(lines)
     assert [found.step(f"workerpool1-{i}").step for i in range(3)] == [9, 10, 11]  # type: ignore[union-attr]

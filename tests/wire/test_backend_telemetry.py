@@ -9,7 +9,7 @@ import pytest
 
 from tests.wire.fake_vertex import START, Fake, connected, line
 from tui.backends.vertex.logs import telemetry as live_module
-from tui.domain.training.telemetry import GpuFigure
+from tui.domain.training.telemetry import GpuSample
 
 
 def say(fake: Fake, at: float, *, job: str = "1", replica: str = "workerpool0-0", **fields: Any) -> None:
@@ -42,7 +42,7 @@ async def test_one_read_for_all_jobs_brings_steps_and_gpus() -> None:
         ("1", "workerpool1-0", 6),
         ("2", "workerpool0-0", None),
     ]
-    assert by_time[2].gpus == (GpuFigure("0", 0.9, 0.25),)
+    assert by_time[2].gpus == (GpuSample("0", 0.9, 0.25),)
     assert by_time[2].timestamp == START + timedelta(seconds=3)
 
 

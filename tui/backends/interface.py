@@ -35,7 +35,7 @@ from tui.domain.log_entry import LogEntry, LogGap, Severity
 from tui.domain.metric import MetricsReading
 from tui.domain.quota import Quota
 from tui.domain.training.progress import Progress, TrainingStep
-from tui.domain.training.telemetry import LiveLine
+from tui.domain.training.telemetry import TelemetryLine
 from tui.domain.vertex.preflight import Check
 from tui.domain.vertex.prices import Prices
 
@@ -272,7 +272,7 @@ class TelemetryService(JobReader):
     """What trainers report of their machines."""
 
     @abstractmethod
-    async def read(self, jobs: Sequence[Job], since: datetime) -> Sequence[LiveLine]:
+    async def read(self, jobs: Sequence[Job], since: datetime) -> Sequence[TelemetryLine]:
         """Lines of these jobs' trainers since then, the newest first, in as few calls as possible."""
 
 

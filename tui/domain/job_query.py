@@ -77,11 +77,11 @@ class Term:
     values: tuple[str, ...]
     negated: bool = False
 
-    def holds(self, job: Job, now: datetime) -> bool:
+    def matches(self, job: Job, now: datetime) -> bool:
         """Whether the job meets it; a figure that is not known meets no comparison."""
-        return self._holds(job, now) != self.negated
+        return self._matches(job, now) != self.negated
 
-    def _holds(self, job: Job, now: datetime) -> bool:
+    def _matches(self, job: Job, now: datetime) -> bool:
         if not self.operator:
             labels = [text for pair in job.labels.items() for text in pair]
             where = [job.display_name, job.id, job.region, *labels]
@@ -111,7 +111,7 @@ class JobQuery:
 
     def matches(self, job: Job, now: datetime) -> bool:
         """Whether the job meets every term at the time `now`."""
-        return all(term.holds(job, now) for term in self.terms)
+        return all(term.matches(job, now) for term in self.terms)
 
 
 def parse(text: str) -> JobQuery:

@@ -1,4 +1,4 @@
-"""A time as a person types it: a span back, an offset from a start, a clock time, or all of it."""
+"""Parse a time as a person types it: a span back, an offset from the start, a clock time or a full time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def parse_span(text: str) -> timedelta | None:
     """`90s`, `10m`, `2h`, `1.5d`, with a sign or without; `None` for anything else.
 
     Raises:
-        OverflowError: for a span that no clock holds.
+        OverflowError: for a span that is too long for a timedelta.
     """
     found = _SPAN.fullmatch(text.strip())
     if found is None:
@@ -22,14 +22,12 @@ def parse_span(text: str) -> timedelta | None:
     return -span if found["sign"] == "-" else span
 
 
-def parse_moment(
-    text: str, *, now: datetime, start: datetime | None, near: datetime | None = None
-) -> datetime:
-    """The moment that `text` means: `-10m` before `now`, `+5m` after `start`, `14:02` of the day of `near`
+def parse_time(text: str, *, now: datetime, start: datetime | None, near: datetime | None = None) -> datetime:
+    """The time that `text` means: `-10m` before `now`, `+5m` after `start`, `14:02` of the day of `near`
     (else of today) in this machine's zone, or a time with its date.
 
     Raises:
-        ValueError: with what may be written, for anything else.
+        ValueError: with the accepted forms, for any other text.
     """
     words = "write 14:02, 14:02:11, +5m from the start, -10m from now, or 2026-11-21T14:02"
     text = text.strip()
@@ -47,6 +45,6 @@ def parse_moment(
             return datetime.combine(day.date(), clock).astimezone().astimezone(UTC)
         return datetime.fromisoformat(text).astimezone(UTC)
     except OverflowError:
-        raise ValueError("that is before time began or after it ends") from None
+        raise ValueError("that time is out of range") from None
     except ValueError as error:
         raise ValueError(str(error) if "started" in str(error) else f"{words}") from None

@@ -17,7 +17,7 @@ from tui.domain.job import known_replicas
 from tui.domain.log_entry import LogEntry, Severity
 from tui.domain.replica import short_name
 from tui.domain.text import plain
-from tui.domain.time_input import parse_moment
+from tui.domain.time_input import parse_time
 from tui.store.log.filters import LineFilter
 from tui.store.log.text_file import TextFile
 from tui.verbs.output import SCHEMA, note, out, when
@@ -137,7 +137,7 @@ def parse_since(text: str, now: datetime) -> datetime:
         Failure: when it is neither.
     """
     try:
-        return parse_moment(text, now=now, start=None)
+        return parse_time(text, now=now, start=None)
     except ValueError as error:
         raise Failure(f"--since {text}: {error}.") from error
 

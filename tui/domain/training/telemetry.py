@@ -10,12 +10,12 @@ from typing import Any
 
 from tui.domain.log_entry import LogEntry
 
-LIVE_KINDS = ("step", "rank", "gpu")
+TELEMETRY_KINDS = ("step", "rank", "gpu")
 """Kinds of structured lines that say something of a machine (docs/JSON.md)."""
 
 
 @dataclass(frozen=True, slots=True)
-class GpuFigure:
+class GpuSample:
     """One GPU at one moment. Shares are 0 to 1; what was not measured is `None`."""
 
     index: str
@@ -24,21 +24,21 @@ class GpuFigure:
 
 
 @dataclass(frozen=True, slots=True)
-class LiveLine:
+class TelemetryLine:
     """One line of one replica: a step of training, or its GPUs."""
 
     timestamp: datetime
     job_id: str
     replica: str
     step: int | None = None
-    gpus: tuple[GpuFigure, ...] = ()
+    gpus: tuple[GpuSample, ...] = ()
     simulated: bool = False
 
 
-def live_line(entry: LogEntry) -> LiveLine | None:
+def telemetry_line(entry: LogEntry) -> TelemetryLine | None:
     """What the entry says of its machine, or `None` for any other line. Odd fields count as absent."""
     fields = (entry.json or {}).get("vxtui")
-    if not isinstance(fields, Mapping) or fields.get("kind") not in LIVE_KINDS:
+    if not isinstance(fields, Mapping) or fields.get("kind") not in TELEMETRY_KINDS:
         return None
     if fields["kind"] == "gpu":
         found = tuple(gpu for each in _items(fields.get("gpus")) if (gpu := _gpu(each)) is not None)
@@ -49,20 +49,20 @@ def live_line(entry: LogEntry) -> LiveLine | None:
     if step is None and not found:
         return None
     simulated = fields.get("simulated") is True
-    return LiveLine(entry.timestamp, entry.job_id, entry.replica, step, found, simulated)
+    return TelemetryLine(entry.timestamp, entry.job_id, entry.replica, step, found, simulated)
 
 
 def _items(value: object) -> list[Mapping[str, Any]]:
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list | tuple) else []
 
 
-def _gpu(fields: Mapping[str, Any]) -> GpuFigure | None:
+def _gpu(fields: Mapping[str, Any]) -> GpuSample | None:
     index = _number(fields.get("index"))
     if index is None or index < 0:
         return None
     used, total = _number(fields.get("memory_bytes")), _number(fields.get("memory_total_bytes"))
     memory = None if used is None or not total else _share(used / total)
-    return GpuFigure(str(int(index)), _share(_number(fields.get("utilization"))), memory)
+    return GpuSample(str(int(index)), _share(_number(fields.get("utilization"))), memory)
 
 
 def _share(value: float | None) -> float | None:

@@ -1,6 +1,6 @@
-"""What a job costs: an hour, the whole of its timeout, and so far. Estimates, never bills.
+"""What a job costs per hour, for its whole timeout and so far. Estimates, never bills.
 
-Billed is each replica's machine, accelerators and boot disk from its start to its end (vertex facts 9.1).
+Vertex AI bills each replica's machine, accelerators and boot disk from start to end (vertex facts 9.1).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tui.domain.vertex.reducers import is_reducer
 from tui.domain.vertex.worker_pools import REDUCER
 
 DISK_GB = 100
-"""Boot disk where none is named (vertex facts 1.5)."""
+"""Boot disk if none is named (vertex facts 1.5)."""
 DEFAULT_TIMEOUT = 7 * 86_400
-"""Seconds a job may run where no timeout is named (vertex facts 1.6)."""
+"""Maximum run time in seconds if no timeout is set (vertex facts 1.6)."""
 HOUR = 3600
 _NO_MEASURE = "·"
 _WAITING = frozenset({JobState.QUEUED, JobState.PENDING})
@@ -29,7 +29,7 @@ _WAITING = frozenset({JobState.QUEUED, JobState.PENDING})
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One worker pool, as far as its price goes."""
+    """The priced parts of one worker pool."""
 
     machine_type: str
     accelerator_type: str
@@ -42,10 +42,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a job would cost in USD; None where a price that it needs is in `missing`.
+    """The cost of a job in USD; None if a price is in `missing`.
 
-    `hour` holds all pools, `reducers` is the part of it that the Reduction Server takes (None without
-    one), `whole` is for `seconds`, the timeout. `date` (ISO) is that of the oldest price of a machine in it.
+    `hour` is for all pools, `reducers` is Reduction Server's share of it (None without one), `whole` is for
+    `seconds`, the timeout. `date` (ISO) is the date of the oldest machine price used.
     """
 
     hour: Range | None
@@ -64,24 +64,24 @@ def estimate(job: Mapping[str, Any], region: str, prices: Prices | None = None) 
     scheduling = within(job, "jobSpec", "scheduling") or {}
     seconds = duration(scheduling.get("timeout")) or DEFAULT_TIMEOUT
     if within(job, "jobSpec", "persistentResourceId"):
-        note = "It runs on a persistent resource, which is billed while it runs, with jobs or without."
+        note = "It runs on a persistent resource, which is billed for its own run time."
         return Estimate(ZERO, ZERO, seconds, table.date, table.source, (note,))
     parts = parts_of(job)
     strategy = str(scheduling.get("strategy") or "STANDARD")
-    look = _Look(table, region, _MODES.get(strategy, ""))
-    hour = look.hour(parts)
-    notes = list(look.notes)
+    lookup = _PriceLookup(table, region, _MODES.get(strategy, ""))
+    hour = lookup.hour(parts)
+    notes = list(lookup.notes)
     if not parts:
-        look.missing.append("no worker pool")
+        lookup.missing.append("no worker pool")
         hour = None
     reducing = [part for part in parts if part.reducers]
-    own = look.hour(reducing) if reducing and hour is not None else None
+    own = lookup.hour(reducing) if reducing and hour is not None else None
     if "timeout" not in scheduling or not scheduling["timeout"]:
-        notes.append("No timeout is set: 7 days are taken.")
+        notes.append("No timeout is set: the estimate assumes 7 days.")
     total = hour.times(seconds / HOUR) if hour is not None else None
-    day = min((p.date for p in look.used), default=table.date)
+    day = min((p.date for p in lookup.used), default=table.date)
     return Estimate(
-        hour, total, seconds, day, table.source, tuple(notes), tuple(dict.fromkeys(look.missing)), own
+        hour, total, seconds, day, table.source, tuple(notes), tuple(dict.fromkeys(lookup.missing)), own
     )
 
 
@@ -105,7 +105,7 @@ def parts_of(job: Mapping[str, Any]) -> list[Part]:
 
 
 def parts_of_job(job: Job) -> list[Part]:
-    """The pools of a listed job. Lists carry no boot disks: the default one is taken."""
+    """The pools of a listed job. Lists have no boot disks; the default disk is assumed."""
     return [
         Part(p.machine_type, p.accelerator_type, p.accelerator_count, p.replicas, reducers=p.role == REDUCER)
         for p in job.groups
@@ -116,25 +116,25 @@ def parts_of_job(job: Job) -> list[Part]:
 def hourly(job: Job, prices: Prices | None = None) -> Range | None:
     """USD an hour of a listed job while it runs; None where a price is not known."""
     parts = parts_of_job(job)
-    look = _Look(prices or built_in(), job.region, _MODES.get(job.strategy, ""))
-    return look.hour(parts) if parts else None
+    lookup = _PriceLookup(prices or built_in(), job.region, _MODES.get(job.strategy, ""))
+    return lookup.hour(parts) if parts else None
 
 
 def dated(job: Job, prices: Prices | None = None) -> str:
-    """Date (ISO) of the oldest price in what `hourly` says, as an estimate before the launch gives it."""
+    """Date (ISO) of the oldest price in `hourly`."""
     table = prices or built_in()
-    look = _Look(table, job.region, _MODES.get(job.strategy, ""))
-    look.hour(parts_of_job(job))
-    return min((p.date for p in look.used), default=table.date)
+    lookup = _PriceLookup(table, job.region, _MODES.get(job.strategy, ""))
+    lookup.hour(parts_of_job(job))
+    return min((p.date for p in lookup.used), default=table.date)
 
 
 def spent(
     job: Job, now: datetime, prices: Prices | None = None, *, rate: Range | None = None
 ) -> Range | None:
-    """USD so far: the time since the job first ran, of all replicas; None where that or a price is not known.
+    """USD so far for all replicas since the first start; None if that time or a price is not known.
 
-    Times between attempts count too, as the service does not tell them: on Spot they are free, so that this
-    is the most that it can be. `rate` is what an hour costs, where that is known already.
+    The time between attempts counts too, as the service does not report it. On Spot it is free, so this is an
+    upper bound. `rate` is the cost of an hour if the caller knows it.
     """
     if job.start_time is None:
         return ZERO if job.state.terminal or job.state in _WAITING else None
@@ -146,7 +146,7 @@ def spent(
 
 
 def total(rates: Iterable[Range | None]) -> tuple[Range, int]:
-    """The sum of what is known, and how many are not known."""
+    """The sum of the known rates, and the number of unknown ones."""
     known, unknown = ZERO, 0
     for rate in rates:
         if rate is None:
@@ -159,8 +159,8 @@ def total(rates: Iterable[Range | None]) -> tuple[Range, int]:
 _MODES = {"SPOT": "spot", "LOW_COST": "spot", "FLEX_START": "flex"}
 
 
-class _Look:
-    """Looks prices up and keeps what was used, what was missing and what is to be said."""
+class _PriceLookup:
+    """Looks prices up and records those used, those missing, and notes."""
 
     def __init__(self, table: Prices, region: str, mode: str) -> None:
         self.table = table
@@ -171,12 +171,12 @@ class _Look:
         self.notes: list[str] = []
 
     def hour(self, parts: Iterable[Part]) -> Range | None:
-        """All parts together for an hour."""
+        """USD an hour for all parts."""
         if not self.table.knows(self.region):
             self.missing.append(f"prices in {self.region or 'a region that is not named'}")
             return None
         sums = [self._part(part) for part in parts]
-        self._say_doubts()
+        self._note_uncertain()
         if any(one is None for one in sums):
             return None
         return sum((one for one in sums if one is not None), ZERO)
@@ -189,21 +189,21 @@ class _Look:
 
     def _machine(self, part: Part) -> Range | None:
         if part.machine_type == "cloud-tpu":
-            return self._take(f"tpu:{part.accelerator_type}:{part.accelerator_count}", 1, part)
+            return self._priced(f"tpu:{part.accelerator_type}:{part.accelerator_count}", 1, part)
         whole_price = f"machine:{part.machine_type}"
         if self.table.of(self.region, whole_price) is not None:
-            return self._take(whole_price, 1, part)
+            return self._priced(whole_price, 1, part)
         machine = catalog.machines().get(part.machine_type)
         if machine is None or catalog.is_tpu(part.machine_type):
             self.missing.append(part.machine_type or "a machine without a type")
             return None
         family = part.machine_type.partition("-")[0]
         taken = [
-            self._take(f"core:{family}", machine.vcpus, part),
-            self._take(f"ram:{family}", machine.memory_gb, part),
+            self._priced(f"core:{family}", machine.vcpus, part),
+            self._priced(f"ram:{family}", machine.memory_gb, part),
         ]
         if part.accelerator_type and part.accelerator_count:
-            taken.append(self._take(f"gpu:{part.accelerator_type}", part.accelerator_count, part))
+            taken.append(self._priced(f"gpu:{part.accelerator_type}", part.accelerator_count, part))
         if any(one is None for one in taken):
             return None
         return sum((one for one in taken if one is not None), ZERO)
@@ -211,12 +211,14 @@ class _Look:
     def _disk(self, part: Part) -> Range | None:
         price = self.table.of(self.region, f"disk:{part.disk_type}")
         if price is None:
-            # A few cents an hour: left out and said, as nobody decides by them.
-            self._note(f"The boot disk ({part.disk_type}) is not in it: no price in {self.region} is known.")
+            # A few cents an hour: left out, with a note.
+            self._note(
+                f"The boot disk ({part.disk_type}) is not included: its price in {self.region} is not known."
+            )
             return ZERO
         return price.usd.times(part.disk_gb)
 
-    def _take(self, key: str, amount: float, part: Part) -> Range | None:
+    def _priced(self, key: str, amount: float, part: Part) -> Range | None:
         if self.mode:
             exact = self.table.of(self.region, f"{self.mode}:{key}")
             if exact is not None:
@@ -232,7 +234,7 @@ class _Look:
         usd = price.usd.times(amount)
         if self.mode == "spot":
             low, high = self.table.spot.low, self.table.spot.high
-            self._note(f"Spot is taken at {low:.0%} to {high:.0%} of the price on demand; it changes.")
+            self._note(f"Spot is estimated at {low:.0%} to {high:.0%} of the on-demand price; it changes.")
             return usd.between(self.table.spot)
         return usd
 
@@ -240,14 +242,14 @@ class _Look:
         if words not in self.notes:
             self.notes.append(words)
 
-    def _say_doubts(self) -> None:
-        doubts = sorted({price.source for price in self.used if not price.certain})
-        if doubts:
-            self._note(f"Not all of it is from a list of prices: {'; '.join(doubts)}.")
+    def _note_uncertain(self) -> None:
+        uncertain = sorted({price.source for price in self.used if not price.certain})
+        if uncertain:
+            self._note(f"Some prices are not from a price list: {'; '.join(uncertain)}.")
 
 
 def money(usd: Range | None, per: str = "") -> str:
-    """`~$46–71/h`, `~$218`, `~$3.1k`, `$0`; · where not known."""
+    """`~$46–71/h`, `~$218`, `~$3.1k`, `$0`; · if not known."""
     if usd is None:
         return _NO_MEASURE
     if usd.high == 0:
@@ -255,7 +257,7 @@ def money(usd: Range | None, per: str = "") -> str:
     low, high = _dollars(usd.low), _dollars(usd.high)
     if low == high:
         return f"~${low}{per}"
-    # The unit is said once where both ends have it.
+    # The unit is written once if both ends have it.
     if low[-1] == high[-1] and low[-1].isalpha():
         low = low[:-1]
     return f"~${low}–{high}{per}"

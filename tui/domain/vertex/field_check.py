@@ -11,7 +11,7 @@ from typing import Any
 from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.profile.source import Document, Path, Problem, camel
 from tui.domain.vertex.field_table import HEADER, OUTPUT_ONLY, STRING, Kind
-from tui.domain.vertex.rules.misnomers import inside_wrong, known_wrong
+from tui.domain.vertex.rules.misnomers import misnomer, misnomers_below
 
 _DURATION = re.compile(r"-?\d{1,12}(\.\d{1,9})?s")
 _LONGEST = 315_576_000_000
@@ -72,7 +72,7 @@ class Checker:
     def message(self, value: Any, fields: Mapping[str, Kind], path: Path) -> dict[str, Any]:
         """The mapping `value` with every field checked against `fields`."""
         if not isinstance(value, Mapping):
-            if not path or not self._wild(path, value):
+            if not path or not self._misnomer(path, value):
                 self.refuse(path, f"expected fields, found {describe(value)}.")
             return {}
         found: dict[str, Any] = {}
@@ -93,20 +93,20 @@ class Checker:
             message = f"it can't be given: {OUTPUT_ONLY[name]}."
             self.refuse(path, message, "Remove it.", "profile.output-only", Edit(path, REMOVED))
             return
-        if self._wild(path, value):
+        if self._misnomer(path, value):
             return
         near = nearest(name, list(fields))
         edits = (Edit((*path[:-1], near), value), Edit(path, REMOVED)) if near else ()
         fix = suggestion(name, list(fields))
         self.refuse(path, "there is no such field.", fix, "profile.unknown-field", *edits)
 
-    def _wild(self, path: Path, value: Any) -> bool:
+    def _misnomer(self, path: Path, value: Any) -> bool:
         """A wrong name or value that is often met has a rule of its own."""
         plain = tuple(camel(p) if isinstance(p, str) else p for p in path)
-        found = known_wrong(plain, value, self._document.value)
+        found = misnomer(plain, value, self._document.value)
         if found is None:
             return False
-        for wrong in (found, *inside_wrong(plain, value, self._document.value)):
+        for wrong in (found, *misnomers_below(plain, value, self._document.value)):
             problem = self._document.problem(wrong.path, wrong.sentence, wrong.fix, wrong.rule)
             self.problems.append(
                 replace(problem, severity=wrong.severity, source=wrong.source, edits=wrong.edits)
@@ -203,7 +203,7 @@ class Checker:
                 if number == value:
                     return name
         # The rules see the wrong name too: what they copy of it is fixed with it.
-        if self._wild(path, value):
+        if self._misnomer(path, value):
             return value if isinstance(value, str) else _LEFT_OUT
         near = nearest(str(value).upper(), list(kind.choices))
         fix = suggestion(str(value).upper(), list(kind.choices))

@@ -1,8 +1,8 @@
-"""Prices of training, by region and part: a dated table, and the same from the billing catalogue.
+"""Prices of training by region and part: a dated table, built in or read from the billing catalogue.
 
 Keys of a region's prices, all USD for an hour: `core:FAMILY` and `ram:FAMILY` (for a vCPU and a GB),
-`gpu:TYPE`, `tpu:TYPE:COUNT`, `machine:NAME` (all in), `disk:TYPE` (for a GB). A key behind `spot:` or `flex:`
-is the price under that way of scheduling, the management fee included (vertex facts 9.1).
+`gpu:TYPE`, `tpu:TYPE:COUNT`, `machine:NAME` (all in), `disk:TYPE` (for a GB). A key with the prefix
+`spot:` or `flex:` is the price with that strategy, including the management fee (vertex facts 9.1).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 CE_SHARE = 1 / 1.15
-"""Part of a price on demand that is Compute Engine's; the rest is Vertex AI's management fee."""
+"""Compute Engine's share of an on-demand price; the rest is Vertex AI's management fee."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """USD from `low` to `high`; both the same where the price is one figure."""
+    """USD from `low` to `high`; equal for a single price."""
 
     low: float
     high: float
@@ -35,11 +35,11 @@ class Range:
         return Range(self.low + other.low, self.high + other.high)
 
     def times(self, amount: float) -> Range:
-        """So much of it; `amount` is 0 or more."""
+        """The range times `amount`, which is 0 or more."""
         return Range(self.low * amount, self.high * amount)
 
     def between(self, other: Range) -> Range:
-        """Shares of it: the low one of its low end, the high one of its high end."""
+        """The range times a range of shares."""
         return Range(self.low * other.low, self.high * other.high)
 
 
@@ -48,7 +48,7 @@ ZERO = Range(0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """One price with its date (ISO) and source; `certain` is false where no list of prices was seen."""
+    """One price with its date (ISO) and source; `certain` is false if no price list confirms it."""
 
     usd: Range
     date: str
@@ -58,30 +58,30 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """A table of prices. `spot` are the shares of a price on demand between which a Spot price lies."""
+    """A price table. `spot` is the range of a Spot price as a share of the on-demand price."""
 
     date: str
     source: str
     spot: Range
     regions: Mapping[str, Mapping[str, Price]]
     simulated: bool = False
-    """They come from the emulator's catalogue, which repeats the built-in table."""
+    """The prices are the emulator's, which repeat the built-in table."""
     older: Prices | None = field(default=None, compare=False)
-    """What holds where this table has nothing."""
+    """The table to use for prices that this one lacks."""
 
     def of(self, region: str, key: str) -> Price | None:
-        """A price, None where neither table knows it."""
+        """A price; None if neither table has it."""
         found = self.regions.get(region, {}).get(key)
         return found or (self.older.of(region, key) if self.older is not None else None)
 
     def knows(self, region: str) -> bool:
-        """There is any price of the region."""
+        """Whether there is any price for the region."""
         return region in self.regions or (self.older is not None and self.older.knows(region))
 
 
 @cache
 def built_in() -> Prices:
-    """The table that the console comes with."""
+    """The table shipped with the console."""
     text = (Path(__file__).parent / "data" / "prices.json").read_text()
     return from_json(json.loads(text))
 
@@ -90,7 +90,7 @@ def from_json(raw: Any) -> Prices:
     """A table from its JSON form.
 
     Raises:
-        ValueError: something in it is not what a table of prices holds; the sentence says what.
+        ValueError: with the part that is not valid.
     """
     try:
         regions = {
@@ -109,7 +109,7 @@ def _price(raw: Mapping[str, Any]) -> Price:
 
 
 def to_json(prices: Prices) -> dict[str, Any]:
-    """A table in the form that `from_json` reads."""
+    """The JSON form that `from_json` reads."""
     return {
         "date": prices.date,
         "source": prices.source,
@@ -131,7 +131,7 @@ def to_json(prices: Prices) -> dict[str, Any]:
 
 
 def newest(cached: Prices | None) -> Prices:
-    """The cached table over the built-in one where it is newer, else the built-in one."""
+    """The cached table on top of the built-in one if it is newer, else the built-in one."""
     table = built_in()
     if cached is None or cached.date < table.date:
         return table
@@ -143,7 +143,7 @@ def newest(cached: Prices | None) -> Prices:
 
 @dataclass(frozen=True, slots=True)
 class Sku:
-    """What a SKU of the billing catalogue says that matters here. `usd` is for one `unit`."""
+    """The fields of a billing catalogue SKU that prices need. `usd` is for one `unit`."""
 
     description: str
     usage_type: str
@@ -179,10 +179,10 @@ HOURS_A_MONTH = 730
 
 
 def key_of(description: str) -> str:
-    """The key of a table that a SKU's words are about, "" for anything else.
+    """The table key for a SKU's description, "" for any other SKU.
 
-    `fee:KEY` is a management fee, `spot:KEY` a Spot price of Compute Engine. One wording can't be trusted:
-    both "in" and "running in" are seen, and names of GPUs with and without "Tesla" and "GPU".
+    `fee:KEY` is a management fee, `spot:KEY` a Spot price of Compute Engine. The wording varies:
+    "in" and "running in", GPU names with and without "Tesla" and "GPU".
     """
     training = _TRAINING.match(description)
     spot = _SPOT.search(description) is not None
@@ -210,10 +210,10 @@ def _part(what: str) -> str:
 
 
 def from_skus(skus: Iterable[Sku], day: str, source: str, *, simulated: bool = False) -> Prices:
-    """A table from SKUs of Vertex AI and of Compute Engine.
+    """Build a table from SKUs of Vertex AI and Compute Engine.
 
-    A Spot price is Compute Engine's with the management fee, which is the SKU's or, where there is none, 15 %
-    of Compute Engine's price on demand. Several SKUs of one part span a range.
+    A Spot price is Compute Engine's plus the management fee: the fee's SKU or, without one, 15 % of Compute
+    Engine's on-demand price. Several SKUs of one part form a range.
     """
     found: dict[str, dict[str, Range]] = {}
     for sku in skus:

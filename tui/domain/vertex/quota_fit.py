@@ -19,9 +19,9 @@ from tui.domain.vertex.custom_job_spec import machine_of, whole, within
 
 FitStatus = Literal["fits", "short", "unknown"]
 PREEMPTIBLE = frozenset({"SPOT", "LOW_COST", "FLEX_START"})
-"""Strategies that draw on the preemptible quotas (vertex facts 7.1)."""
+"""Strategies that use the preemptible quotas (vertex facts 7.1)."""
 DISK_GB = 100
-"""Boot disk of a replica where none is named; the quota of SSD counts it (vertex facts 7.5)."""
+"""Boot disk of a replica if none is named; the SSD quota counts it (vertex facts 7.5)."""
 SSD = "custom_model_training_pd_ssd"
 _STEM = re.compile(r"^(?:.*/)?custom_model_training_(?P<spot>preemptible_)?")
 _REQUEST = "https://console.cloud.google.com/iam-admin/quotas"
@@ -29,9 +29,9 @@ _REQUEST = "https://console.cloud.google.com/iam-admin/quotas"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One metric that a job takes. `limit` is -1 for unlimited; `used` None where no use is reported.
+    """One quota metric that a job uses. `limit` is -1 for unlimited; `used` None if usage is not reported.
 
-    `estimated` is the use of the jobs that run, where it is more than what is reported, or instead of it.
+    `estimated`: `used` is the running jobs' usage, as it is more than the reported one or none is reported.
     """
 
     metric: str
@@ -47,14 +47,14 @@ class Line:
 
     @property
     def free(self) -> int | None:
-        """What is left at least; None when unlimited or not known."""
+        """The minimum that is free; None if unlimited or not known."""
         if self.limit is None or self.limit == UNLIMITED or self.used is None:
             return None
         return max(0, self.limit - self.used)
 
     @property
     def short_by(self) -> int:
-        """What is lacking for sure; 0 where there is room, or where it is not known."""
+        """The shortage that is certain; 0 if there is room or it is not known."""
         if self.limit is None or self.limit == UNLIMITED:
             return 0
         room = self.limit - (self.used or 0)
@@ -78,10 +78,10 @@ class Line:
         if self.limit == UNLIMITED:
             return f"{head}, unlimited"
         if self.used is None:
-            room = f"at most {self.limit:,} free (no use is reported)"
+            room = f"at most {self.limit:,} free (usage is not reported)"
         else:
             room = f"{self.free:,} free of {self.limit:,}"
-        own = " (use estimated from the jobs that run)" if self.estimated else ""
+        own = " (usage estimated from running jobs)" if self.estimated else ""
         lack = f", short {self.short_by:,}" if self.short_by else ""
         return f"{head}, {room}{own}{lack}"
 
@@ -97,16 +97,16 @@ class Fit:
 
     @property
     def short(self) -> tuple[Line, ...]:
-        """The metrics that lack."""
+        """The metrics with too little quota."""
         return tuple(line for line in self.lines if line.short_by)
 
     @property
     def sentence(self) -> str:
-        """What is short, else what is not known, else what there is."""
+        """The shortages, else the unknown metrics, else all metrics."""
         if self.hardware:
             return f"no {self.hardware} in {self.region}"
         if not self.lines:
-            return "the quotas that these machines take are not known"
+            return "the quotas for these machines are not known"
         shown = self.short or [line for line in self.lines if line.status == "unknown"] or self.lines
         return "; ".join(line.sentence for line in shown)
 
@@ -124,7 +124,7 @@ class Fit:
 
 
 def needs(job: Mapping[str, Any]) -> dict[str, int]:
-    """Training quota metrics (without the service's prefix) that a CustomJob in REST form takes.
+    """Training quota metrics (without the service's prefix) that a CustomJob in REST form uses.
 
     All pools, reducers too: accelerators, CPUs where the metric's name is known, SSD in GB. A job on a
     persistent resource takes none.
@@ -147,7 +147,7 @@ def needs(job: Mapping[str, Any]) -> dict[str, int]:
 
 
 def taken_by(job: Job) -> dict[str, int]:
-    """The metrics that a listed job takes; boot disks are not in lists and not counted."""
+    """The metrics that a listed job uses, without boot disks, which lists do not contain."""
     total: Counter[str] = Counter()
     for pool in job.groups if job.runs_itself else ():
         taken = catalog.quota_metrics(
@@ -162,9 +162,9 @@ def taken_by(job: Job) -> dict[str, int]:
 
 
 def estimated(jobs: Iterable[Job]) -> dict[tuple[str, str], int]:
-    """(region, metric) → what the jobs that hold machines take: our own estimate of the use.
+    """(region, metric) → an estimate of the usage from the jobs that have machines.
 
-    A queued job holds nothing yet.
+    A queued job uses nothing yet.
     """
     total: Counter[tuple[str, str]] = Counter()
     for job in jobs:
@@ -187,13 +187,13 @@ def fit(job: Mapping[str, Any], region: str, quotas: Sequence[Quota], *, running
 def fits_in(
     job: Mapping[str, Any], regions: Iterable[str], quotas: Sequence[Quota], *, running: Sequence[Job] = ()
 ) -> list[Fit]:
-    """`fit` for each region, in their order; what a region's hardware rules out is `short` with its name."""
+    """`fit` for each region, in order; a region without the hardware is `short` and names it."""
     room = _Room(quotas, running)
     return [room.fit(job, region) for region in regions]
 
 
 class _Room:
-    """Quotas by place, looked through once for many regions."""
+    """Quotas by region and metric, indexed once for many regions."""
 
     def __init__(self, quotas: Sequence[Quota], running: Sequence[Job]) -> None:
         self._quotas = {(q.region, _bare(q.metric)): q for q in quotas}

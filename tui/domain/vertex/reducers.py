@@ -1,7 +1,7 @@
-"""Reduction Server: how many reducers a job needs, and when they can't help (vertex facts 4).
+"""Reduction Server: the number of reducers a job needs, and when they can't help (vertex facts 4).
 
-Reducers take the gradients of all workers in and send their sum back, so that together they need the
-bandwidth of all workers together: reducers = ceil(workers × worker's Gbps / reducer's Gbps).
+Reducers receive the gradients of all workers and send back the sum, so they need the total bandwidth of the
+workers: reducers = ceil(workers × worker's Gbps / reducer's Gbps).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tui.domain.vertex import catalog
 from tui.domain.vertex.custom_job_spec import machine_of, task_of, whole, within
 
 POSITION = 2
-"""The only worker pool that can hold reducers."""
+"""Index of the only worker pool that can be reducers."""
 MACHINE = "n1-highcpu-16"
 GBPS = 32
 """Bandwidth of one reducer on the recommended machine."""
@@ -28,11 +28,11 @@ NO_GAIN = {
     "NVIDIA_GB200": "GPUDirect-RDMA",
 }
 """GPUs whose machines have a network that reducers can't keep up with (vertex facts 3.9 and 4)."""
-MOST_GBPS = 200
-"""Above this one worker needs a rack of reducers; machines have 100 Gbps or less, or 1,000."""
+MAX_GBPS = 200
+"""Above this bandwidth reducers cost more than they save. Machines have at most 100 Gbps, or 1,000."""
 _POOLS = ("jobSpec", "workerPoolSpecs")
 _NEEDS = (
-    "The workers' image needs NCCL 2.7 or newer and the package google-reduction-server in the place of "
+    "The workers' image needs NCCL 2.7 or newer and the package google-reduction-server in place of "
     "google-fast-socket. Only all-reduce gains (DDP, Horovod), not FSDP or ZeRO-3."
 )
 RECALLED = "The workers' bandwidth is Compute Engine's figure, which Vertex AI does not repeat."
@@ -40,10 +40,10 @@ RECALLED = "The workers' bandwidth is Compute Engine's figure, which Vertex AI d
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What Reduction Server would be for a job. `count` is 0 where it can't help, and `reason` says why.
+    """Reduction Server for a job. `count` is 0 if it can't help; `reason` says why.
 
-    `pool` is the worker pool in REST form, None with a count of 0. `note` is what the workers need and what
-    is not certain. `running` is the number of reducers that the job has now.
+    `pool` is the worker pool in REST form, None with a count of 0. `note` says what the workers need and
+    what is not certain. `running` is the job's present number of reducers.
     """
 
     count: int
@@ -57,7 +57,7 @@ class Proposal:
 
     @property
     def helps(self) -> bool:
-        """There is a number of reducers to propose."""
+        """Whether there are reducers to propose."""
         return self.count > 0
 
 
@@ -99,27 +99,27 @@ def propose(job: Mapping[str, Any], region: str = "") -> Proposal:
 
 
 def is_on(job: Mapping[str, Any]) -> bool:
-    """The third pool holds reducers."""
+    """Whether the third pool is reducers."""
     pools = _pools(job)
     return len(pools) > POSITION and is_reducer(pools[POSITION])
 
 
 def is_reducer(pool: Mapping[str, Any]) -> bool:
-    """The pool runs Google's image of the Reduction Server."""
+    """Whether the pool runs Google's Reduction Server image."""
     return catalog.REDUCTION_SERVER in str(task_of(pool)[1].get("imageUri") or "")
 
 
 def image_for(region: str) -> str:
-    """Google's image in the multi-region next to `region`; the one in the US where nothing is known."""
+    """Google's image in the multi-region next to `region`; the US image for an unknown region."""
     part = region.split("-", 1)[0]
     near = {"europe": "europe", "me": "europe", "africa": "europe", "asia": "asia", "australia": "asia"}
     return IMAGE.replace("us-", f"{near.get(part, 'us')}-", 1)
 
 
 def edits_on(job: Mapping[str, Any], region: str = "") -> tuple[Edit, ...]:
-    """Changes of the CustomJob that put the proposed reducers in; none where they can't help.
+    """Edits of the CustomJob that add the proposed reducers; none if they can't help.
 
-    Reducers that are there already keep their machine and image; only their number changes.
+    Existing reducers keep their machine and image; only their number changes.
     """
     proposal = propose(job, region)
     if not proposal.helps:
@@ -132,7 +132,7 @@ def edits_on(job: Mapping[str, Any], region: str = "") -> tuple[Edit, ...]:
 
 
 def edits_off(job: Mapping[str, Any]) -> tuple[Edit, ...]:
-    """Changes of the CustomJob that take the reducers away, and skipped pools that nothing follows then."""
+    """Edits of the CustomJob that remove the reducers, and skipped pools that are then last."""
     if not is_on(job):
         return ()
     pools = _pools(job)
@@ -149,7 +149,7 @@ def _pools(job: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _workers(pools: Sequence[Mapping[str, Any]]) -> _Workers:
-    """The machines that train, and what they send together; `unknown` names those without a figure."""
+    """The training machines and their total bandwidth; `unknown` names machines without a figure."""
     nodes, total, certain, unknown = 0, 0.0, True, []
     found = ("", "", 0)
     for pool in pools:
@@ -169,7 +169,7 @@ def _workers(pools: Sequence[Mapping[str, Any]]) -> _Workers:
 
 
 def _useless(job: Mapping[str, Any], workers: _Workers) -> str:
-    """Why reducers can't help this job; "" where they may."""
+    """Why reducers can't help this job; "" if they may."""
     pools = _pools(job)
     kinds = [machine_of(pool) for pool in pools[:POSITION] if pool]
     gpu = workers.accelerator_type
@@ -180,16 +180,16 @@ def _useless(job: Mapping[str, Any], workers: _Workers) -> str:
     if workers.nodes < 2:
         return "With one node nothing goes over the network; a second pool of GPU workers is missing."
     if within(job, "jobSpec", "scheduling", "strategy") == "FLEX_START":
-        return "FLEX_START wants the same machine in every pool; reducers have another one."
+        return "FLEX_START needs the same machine in every pool; reducers have another one."
     if len(pools) > POSITION and pools[POSITION] and not is_reducer(pools[POSITION]):
         return "The third pool, the only place for reducers, is taken."
     direct = next((name for _, kind, _ in kinds if (name := NO_GAIN.get(kind))), "")
     if direct:
-        return f"{gpu} machines talk by {direct}; reducers at {GBPS} Gbps each would slow them down."
+        return f"{gpu} machines use {direct}; reducers at {GBPS} Gbps each would slow them down."
     if workers.unknown:
-        return f"The bandwidth of {', '.join(workers.unknown)} is not known, so the number can't be told."
+        return f"The bandwidth of {', '.join(workers.unknown)} is not known, nor is the number of reducers."
     each = workers.gbps / workers.nodes
-    if each > MOST_GBPS:
+    if each > MAX_GBPS:
         need = math.ceil(each / GBPS)
-        return f"One worker sends {each:,.0f} Gbps: {need} reducers for each would cost more than they bring."
+        return f"One worker sends {each:,.0f} Gbps: {need} reducers for each would cost more than they save."
     return ""

@@ -18,7 +18,7 @@ from tui.actions.registry import Action
 from tui.domain.formatting import age, pieces
 from tui.domain.log_entry import SERVICE, LogEntry, Severity
 from tui.domain.text import plain
-from tui.domain.time_input import parse_moment
+from tui.domain.time_input import parse_time
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.dialogs.pick import PickScreen
 from tui.screens.dialogs.prompt import PromptScreen
@@ -329,7 +329,7 @@ class LogsPane(JobPane):
         start = (job.start_time or job.create_time) if job else None
 
         def moment(text: str) -> datetime:
-            return parse_moment(text, now=self.source.now(), start=start, near=near)
+            return parse_time(text, now=self.source.now(), start=start, near=near)
 
         def check(text: str) -> str:
             try:

@@ -15,7 +15,7 @@ from tui.backends.interface import BackendError, LogBatch, LogQuery, NotFound
 from tui.domain.job import Job, known_replicas
 from tui.domain.log_entry import SERVICE, LogEntry, LogGap
 from tui.domain.training.progress import Progress, TrainingStep, advance, training_step
-from tui.domain.training.telemetry import live_line
+from tui.domain.training.telemetry import telemetry_line
 from tui.domain.training.training_steps import History, history
 from tui.session import Session
 from tui.store.job.events import JobEvents
@@ -384,7 +384,7 @@ class JobFeed:
                 self.training_steps[sample.timestamp, sample.step] = sample
                 self._steps_differ()
         self._thin()
-        said = [line for entry in structured if (line := live_line(entry)) is not None]
+        said = [line for entry in structured if (line := telemetry_line(entry)) is not None]
         return self.figures.add_lines(said) or before != (self.progress, len(self.training_steps))
 
     def _thin(self) -> None:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from tui.domain.metric import CPU, GPU, GPU_MEMORY, MEMORY, MetricsReading
-from tui.domain.training.telemetry import LiveLine
+from tui.domain.training.telemetry import TelemetryLine
 
 
 class Measure(Enum):
@@ -105,7 +105,7 @@ class JobFigures:
                 for each in _measures_of(measure, bool(series.accelerator)):
                     self._keep_newest((each, series.replica, series.accelerator), found)
 
-    def add_lines(self, lines: Iterable[LiveLine]) -> bool:
+    def add_lines(self, lines: Iterable[TelemetryLine]) -> bool:
         """Add lines in any order; returns whether anything is new."""
         changed = False
         for line in sorted(lines, key=lambda line: line.timestamp):

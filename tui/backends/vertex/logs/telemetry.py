@@ -10,7 +10,7 @@ from tui.backends.vertex.jobs import convert
 from tui.backends.vertex.logs.filters import any_of, job_entries, quote, stamp
 from tui.backends.vertex.logs.reader import PAGE, LogReader
 from tui.domain.job import Job
-from tui.domain.training.telemetry import LIVE_KINDS, LiveLine, live_line
+from tui.domain.training.telemetry import TELEMETRY_KINDS, TelemetryLine, telemetry_line
 
 JOBS_PER_READ = 500
 """Job ids that fit in one filter of 20,000 characters with room to spare."""
@@ -24,21 +24,21 @@ class Telemetry(TelemetryService):
     def __init__(self, logs: LogReader) -> None:
         self._logs = logs
 
-    async def read(self, jobs: Sequence[Job], since: datetime) -> Sequence[LiveLine]:
-        found: list[LiveLine] = []
+    async def read(self, jobs: Sequence[Job], since: datetime) -> Sequence[TelemetryLine]:
+        found: list[TelemetryLine] = []
         ids = [job.id for job in jobs]
         for start in range(0, len(ids), JOBS_PER_READ):
             text = " AND ".join(
                 [
                     job_entries(ids[start : start + JOBS_PER_READ]),
-                    any_of("jsonPayload.vxtui.kind", LIVE_KINDS),
+                    any_of("jsonPayload.vxtui.kind", TELEMETRY_KINDS),
                     f"timestamp>={quote(stamp(since))}",
                 ]
             )
             token = ""
             for _ in range(MOST_PAGES):
                 reply = await self._logs.page(text, newest_first=True, size=PAGE, token=token)
-                lines = (live_line(convert.entry(pb)) for pb in reply.entries)
+                lines = (telemetry_line(convert.entry(pb)) for pb in reply.entries)
                 found += [line for line in lines if line is not None]
                 token = reply.next_page_token
                 if not token:

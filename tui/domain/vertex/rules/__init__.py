@@ -1,4 +1,4 @@
-"""Rules before money: what the service would refuse, found here. One file for each family."""
+"""Rules that find before a launch what the service would refuse. One file for each family."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rule is: an id, a severity, a sentence, a fix and a source."""
+"""The parts of a rule: id, severity, check and source."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Job = Mapping[str, Any]
 
 
 class Severity(StrEnum):
-    """An error stops a launch; a warning is shown before it; a note may be read."""
+    """An error stops a launch, a warning is shown before it, a note informs."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -62,8 +62,8 @@ class Case:
 class Finding:
     """One broken rule at one place of a CustomJob in REST form.
 
-    `fix` is a sentence. `edits` are the same in REST form, where a machine can do it with nothing to decide;
-    they may also touch other places than `path`.
+    `fix` is a sentence. `edits` (in REST form) apply the fix where no decision is needed; they may change
+    other fields than `path` too.
     """
 
     path: Path
@@ -77,7 +77,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`check` yields a finding for each place that breaks it; id, severity and source are put in for it."""
+    """`check` yields a finding for each violation; `check_job` adds id, severity and source."""
 
     id: str
     source: str

@@ -20,14 +20,14 @@ SCARCE = ("a3-megagpu-8g", "a3-ultragpu-8g", "a4-highgpu-8g")
 GIB = "set_nccl_env.sh"
 _RDMA = ("a3-ultragpu-8g", "a4-highgpu-8g", "a4x-highgpu-4g")
 _NOT_OFFERED = {
-    "NVIDIA_TESLA_K80": ("K80 GPUs are no longer offered.", "Take NVIDIA_TESLA_T4, the nearest."),
+    "NVIDIA_TESLA_K80": ("K80 GPUs are no longer offered.", "Use NVIDIA_TESLA_T4, the nearest."),
     "TPU_V4_POD": (
         "TPU v4 has a name, but is not offered for training.",
-        "Take v5e (a ct5lp machine) or v6e (ct6e) with a tpuTopology.",
+        "Use v5e (a ct5lp machine) or v6e (ct6e) with a tpuTopology.",
     ),
     "TPU_V5_LITEPOD": (
         "TPU v5e is chosen by its machine and tpuTopology, not by an accelerator type.",
-        "Take a ct5lp machine with a tpuTopology, and remove the accelerator.",
+        "Use a ct5lp machine with a tpuTopology, and remove the accelerator.",
     ),
 }
 _MEANT = {"a2-highgpu-16g": "a2-megagpu-16g", "a3-highgpu-16g": "", "a2-megagpu-8g": "a2-highgpu-8g"}
@@ -55,7 +55,7 @@ def _meant(name: str) -> tuple[str, bool]:
     smallest = _smallest(name)
     if smallest:
         return smallest, True
-    # A figure is what is asked for, never a slip: 33 is not 32.
+    # A number is never a typing error: 33 is not 32.
     likely = [known for known in catalog.machines() if _figures(known) == _figures(name)]
     typed = _squeezed(name)
     same = [known for known in likely if _squeezed(known) == typed]
@@ -65,12 +65,12 @@ def _meant(name: str) -> tuple[str, bool]:
 
 
 def _squeezed(name: str) -> str:
-    """Without what is typed differently and means the same."""
+    """Letters and digits only, in lower case."""
     return "".join(c for c in name.casefold() if c.isalnum())
 
 
 def _is_slip(typed: str, known: str) -> bool:
-    """One letter too many, missing, wrong or beside its place."""
+    """Whether one letter is extra, missing, wrong or swapped."""
     if abs(len(typed) - len(known)) > 1:
         return False
     start = next((i for i, (a, b) in enumerate(zip(typed, known, strict=False)) if a != b), len(typed))
@@ -84,21 +84,21 @@ def _figures(name: str) -> list[str]:
 
 
 def _smallest(name: str) -> str:
-    """The smallest machine of the family when `name` asks for one smaller than any; else ""."""
+    """The smallest machine of the family if `name` names a smaller one; else ""."""
     stem, _, size = name.rpartition("-")
     known = [
         m for m in catalog.machines() if m.rpartition("-")[0] == stem and m.rpartition("-")[2].isdecimal()
     ]
-    least = min(known, key=lambda m: int(m.rpartition("-")[2]), default="")
-    below = least and size.isdecimal() and int(size) < int(least.rpartition("-")[2])
-    return least if below else ""
+    smallest = min(known, key=lambda m: int(m.rpartition("-")[2]), default="")
+    below = smallest and size.isdecimal() and int(size) < int(smallest.rpartition("-")[2])
+    return smallest if below else ""
 
 
 def _because(name: str) -> str:
     if name in _MEANT and name.endswith("-16g"):
         return ": only a2-megagpu-16g has 16 GPUs"
-    least = _smallest(name)
-    return f": the smallest of the family is {least}" if least else ""
+    smallest = _smallest(name)
+    return f": the smallest of the family is {smallest}" if smallest else ""
 
 
 def accelerator(case: Case) -> Iterator[Finding]:
@@ -111,7 +111,7 @@ def accelerator(case: Case) -> Iterator[Finding]:
         here_count = (*path, "machineSpec", "acceleratorCount")
         if machine is None:
             if bool(kind) != (count > 0):
-                sentence = "accelerator type and count are given together or not at all."
+                sentence = "accelerator type and count must be given together."
                 yield Finding(here, sentence, "Add the other, or remove this one.")
         elif not kind:
             yield from _without(machine, count, here)
@@ -125,18 +125,18 @@ def accelerator(case: Case) -> Iterator[Finding]:
 
 
 def _without(machine: catalog.Machine, count: int, here: Path) -> Iterator[Finding]:
-    """No accelerator type: wrong beside a count, and on a machine whose GPUs belong to it."""
+    """No accelerator type: wrong next to a count, and on a machine with built-in GPUs."""
     here_count = (*here[:-1], "acceleratorCount")
     if machine.accelerators and not machine.name.startswith("n1-"):
         kind, counts = machine.accelerators[0]
-        sentence = f"{machine.name} has {counts[0]} × {kind}, which must be named all the same."
+        sentence = f"{machine.name} has {counts[0]} × {kind}; the job must name them too."
         fix = f"Write acceleratorType {kind} and acceleratorCount {counts[0]}."
         yield Finding(here, sentence, fix, (Edit(here, kind), Edit(here_count, counts[0])))
     elif count:
         kinds = ", ".join(kind for kind, _ in machine.accelerators)
         fix = f"Name one of {kinds}." if kinds else "Remove the count."
         edits = () if kinds else (Edit(here_count, REMOVED),)
-        yield Finding(here, f"there is a count of {count} accelerators, but no type.", fix, edits)
+        yield Finding(here, f"the accelerator count is {count}, but no type is given.", fix, edits)
 
 
 def _foreign(machine: catalog.Machine, kind: str, here: Path) -> Iterator[Finding]:
@@ -170,7 +170,7 @@ def not_offered(case: Case) -> Iterator[Finding]:
 
 
 def _wrong_memory(machine: str, kind: str) -> str:
-    """The A100 that the machine has, where the other one is named; else ""."""
+    """The A100 of the machine if the other one is named; else ""."""
     pair = {
         "a2-ultragpu": "NVIDIA_A100_80GB",
         "a2-highgpu": "NVIDIA_TESLA_A100",
@@ -197,7 +197,7 @@ def end_of_support(case: Case) -> Iterator[Finding]:
             yield Finding(
                 (*path, "machineSpec", "acceleratorType"),
                 "support for P100 ended on 15 September 2026.",
-                "Take T4 or V100 on N1, or a g2 machine with L4.",
+                "Use T4 or V100 on N1, or a g2 machine with L4.",
             )
 
 
@@ -231,7 +231,7 @@ def disk_family(case: Case) -> Iterator[Finding]:
             where = (*path, "diskSpec", "bootDiskType")
             yield Finding(
                 where,
-                f"{name} starts from hyperdisk-balanced by default; it is not certain that it takes {kind}.",
+                f"{name} boots from hyperdisk-balanced by default; {kind} is not documented for it.",
                 "Leave the type out, or write hyperdisk-balanced.",
                 (Edit(where, "hyperdisk-balanced"),),
             )
@@ -243,7 +243,7 @@ def small_h100(case: Case) -> Iterator[Finding]:
         if name in SPARE_H100 and case.strategy == "STANDARD":
             yield Finding(
                 (*path, "machineSpec", "machineType"),
-                f"{name} is said to start only as Spot or Flex-start; that is not documented.",
+                f"{name} reportedly starts only as Spot or Flex-start; this is not documented.",
                 "Write scheduling.strategy SPOT or FLEX_START, or take a3-highgpu-8g.",
             )
 
@@ -271,8 +271,8 @@ def scarce(case: Case) -> Iterator[Finding]:
         if name in SCARCE and case.strategy == "STANDARD" and not reserved and not case.local:
             yield Finding(
                 (*path, "machineSpec", "machineType"),
-                f"{name} is scarce; a reservation or Spot is advised.",
-                "Use one of them; without, the job may wait for capacity for long.",
+                f"{name} is scarce; use a reservation or Spot.",
+                "Without one of them the job may wait a long time for capacity.",
             )
 
 
@@ -281,7 +281,7 @@ def partition(case: Case) -> Iterator[Finding]:
         if within(pool, "machineSpec", "gpuPartitionSize"):
             yield Finding(
                 (*path, "machineSpec", "gpuPartitionSize"),
-                "a GPU partition is meant for serving; it is not certain that training takes one.",
+                "GPU partitions are for serving; whether training takes one is not documented.",
                 "Leave it out to have whole GPUs.",
             )
 

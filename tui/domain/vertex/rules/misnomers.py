@@ -1,4 +1,4 @@
-"""Names in the wild that the service never had, or that belong to another tool."""
+"""Names that are in use, but that the service never had or that belong to another tool."""
 
 from __future__ import annotations
 
@@ -110,22 +110,22 @@ _STRATEGIES = {
 }
 
 
-def known_wrong(path: Path, value: Any, root: Any = None) -> Finding | None:
-    """What is wrong with a field that does not exist, or an enum's value; None where nothing is known.
+def misnomer(path: Path, value: Any, root: Any = None) -> Finding | None:
+    """The finding for a field or enum value that does not exist; None if it is not a known misnomer.
 
-    `path` is that of the file in camelCase, `value` what stands there before any check, `root` the whole
-    document: what is meant may depend on what stands beside it.
+    `path` is the file's, in camelCase, `value` the unchecked value there, `root` the whole
+    document: the meaning may depend on the other fields.
     """
     name = _camel(str(path[-1]))
-    for look in _LOOKS:
-        found = look(path, name, value, root)
+    for matcher in _MATCHERS:
+        found = matcher(path, name, value, root)
         if found is not None:
             return found
     return None
 
 
-def inside_wrong(path: Path, value: Any, root: Any) -> list[Finding]:
-    """What is wrong below a field that does not exist, and would be wrong at its right place too."""
+def misnomers_below(path: Path, value: Any, root: Any) -> list[Finding]:
+    """Findings below a field that does not exist which would be wrong in the right place too."""
     if _camel(str(path[-1])) not in _REDUCERS or not isinstance(value, Mapping):
         return []
     found = []
@@ -149,7 +149,7 @@ def inside_wrong(path: Path, value: Any, root: Any) -> list[Finding]:
             Finding(
                 (*path, "replicaCount"),
                 f"{given} reducers × {reducers.GBPS} Gbps are slower than {needed.nodes} workers with "
-                f"{needed.worker_gbps:g} Gbps together, and would hold them up.",
+                f"{needed.worker_gbps:g} Gbps together and would slow them down.",
                 f"{needed.count} are needed: {needed.worker_gbps:g} / {reducers.GBPS}, rounded up.",
                 (),
                 "reduction.sizing",
@@ -171,7 +171,7 @@ def _plain(pools: Any) -> list[Mapping[str, Any]]:
 
 
 def document_notes(root: Any) -> list[Finding]:
-    """What is to be said of a file as a whole, whose fields are all right."""
+    """Notes about a file as a whole whose fields are correct."""
     if not isinstance(root, Mapping) or not {"jobSpec", "job_spec"} & set(root):
         return []
     if {_camel(str(key)) for key in root} - {"displayName", "jobSpec", "labels", "encryptionSpec"}:
@@ -182,7 +182,7 @@ def document_notes(root: Any) -> list[Finding]:
             ("jobSpec",),
             "this is a REST body, which vxtui reads; `gcloud ai custom-jobs create --config` wants the "
             "fields below jobSpec at the top level, and takes name and labels as flags.",
-            "Nothing has to be done here; for gcloud, export the profile.",
+            "Nothing to do here; export the profile for gcloud.",
             severity=Severity.NOTE,
         )
     ]
@@ -207,7 +207,7 @@ def _camel(name: str) -> str:
 
 
 def _get(root: Any, *path: str | int) -> Any:
-    """What stands at `path` of the document; keys in any spelling."""
+    """The value at `path` of the document; keys in any spelling."""
     for part in path:
         if isinstance(root, Mapping):
             root = next((v for k, v in root.items() if _camel(str(k)) == part), None)
@@ -237,7 +237,7 @@ def _reduction_server(path: Path, name: str, value: Any, root: Any) -> Finding |
 
 
 def _as_third_pool(path: Path, value: Any, root: Any) -> tuple[Edit, ...]:
-    """The field taken away and, where the place is free, a pool of reducers put at index 2."""
+    """Remove the field and, if index 2 is free, put a pool of reducers there."""
     removed = Edit(path, REMOVED)
     pools_path = path[: path.index(_POOLS) + 1] if _POOLS in path else (*path[:-1], _POOLS)
     pools = _get(root, *pools_path)
@@ -254,7 +254,7 @@ def _as_third_pool(path: Path, value: Any, root: Any) -> tuple[Edit, ...]:
 
 
 def _replicas(value: Any) -> int:
-    """The number of reducers that a made-up field asks for; 1 where it names none, 0 for nothing at all."""
+    """The number of reducers that a wrong field asks for; 1 if it names none, 0 if it is empty."""
     if isinstance(value, Mapping):
         return whole(_get(value, "replicaCount")) or 1
     return whole(value) if isinstance(value, int | str) and not isinstance(value, bool) else int(bool(value))
@@ -387,7 +387,7 @@ def _misplaced_in_spec(path: Path, name: str, value: Any, root: Any) -> Finding 
     return _wrong(
         "misplaced",
         path,
-        f"{path[-1]} does not stand here; its place is {'.'.join(map(str, right))}.",
+        f"{path[-1]} is not a field here; it belongs to {'.'.join(map(str, right))}.",
         "Move it there." if free else "Remove it; it is given there already.",
         *((Edit(right, value), Edit(path, REMOVED)) if free else (Edit(path, REMOVED),)),
         source="vertex facts 1.1 to 1.6",
@@ -451,7 +451,7 @@ def _tpu(path: Path, value: str, short: str, machine: str) -> Finding | None:
             "accelerator-name",
             path,
             f"{value} is no accelerator type, and TPU v4 is not offered for training.",
-            "Take v5e (a ct5lp machine) or v6e (ct6e) with a tpuTopology, or TPU_V3.",
+            "Use v5e (a ct5lp machine) or v6e (ct6e) with a tpuTopology, or TPU_V3.",
             source="vertex facts 8.4 and 14.1",
         )
     return _wrong(
@@ -478,7 +478,7 @@ def _strategy(path: Path, name: str, value: Any, root: Any) -> Finding | None:
     return _wrong("strategy", path, sentence, f"Write {right}.", Edit(path, right), source="vertex facts 1.6")
 
 
-_LOOKS: tuple[Callable[[Path, str, Any, Any], Finding | None], ...] = (
+_MATCHERS: tuple[Callable[[Path, str, Any, Any], Finding | None], ...] = (
     _accelerator,
     _strategy,
     _reduction_server,

@@ -94,8 +94,8 @@ def reservation_region(case: Case) -> Iterator[Finding]:
             if match and case.region and not case.local and region != case.region:
                 yield Finding(
                     (*path, "machineSpec", "reservationAffinity", "values", i),
-                    f"the reservation is in {match['zone']}, the job in {case.region}; machines of another "
-                    "region can hardly be meant.",
+                    f"the reservation is in {match['zone']}, the job in {case.region}; a job can't use "
+                    "machines of another region.",
                     f"Run the job in {region}, or name a reservation in {case.region}.",
                 )
 

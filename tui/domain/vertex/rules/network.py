@@ -130,7 +130,7 @@ def member_prefix(case: Case) -> Iterator[Finding]:
     if name.startswith("serviceAccount:") and _ACCOUNT.fullmatch(name):
         where = ("jobSpec", "serviceAccount")
         right = name.removeprefix("serviceAccount:")
-        sentence = "serviceAccount: in front of the address is the form of IAM policies, not of this field."
+        sentence = "the prefix serviceAccount: belongs to IAM policies, not to this field."
         yield Finding(where, sentence, f"Write {right}.", (Edit(where, right),))
 
 

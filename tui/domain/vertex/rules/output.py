@@ -1,4 +1,4 @@
-"""Rules about what a job leaves behind: its output directory, TensorBoard and experiment."""
+"""Rules about a job's output: its output directory, TensorBoard and experiment."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def form(case: Case) -> Iterator[Finding]:
     right = f"gs://{given.removeprefix('/gcs/')}" if given.startswith("/gcs/") else ""
     edits = (Edit(_PATH, right),) if right else ()
     fix = f"Write {right}." if right else "Write gs://BUCKET/PATH."
-    yield Finding(_PATH, f"{given} is not a place in Cloud Storage.", fix, edits)
+    yield Finding(_PATH, f"{given} is not a Cloud Storage path.", fix, edits)
 
 
 def bucket(case: Case) -> Iterator[Finding]:
@@ -38,7 +38,7 @@ def bucket(case: Case) -> Iterator[Finding]:
         yield Finding(
             _PATH,
             f"{match[1]} can't be the name of a bucket.",
-            "A bucket's name has 3 to 63 lowercase letters, digits, -, _ and dots, and no dash at its ends.",
+            "Use 3 to 63 lowercase letters, digits, -, _ and dots; start and end with a letter or digit.",
         )
 
 

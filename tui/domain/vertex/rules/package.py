@@ -42,7 +42,7 @@ def image_form(case: Case) -> Iterator[Finding]:
         scheme = _SCHEME.match(image)
         if scheme:
             right = image[scheme.end() :]
-            sentence = f"an image is named without {scheme[0]} in front."
+            sentence = f"an image name does not start with {scheme[0]}."
             yield Finding(path, sentence, f"Write {right}.", (Edit(path, right),))
         elif re.search(r"\s", image):
             right = image.strip()
@@ -55,7 +55,7 @@ def registry(case: Case) -> Iterator[Finding]:
         if _GCR.match(image) and not _OLD_PREBUILT.match(image) and "reduction" not in image:
             yield Finding(
                 path,
-                "gcr.io is served by Artifact Registry now; the old names still work where they were moved.",
+                "Artifact Registry serves gcr.io now; an old name works if its image was moved.",
                 "Push new images to REGION-docker.pkg.dev/PROJECT/REPOSITORY/IMAGE.",
             )
 
@@ -75,8 +75,8 @@ def uris(case: Case) -> Iterator[Finding]:
         found = (pool.get("pythonPackageSpec") or {}).get("packageUris") or []
         here = (*path, "pythonPackageSpec", "packageUris")
         if len(found) > MAX_PACKAGES:
-            sentence = f"there are {len(found)} packages; {MAX_PACKAGES} is the most."
-            yield Finding(here, sentence, "Bring the rest with the image.")
+            sentence = f"there are {len(found)} packages; {MAX_PACKAGES} is the maximum."
+            yield Finding(here, sentence, "Put the rest into the image.")
         for i, uri in enumerate(found):
             if not re.match(r"gs://[^/]+/.", str(uri)):
                 yield Finding(
@@ -93,7 +93,7 @@ def executor(case: Case) -> Iterator[Finding]:
         old = _OLD_PREBUILT.match(image)
         if old:
             right = f"us-docker.pkg.dev/vertex-ai/training/{old['rest']}"
-            sentence = "this is the old home of the prebuilt images."
+            sentence = "this is the old registry of the prebuilt images."
             yield Finding(path, sentence, f"Write {right}.", (Edit(path, right),))
         elif not _PREBUILT.fullmatch(image):
             yield Finding(
@@ -130,7 +130,7 @@ def empty_command(case: Case) -> Iterator[Finding]:
             edits = (Edit(where, words),) if simple else ()
             yield Finding(
                 (*where, 0),
-                "the command is one text with spaces; without a shell it is taken for one file's name.",
+                "the command is one text with spaces; without a shell it means the name of one file.",
                 "Write one element for each word." if simple else 'Write [sh, -c, "…"].',
                 edits,
             )

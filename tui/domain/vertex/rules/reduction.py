@@ -89,7 +89,7 @@ def gpu(case: Case) -> Iterator[Finding]:
             yield Finding(
                 (*spec, "acceleratorType"),
                 "reducers only add numbers that come over the network; a GPU there is paid for and idle.",
-                "Remove the accelerator." if keeps else f"Take {reducers.MACHINE}, without an accelerator.",
+                "Remove the accelerator." if keeps else f"Use {reducers.MACHINE}, without an accelerator.",
                 edits,
             )
 
@@ -118,7 +118,7 @@ def sizing(case: Case) -> Iterator[Finding]:
         yield Finding(
             where,
             f"{found.running} reducers × {reducers.GBPS} Gbps are slower than {found.nodes} workers with "
-            f"{found.worker_gbps:g} Gbps together, and would hold them up.{doubt}",
+            f"{found.worker_gbps:g} Gbps together and would slow them down.{doubt}",
             f"Write {found.count}: {found.worker_gbps:g} / {reducers.GBPS}, rounded up.",
             (Edit(where, found.count),),
         )

@@ -23,7 +23,7 @@ def unknown(case: Case) -> Iterator[Finding]:
         right = case.region[:-2]
         yield Finding(
             here,
-            f"{case.region} is a zone; a job is given a region.",
+            f"{case.region} is a zone; a job runs in a region.",
             f"Write {right}.",
             (Edit(here, right),),
         )
@@ -50,7 +50,7 @@ def accelerator(case: Case) -> Iterator[Finding]:
             yield Finding(
                 (*path, "machineSpec", where),
                 f"{case.region} has no {name} for training.",
-                f"Take {', '.join(near[:4])}{more}." if near else "No region has it for training.",
+                f"Use {', '.join(near[:4])}{more}." if near else "No region has it for training.",
             )
 
 
@@ -72,7 +72,7 @@ def elsewhere(case: Case) -> Iterator[Finding]:
         if match and match["region"] != case.region:
             yield Finding(
                 path,
-                f"{what} is in {match['region']}, the job in {case.region}; that this works is not certain.",
+                f"{what} is in {match['region']}, the job in {case.region}; this may not work.",
                 f"Name one in {case.region}, or run the job in {match['region']}.",
             )
 

@@ -1,4 +1,4 @@
-"""Rules about what the code finds when it runs: variables, disks, NCCL's settings."""
+"""Rules about the environment of the running code: variables, disks, NCCL settings."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def master_port(case: Case) -> Iterator[Finding]:
                     (*path, *inner),
                     "Vertex AI sets MASTER_PORT on jobs with several replicas; its value is not documented, "
                     "and another port may not be reachable by the replicas' names.",
-                    "Remove it, or meet at the address of rank 0's pod.",
+                    "Remove it, or rendezvous at the address of rank 0's pod.",
                     (Edit((*path, *inner), REMOVED),),
                 )
 
@@ -171,7 +171,7 @@ def nccl(case: Case) -> Iterator[Finding]:
             if found:
                 where = (*path, name, "env", i)
                 yield Finding(
-                    where, found, "Remove it; NCCL finds the right way by itself.", (Edit(where, REMOVED),)
+                    where, found, "Remove it; NCCL chooses the transport itself.", (Edit(where, REMOVED),)
                 )
 
 

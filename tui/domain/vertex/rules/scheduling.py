@@ -37,7 +37,7 @@ def timeout(case: Case) -> Iterator[Finding]:
     if given is not None and given <= 0:
         where = (*_PATH, "timeout")
         fix = "Give the seconds a job may run, for example 86400s, or leave it out for 7 days."
-        yield Finding(where, "a timeout of 0 seconds or less ends no job in time.", fix)
+        yield Finding(where, "the timeout must be more than 0 seconds.", fix)
 
 
 def long_timeout(case: Case) -> Iterator[Finding]:
@@ -46,7 +46,7 @@ def long_timeout(case: Case) -> Iterator[Finding]:
         yield Finding(
             (*_PATH, "timeout"),
             f"the timeout is {given / 86_400:.3g} days; 7 days is the default, and more is not documented.",
-            "Let a longer training save checkpoints and go on in a second job.",
+            "Save checkpoints and continue a longer training in a second job.",
         )
 
 
@@ -57,7 +57,7 @@ def max_wait(case: Case) -> Iterator[Finding]:
         return
     if given < 0:
         yield Finding(
-            where, "the longest wait is negative.", "Write 0s to wait for ever.", (Edit(where, "0s"),)
+            where, "the maximum wait is negative.", "Write 0s to wait without limit.", (Edit(where, "0s"),)
         )
     elif given and case.strategy != "FLEX_START":
         yield Finding(
@@ -121,7 +121,7 @@ def flex_same_machine(case: Case) -> Iterator[Finding]:
         if _comparable(pool) != first:
             yield Finding(
                 (*path, "machineSpec"),
-                f"FLEX_START wants the same machine in every pool; pool {path[-1]} differs from the primary.",
+                f"FLEX_START needs the same machine in every pool; pool {path[-1]} differs from the primary.",
                 "Use the primary's machineSpec here; reducers on CPU machines need STANDARD or SPOT.",
             )
 

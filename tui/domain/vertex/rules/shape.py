@@ -27,7 +27,7 @@ def display_name(case: Case) -> Iterator[Finding]:
     if not name:
         yield Finding(path, "the display name is missing.", "Give the job a name; it need not be unique.")
     elif len(name) > MAX_NAME:
-        sentence = f"the display name has {len(name)} characters; {MAX_NAME} is the most."
+        sentence = f"the display name has {len(name)} characters; the maximum is {MAX_NAME}."
         yield Finding(path, sentence, "Shorten it.")
 
 
@@ -38,7 +38,7 @@ def labels(case: Case) -> Iterator[Finding]:
             yield Finding(("labels",), "a label has an empty key.", "Name it, or remove it.")
         for what, text in (("key", key), ("value", str(value))):
             if len(text) > MAX_LABEL:
-                sentence = f"the label's {what} has {len(text)} characters; {MAX_LABEL} is the most."
+                sentence = f"the label's {what} has {len(text)} characters; the maximum is {MAX_LABEL}."
                 yield Finding(path, sentence, "Shorten it.")
             wrong = next((c for c in text if not _for_labels(c)), None)
             if wrong is not None:
@@ -143,7 +143,7 @@ def replica_limit(case: Case) -> Iterator[Finding]:
         if count >= DOUBTFUL_REPLICAS:
             yield Finding(
                 (*path, "replicaCount"),
-                f"the greatest number of replicas of a pool is not published; {count:,} may be too many.",
+                f"the maximum number of replicas of a pool is not published; {count:,} may be too many.",
                 "Try the number with cheap machines first.",
             )
 
@@ -165,7 +165,7 @@ def environment(case: Case) -> Iterator[Finding]:
         name, spec = task_of(pool)
         env = spec.get("env") or []
         if len(env) > MAX_ENV:
-            sentence = f"there are {len(env)} environment variables; {MAX_ENV} is the most."
+            sentence = f"there are {len(env)} environment variables; the maximum is {MAX_ENV}."
             yield Finding((*path, name, "env"), sentence, "Put the rest into a file of the image.")
         for i, variable in enumerate(env):
             key = str(variable.get("name") or "")
@@ -173,7 +173,7 @@ def environment(case: Case) -> Iterator[Finding]:
                 yield Finding(
                     (*path, name, "env", i, "name"),
                     f"{key!r} is not the name of a variable.",
-                    "Use letters, digits and _, with no digit in front.",
+                    "Use letters, digits and _; do not start with a digit.",
                 )
 
 
@@ -194,7 +194,7 @@ def arguments(case: Case) -> Iterator[Finding]:
         name, spec = task_of(pool)
         size = sum(len(str(a)) for a in spec.get("args") or [])
         if size > MAX_ARGS:
-            sentence = f"the arguments have {size:,} characters together; {MAX_ARGS:,} is the most."
+            sentence = f"the arguments have {size:,} characters together; the maximum is {MAX_ARGS:,}."
             yield Finding((*path, name, "args"), sentence, "Put them into a file that the code reads.")
 
 

@@ -1,4 +1,4 @@
-"""Rules about surviving a preemption: Spot machines are taken away within half a minute."""
+"""Rules about preemption: a Spot machine stops within 30 seconds of the notice."""
 
 from __future__ import annotations
 
