@@ -31,7 +31,7 @@ def _keys_are_handled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         if not isinstance(app, OrderedKeysApp):
             return
         over = time.monotonic() + MAX_KEY_WAIT
-        while app.key_under_way and app.is_running and time.monotonic() < over:  # noqa: ASYNC110
+        while app.key_in_progress and app.is_running and time.monotonic() < over:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
     monkeypatch.setattr(Pilot, "press", pressed)

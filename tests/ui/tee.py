@@ -13,7 +13,7 @@ from textual._compositor import CompositorUpdate
 from textual.screen import Screen
 
 from tui.display.app import DisplayApp
-from tui.display.cells import NotUnderstood
+from tui.display.cells import NotRepresentable
 
 FIELDS = ("data", "fg", "bg", "bold", "italics", "underscore", "strikethrough", "reverse", "blink")
 
@@ -41,9 +41,9 @@ class Pair:
         stock = update.render_segments(app.console) + Control.move_to(*cursor).segment.text
         try:
             ours = app.paint(update)  # type: ignore[arg-type]
-        except NotUnderstood as error:
+        except NotRepresentable as error:
             self.foreign, self.why = self.foreign + 1, str(error)
-            app._picture, ours = None, "\x1b[m" + stock
+            app._buffer, ours = None, "\x1b[m" + stock
         self.frames += 1
         for index, (screen, text) in enumerate(((self.stock, stock), (self.ours, ours))):
             # The device makes a new line of a line feed.

@@ -28,7 +28,7 @@ async def packet(app: VxtuiApp, pilot: Pilot[Any], keys: Sequence[str]) -> None:
     for key in keys:
         character = key if len(key) == 1 else None
         app.post_message(events.Key(names.get(key, key), character))
-    await until(pilot, lambda: app._key_number == last and not app.key_under_way, "the last key")
+    await until(pilot, lambda: app._key_number == last and not app.key_in_progress, "the last key")
     await pilot.pause()
 
 

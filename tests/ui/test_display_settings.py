@@ -31,7 +31,7 @@ def profiles_alone(text: str) -> bool:
 def session(
     place: Home, *args: str, until: Callable[[str], bool] = profiles_alone, **env: str
 ) -> tuple[str, bytes]:
-    """The profiles' screen after a look at the help, and every byte up to the end."""
+    """The profiles' screen after a style at the help, and every byte up to the end."""
     argv = ["env", *(f"{name}={value}" for name, value in env.items()), VXTUI, *args]
     screen = Terminal(argv, place.env | {"NO_GCE_CHECK": "true", "GCE_METADATA_HOST": "127.0.0.1:1"}, 100, 30)
     try:
@@ -52,9 +52,9 @@ def session(
 
 def test_no_colour_means_none_and_the_cursor_is_seen(place: Home) -> None:
     _, raw = session(place, NO_COLOR="1")
-    looks = [parse(codes) for codes in SGR.findall(raw.decode())]
-    assert looks and not any(look.foreground or look.background for look in looks)
-    assert any("7" in look.flags for look in looks), "the cursor is reverse"
+    styles = [parse(codes) for codes in SGR.findall(raw.decode())]
+    assert styles and not any(style.foreground or style.background for style in styles)
+    assert any("7" in style.flags for style in styles), "the cursor is reverse"
 
 
 # Seconds: the console starts three times.

@@ -12,7 +12,7 @@ from textual.events import Key
 from textual.message import Message
 
 from tests.waiting import LIMIT, wait_for
-from tui.display.reader import End, read_keys
+from tui.display.reader import StopEvent, read_keys
 
 
 class Typed:
@@ -20,7 +20,7 @@ class Typed:
 
     def __init__(self) -> None:
         self.master, self.slave = os.openpty()
-        self.end = End()
+        self.end = StopEvent()
         self.taken: list[Message] = []
         self.gone: bool | None = None
         self.thread = threading.Thread(target=self._run)

@@ -1,1 +1,1 @@
-"""What reaches the terminal: only what differs, no faster than the line takes it."""
+"""Writes to the terminal: only what differs, no faster than the line can take it."""

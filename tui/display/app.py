@@ -1,8 +1,8 @@
-"""An app that sends only what differs, and no more frames than the line takes.
+"""An app that sends only changed cells, and no more frames than the line can take.
 
-Textual has no public place for either, so two of its private ones are overridden: `App._display`, which
-writes a frame, and `Screen._compositor_refresh`, which renders one. Whatever is not understood there goes
-Textual's own way.
+Textual has no public hook for either, so two private methods are overridden: `App._display`, which writes a
+frame, and `Screen._compositor_refresh`, which renders one. A frame that can't be represented in cells is
+written by Textual.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from textual.filter import Monochrome, NoColor
 from textual.screen import Screen
 
 from tui.display import partial
-from tui.display.cells import NotUnderstood
+from tui.display.cells import NotRepresentable
 from tui.display.frame import frame_rows
 from tui.display.pace import Pace
-from tui.display.picture import Picture
+from tui.display.screen_buffer import ScreenBuffer
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -37,26 +37,26 @@ if TYPE_CHECKING:
 Output = Literal["diff", "stock"]
 SLOW_FRAMES = 4.0
 """Frames a second of the preset for slow lines."""
-LOOK_AGAIN = 0.25
+RETRY_SECONDS = 0.25
 KEY_CHANGES = 0.1
-"""Seconds within which what a key changed has come to the screen."""
+"""Seconds within which a key's change reaches the screen."""
 ENDED_BY_SIGNAL = 128
 """Plus the signal's number: the exit code that a shell would show."""
 Result = TypeVar("Result")
 
 
 class DisplayApp(App[Result]):
-    """`output` and `slow` are set before the app runs; `stock` output is Textual's own throughout."""
+    """`output` and `slow` are set before the app runs; `stock` output is Textual's."""
 
     output: Output = "diff"
 
     def __init__(self) -> None:
         super().__init__()
         self.pace = Pace()
-        self._picture: Picture | None = None
+        self._buffer: ScreenBuffer | None = None
         self._painted_by: LineWriter | None = None
         self._held: Screen[object] | None = None
-        self._look_again: asyncio.TimerHandle | None = None
+        self._retry: asyncio.TimerHandle | None = None
         self._key_over_at: float | None = None
 
     def go_slow(self) -> None:
@@ -65,23 +65,23 @@ class DisplayApp(App[Result]):
         self.animation_level = "none"
 
     def drop_colours(self) -> None:
-        """No colours at all rather than Textual's greys: for a theme that tells things apart without them."""
-        # Read by every widget where it renders; Textual has no other place for it.
+        """No colours at all instead of Textual's greys, for a theme that works without colours."""
+        # Every widget reads these filters when it renders; Textual has no other place for it.
         self._filters[:] = [NoColor() if isinstance(f, Monochrome) else f for f in self._filters]
 
     def on_load(self) -> None:
-        """Put the terminal in order before a signal ends us."""
+        """Restore the terminal before a signal ends the process."""
         if not self.is_headless:
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGHUP):
                 loop.add_signal_handler(number, self.leave, number)
 
     def leave(self, number: signal.Signals) -> None:
-        """End as this signal would end us, but in good order."""
+        """Exit with the signal's code after restoring the terminal."""
         self.exit(return_code=ENDED_BY_SIGNAL + number)
 
     def get_driver_class(self) -> type[Driver]:
-        """Textual's driver for this platform, with our writer where it is the one for Linux."""
+        """Textual's driver for this platform, with `LineWriter` on Linux."""
         found = super().get_driver_class()
         if found.__name__ == "LinuxDriver" and self.output == "diff":
             from tui.display.driver import ConsoleDriver  # noqa: PLC0415 - not on other platforms
@@ -90,8 +90,8 @@ class DisplayApp(App[Result]):
         return found
 
     def repaint_all(self) -> None:
-        """Forget what the terminal shows and paint it all anew."""
-        self._picture = None
+        """Repaint the whole terminal."""
+        self._buffer = None
         self.screen.refresh()
 
     # Frames
@@ -103,14 +103,14 @@ class DisplayApp(App[Result]):
             return
         try:
             if not isinstance(renderable, LayoutUpdate | ChopsUpdate):
-                raise NotUnderstood(type(renderable).__name__)
+                raise NotRepresentable(type(renderable).__name__)
             if self._painted_by is not driver.line:
-                # The terminal has been someone else's in between.
-                self._picture, self._painted_by = None, driver.line
+                # Another program has used the terminal in between.
+                self._buffer, self._painted_by = None, driver.line
             text = self.paint(renderable)
-        except NotUnderstood:
-            self._picture = None
-            # Textual's own frames begin in the terminal's own colours.
+        except NotRepresentable:
+            self._buffer = None
+            # Textual's frames start with the default colours.
             driver.write("\x1b[m")
             super()._display(screen, renderable)
             return
@@ -119,28 +119,28 @@ class DisplayApp(App[Result]):
         self.post_display_hook()
 
     def _console_driver(self) -> ConsoleDriver | None:
-        """The driver that frames of our own go to; `None` while there is none."""
+        """The driver that takes our frames; `None` if there is none."""
         driver = self._driver
         if self.output != "diff" or driver is None or not self._running or self._closed or self.is_headless:
             return None
         return driver if getattr(driver, "line", None) is not None else None  # type: ignore[return-value]
 
     def paint(self, update: LayoutUpdate | ChopsUpdate) -> str:
-        """The bytes that bring the terminal from what it shows to this update.
+        """The bytes that bring the terminal from its current content to this update.
 
         Raises:
-            NotUnderstood: see `frame_rows`.
+            NotRepresentable: see `frame_rows`.
         """
         width, height = self.size
-        if self._picture is None or (self._picture.width, self._picture.height) != (width, height):
-            self._picture = Picture(width, height, blank_keeps_colour=keeps_colour(os.environ))
-        wanted = frame_rows(update, self._picture, self.console._color_system or ColorSystem.TRUECOLOR)
+        if self._buffer is None or (self._buffer.width, self._buffer.height) != (width, height):
+            self._buffer = ScreenBuffer(width, height, blank_keeps_colour=keeps_colour(os.environ))
+        wanted = frame_rows(update, self._buffer, self.console._color_system or ColorSystem.TRUECOLOR)
         cursor = self.screen.outer_size.clamp_offset(self.cursor_position)
         self._previous_cursor_position = cursor
-        return self._picture.paint(wanted, (cursor.x, cursor.y))
+        return self._buffer.paint(wanted, (cursor.x, cursor.y))
 
     def _send(self, text: str, driver: ConsoleDriver) -> None:
-        """One write for the whole frame, then what the pace wants to know."""
+        """Write the whole frame at once, followed by the pacing's question."""
         question = self.pace.sent(len(text))
         if question:
             driver.asked += 1
@@ -151,16 +151,16 @@ class DisplayApp(App[Result]):
     # Pace
 
     async def on_event(self, event: events.Event) -> None:
-        """Keys make their frame urgent; after them the line may have to be looked at sooner."""
+        """A key makes its frame urgent, so the held frame is tried again."""
         if isinstance(event, events.Key | events.MouseDown | events.Paste) and not event.is_forwarded:
             self.pace.key()
             self._try_held()
         elif isinstance(event, events.Resize):
-            self._picture = None
+            self._buffer = None
         await super().on_event(event)
 
     def key_over(self) -> None:
-        """A key has been dealt with: what it changed is painted as soon as the screen knows of it."""
+        """A key has been handled: paint its change as soon as the screen is updated."""
         if self.screen_stack:
             self._key_over_at = time.monotonic()
             self.pace.key_over()
@@ -169,7 +169,7 @@ class DisplayApp(App[Result]):
     def key_frame_due(self, screen: Screen[object]) -> bool:
         """Whether to render now rather than at the next tick of the screen's timer.
 
-        After a frame that took long that tick may be two periods away, 33 ms.
+        After a slow frame that tick may be two periods away, 33 ms.
         """
         if self._key_over_at is None or not self.screen_stack or screen is not self.screen:
             return False
@@ -182,7 +182,7 @@ class DisplayApp(App[Result]):
         return True
 
     def hold_frame(self, screen: Screen[object]) -> bool:
-        """Whether a frame must wait, before anything of it is rendered; it comes by itself afterwards."""
+        """Whether a frame must wait before it is rendered; it is rendered later by itself."""
         driver = self._console_driver()
         if driver is None or driver.line is None or self._batch_count:
             return False
@@ -197,19 +197,19 @@ class DisplayApp(App[Result]):
 
     def _again_in(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()
-        at = loop.time() + min(seconds, LOOK_AGAIN)
-        if self._look_again is not None:
-            if self._look_again.when() <= at:
+        at = loop.time() + min(seconds, RETRY_SECONDS)
+        if self._retry is not None:
+            if self._retry.when() <= at:
                 return
-            self._look_again.cancel()
-        self._look_again = loop.call_at(at, self._looked_again)
+            self._retry.cancel()
+        self._retry = loop.call_at(at, self._on_retry)
 
-    def _looked_again(self) -> None:
-        self._look_again = None
+    def _on_retry(self) -> None:
+        self._retry = None
         self._try_held()
 
     def _try_held(self) -> None:
-        """Render the held frame if it may go, else look again later."""
+        """Render the held frame if it may go, else try again later."""
         screen = self._held
         driver = self._console_driver()
         if screen is None or driver is None or driver.line is None:
@@ -222,7 +222,7 @@ class DisplayApp(App[Result]):
             screen.call_next(_render, screen)
 
     def line_free(self) -> None:
-        """The writer has nothing left."""
+        """The writer has sent everything."""
         self._try_held()
 
     def line_answered(self) -> None:
@@ -232,18 +232,18 @@ class DisplayApp(App[Result]):
 
 
 def keeps_colour(environ: os._Environ[str] | dict[str, str]) -> bool:
-    """Whether erased cells take the background colour: not in GNU screen, which is told by its TERM."""
+    """Whether erased cells take the background colour: not in GNU screen, recognised by its TERM."""
     return not environ.get("TERM", "").startswith("screen") or "TMUX" in environ
 
 
 def _render(screen: Screen[object]) -> None:
-    """Render what is dirty by now: as the screen's own timer does, without its wait."""
+    """Render what is dirty now, as the screen's timer does, but without waiting."""
     screen._compositor.update_widgets(screen._dirty_widgets)
     screen._compositor_refresh()
 
 
 def _hold_frames() -> None:
-    """Let every screen ask before it renders: those of Textual itself, such as the palette, too."""
+    """Have every screen ask before it renders, Textual's own screens such as the palette too."""
     stock, stock_idle = Screen._compositor_refresh, Screen._on_idle
 
     def refresh(self: Screen[object]) -> None:

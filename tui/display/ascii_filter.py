@@ -1,4 +1,4 @@
-"""The last step of `--ascii`: what Textual itself draws, such as borders and scroll bars, in ASCII too."""
+"""The last step of `--ascii`: replaces what Textual draws, such as borders and scroll bars."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from textual.filter import LineFilter
 from tui.widgets.state import ASCII_GLYPHS
 
 _LIGHT = range(0x2581, 0x2588)
-"""Blocks that fill a part of a cell: the ends of a scroll bar's thumb, a border's half."""
+"""Partial blocks: the ends of a scroll bar's thumb, half borders."""
 _BOXES = range(0x2500, 0x25A0)
 _BORDER = 0x258C
 
@@ -23,10 +23,10 @@ _TABLE = _table()
 
 
 class AsciiFilter(LineFilter):
-    """Text from outside that is no drawing, such as a log's, stays as it is."""
+    """Replaces drawing characters; other text, such as a log's, stays as it is."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Segments of the same widths."""
+        """The segments with replaced characters, of the same widths."""
         return [
             segment if segment.text.isascii() else Segment(segment.text.translate(_TABLE), *segment[1:])
             for segment in segments

@@ -1,4 +1,4 @@
-"""Strips as cells: what stands in each cell of a row, and how it looks."""
+"""Strips as cells: the character and the style of each cell of a row."""
 
 from __future__ import annotations
 
@@ -11,61 +11,61 @@ from textual.strip import Strip
 
 Chars = list[str | None]
 """One entry a cell. The second cell of a wide character holds "", a cell of unknown content None."""
-Looks = list[str]
-"""One entry a cell: the parameters of the SGR sequence that gives the cell its look."""
+CellStyles = list[str]
+"""One entry a cell: the parameters of its SGR sequence."""
 
 
-class NotUnderstood(Exception):
-    """Something that has no place in cells: a control character, a link, a control segment."""
+class NotRepresentable(Exception):
+    """Content that cells can't represent: a control character, a link, a control segment."""
 
 
-def strip_cells(strips: Iterable[Strip], system: ColorSystem) -> tuple[Chars, Looks]:
-    """Content and look of each cell of strips that lie side by side.
+def strip_cells(strips: Iterable[Strip], system: ColorSystem) -> tuple[Chars, CellStyles]:
+    """Character and style of each cell of adjacent strips.
 
     Raises:
-        NotUnderstood: for what can't be said in cells; the caller then lets Textual paint it.
+        NotRepresentable: for content that cells can't represent; Textual then paints it.
     """
     chars: Chars = []
-    looks: Looks = []
+    styles: CellStyles = []
     for strip in strips:
         begin = len(chars)
         for text, style, control in strip:
             if control:
-                raise NotUnderstood("a control segment")
-            look = ""
+                raise NotRepresentable("a control segment")
+            sgr = ""
             if style is not None:
                 if style._link:
-                    raise NotUnderstood("a link")
-                look = style._ansi if style._ansi is not None else Strip.render_ansi(style, system)
+                    raise NotRepresentable("a link")
+                sgr = style._ansi if style._ansi is not None else Strip.render_ansi(style, system)
             if text.isascii():
                 if not text.isprintable():
-                    raise NotUnderstood("a control character")
+                    raise NotRepresentable("a control character")
                 chars.extend(text)
-                looks.extend([look] * len(text))
+                styles.extend([sgr] * len(text))
             else:
                 found = graphemes(text)
                 if found and not found[0]:
-                    raise NotUnderstood("a mark without a character")
+                    raise NotRepresentable("a mark without a character")
                 chars.extend(found)
-                looks.extend([look] * len(found))
+                styles.extend([sgr] * len(found))
         if len(chars) - begin != strip.cell_length:
-            raise NotUnderstood("a strip that is not as wide as it says")
-    return chars, looks
+            raise NotRepresentable("a strip of another width than declared")
+    return chars, styles
 
 
 @lru_cache(maxsize=4096)
 def graphemes(text: str) -> tuple[str, ...]:
-    """The cells of a text: a wide character is followed by "", a mark of no width stands with its character.
+    """The cells of a text: a wide character is followed by "", a mark of no width belongs to its character.
 
     Raises:
-        NotUnderstood: for a control character.
+        NotRepresentable: for a control character.
     """
     cells: list[str] = []
     spans, _ = split_graphemes(text)
     for start, end, width in spans:
         part = text[start:end]
         if any(_is_control(character) for character in part):
-            raise NotUnderstood("a control character")
+            raise NotRepresentable("a control character")
         if width:
             cells.append(part)
             cells.extend([""] * (width - 1))
@@ -88,8 +88,8 @@ def _is_control(character: str) -> bool:
 def is_sure(cell: str) -> bool:
     """Whether every terminal agrees on how many cells this takes.
 
-    After others the place on the line is not known: emoji, joined and marked characters are drawn one cell
-    or two wide, by terminal and font.
+    After others the position is unknown: emoji, joined and marked characters take one or two cells, depending
+    on terminal and font.
     """
     if len(cell) != 1:
         return not cell

@@ -1,4 +1,4 @@
-"""An app that copies: to the terminal's clipboard, through tmux too."""
+"""An app that copies to the terminal's clipboard, also through tmux."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class ClipboardApp(OrderedKeysApp[int]):
     """See the module."""
 
     def send_copy(self, text: str, what: str) -> None:
-        """Copy, and say that it was sent: whether it arrived, no program can know."""
+        """Copy, and notify that it was sent: a program can't know whether it arrived."""
         if copy_sequences(text):
             self.copy_to_clipboard(text)
             self.notify(f"Sent {what} to the terminal's clipboard", markup=False)
@@ -18,7 +18,7 @@ class ClipboardApp(OrderedKeysApp[int]):
             self.notify(f"{what} is too long for the terminal's clipboard", severity="warning", markup=False)
 
     def copy_to_clipboard(self, text: str) -> None:
-        """As Textual's own, and through tmux too."""
+        """As Textual does, and also through tmux."""
         super().copy_to_clipboard(text)
         wrapped = copy_sequences(text, bare=False)
         # Textual has no public way to write a control sequence.

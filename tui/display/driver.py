@@ -1,4 +1,4 @@
-"""Textual's Linux driver with a writer that tells how far it is behind."""
+"""Textual's Linux driver with a writer that knows how much is unsent."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from textual import events
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
-from tui.display.reader import End, read_keys
+from tui.display.reader import StopEvent, read_keys
 from tui.display.writer import LineWriter
 
 LAST_ANSWER = 0.5
-"""Seconds to wait, before the terminal is handed back, for an answer that the shell would else be typed."""
+"""Seconds to wait at the end for an answer that would otherwise appear in the shell."""
 
 
 class LineListener(Protocol):
@@ -32,17 +32,17 @@ class LineListener(Protocol):
 
 
 class ConsoleDriver(LinuxDriver):
-    """Writes through a `LineWriter`, and keeps the terminal's answers to our own questions to itself."""
+    """Writes through a `LineWriter`, and consumes the terminal's answers to our own questions."""
 
     line: LineWriter | None = None
     asked = 0
     """Questions sent to the terminal."""
     answers = 0
-    """Answers that have come; counted by the thread that reads."""
+    """Answers received; counted by the reading thread."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        self.exit_event = self._end = End()
+        self.exit_event = self._end = StopEvent()
 
     @property
     def _listener(self) -> LineListener:
@@ -54,14 +54,14 @@ class ConsoleDriver(LinuxDriver):
 
     @_writer_thread.setter
     def _writer_thread(self, stock: Any) -> None:
-        # Textual makes its own thread where application mode starts; ours takes its place.
+        # Textual creates its writer thread when application mode starts; `LineWriter` replaces it.
         self.line = None if stock is None or self._file is None else LineWriter(self._file, self._on_free)
 
     def _on_free(self) -> None:
         self._loop.call_soon_threadsafe(self._listener.line_free)
 
     def run_input_thread(self) -> None:
-        """Read keys until the app ends; where the terminal goes first, the app follows."""
+        """Read keys until the app ends; if the terminal closes first, end the app."""
         if read_keys(self.fileno, self._end, self.process_message, debug=self._debug):
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._listener.leave, signal.SIGHUP)

@@ -1,8 +1,8 @@
-"""When the next frame may go: not while the line is still busy with those before it.
+"""Frame pacing: when the next frame may be sent without queueing behind earlier ones.
 
-How busy it is has two sources. Most terminals answer when asked where their cursor is; the answer says that
-all before the question has arrived, whatever buffers lie between. Where none answers, the writes that had to
-wait tell the rate of the line, and what was sent since tells how much of it is still on its way.
+The load of the line is known in two ways. Most terminals answer a cursor position request, which means that
+everything before the request has arrived, whatever buffers lie between. If the terminal never answers, the
+writes that had to wait give the line's rate, and what was sent since then gives the bytes still in flight.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 ASK = "\x1b[6n"
-"""Asks the terminal where its cursor is."""
+"""Cursor position request."""
 ASK_AFTER = 1024
-"""Bytes that go unasked after."""
+"""Bytes after which a request is sent."""
 FIRST_ANSWER = 0.15
-"""Seconds that frames wait for the very first answer, which tells whether there will be any."""
+"""Seconds that frames wait for the first answer, which shows whether the terminal answers at all."""
 NO_ANSWER = 10.0
 """Seconds after which a terminal that never answered is not asked again."""
 LOST = 2.0
 """Seconds after which an answer counts as lost."""
 QUEUE = 0.1
-"""Seconds a byte may wait on its way before that counts as a line that is behind."""
-LEAST_WINDOW, MOST_WINDOW = 2048, 262_144
-"""Bytes that may be on their way without an answer."""
+"""Seconds a byte may be queued before the line counts as behind."""
+MIN_WINDOW, MAX_WINDOW = 2048, 262_144
+"""Bytes that may be in flight without an answer."""
 SHARE = 0.5
-"""Part of a slow line that frames may take which no key has asked for: the rest is for keys."""
+"""Share of a slow line for frames not caused by a key; the rest is kept for keys."""
 KEY_TAKES = 0.012
-"""Seconds a key has to change something before its frame goes."""
+"""Seconds that a key has to change something before its frame is sent."""
 KEY_LASTS = 0.5
 """Seconds after which a key that changed nothing is forgotten."""
 ROOM = 4096
-"""Bytes that buffers between us and the line hold at least when a write had to wait."""
+"""Bytes that the buffers hold at least when a write had to wait."""
 FAST = 2_000_000
-"""Bytes a second from which a line is not slow."""
+"""Bytes a second from which a line counts as fast."""
 GROW_AFTER, GROW = 10.0, 1.15
-"""After so many seconds without a wait the rate is taken to be that much higher."""
+"""After this many seconds without a wait the rate is assumed to be higher by this factor."""
 SOON = 0.004
 
 
@@ -49,7 +49,7 @@ class _Question:
 
 
 class Pace:
-    """Decides by bytes and times alone; `clock` in seconds. Not thread-safe: the event loop's own."""
+    """Decides by bytes and times; `clock` in seconds. Not thread-safe: for the event loop only."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, *, ask: bool = True) -> None:
         self._clock = clock
@@ -69,23 +69,23 @@ class Pace:
         self._least_gap = 0.0
         self._last_frame = float("-inf")
 
-    # What happens
+    # Events
 
     def limit(self, frames_per_second: float) -> None:
-        """No more than so many frames a second, keys' frames apart."""
+        """Limit the frames a second; frames caused by keys are exempt."""
         self._least_gap = 1 / frames_per_second
 
     def key(self) -> None:
-        """A key was pressed: its frame goes before others."""
+        """A key was pressed: its frame has priority."""
         self._key_at = self._clock()
 
     def key_over(self) -> None:
-        """What the key was to change has changed: its frame need not wait for it any more."""
+        """The key's change is done: its frame need not wait longer."""
         if self._key_at is not None:
             self._key_at = min(self._key_at, self._clock() - KEY_TAKES)
 
     def sent(self, count: int) -> str:
-        """A frame of `count` bytes goes out; what to write after it (a question or nothing)."""
+        """A frame of `count` bytes is sent; returns what to write after it: a request or ""."""
         now = self._clock()
         if self._key_at is not None and now - self._key_at >= KEY_TAKES:
             self._key_at = None
@@ -103,7 +103,7 @@ class Pace:
         return ASK
 
     def answered(self) -> None:
-        """The terminal answered the oldest question."""
+        """The terminal answered the oldest request."""
         if not self._questions:
             return
         now = self._clock()
@@ -116,31 +116,31 @@ class Pace:
         self._least_trip = min(trip, self._least_trip * 1.01)
         late = trip - self._least_trip
         if late > QUEUE:
-            self._window = max(LEAST_WINDOW, min(self._window, question.bytes) // 2)
+            self._window = max(MIN_WINDOW, min(self._window, question.bytes) // 2)
             self._rest_until = now + late * (1 - SHARE) / SHARE
         elif question.bytes > self._window // 2:
-            # It has been put to use: a window that grew on small frames would say nothing.
-            self._window = min(MOST_WINDOW, self._window + self._window // 4)
+            # Only a used window grows: small frames prove nothing.
+            self._window = min(MAX_WINDOW, self._window + self._window // 4)
 
     def stalled(self, rate: float | None, at: float) -> None:
-        """What the writer has measured: the rate of the line, and when a write last had to wait."""
+        """Take the writer's measurements: the line's rate, and when a write last had to wait."""
         if rate is None or at <= self._rate_at:
             return
         now = self._clock()
         self._rate, self._rate_at = rate, at
         self._queued, self._queued_at = max(self._queued, float(ROOM)), now
 
-    # What follows
+    # Decisions
 
     @property
     def slow(self) -> bool:
-        """The line has been seen to be slow."""
+        """The line is known to be slow."""
         return self._clock() < self._rest_until or self._rate is not None
 
     def wait(self, behind: int) -> float:
-        """Seconds until the next frame may go, 0 for now. `behind`: bytes that have not left us yet.
+        """Seconds until the next frame may be sent, 0 for now. `behind`: bytes not written yet.
 
-        While it depends on an event (the writer is free, an answer) it is the time to look again.
+        While it depends on an event (the writer is free, an answer) it is the time to check again.
         """
         now = self._clock()
         key = self._key_at is not None and now - self._key_at < KEY_LASTS
@@ -153,7 +153,7 @@ class Pace:
 
     def _line(self, now: float, behind: int) -> float:
         """Seconds until the line is free."""
-        if behind > 0 and (self._rate is not None or behind > LEAST_WINDOW):
+        if behind > 0 and (self._rate is not None or behind > MIN_WINDOW):
             return 0.02
         if self._answered:
             if self._questions and now - self._questions[0].asked > LOST:
@@ -166,7 +166,7 @@ class Pace:
         return max(0.0, (self._queued - 512) / self._rate)
 
     def _drain(self, now: float) -> None:
-        """Take off what the line has taken since, if it is as fast as it was."""
+        """Subtract what the line has taken since then, at the last known rate."""
         if self._rate is None:
             self._queued, self._queued_at = 0.0, now
             return

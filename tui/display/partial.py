@@ -1,7 +1,7 @@
-"""Only what is dirty is rendered, where Textual renders every widget of the screen for any partial update.
+"""Renders only dirty widgets; Textual renders every widget of the screen for each partial update.
 
-Its compositor asks each widget whose container is in sight for all of its lines, and throws most of them
-away: for a cursor that moved one row on a screen of ten widgets that is half of the time a key takes.
+Its compositor asks each visible widget for all of its lines and discards most of them: for a cursor that
+moves one row on a screen of ten widgets that is half of the time of a key.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ def _renders(compositor: Compositor, dirty: Iterable[Region]) -> Iterable[Render
         touched = [part for part in map(seen.intersection, dirty) if part]
         if touched:
             top, bottom = min(part.y for part in touched), max(part.bottom for part in touched)
-            # Whole lines: that is what widgets remember.
+            # Whole lines: that is what widgets cache.
             part = Region(seen.x, top, seen.width, bottom - top)
             yield region, part, widget.render_lines(part.translate((-region.x, -region.y)))
 
 
 def install() -> None:
-    """Make every screen's compositor render so."""
+    """Patch the compositor of every screen."""
     stock = Compositor._get_renders
 
     def render_partial_update(self: Compositor) -> ChopsUpdate | None:

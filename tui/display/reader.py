@@ -1,7 +1,7 @@
-"""What is typed, from the terminal to the app, until one of them has gone.
+"""Reads typed input from the terminal until the app or the terminal ends.
 
-Textual's own reader ends the app with a traceback on bytes that are no UTF-8, and asks a terminal that has
-been closed again and again, at the cost of a whole core.
+Textual's reader ends the app with a traceback on bytes that are not UTF-8, and polls a closed terminal in a
+busy loop.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from textual._time import get_time
 from textual._xterm_parser import XTermParser
 from textual.message import Message
 
-MOST = 4096
+MAX_BYTES = 4096
 
 
-class End(Event):
-    """An event that one can wait for together with a file: `fileno` can be read once it is set."""
+class StopEvent(Event):
+    """An event to wait for together with a file: `fileno` becomes readable once it is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,14 +40,14 @@ class End(Event):
         super().clear()
         self._wake[0].setblocking(False)
         with contextlib.suppress(BlockingIOError):
-            while self._wake[0].recv(MOST):
+            while self._wake[0].recv(MAX_BYTES):
                 pass
 
 
-def read_keys(fd: int, ended: End, take: Callable[[Message], None], *, debug: bool = False) -> bool:
-    """Give everything typed to `take`; true when the terminal has gone, false when `ended` was set.
+def read_keys(fd: int, ended: StopEvent, take: Callable[[Message], None], *, debug: bool = False) -> bool:
+    """Pass all input to `take`; returns true when the terminal has closed, false when `ended` was set.
 
-    Nothing is done while nothing is typed.
+    It sleeps while nothing is typed.
     """
     parser = XTermParser(debug)
     decode = getincrementaldecoder("utf-8")("replace").decode
@@ -72,15 +72,15 @@ def read_keys(fd: int, ended: End, take: Callable[[Message], None], *, debug: bo
 
 
 def _held(parser: XTermParser) -> float | None:
-    """Seconds for which a lone escape is held yet, as what follows may make it a key's sequence."""
+    """Seconds to hold a lone escape, which may be the start of a key's sequence."""
     until = parser._timeout_time
     return None if until is None else max(0.0, until - get_time())
 
 
 def _read(fd: int) -> bytes | None:
-    """What can be read; no bytes where the terminal has gone, `None` where another reader was quicker."""
+    """The available bytes; b"" if the terminal has closed, `None` if another reader took them."""
     try:
-        return os.read(fd, MOST)
+        return os.read(fd, MAX_BYTES)
     except BlockingIOError:
         return None
     except OSError:

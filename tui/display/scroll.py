@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 EDGE = 2
-"""Cells at the right that need not match: a scroll bar stands there."""
-LEAST_ROWS = 3
-LEAST_CHANGED = 2
+"""Cells at the right that need not match: the scroll bar's."""
+MIN_ROWS = 3
+MIN_CHANGED = 2
 
 
 class Move(NamedTuple):
-    """Rows `top` to `bottom` (both inside) move `by` rows up, or down where it is negative."""
+    """Rows `top` to `bottom` (inclusive) move `by` rows up, or down if it is negative."""
 
     top: int
     bottom: int
@@ -21,7 +21,7 @@ class Move(NamedTuple):
 
 
 class RowText(NamedTuple):
-    """A row reduced to what tells it from others."""
+    """A row reduced to what identifies it."""
 
     text: str
     blank: bool
@@ -36,11 +36,11 @@ def row_text(chars: Sequence[str | None]) -> RowText:
 def find_move(
     shown: Sequence[Sequence[str | None]], wanted: Mapping[int, Sequence[str | None]]
 ) -> Move | None:
-    """The move that saves most, or `None` where none saves anything.
+    """The move that saves most, or `None` if none saves anything.
 
-    `wanted` holds the rows that differ from those shown. Only a move of a whole block is looked for.
+    `wanted` holds the rows that differ from those shown. Only moves of a whole block are considered.
     """
-    if len(wanted) < LEAST_ROWS:
+    if len(wanted) < MIN_ROWS:
         return None
     texts = {y: row_text(chars) for y, chars in wanted.items()}
     low, high = min(wanted), max(wanted)
@@ -60,7 +60,7 @@ def find_move(
     if not votes:
         return None
     by, agreed = votes.most_common(1)[0]
-    if agreed < LEAST_CHANGED:
+    if agreed < MIN_CHANGED:
         return None
     return _longest(old, texts, low, high, by)
 
@@ -68,7 +68,7 @@ def find_move(
 def _longest(
     old: Mapping[int, RowText], texts: Mapping[int, RowText], low: int, high: int, by: int
 ) -> Move | None:
-    """The longest run of rows that are, `by` rows on, what was shown; with those it came from."""
+    """The longest run of rows that were shown `by` rows away, with the rows it came from."""
     best: tuple[int, int, int] = (0, 0, 0)
     start: int | None = None
     gain = 0
@@ -84,10 +84,10 @@ def _longest(
             best = max(best, (gain, start, y - 1))
             start = None
     gain, first, last = best
-    # The rows that come free are written anew, those too that would not have had to be.
+    # The freed rows are written again, also those that would not have changed.
     spoiled = sum(
         y not in texts for y in (range(last + 1, last + by + 1) if by > 0 else range(first + by, first))
     )
-    if gain < LEAST_CHANGED or gain <= spoiled:
+    if gain < MIN_CHANGED or gain <= spoiled:
         return None
     return Move(min(first, first + by), max(last, last + by), by)

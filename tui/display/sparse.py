@@ -1,7 +1,7 @@
-"""Many small changes in few looks, such as the cells of a heat map: cheaper to write look by look.
+"""Many small changes in few styles, such as a heat map's cells, are cheaper to write style by style.
 
-A change of look takes up to twenty bytes, a step to another cell five: each look is taken on once, and the
-pen goes round all cells that have it.
+A change of style takes up to twenty bytes, a move to another cell five: each style is set once, and the pen
+visits all cells that have it.
 """
 
 from __future__ import annotations
@@ -9,48 +9,48 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tui.display.cells import Chars, Looks, is_sure
+from tui.display.cells import CellStyles, Chars, is_sure
 
-LEAST_IN_ROW = 4
-LEAST = 24
-"""Pieces of one row, and of all, from which on it is worth it."""
-MOST_LOOKS = 0.5
-"""Looks for each piece, above which nothing is gained."""
+MIN_IN_ROW = 4
+MIN_PIECES = 24
+"""Pieces of one row, and of all rows, from which it is worth it."""
+MAX_STYLES = 0.5
+"""Styles a piece above which nothing is gained."""
 
 
 class Piece(NamedTuple):
-    """Neighbouring cells in one look that differ from what is shown. They sort by look, then place."""
+    """Neighbouring cells in one style that differ from what is shown. They sort by style, then place."""
 
-    look: str
+    style: str
     y: int
     x: int
     text: str
 
 
 def pieces(
-    y: int, shown: tuple[Chars, Looks], wanted: tuple[Chars, Looks], cells: Sequence[int]
+    y: int, shown: tuple[Chars, CellStyles], wanted: tuple[Chars, CellStyles], cells: Sequence[int]
 ) -> list[Piece] | None:
-    """What of one row has to be written, where `cells` differ.
+    """The pieces of a row to write, where `cells` differ.
 
-    `None` where a cell's width is not one for sure.
+    `None` if a cell's width is uncertain.
     """
     old_chars, _ = shown
-    chars, looks = wanted
+    chars, styles = wanted
     found: list[Piece] = []
-    end, look, text = -1, "", ""
+    end, style, text = -1, "", ""
     for x in cells:
-        char, before, now = chars[x], old_chars[x], looks[x]
+        char, before, now = chars[x], old_chars[x], styles[x]
         if not char or not before or not (is_sure(char) and is_sure(before)) or _is_wide(chars, old_chars, x):
             return None
-        if x == end and now == look:
+        if x == end and now == style:
             text += char
         else:
             if text:
-                found.append(Piece(look, y, end - len(text), text))
-            look, text = now, char
+                found.append(Piece(style, y, end - len(text), text))
+            style, text = now, char
         end = x + 1
     if text:
-        found.append(Piece(look, y, end - len(text), text))
+        found.append(Piece(style, y, end - len(text), text))
     return found
 
 
@@ -58,9 +58,9 @@ def _is_wide(chars: Chars, old_chars: Chars, x: int) -> bool:
     return x + 1 < len(chars) and (chars[x + 1] == "" or old_chars[x + 1] == "")
 
 
-def by_look(rows: Mapping[int, list[Piece] | None]) -> list[Piece]:
-    """The pieces of those rows that are better written look by look; empty where nothing is gained."""
-    found = [piece for row in rows.values() if row is not None and len(row) >= LEAST_IN_ROW for piece in row]
-    if len(found) < LEAST or len({piece.look for piece in found}) > MOST_LOOKS * len(found):
+def by_style(rows: Mapping[int, list[Piece] | None]) -> list[Piece]:
+    """The pieces to write style by style; empty if nothing is gained."""
+    found = [piece for row in rows.values() if row is not None and len(row) >= MIN_IN_ROW for piece in row]
+    if len(found) < MIN_PIECES or len({piece.style for piece in found}) > MAX_STYLES * len(found):
         return []
     return sorted(found)

@@ -1,4 +1,4 @@
-"""From one look to another with the fewest bytes."""
+"""The shortest sequence from one style to another."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _OFF = {
 _SEEN_ON_BLANKS = frozenset({"4", "21", "7", "9", "53", "51", "52"})
 
 
-class Look(NamedTuple):
-    """An SGR sequence taken apart; an empty colour is the terminal's own."""
+class SgrStyle(NamedTuple):
+    """A parsed SGR sequence; an empty colour is the terminal's default."""
 
     flags: frozenset[str]
     foreground: str
@@ -21,7 +21,7 @@ class Look(NamedTuple):
 
 
 @lru_cache(maxsize=16384)
-def parse(sgr: str) -> Look:
+def parse(sgr: str) -> SgrStyle:
     """The parts of SGR parameters such as `1;38;2;255;0;0;48;5;17`."""
     flags: set[str] = set()
     foreground = background = ""
@@ -44,12 +44,12 @@ def parse(sgr: str) -> Look:
         else:
             flags.add(code)
         at += length
-    return Look(frozenset(flags), foreground, background)
+    return SgrStyle(frozenset(flags), foreground, background)
 
 
 @lru_cache(maxsize=16384)
 def change(old: str | None, new: str) -> str:
-    """The sequence that makes `new` of `old`; `None` stands for a look that is not known."""
+    """The sequence that changes `old` to `new`; `None` is an unknown style."""
     if old == new:
         return ""
     want = parse(new)
@@ -75,12 +75,12 @@ def change(old: str | None, new: str) -> str:
 
 
 @lru_cache(maxsize=16384)
-def erasable(look: str) -> bool:
-    """Whether a blank of this look is what erasing leaves: nothing of it shows but the background."""
-    return not parse(look).flags & _SEEN_ON_BLANKS
+def erasable(style: str) -> bool:
+    """Whether erasing leaves the same as a blank of this style: only its background is visible."""
+    return not parse(style).flags & _SEEN_ON_BLANKS
 
 
 @lru_cache(maxsize=16384)
-def has_background(look: str) -> bool:
-    """Whether erasing has to leave a colour, which not every terminal does."""
-    return bool(parse(look).background)
+def has_background(style: str) -> bool:
+    """Whether erasing must leave a colour, which not every terminal does."""
+    return bool(parse(style).background)

@@ -1,4 +1,4 @@
-"""What writes to the terminal: at once where the line takes it, else a thread; and how far it is behind."""
+"""Writes to the terminal: directly while the line takes it, else in a thread; knows what is unsent."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from collections.abc import Callable
 from typing import IO
 
 PIECE = 1024
-"""Bytes of one write: a terminal that is behind holds up no more than that at a time."""
-LEAST_STALL = 0.15
-"""Seconds between two waits that tell a rate."""
+"""Bytes of one write: the most that a slow terminal can block at a time."""
+MIN_STALL = 0.15
+"""Min seconds between two waits to measure a rate."""
 RECENT = 4.0
-"""Seconds that a rate found counts."""
+"""Seconds for which a measured rate is valid."""
 
 
 class LineWriter:
-    """Stands in for Textual's writer thread: never blocks who writes, and knows what is not yet sent."""
+    """Replaces Textual's writer thread: never blocks the caller, and knows what is not sent yet."""
 
     def __init__(self, file: IO[str], on_free: Callable[[], None] | None = None) -> None:
         self._file = file
@@ -41,22 +41,22 @@ class LineWriter:
         self.stalled_at = 0.0
         """When a write last had to wait (`time.monotonic`), 0 for never."""
         self.rate: float | None = None
-        """Bytes a second of the line when last it made us wait; `None` while it never has."""
+        """The line's bytes a second at the last wait; `None` before the first."""
         self._mark: tuple[float, int] | None = None
         self._found: deque[tuple[float, float]] = deque(maxlen=32)
 
-    # What Textual's drivers use
+    # Used by Textual's drivers
 
     def start(self) -> None:
         self._thread.start()
 
     def write(self, text: str) -> None:
-        """Write what the line takes at once; the thread writes the rest.
+        """Write what the line takes now; the thread writes the rest.
 
-        At once, because the thread would wait for its turn while who writes goes on with something else.
+        The direct write avoids waiting until the thread is scheduled.
         """
         if "\x1b[?1049l" in text:
-            # The shell gets the terminal back without our colours and margins.
+            # Reset colours and margins for the shell.
             text = "\x1b[m\x1b[r" + text
         data = text.encode("utf-8", "replace")
         with self._ready:
@@ -68,20 +68,20 @@ class LineWriter:
                 self._ready.notify()
 
     def _at_once(self, data: bytes) -> int:
-        """Bytes of `data` that the line took without a wait."""
+        """Bytes of `data` that the line took without waiting."""
         if self._out == self._fd:
-            # Such a write may wait.
+            # Such a write may block.
             return 0
         try:
             count = os.write(self._out, data)
         except OSError:
-            # It is full, or the terminal has gone: the thread finds out.
+            # It is full, or the terminal is closed: the thread finds out.
             return 0
         self.sent += count
         return count
 
     def flush(self) -> None:
-        """Nothing to do: what the line takes has gone, and the thread writes the rest as it takes it."""
+        """Nothing to do: the thread writes what is left."""
 
     def isatty(self) -> bool:
         return True
@@ -90,7 +90,7 @@ class LineWriter:
         return self._fd
 
     def stop(self) -> None:
-        """Write what is left, and end."""
+        """Write what is left, then stop."""
         with self._ready:
             self._closing = True
             self._ready.notify()
@@ -100,11 +100,11 @@ class LineWriter:
             os.close(self._out)
             self._out = self._fd
 
-    # How far it is behind
+    # Unsent bytes and rate
 
     @property
     def behind(self) -> int:
-        """Bytes that have been handed over and are not on the line, as far as the system tells."""
+        """Bytes accepted but not on the line yet, as far as the system reports."""
         return self._unsent + self._in_device()
 
     def _in_device(self) -> int:
@@ -128,7 +128,7 @@ class LineWriter:
                 self._sending = True
             self._send(data)
             if self._on_free is not None and not self._unsent:
-                # The loop may have ended before the last write has.
+                # The loop may end before the last write does.
                 with contextlib.suppress(RuntimeError):
                     self._on_free()
 
@@ -144,7 +144,7 @@ class LineWriter:
                 self._measure(time.monotonic())
                 continue
             except OSError:
-                # The terminal has gone; whoever waits for us must not wait for ever.
+                # The terminal is closed; nobody may wait forever.
                 self._took(len(left), 0)
                 return
             left = left[count:]
@@ -156,16 +156,16 @@ class LineWriter:
             self.sent += sent
 
     def _measure(self, now: float) -> None:
-        """Take the rate from one wait to the next: what the device took in between, the line has taken too.
+        """Measure the rate from one wait to the next: the line has taken what the device took in between.
 
-        The buffers of the device are about as full at the end of one wait as at the end of the other. They
-        may have run dry in between where there was nothing to write, so no finding is too high, but some
-        are too low: the highest of those found last counts.
+        The device's buffers are about equally full at the end of both waits. They may have run empty in
+        between if there was nothing to write, so a rate may be too low but never too high: the highest
+        recent one counts.
         """
         self.stalled_at = now
         if self._mark is not None:
             began, sent = self._mark
-            if now - began < LEAST_STALL:
+            if now - began < MIN_STALL:
                 return
             self._found.append((now, (self.sent - sent) / (now - began)))
             self.rate = max(found for at, found in self._found if now - at < RECENT)
@@ -173,10 +173,10 @@ class LineWriter:
 
 
 def _not_blocking(fd: int) -> int:
-    """The terminal opened once more, so that a write that has to wait is known from one that does not.
+    """Open the terminal again without blocking, to notice when a write would wait.
 
-    Not by a flag on the descriptor: others write to the same one. Where the terminal can't be opened it is
-    the descriptor itself, and no rate is told.
+    Not by a flag on the descriptor, which other writers share. If the terminal can't be opened, it is the
+    descriptor itself, and no rate is measured.
     """
     try:
         return os.open(os.ttyname(fd), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)

@@ -21,7 +21,7 @@ from tui.config.access import Access, access_of
 from tui.config.settings import Context, Settings
 from tui.display.ascii_filter import AsciiFilter
 from tui.display.clipboard_app import ClipboardApp
-from tui.display.stylesheet import SteadyStylesheet
+from tui.display.stylesheet import CachedStylesheet
 from tui.domain.formatting import age
 from tui.domain.job import Job
 from tui.domain.states import JobState
@@ -125,7 +125,7 @@ class ConsoleApp(ClipboardApp):
             self._refresh_truecolor_filter(self.ansi_theme)
         if theme == NO_COLOUR_THEME and self.no_color:
             self.drop_colours()
-        self.stylesheet = SteadyStylesheet(variables=self.get_css_variables())
+        self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
 
     def _connection(self, context: Context) -> Connection:
         return Connection(

@@ -92,7 +92,7 @@ class LogView(LogCanvas, can_focus=True):
         if not self.is_mounted:
             return
         # A key passes through several handlers, each of which would wait for one scan.
-        let_pass = getattr(self.app, "key_under_way", False)
+        let_pass = getattr(self.app, "key_in_progress", False)
         if not self.paused and (let_pass or not self.views.catch_up(SCAN_SECONDS)):
             self.set_timer(0.002, self.tick)
         if let_pass:

@@ -10,13 +10,13 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from tui.display.cells import NotUnderstood, graphemes, strip_cells
-from tui.display.picture import Picture, Row
+from tui.display.cells import NotRepresentable, graphemes, strip_cells
+from tui.display.screen_buffer import Row, ScreenBuffer
 from tui.display.scroll import find_move
 from tui.display.styles import change, parse
 
 WIDTH, HEIGHT = 24, 9
-LOOKS = [
+STYLES = [
     "",
     "1",
     "31",
@@ -29,22 +29,22 @@ LOOKS = [
 ]
 
 texts = st.text(st.sampled_from("abc   .│日本한●…"), max_size=WIDTH)
-parts = st.lists(st.tuples(texts, st.sampled_from(LOOKS)), max_size=5)
+parts = st.lists(st.tuples(texts, st.sampled_from(STYLES)), max_size=5)
 frames = st.lists(st.lists(parts, min_size=HEIGHT, max_size=HEIGHT), min_size=1, max_size=5)
 
 
 def row(given_parts: list[tuple[str, str]]) -> Row:
     chars: list[str | None] = []
-    looks: list[str] = []
-    for text, look in given_parts:
+    styles: list[str] = []
+    for text, style in given_parts:
         for cell in graphemes(text):
             chars.append(cell)
-            looks.append(look)
+            styles.append(style)
     cut = chars[:WIDTH]
     if len(chars) > WIDTH and chars[WIDTH] == "":
         cut[-1] = " "
-    looks = looks[:WIDTH]
-    return Row(cut + [" "] * (WIDTH - len(cut)), looks + [""] * (WIDTH - len(looks)))
+    styles = styles[:WIDTH]
+    return Row(cut + [" "] * (WIDTH - len(cut)), styles + [""] * (WIDTH - len(styles)))
 
 
 class Terminal:
@@ -54,7 +54,7 @@ class Terminal:
         self.screen = pyte.Screen(WIDTH, HEIGHT)
         self.stream = pyte.Stream(self.screen)
         self.stream.feed("\x1b[?7l")
-        self.picture = Picture(WIDTH, HEIGHT, blank_keeps_colour=keeps)
+        self.picture = ScreenBuffer(WIDTH, HEIGHT, blank_keeps_colour=keeps)
 
     def show(self, rows: dict[int, Row], cursor: tuple[int, int] = (0, 0)) -> str:
         text = self.picture.paint({y: r.copy() for y, r in rows.items()}, cursor)
@@ -66,12 +66,12 @@ class Terminal:
 
 
 def written_whole(wanted: Row) -> list[pyte.screens.Char]:
-    """The row as a terminal shows it that is given every cell with its look."""
+    """The row as a terminal shows it that is given every cell with its style."""
     screen = pyte.Screen(WIDTH, 1)
     stream = pyte.Stream(screen)
     stream.feed("\x1b[?7l")
-    for cell, look in zip(wanted.chars, wanted.looks, strict=True):
-        stream.feed(f"\x1b[0;{look}m{cell}" if look else f"\x1b[m{cell}")
+    for cell, style in zip(wanted.chars, wanted.styles, strict=True):
+        stream.feed(f"\x1b[0;{style}m{cell}" if style else f"\x1b[m{cell}")
     return [screen.buffer[0][x] for x in range(WIDTH)]
 
 
@@ -93,7 +93,7 @@ def test_any_frame_after_any_other(
 @settings(max_examples=80)
 @given(st.integers(-4, 4), st.integers(0, 3), st.integers(0, 3), st.data())
 def test_a_block_that_moves(by: int, above: int, below: int, data: st.DataObject) -> None:
-    lines = [row([(f"line {n} {'x' * (n % 7)}", LOOKS[n % len(LOOKS)])]) for n in range(40)]
+    lines = [row([(f"line {n} {'x' * (n % 7)}", STYLES[n % len(STYLES)])]) for n in range(40)]
     still = {y: row([(f"still {y}", "1")]) for y in range(HEIGHT)}
     terminal = Terminal()
 
@@ -133,7 +133,7 @@ def test_half_of_a_wide_character_that_is_left_is_not_relied_on() -> None:
     assert terminal.picture.rows[0].chars[1:4] == ["a", "本", ""]
 
 
-@given(st.sampled_from(LOOKS), st.sampled_from(LOOKS))
+@given(st.sampled_from(STYLES), st.sampled_from(STYLES))
 def test_from_any_look_to_any_other(old: str, new: str) -> None:
     screens = []
     for text in (f"\x1b[{old}m{change(old, new)}x", f"{change(None, new)}x"):
@@ -162,11 +162,11 @@ def test_what_has_no_place_in_cells_is_refused() -> None:
     for strip in refused:
         try:
             strip_cells([strip], system)
-        except NotUnderstood:
+        except NotRepresentable:
             continue
         raise AssertionError(f"{strip} was taken")
-    chars, looks = strip_cells([Strip([Segment("é日", Style(bold=True))])], system)
-    assert chars == ["é", "日", ""] and looks == ["1"] * 3
+    chars, styles = strip_cells([Strip([Segment("é日", Style(bold=True))])], system)
+    assert chars == ["é", "日", ""] and styles == ["1"] * 3
 
 
 def test_no_move_where_none_saves_anything() -> None:

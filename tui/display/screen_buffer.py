@@ -1,4 +1,4 @@
-"""What the terminal shows, as far as we know, and the bytes that make it show something else."""
+"""The terminal's known content, and the bytes that change it."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from dataclasses import dataclass, field
 from itertools import compress, count
 from operator import ne, or_
 
-from tui.display.cells import Chars, Looks, is_sure
+from tui.display.cells import CellStyles, Chars, is_sure
 from tui.display.scroll import Move, find_move
-from tui.display.sparse import Piece, by_look, pieces
+from tui.display.sparse import Piece, by_style, pieces
 from tui.display.styles import change, erasable, has_background
 
 CLOSE = 4
-"""Unchanged cells between two changed ones that are written again rather than stepped over."""
+"""Up to this many unchanged cells between two changed ones are written again, not skipped."""
 LONG_BLANK = 8
-"""Blanks in a row from which on erasing them takes fewer bytes than writing them."""
+"""Blanks in a row from which erasing takes fewer bytes than writing."""
 
 
 @dataclass(slots=True)
 class Row:
-    """One row: what stands in each cell, and how it looks."""
+    """One row: the character and the style of each cell."""
 
     chars: Chars
-    looks: Looks
+    styles: CellStyles
 
     def copy(self) -> Row:
-        return Row(self.chars.copy(), self.looks.copy())
+        return Row(self.chars.copy(), self.styles.copy())
 
-    def put(self, x: int, chars: Chars, looks: Looks) -> None:
-        """Write over the cells from `x` on. Half of a wide character that is left over becomes unknown."""
+    def put(self, x: int, chars: Chars, styles: CellStyles) -> None:
+        """Overwrite the cells from `x` on. The other half of a split wide character becomes unknown."""
         end = min(x + len(chars), len(self.chars))
         room = end - x
         if room <= 0:
@@ -39,20 +39,20 @@ class Row:
         if end < len(self.chars) and self.chars[end] == "":
             self.chars[end] = None
         self.chars[x:end] = chars[:room]
-        self.looks[x:end] = looks[:room]
+        self.styles[x:end] = styles[:room]
 
 
 @dataclass(slots=True)
 class Pen:
-    """Where the terminal writes next and in which look; `None` where that is not known."""
+    """Position and style of the terminal's next write; `None` if unknown."""
 
     out: list[str] = field(default_factory=list)
     x: int | None = None
     y: int | None = None
-    look: str | None = None
+    style: str | None = None
 
     def go(self, x: int, y: int) -> None:
-        """Move to a cell, the shortest way."""
+        """Move to a cell with the fewest bytes."""
         if self.y != y or self.y is None:
             self.out.append(f"\x1b[{y + 1};{x + 1}H" if x else (f"\x1b[{y + 1}H" if y else "\x1b[H"))
         elif self.x == x:
@@ -66,19 +66,19 @@ class Pen:
             self.out.append(f"\x1b[{x + 1}G")
         self.x, self.y = x, y
 
-    def wear(self, look: str) -> None:
-        """Take on a look."""
-        self.out.append(change(self.look, look))
-        self.look = look
+    def set_style(self, style: str) -> None:
+        """Set the style."""
+        self.out.append(change(self.style, style))
+        self.style = style
 
     def take(self) -> str:
-        """What has been written since the last time."""
+        """Return and clear what was written."""
         text = "".join(self.out)
         self.out.clear()
         return text
 
 
-class Picture:
+class ScreenBuffer:
     """The terminal's cells. `blank_keeps_colour`: erasing leaves the background set (terminfo's bce)."""
 
     def __init__(self, width: int, height: int, *, blank_keeps_colour: bool = True) -> None:
@@ -91,29 +91,29 @@ class Picture:
         return Row([None] * self.width, [""] * self.width)
 
     def paint(self, wanted: Mapping[int, Row], cursor: tuple[int, int]) -> str:
-        """The bytes that change the rows of `wanted` (by their place) and put the cursor to (x, y).
+        """The bytes that change the rows of `wanted` (by row number) and put the cursor to (x, y).
 
         Cells of a wanted row that are unknown stay as they are.
         """
         changed = {
             y: row
             for y, row in wanted.items()
-            if row.chars != self.rows[y].chars or row.looks != self.rows[y].looks
+            if row.chars != self.rows[y].chars or row.styles != self.rows[y].styles
         }
         if not changed:
             self._pen.go(*cursor)
             return self._pen.take()
         move = find_move([row.chars for row in self.rows], {y: row.chars for y, row in changed.items()})
         if move is not None:
-            # Rows that did not change have to be put back where the move has carried them away.
+            # Unchanged rows that the move has displaced have to be written again.
             for y in range(move.top, move.bottom + 1):
                 changed.setdefault(y, self.rows[y].copy())
             self._move(move)
         differ = {y: differing(self.rows[y], row) for y, row in changed.items()}
         spans = {y: list(_spans(row, differ[y])) for y, row in changed.items()}
-        # Over a thin line a frame takes its time: small changes, such as a key's, come before large ones.
-        # The very first is the row that a move has freed, where the pen stands.
-        scattered = self._scattered(changed, differ)
+        # On a slow line small changes, such as a key's, are sent before large ones.
+        # The first is the row that a move has freed, where the pen is.
+        scattered = self._write_sparse(changed, differ)
         apart = {piece.y for piece in scattered}
         for y in sorted(changed, key=lambda y: (y != self._pen.y, _cells(spans[y]) > self.width // 3, y)):
             for start, end in () if y in apart else spans[y]:
@@ -123,23 +123,23 @@ class Picture:
             self._write_piece(piece)
         if move is not None:
             self._pen.out.append("\x1b[r")
-            # Setting the margins puts the cursor home, but not in every terminal.
+            # Setting the margins moves the cursor home, but not in every terminal.
             self._pen.x = self._pen.y = None
         self._pen.go(*cursor)
         return self._pen.take()
 
-    def _scattered(self, changed: Mapping[int, Row], differ: Mapping[int, Sequence[int]]) -> list[Piece]:
-        """Small changes all over the screen that take fewer bytes look by look than row by row."""
+    def _write_sparse(self, changed: Mapping[int, Row], differ: Mapping[int, Sequence[int]]) -> list[Piece]:
+        """Write scattered small changes, if that takes fewer bytes style by style than row by row."""
         rows = {
-            y: pieces(y, (self.rows[y].chars, self.rows[y].looks), (row.chars, row.looks), differ[y])
+            y: pieces(y, (self.rows[y].chars, self.rows[y].styles), (row.chars, row.styles), differ[y])
             for y, row in changed.items()
         }
-        return by_look(rows)
+        return by_style(rows)
 
     def _write_piece(self, piece: Piece) -> None:
         pen = self._pen
         pen.go(piece.x, piece.y)
-        pen.wear(piece.look)
+        pen.set_style(piece.style)
         pen.out.append(piece.text)
         pen.x = piece.x + len(piece.text)
         if pen.x >= self.width:
@@ -164,10 +164,10 @@ class Picture:
 
     def _write_span(self, y: int, row: Row, start: int, end: int) -> None:
         pen, at = self._pen, start
-        for text, stop, look in _runs(row, start, end):
-            blanks = self._blanks(text, look, row, stop)
+        for text, stop, style in _runs(row, start, end):
+            blanks = self._blanks(text, style, row, stop)
             pen.go(at, y)
-            pen.wear(look)
+            pen.set_style(style)
             pen.out.append(text[: len(text) - blanks] if blanks else text)
             if blanks:
                 pen.out.append("\x1b[K" if stop == self.width else f"\x1b[{blanks}X")
@@ -177,19 +177,19 @@ class Picture:
                 pen.x = None
             at = stop
 
-    def _blanks(self, text: str, look: str, row: Row, stop: int) -> int:
-        """How many of the blanks at the end of `text` are better erased than written."""
+    def _blanks(self, text: str, style: str, row: Row, stop: int) -> int:
+        """How many blanks at the end of `text` take fewer bytes to erase than to write."""
         count = len(text) - len(text.rstrip(" "))
         least = 4 if stop == self.width else LONG_BLANK
-        if count < least or not erasable(look) or (not self._keeps and has_background(look)):
+        if count < least or not erasable(style) or (not self._keeps and has_background(style)):
             return 0
         return count
 
 
 def differing(shown: Row, row: Row) -> list[int]:
-    """The cells that differ; all of it at the speed of C, as it is done for every row of every frame."""
-    chars, looks = map(ne, shown.chars, row.chars), map(ne, shown.looks, row.looks)
-    return list(compress(count(), map(or_, chars, looks)))
+    """The cells that differ; uses C loops only, as it runs for every row of every frame."""
+    chars, styles = map(ne, shown.chars, row.chars), map(ne, shown.styles, row.styles)
+    return list(compress(count(), map(or_, chars, styles)))
 
 
 def _spans(row: Row, cells: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -223,21 +223,21 @@ def _whole(row: Row, start: int, end: int) -> tuple[int, int]:
 
 
 def _runs(row: Row, start: int, end: int) -> Iterator[tuple[str, int, str]]:
-    """Text in one look, the cell after it, and the look. A character of unsure width ends a run."""
+    """Text in one style, the cell after it, and the style. A character of uncertain width ends a run."""
     cells = [cell or "" for cell in row.chars[start:end]]
-    looks = row.looks
+    styles = row.styles
     sure = all(map(is_sure, set(cells)))
     begin = start
     while begin < end:
-        look, stop = looks[begin], begin + 1
-        while stop < end and looks[stop] == look and (sure or _joined(cells, stop - start)):
+        style, stop = styles[begin], begin + 1
+        while stop < end and styles[stop] == style and (sure or _joined(cells, stop - start)):
             stop += 1
-        yield "".join(cells[begin - start : stop - start]), stop, look
+        yield "".join(cells[begin - start : stop - start]), stop, style
         begin = stop
 
 
 def _joined(cells: Sequence[str], at: int) -> bool:
-    """Whether the cell goes on where the one before it ends for sure."""
+    """Whether the cell certainly starts where the one before it ends."""
     return not cells[at] or is_sure(_head(cells, at - 1))
 
 
