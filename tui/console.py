@@ -1,4 +1,4 @@
-"""`vxtui` on a terminal: the console with its settings, profiles, themes and the state of the last time."""
+"""`vxtui` on a terminal: the console with its settings, profiles, themes and last snapshot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _open(context: Context, settings: Settings) -> Backend:
-    # Google's clients stay unloaded until the first paint.
+    # Google's clients are loaded after the first paint.
     from tui.backends.factory import open_backend
 
     return open_backend(context, settings)
@@ -34,10 +34,10 @@ def _read_profiles(folder: Path) -> list[ProfileEntry]:
 
 
 def run_console(settings: Settings, context_name: str, *, read_only: bool = False) -> int:
-    """Show the console until it is left; the exit code is 0, 1 for an error of its own, 2 without a terminal.
+    """Run the console; the exit code is 0, 1 for an internal error, 2 without a terminal.
 
     Raises:
-        KeyError: for a context that is not there.
+        KeyError: for an unknown context.
     """
     contexts = {context.name: context for context in all_contexts(settings)}
     context = contexts[context_name]
@@ -65,5 +65,5 @@ def run_console(settings: Settings, context_name: str, *, read_only: bool = Fals
         sys.stderr.write(f"vxtui: {error}. The verbs work without one: vxtui jobs, vxtui --help.\n")
         return 2
     if app.return_code and app.return_code < ENDED_BY_SIGNAL:
-        sys.stderr.write(f"vxtui ended by an error of its own; what happened is in {log}\n")
+        sys.stderr.write(f"vxtui ended with an internal error; the details are in {log}\n")
     return app.return_code or 0

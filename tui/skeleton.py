@@ -1,6 +1,6 @@
-"""The frame of the screen, written before anything is loaded: it stands while the console starts.
+"""The frame of the screen, drawn before anything is loaded and shown while the console starts.
 
-Standard library only, and little of it: what is imported here is waited for before the first sign of life.
+Imports little of the standard library and nothing else: each import delays the first output.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ _FLAGS = ("--read-only", "--slow", "--ascii")
 _CHOICES = {"--context": "context_name", "--output": "output"}
 _OUTPUTS = ("diff", "stock")
 
-_standing: int | None = None
-"""The terminal that the skeleton stands on; `None` where there is none, or where it has been replaced."""
+_shown_on: int | None = None
+"""The terminal that shows the skeleton; `None` if there is none, or after the screen has taken over."""
 
 
 def screen_options(argv: Sequence[str]) -> dict[str, str | bool] | None:
-    """The arguments of `screen` where `argv` (without the program) opens the screen, else `None`.
+    """The arguments of `screen` if `argv` (without the program) opens the screen, else `None`.
 
-    It knows just what the screen takes, so that the screen opens without the parser of the verbs. Whatever
-    it does not understand is left to that one, which also says what is wrong.
+    It knows only the screen's options, so that the screen opens without the verbs' parser, which handles
+    everything else and reports errors.
     """
     found: dict[str, str | bool] = {"context_name": "", "read_only": False}
     rest = list(argv)
@@ -41,8 +41,8 @@ def screen_options(argv: Sequence[str]) -> dict[str, str | bool] | None:
 
 
 def show(context: str = "", *, ascii_only: bool = False) -> None:
-    """Draw the skeleton where keyboard and output are a terminal; nothing happens elsewhere."""
-    global _standing  # noqa: PLW0603 - there is one terminal
+    """Draw the skeleton if input and output are a terminal, else do nothing."""
+    global _shown_on  # noqa: PLW0603 - there is one terminal
     if os.environ.get("TERM", "") in {"", "dumb"} or not os.isatty(0):
         return
     tty = next((fd for fd in (1, 2) if os.isatty(fd)), None)
@@ -53,11 +53,11 @@ def show(context: str = "", *, ascii_only: bool = False) -> None:
         os.write(tty, (ENTER + frame(columns, rows, context, ascii_only=ascii_only)).encode())
     except OSError:
         return
-    _standing = tty
+    _shown_on = tty
 
 
 def _size(tty: int) -> tuple[int, int]:
-    """Columns and rows, as Textual will take them: the environment's go before the terminal's own."""
+    """Columns and rows as Textual reads them: from the environment first, then from the terminal."""
     columns, rows = os.get_terminal_size(tty)
     given = [os.environ.get(name, "") for name in ("COLUMNS", "LINES")]
     wanted = [int(text) if text.isdecimal() else 0 for text in given]
@@ -65,7 +65,7 @@ def _size(tty: int) -> tuple[int, int]:
 
 
 def frame(columns: int, rows: int, context: str = "", *, ascii_only: bool = False) -> str:
-    """What `show` draws: the two lines above and the line of keys, where the screen will have them."""
+    """What `show` draws: the two lines above and the line of keys, at their places on the screen."""
     dots = "..." if ascii_only else "…"
     name = "".join(c if c.isprintable() else "?" for c in context)
     top = f" vxtui   {name}"[: max(0, columns - 12)]
@@ -77,14 +77,14 @@ def frame(columns: int, rows: int, context: str = "", *, ascii_only: bool = Fals
 
 
 def hand_over() -> None:
-    """The screen takes the terminal from here: it draws over the skeleton, and leaves the terminal itself."""
-    global _standing  # noqa: PLW0603
-    _standing = None
+    """Hand the terminal over to the screen, which draws over the skeleton and restores the terminal."""
+    global _shown_on  # noqa: PLW0603
+    _shown_on = None
 
 
 def take_back() -> None:
-    """Give the terminal back as it was, where the skeleton still stands."""
-    global _standing
-    if _standing is not None:
-        tty, _standing = _standing, None
+    """Restore the terminal if the skeleton is still shown."""
+    global _shown_on
+    if _shown_on is not None:
+        tty, _shown_on = _shown_on, None
         os.write(tty, LEAVE.encode())

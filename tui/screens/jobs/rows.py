@@ -1,4 +1,4 @@
-"""Which jobs the jobs screen shows, in which order and groups; a change costs what changed, not the list."""
+"""The rows of the jobs screen: filter, order and groups; an update costs as much as what changed."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from tui.widgets.table.rows import Listing, SortKey, grouped
 from tui.widgets.table.table import Cells, Table
 
 GROUPS = ("", "region", "state")
-"""What jobs can be grouped by; the empty one is no groups."""
+"""What jobs can be grouped by; "" means no groups."""
 HEAD = "group "
-"""What the key of a group's row begins with; no resource name does."""
+"""Prefix of the key of a group's row; no resource name starts like this."""
 MANY = 1_000
-"""From so many jobs on, a filter that depends on the time is applied again only now and then."""
+"""From this many jobs, a filter that depends on the time is applied only every `EVERY` seconds."""
 EVERY = 10
 
 
 class JobRows:
-    """Between the store of jobs and the table. `cells` makes one job's row, `cost` says what it has cost."""
+    """Connects the job store to the table. `cells` makes a job's row, `cost` returns its cost text."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class JobRows:
         self._cost = cost
         self._listing: Listing[Job] = Listing(store.jobs)
         self._changed: dict[str, None] = {}
-        """In the order of their coming, almost that of the list: a set would shuffle what is to be sorted."""
+        """In order of arrival, almost that of the list: a set would shuffle what has to be sorted."""
         self._looks: dict[str, tuple[str, ...]] = {}
         self._members: dict[str, list[str]] = {}
         self._asked: tuple[object, ...] = ()
@@ -57,15 +57,15 @@ class JobRows:
 
     @property
     def count(self) -> int:
-        """Jobs that match, those of closed groups too."""
+        """Matching jobs, including those of closed groups."""
         return len(self._listing.order)
 
     def note(self, names: Iterable[str]) -> None:
-        """These jobs differ; the next `show` brings them up to date."""
+        """These jobs have changed; the next `show` updates them."""
         self._changed.update(dict.fromkeys(names))
 
     def show(self, table: Table) -> None:
-        """Bring the table up to date with what was noted and with the filter, the order and the groups."""
+        """Update the table with the changed jobs, the filter, the order and the groups."""
         self._now = self._clock()
         changed, self._changed = self._changed, {}
         for name in [name for name in self._looks if name not in self.store.jobs]:
@@ -81,14 +81,14 @@ class JobRows:
             regrouped = False
             moved = self._listing.update(changed)
         if moved or (self.group and self._regrouped(changed)):
-            order, parents = self._laid(table if regrouped else None)
+            order, parents = self._grouped_order(table if regrouped else None)
             table.show_lazily(order, self._cells, parents)
         table.change(changed.keys())
         if changed and self.group:
             table.change([key for key in table.in_view if key.startswith(HEAD)])
 
     def tick(self, table: Table) -> None:
-        """A second has gone by: ages in view, and what is ordered or filtered by time."""
+        """Once a second: update the ages in view, and an order or filter by time."""
         self._now = self._clock()
         self._ticks += 1
         timed = any(term.key in {"age", "duration"} for term in self.query.terms)
@@ -98,10 +98,12 @@ class JobRows:
             self.note(self.store.active)
         if self._changed:
             self.show(table)
-        old = [key for key in table.in_view if key in self._looks and self._looks[key] != self._look(key)]
+        old = [
+            key for key in table.in_view if key in self._looks and self._looks[key] != self._time_texts(key)
+        ]
         table.change(old)
 
-    # What is asked of one job
+    # One job
 
     def _matches(self, job: Job) -> bool:
         return self.query.matches(job, self._now)
@@ -115,11 +117,11 @@ class JobRows:
     def _cells(self, key: str) -> Cells:
         if key.startswith(HEAD):
             return self._head(key)
-        self._looks[key] = self._look(key)
+        self._looks[key] = self._time_texts(key)
         return self._job_cells(self.store.jobs[key], self._now)
 
-    def _look(self, key: str) -> tuple[str, ...]:
-        """What time alone alters in a row."""
+    def _time_texts(self, key: str) -> tuple[str, ...]:
+        """The parts of a row that change with time alone."""
         job, now = self.store.jobs.get(key), self._now
         return () if job is None else (age(job.age(now)), age(job.duration(now)), self._cost(job, now))
 
@@ -132,16 +134,16 @@ class JobRows:
         return f"{HEAD}{job.context}/{job.region}"
 
     def _regrouped(self, changed: Iterable[str]) -> bool:
-        """Whether a job is in another group than it was shown in: its state may have changed."""
+        """Whether a job has moved to another group, as when its state changes."""
         return self.group == "state" and any(name in self.store.jobs for name in changed)
 
-    def _laid(self, fresh: Table | None) -> tuple[list[str], Mapping[str, str]]:
+    def _grouped_order(self, fresh: Table | None) -> tuple[list[str], Mapping[str, str]]:
         self._members = {}
         if not self.group:
             return self._listing.order, {}
         order, parents, self._members = grouped(self._listing.order, self._group_of)
         if fresh is not None and len(self._members) > 1:
-            # Large groups begin closed: the heads say what is in them.
+            # Large groups start closed: their heads summarise them.
             for head, names in self._members.items():
                 fresh.open_group(head, len(names) <= MANY)
         return order, parents

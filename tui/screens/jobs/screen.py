@@ -34,10 +34,10 @@ FIRST_RUN_FIX = "l launches one; local-2node trains on this machine in two minut
 
 
 SHOWN_AT_ONCE = 500
-"""Up to so many jobs each page is shown when it comes."""
+"""Up to this many jobs each page is shown when it arrives."""
 FIRST_PAGE = 50
 FIRST_WAIT, TOGETHER = 0.5, 1.0
-"""Seconds until a longer list is shown while it is read, and between two pictures; its end comes at once."""
+"""Seconds until a longer list is first shown while it is read, and between updates."""
 
 
 class JobsScreen(ListScreen):
@@ -76,12 +76,12 @@ class JobsScreen(ListScreen):
         self._watched()
 
     def on_screen_suspend(self) -> None:
-        """Nobody sees the list now."""
+        """The list is hidden now: read less often."""
         self.console.connection.watch(False)
         self._follow_usage()
 
     def _watched(self) -> None:
-        """Read often only while somebody can see it: a terminal tells when it has lost the focus."""
+        """Read often only while the list is visible and the terminal has the focus."""
         self.console.connection.watch(self.is_current and self.app.app_focus)
         self._follow_usage()
 
@@ -104,14 +104,14 @@ class JobsScreen(ListScreen):
         return JobRows(console.store, console.clock, self._cells, console.costs.spent_text)
 
     def _in_view(self) -> Sequence[str]:
-        # A table that has just got its first rows has no height yet.
+        # A table with its first rows has no height yet.
         return self.table.in_view or self.table.keys[:FIRST_PAGE]
 
     def _on_change(self, change: JobChange) -> None:
         self.rows.note((*change.added, *change.changed, *change.removed))
         if self._paused or not self.is_current or self._waiting:
             return
-        # Pages of a long list come in quick succession: what they bring is shown together.
+        # Pages of a long list arrive in quick succession and are shown together.
         if len(self.console.store.jobs) <= SHOWN_AT_ONCE:
             self._show()
         else:
@@ -127,14 +127,14 @@ class JobsScreen(ListScreen):
     def _link(self) -> None:
         self._follow_usage()
         if self._waiting:
-            # A reading has ended: what its last pages brought is due.
+            # A reading has ended: show its last pages.
             self._show_waiting()
         elif self.is_current:
             self._notice()
             self.refresh_frame()
 
     def tick(self) -> None:
-        """Ages and durations grow."""
+        """Update ages and durations."""
         if not self._paused and self.is_current:
             self.rows.tick(self.table)
             self._notice()
@@ -168,7 +168,7 @@ class JobsScreen(ListScreen):
         )
 
     def _follow_usage(self) -> None:
-        """Read how busy the jobs in view are, while they are in view."""
+        """Read the usage of the jobs in view."""
         session = self.session
         wanted = session is not None and self.is_current and self.app.app_focus
         if wanted and session is not None and session is not self._usage_of:
@@ -193,14 +193,14 @@ class JobsScreen(ListScreen):
             self.rows.query = parse(bar.text)
         except QueryError as error:
             problem = error.message
-        # The list goes on with the last filter that could be read; the text is never touched.
+        # The list keeps the last valid filter; the text is not changed.
         if problem != self._problem:
             self._problem = problem
             bar.show_problem(problem)
 
     def _notice(self) -> None:
         console, table, notice = self.console, self.table, self.query_one(Notice)
-        self._say_regions()
+        self._show_regions()
         shown = bool(table.keys)
         table.display = shown
         if self.show_stale(table.keys):
@@ -215,8 +215,8 @@ class JobsScreen(ListScreen):
         else:
             notice.show(f"Connecting to {plain(console.context_name)}…", "", "2 shows the profiles meanwhile")
 
-    def _say_regions(self) -> None:
-        """One line for each region that could not be read while others were."""
+    def _show_regions(self) -> None:
+        """One line for each region that could not be read."""
         console = self.console
         lines = []
         if console.trouble is None:
@@ -253,7 +253,7 @@ class JobsScreen(ListScreen):
     def selected(self) -> list[Job]:
         """The marked jobs in the order shown, or the one under the cursor."""
         jobs, table = self.console.store.jobs, self.table
-        # This is asked with each picture, and hardly ever is anything marked.
+        # Called with each frame, and marks are rare.
         marked = [key for key in table.keys if key in table.marks] if table.marks else []
         names = marked or [table.cursor or ""]
         return [jobs[name] for name in names if name in jobs]
@@ -283,7 +283,7 @@ class JobsScreen(ListScreen):
     # Actions
 
     def action_open(self) -> None:
-        """Open the job under the cursor; open a group, or close it."""
+        """Open the job under the cursor; open or close a group."""
         self._open(self.table.cursor or "")
 
     @on(Table.Chosen)
@@ -308,7 +308,7 @@ class JobsScreen(ListScreen):
             self.table.action_cursor_down()
 
     def action_mark_all(self) -> None:
-        """Mark all shown; where all are marked, unmark them."""
+        """Mark all shown jobs; if all are marked, unmark them."""
         keys = [key for key in self.table.keys if not key.startswith(HEAD)]
         self.table.mark(keys, not self.table.marks.issuperset(keys))
 
@@ -320,7 +320,7 @@ class JobsScreen(ListScreen):
         confirm_cancel(self.console, jobs, then=self._unmark)
 
     def _unmark(self) -> None:
-        """What was marked has been dealt with: the next key is about the row under the cursor again."""
+        """Clear the marks: the next key acts on the row under the cursor again."""
         self.table.mark(list(self.table.marks), False)
         self.refresh_frame()
 
@@ -333,7 +333,7 @@ class JobsScreen(ListScreen):
         )
 
     def action_sort(self) -> None:
-        """Sort by the chosen column; by the next one, where none is chosen or it is sorted by that."""
+        """Sort by the chosen column; by the next one if none is chosen or it is already sorted."""
         chosen = self.table.chosen_column
         if chosen in SORTABLE and chosen != self.rows.sort:
             self.rows.sort = chosen
@@ -342,7 +342,7 @@ class JobsScreen(ListScreen):
         self._show()
 
     def action_reverse(self) -> None:
-        """Turn the order round."""
+        """Reverse the order."""
         self.rows.reverse = not self.rows.reverse
         self._show()
 
@@ -355,12 +355,12 @@ class JobsScreen(ListScreen):
         self._show()
 
     def action_group(self) -> None:
-        """Group by the next thing; then not at all."""
+        """Group by the next property, then not at all."""
         self.rows.group = GROUPS[(GROUPS.index(self.rows.group) + 1) % len(GROUPS)]
         self._show()
 
     def action_pause(self) -> None:
-        """Hold the screen still; reading goes on."""
+        """Pause or resume the screen; reading goes on."""
         self._paused = not self._paused
         self._show()
 
@@ -382,7 +382,7 @@ class JobsScreen(ListScreen):
             show_link(self.console, self.current)
 
     def action_why(self) -> None:
-        """Say what could not be read, in full."""
+        """Show every read error in full."""
         show_trouble(self.console)
 
     async def action_back(self) -> None:

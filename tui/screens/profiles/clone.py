@@ -1,4 +1,4 @@
-"""Save a job, running or ended, as a profile of one's own."""
+"""Saves a running or ended job as a profile of the user's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tui.store.profiles.files import bad_name
 if TYPE_CHECKING:
     from tui.screens.console_app import ConsoleApp
 
-PATIENCE = 30.0
+READ_SECONDS = 30.0
 """Seconds that reading a job's specification may take."""
 
 
@@ -32,11 +32,11 @@ async def _read(console: ConsoleApp, job: Job) -> None:
         console.notify("Not connected yet; ctrl+r tries again.", severity="warning", markup=False)
         return
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(READ_SECONDS):
             resource = await session.backend.job_service(job.name).spec(job.name)
         found = from_resource(resource)
     except (BackendError, ProfileInvalid, TimeoutError) as error:
-        why = str(error) or f"no answer within {PATIENCE:.0f} s"
+        why = str(error) or f"no answer within {READ_SECONDS:.0f} s"
         console.notify(f"{job.display_name} can't be saved: {why}", severity="error", markup=False)
         return
     taken = await asyncio.to_thread(_names, console)

@@ -1,4 +1,4 @@
-"""A profile's request in the forms of other tools: shown, copied, saved."""
+"""A profile's request in the formats of other tools: shown, copied, saved."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TITLES = {"gcloud": "gcloud config", "rest": "REST by curl", "python": "Python"}
 
 
 class ExportScreen(FrameScreen):
-    """Scrolls; `j` goes to the next form, `y` copies, `ctrl+s` saves."""
+    """`j` goes to the next format, `y` copies, `ctrl+s` saves."""
 
     SCOPE = "export"
     CSS_PATH = "../dialogs/preview.tcss"
@@ -53,7 +53,7 @@ class ExportScreen(FrameScreen):
 
     @property
     def text(self) -> str:
-        """What is shown."""
+        """The shown text."""
         return self._forms[self._form].text
 
     def _show(self) -> None:
@@ -83,20 +83,20 @@ class ExportScreen(FrameScreen):
     # Actions
 
     def action_next(self) -> None:
-        """The next form."""
+        """The next format."""
         self._form = FORMS[(FORMS.index(self._form) + 1) % len(FORMS)]
         self._show()
 
     def action_copy(self) -> None:
-        """Copy what is shown."""
+        """Copy the shown text."""
         cast("ConsoleApp", self.app).send_copy(self.text, f"the {TITLES[self._form]}")
 
     def action_save(self) -> None:
-        """Save what is shown to a new file."""
+        """Save the shown text to a new file."""
         text, name = self.text, f"{self._profile.name}{SUFFIXES[self._form]}"
 
         def check(typed: str) -> str:
-            return "There is a file of that name." if Path(typed).expanduser().exists() else ""
+            return "A file of that name exists." if Path(typed).expanduser().exists() else ""
 
         def named(typed: str | None) -> None:
             if typed:
@@ -118,7 +118,7 @@ class ExportScreen(FrameScreen):
 
 
 def show_export(console: ConsoleApp, entry: ProfileEntry) -> None:
-    """Open the forms of a profile with its parameters' defaults."""
+    """Open the export of a profile with its parameters' defaults."""
     background(console, partial(_open, console, entry), "export")
 
 

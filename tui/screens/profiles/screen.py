@@ -1,4 +1,4 @@
-"""Saved profiles: look at one, launch it, copy it, edit it."""
+"""Saved profiles: preview, launch, copy and edit them."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ COLUMNS = (
     Column("from", "FROM", 6, max_width=6, rank=3),
     Column("text", "", 28, flex=True, rank=1),
 )
-MOST_SAID = 2
-"""Problems of the profile under the cursor that are said in full."""
+MAX_SHOWN = 2
+"""Problems of the profile under the cursor that are shown in full."""
 
 
 class ProfilesScreen(ListScreen):
-    """Ready-made profiles and the user's own; an invalid one says what is wrong with it."""
+    """Ready-made profiles and the user's own; an invalid one shows its problems."""
 
     SCOPE = "profiles"
     HEADING = "Profiles"
@@ -52,7 +52,7 @@ class ProfilesScreen(ListScreen):
         self._entries: dict[str, ProfileEntry] = {}
         self._loaded = False
         self._go_to = ""
-        """Key of a profile to go to when it is in the list."""
+        """Key of a profile to go to once it is in the list."""
         self._rules = ProfileRules()
 
     def make_table(self) -> Table:
@@ -70,14 +70,14 @@ class ProfilesScreen(ListScreen):
         self.reload()
         if self.is_current and self._move():
             self._go_to = ""
-        background(self, self._judge, "rules")
+        background(self, self._check_rules, "rules")
 
-    async def _judge(self) -> None:
+    async def _check_rules(self) -> None:
         await self._rules.check(self.console.profiles, self.console.connection.context)
         self.reload()
 
     def _move(self) -> bool:
-        """Go to the profile that is to be shown, once it is there."""
+        """Go to the profile in `_wanted`, once it is in the list."""
         there = self._go_to in self.table.keys
         if there:
             self.table.move_to(self._go_to)
@@ -95,7 +95,7 @@ class ProfilesScreen(ListScreen):
         table.show([e.key for e in found], {e.key: self._cells(e) for e in found})
         table.display = bool(found)
         if found:
-            self._say_problem()
+            self._show_problem()
         elif self._entries:
             notice.show("No profile matches this filter.", "", "esc clears it")
         elif self._loaded:
@@ -105,8 +105,8 @@ class ProfilesScreen(ListScreen):
         self.refresh_frame()
 
     @on(Table.Moved)
-    def _say_problem(self) -> None:
-        """The whole problem of the profile under the cursor, which a cell has no room for."""
+    def _show_problem(self) -> None:
+        """Show the full problem of the profile under the cursor; a cell has no room for it."""
         entry, notice = self.current, self.query_one(Notice)
         if entry is None or not self.table.keys:
             return
@@ -117,7 +117,7 @@ class ProfilesScreen(ListScreen):
         elif found.errors:
             many = pieces(len(found.errors), "error")
             what = f"{entry.name} would be refused: {many}   e edits it, n goes to them"
-            notice.show(what, "\n".join(found.errors[:MOST_SAID]), bad=True, alone=False)
+            notice.show(what, "\n".join(found.errors[:MAX_SHOWN]), bad=True, alone=False)
         elif found.warnings:
             many = pieces(len(found.warnings), "warning")
             notice.show(f"{entry.name}: {many}   e edits it", found.warnings[0], alone=False)
@@ -125,7 +125,7 @@ class ProfilesScreen(ListScreen):
             notice.hide()
 
     def _refused(self, entry: ProfileEntry) -> tuple[str, ...]:
-        """What the rules have against it, as far as that is known."""
+        """The rules' errors, as far as they are known."""
         return (self._rules.known(entry) or RuleResult()).errors
 
     def _cells(self, entry: ProfileEntry) -> Cells:
@@ -187,7 +187,7 @@ class ProfilesScreen(ListScreen):
         await self.action_do("profiles.preview")
 
     def action_preview(self) -> None:
-        """Show the request as it would be sent with the parameters' defaults."""
+        """Show the request with the parameters' defaults."""
         entry = self.current
         if entry is None:
             return
@@ -233,13 +233,13 @@ class ProfilesScreen(ListScreen):
             self.notify(f"{outcome.text} {outcome.fix}".strip(), severity="error", markup=False)
             return
         await self._load()
-        # A reading that began before there was a copy may end after this one, and take the cursor away.
+        # A reading started before the copy may end after this one and move the cursor.
         self._go_to = str(path)
         self._move()
         await self._open_form(path, mine=True)
 
     async def action_edit(self) -> None:
-        """Open the form; a ready-made profile is saved as a copy of one's own."""
+        """Open the form; a ready-made profile is saved as a copy."""
         if self.current is not None:
             await self._open_form(self.current.path, mine=self.current.mine)
 
@@ -252,7 +252,7 @@ class ProfilesScreen(ListScreen):
         self.app.push_screen(FormScreen(draft, mine=mine))
 
     async def action_editor(self) -> None:
-        """Edit the file's text; of a ready-made one a copy is what can be changed."""
+        """Edit the file in the user's editor; a ready-made one can only be copied."""
         entry = self.current
         if entry is None:
             return
@@ -264,7 +264,7 @@ class ProfilesScreen(ListScreen):
 
 
 def _by_line(entry: ProfileEntry) -> str:
-    """Its problems without the name of the file, which is that of the row."""
+    """Its problems without the file's name, which the row shows."""
     return entry.problem.replace(f"{entry.path}:", "line ")
 
 

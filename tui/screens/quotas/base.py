@@ -1,4 +1,4 @@
-"""What the screens of quotas share: reading them, and telling why there are none to show."""
+"""Base of the quota screens: reading the quotas, and the notice when there are none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tui.widgets.notice import Notice
 
 
 class QuotaListScreen(ListScreen):
-    """Quotas are read when the screen is come to and when `ctrl+r` asks. A subclass gives `reload`."""
+    """Quotas are read when the screen is opened and on `ctrl+r`. A subclass gives `reload`."""
 
     HEADING = "Quotas"
     HIDDEN = ("Nothing to show here.", "Quotas with no limit and no use are hidden.")
@@ -46,7 +46,7 @@ class QuotaListScreen(ListScreen):
         self.read()
 
     def _places(self) -> Sequence[str]:
-        """Regions to read; none for those of the context."""
+        """Regions to read; empty for those of the context."""
         return ()
 
     async def _read_quotas(self, session: Session) -> None:
@@ -60,10 +60,10 @@ class QuotaListScreen(ListScreen):
         self.reload()
 
     async def _was_read(self) -> None:
-        """Before the quotas are shown."""
+        """Called before the quotas are shown."""
 
-    def say_why_empty(self, *, shown: bool) -> None:
-        """The notice in the place of a table without rows, or above one that is old."""
+    def show_why_empty(self, *, shown: bool) -> None:
+        """Show the notice in place of an empty table, or below a stale one."""
         notice = self.query_one(Notice)
         if self._error is not None:
             notice.show(
@@ -79,6 +79,6 @@ class QuotaListScreen(ListScreen):
             notice.show("Reading quotas…")
 
     def action_all(self) -> None:
-        """Show those with nothing too, or hide them."""
+        """Show or hide quotas with no limit and no use."""
         self._all = not self._all
         self.reload()

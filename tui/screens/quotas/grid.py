@@ -1,4 +1,4 @@
-"""Quotas by region and accelerator, what runs on them, and where a chosen profile would fit."""
+"""Quotas by region and accelerator, their use, and where a chosen profile would fit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tui.widgets.filter_bar import FilterBar
 from tui.widgets.table.table import Cells, Column, Table
 
 NARROW = 15
-"""Cells of a region's name where there is no room for all of it."""
+"""Width of a region's name on a narrow screen."""
 REGION = Column("region", "REGION", NARROW, max_width=24, fold=False)
 FITS = Column("fits", "FITS", 34, max_width=60, flex=True, fold=False)
 HOME_RANK = 1
@@ -52,7 +52,7 @@ class QuotaGridScreen(QuotaListScreen):
         return Table((REGION, FITS))
 
     def _places(self) -> Sequence[str]:
-        """The context's regions, then all others; a group's are those of its members."""
+        """The context's regions, then all others; a group's regions are those of its members."""
         connection = self.console.connection
         if connection.context.kind == "group":
             return ()
@@ -66,7 +66,7 @@ class QuotaGridScreen(QuotaListScreen):
 
     def reload(self) -> None:
         self._grid = grid = Grid(self._quotas, preemptible=self._spot)
-        self._reckon()
+        self._compute_fits()
         text = self.query_one(FilterBar).text.casefold().split()
         shown = [r for r in grid.regions if all(word in r.casefold() for word in text) and self._has(r)]
         table = self.table
@@ -77,7 +77,7 @@ class QuotaGridScreen(QuotaListScreen):
         table.show_lazily(self._ordered(shown), self._row)
         table.change(table.keys)
         table.display = bool(shown)
-        self.say_why_empty(shown=bool(shown))
+        self.show_why_empty(shown=bool(shown))
         self.refresh_frame()
 
     def _has(self, region: str) -> bool:
@@ -87,7 +87,7 @@ class QuotaGridScreen(QuotaListScreen):
         return any(cell.quota and (cell.quota.limit or cell.quota.used) for cell in cells)
 
     def _ordered(self, regions: Sequence[str]) -> list[str]:
-        """What fits first, then the context's own regions, then by name."""
+        """Regions where the profile fits, then the context's own, then by name."""
         if self._by_name:
             return sorted(regions)
         own = {region: at for at, region in enumerate(self.console.connection.regions)}
@@ -99,10 +99,10 @@ class QuotaGridScreen(QuotaListScreen):
         return sorted(regions, key=place)
 
     def _columns(self) -> tuple[Column, ...]:
-        """Those left of the first one come last: a narrow screen shows the others."""
+        """Columns from the first shown one on; those before it come last."""
         names = words()
         found = self._grid.words if self._all else [word for word in self._grid.words if self._used(word)]
-        # What the profile needs stands where it is seen.
+        # Columns that the profile needs come first.
         needed = self._needed()
         found.sort(key=lambda word: word not in needed)
         first = self._first % len(found) if found else 0
@@ -114,7 +114,7 @@ class QuotaGridScreen(QuotaListScreen):
         return (REGION, *middle, *([FITS] if self._profile else []))
 
     def _needed(self) -> set[str]:
-        """Columns of what the chosen profile takes, in one way of scheduling or the other."""
+        """Columns that the chosen profile uses, with Spot or standard machines."""
         lines = {line.metric for pair in self._fits.values() for fit in pair for line in fit.lines}
         kinds = (True, False)
         return {word for word in words() if any(metric(word, preemptible=kind) in lines for kind in kinds)}
@@ -133,13 +133,13 @@ class QuotaGridScreen(QuotaListScreen):
         return row
 
     def _region_words(self, region: str) -> str:
-        """Cut in its middle where it must be: regions of one name differ in their last letter."""
+        """A long name is cut in the middle: similar regions differ in their last letter."""
         if self.size.width >= WIDE or len(region) <= NARROW:
             return region
         return f"{region[: NARROW // 2]}…{region[-(NARROW // 2) :]}"
 
     def on_resize(self) -> None:
-        """Names have more room, or less."""
+        """Cut the names for the new width."""
         self.reload()
 
     def _cell(self, cell: Cell) -> Content:
@@ -152,8 +152,8 @@ class QuotaGridScreen(QuotaListScreen):
         tone = "$text-error" if (share or 0) >= 1 else "$text-warning" if (share or 0) >= 0.8 else ""
         return Content.styled(cell.text, tone)
 
-    def _reckon(self) -> None:
-        """Where the chosen profile would fit, by Spot and by standard machines."""
+    def _compute_fits(self) -> None:
+        """Compute where the chosen profile would fit, with Spot and with standard machines."""
         self._fits = {}
         if self._profile is None:
             return
@@ -179,7 +179,7 @@ class QuotaGridScreen(QuotaListScreen):
         if not total:
             return kind
         many = f"{shown}" if shown == total else f"{shown} of {total}"
-        # Beside the name of a profile a narrow line has room for one of the two.
+        # A narrow line has room for the profile's name or the legend.
         legend = "" if self._profile is not None and self.size.width < WIDE else "   used/limit"
         return f"{kind}   {many} regions{legend}   < > columns"
 
@@ -196,28 +196,28 @@ class QuotaGridScreen(QuotaListScreen):
         if found.id in {"quota_grid.open", "quota_grid.request"} and self.table.cursor is None:
             return "No region is selected."
         if found.id == "quota_grid.profile" and not self.console.profiles:
-            return "There is no profile to look for."
+            return "There is no valid profile."
         return super().blocked_reason(found)
 
     # Actions
 
     def action_kind(self) -> None:
-        """The other kind of quota."""
+        """Switch between standard and preemptible quotas."""
         self._spot = not self._spot
         self.reload()
 
     def action_next(self) -> None:
-        """The columns further right."""
+        """Scroll the columns right."""
         self._first += 1
         self.reload()
 
     def action_previous(self) -> None:
-        """The columns further left."""
+        """Scroll the columns left."""
         self._first -= 1
         self.reload()
 
     def action_sort(self) -> None:
-        """By name, or what fits and the own regions first."""
+        """Sort by name, or with fitting and own regions first."""
         self._by_name = not self._by_name
         self.reload()
 
@@ -226,7 +226,7 @@ class QuotaGridScreen(QuotaListScreen):
         self.app.push_screen(QuotasScreen())
 
     def action_profile(self) -> None:
-        """Choose the profile to find room for."""
+        """Choose the profile to fit."""
         options = [(e.name, Content(plain(e.name))) for e in self.console.profiles if not e.problem]
         current = self._profile.name if self._profile else ""
         self.app.push_screen(PickScreen("Where would it fit?", options, current), self._chosen_profile)
@@ -237,7 +237,7 @@ class QuotaGridScreen(QuotaListScreen):
             self.reload()
 
     def action_open(self) -> None:
-        """Say what uses the quotas of this region, and how old each figure is."""
+        """Show what uses the quotas of this region, and the age of each figure."""
         region = self.table.cursor or ""
         self.app.push_screen(MessageScreen(f"Quotas of {region}", self._details(region)))
 
@@ -253,7 +253,7 @@ class QuotaGridScreen(QuotaListScreen):
         found = users(self.console.store.active.values(), region, metrics)
         lines += [
             "",
-            "What holds it or waits for it, by this console's list:" if found else "Nobody uses it.",
+            "Jobs of this console that use it or wait for it:" if found else "No job uses it.",
         ]
         for job, taken in found:
             parts = ", ".join(f"{n:,} {short_name(name)}" for name, n in taken.items())
@@ -282,18 +282,18 @@ class QuotaGridScreen(QuotaListScreen):
         return [chosen] if chosen in self._grid.words else self._grid.words
 
     def action_request(self) -> None:
-        """Show and copy the link to the page on which more can be asked for."""
+        """Show and copy the link to the page for requesting more."""
         region, session = self.table.cursor or "", self.session
         if session is None or session.backend.info.local:
             self.console.notify("The emulator's quotas are lines of its config.yaml.", markup=False)
             return
-        name = self._wanted(region)
+        name = self._metric_to_request(region)
         link = request_link(session.backend.info.project, name, region.rpartition("/")[2])
         self.console.send_copy(link, "the link")
-        self.app.push_screen(MessageScreen(f"Ask for more: {short_name(name)} in {region}", link))
+        self.app.push_screen(MessageScreen(f"Request more: {short_name(name)} in {region}", link))
 
-    def _wanted(self, region: str) -> str:
-        """The metric to ask for: the chosen column's, else what the profile lacks, else the fullest one."""
+    def _metric_to_request(self, region: str) -> str:
+        """The metric to request: the chosen column's, else the one the profile lacks, else the fullest."""
         if self.table.chosen_column in self._grid.words:
             return metric(self.table.chosen_column, preemptible=self._spot)
         pair: Mapping[bool, Fit] = dict(zip((True, False), self._fits.get(region, ()), strict=False))
@@ -303,7 +303,7 @@ class QuotaGridScreen(QuotaListScreen):
         return metric(fullest, preemptible=self._spot)
 
     async def action_back(self) -> None:
-        """Let go of a chosen column, the filter, the profile; then go to the jobs."""
+        """Clear the chosen column, the filter, the profile; then go to the jobs."""
         if self.table.chosen_column:
             self.table.choose_column("")
         elif self._profile is not None and not self.query_one(FilterBar).text:

@@ -1,4 +1,4 @@
-"""Training quotas of the context's regions: limit, used, free, and how old each figure is."""
+"""Training quotas of the context's regions: limit, used, free, and the age of each figure."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class QuotasScreen(QuotaListScreen):
         table.show_lazily(order, self._row, parents)
         table.change(table.in_view)
         table.display = bool(found)
-        self.say_why_empty(shown=bool(found))
+        self.show_why_empty(shown=bool(found))
         self.refresh_frame()
 
     def _row(self, key: str) -> Cells:
@@ -85,7 +85,7 @@ class QuotasScreen(QuotaListScreen):
         self.app.pop_screen()
 
     def action_sort(self) -> None:
-        """Sort by the chosen column; by the next one, where none is chosen or it is sorted by that."""
+        """Sort by the chosen column; by the next one if none is chosen or it is already sorted."""
         keys = [column.key for column in COLUMNS]
         chosen = self.table.chosen_column
         if not chosen or chosen == self._sort:
@@ -94,7 +94,7 @@ class QuotasScreen(QuotaListScreen):
         self.reload()
 
     def action_reverse(self) -> None:
-        """Turn the order round."""
+        """Reverse the order."""
         self._reverse = not self._reverse
         self.reload()
 
@@ -105,12 +105,12 @@ class QuotasScreen(QuotaListScreen):
         self.reload()
 
     def action_group(self) -> None:
-        """Group by region, or not."""
+        """Group by region, or ungroup."""
         self._grouped = not self._grouped
         self.reload()
 
     def action_open(self) -> None:
-        """Open a region, or close it."""
+        """Open or close a region."""
         group = self.table.group(self.table.cursor)
         if group is not None:
             self.table.open_group(group, not self.table.is_open(group))
@@ -159,7 +159,7 @@ def _key(quota: Quota) -> str:
 
 
 def _sort_key(quota: Quota, column: str) -> SortKey:
-    """Not known last; the largest first; then by region, kind and name."""
+    """Unknown values last, the largest first, then by region, kind and name."""
     rest = (quota.region, quota.preemptible, _short(quota), _key(quota))
     value: object
     match column:

@@ -1,4 +1,4 @@
-"""Which prices hold, and fresh ones from the billing catalogue, which all screens take at once."""
+"""The current prices, and refreshing them from the billing catalogue for all screens."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tui.widgets.labelled_lines import EMPTY, Labelled, LabelledLines
 if TYPE_CHECKING:
     from tui.screens.console_app import ConsoleApp
 
-PATIENCE = 120.0
+READ_SECONDS = 120.0
 """Seconds that reading the whole catalogue may take."""
 LABEL = 9
 
 
 class PricesScreen(ModalScreen[None]):
-    """Reads when it opens, unless that goes on already; esc leaves, the reading goes on."""
+    """Reads when it opens, unless a reading is in progress; after esc the reading goes on."""
 
     CSS_PATH = "prices.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -57,7 +57,7 @@ class PricesScreen(ModalScreen[None]):
         self.show()
 
     def show(self) -> None:
-        """What holds, and how far the reading is."""
+        """Show the current prices and the reading's progress."""
         costs = self.console.costs
         lines = [_line("in force", costs.words)]
         if costs.reading_since is not None:
@@ -83,7 +83,7 @@ def _line(label: str, words: str, style: str = "") -> Labelled:
 
 
 def refresh(console: ConsoleApp) -> None:
-    """Read fresh prices in the background, unless that goes on already."""
+    """Read fresh prices in the background, unless a reading is in progress."""
     costs, session = console.costs, console.session
     if costs.reading_since is not None:
         return
@@ -97,14 +97,14 @@ def refresh(console: ConsoleApp) -> None:
 async def _read(console: ConsoleApp, session: Session) -> None:
     costs = console.costs
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(READ_SECONDS):
             found = await session.backend.prices.read()
         costs.answer = (True, await asyncio.to_thread(costs.take, found))
         await console.load_prices()
     except BackendError as error:
         costs.answer = (False, "\n".join(filter(None, (error.message, error.fix))))
     except TimeoutError:
-        costs.answer = (False, f"The catalogue was not there within {PATIENCE:.0f} s.\nr tries again.")
+        costs.answer = (False, f"No answer from the catalogue within {READ_SECONDS:.0f} s.\nr tries again.")
     except OSError as error:
         costs.answer = (False, f"The prices can't be kept: {error}")
     finally:
