@@ -170,7 +170,7 @@ async def test_what_would_fail_is_asked_once_more_and_a_held_key_is_no_answer(
 async def test_checks_that_do_not_answer_hold_a_launch_up_for_a_while_only(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.screens.launch.screen.PATIENCE", 0.2)
+    monkeypatch.setattr("tui.screens.launch.screen.CHECK_SECONDS", 0.2)
     backend = CheckedBackend()
     async with profiles(backend, folder, monkeypatch) as (app, pilot, went):
         await choose(app, pilot, "far")

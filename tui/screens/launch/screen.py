@@ -1,4 +1,4 @@
-"""A profile on its way: parameters, where it goes, what is wrong, and one key that launches it once."""
+"""The launch of a profile: parameters, region, problems, checks, and one key that launches it once."""
 
 from __future__ import annotations
 
@@ -46,24 +46,24 @@ if TYPE_CHECKING:
 
 REGION = "region"
 SHAPE_LABEL = 10
-LOOK_AFTER = 0.4
-"""Seconds without a change before the checks are asked for."""
+CHECK_AFTER = 0.4
+"""Seconds without a change before the checks start."""
 CONNECT_AFTER = 1.0
-"""Seconds between two looks whether the console is connected."""
+"""Seconds between two tries while the console is not connected."""
 HELD_KEY_SECONDS = 1.0
-"""After a launch that failed, enter counts again only after this long: a held key is one press."""
-PATIENCE = 5.0
-"""Seconds that checks which are not known yet may hold up a launch."""
+"""Seconds after a failed launch before enter works again: a held key is one press."""
+CHECK_SECONDS = 5.0
+"""Seconds that a launch waits for unfinished checks."""
 
 
 class Field(HorizontalGroup):
     """A name, a value and its explanation."""
 
-    def __init__(self, name: str, value: str, words: str, choices: Iterable[str] = ()) -> None:
+    def __init__(self, name: str, value: str, hint: str, choices: Iterable[str] = ()) -> None:
         super().__init__()
         self.field = name
         self._value = value
-        self._words = words
+        self._hint = hint
         self._choices = list(choices)
 
     def compose(self) -> ComposeResult:
@@ -72,16 +72,16 @@ class Field(HorizontalGroup):
         line = Input(self._value, compact=True, suggester=suggester)
         line.cursor_blink = False
         yield line
-        yield Static(Content.styled(plain(self._words), "$text-muted"), classes="words")
+        yield Static(Content.styled(plain(self._hint), "$text-muted"), classes="hint")
 
     @property
     def value(self) -> str:
-        """What is typed."""
+        """The typed text."""
         return self.query_one(Input).value.strip()
 
 
 class LaunchScreen(FrameScreen):
-    """Nothing is focused at first, so that enter launches and letters are keys; tab goes to the values."""
+    """Nothing has the focus at first, so that enter launches and letters are keys; tab goes to the values."""
 
     SCOPE = "launch"
     CSS_PATH = "screen.tcss"
@@ -95,11 +95,11 @@ class LaunchScreen(FrameScreen):
         self._problems: list[str] = []
         self._under_way = False
         self._waiting = False
-        """A launch waits for the checks of its request."""
+        """A launch waits for its checks."""
         self._known = asyncio.Event()
-        """The checks of the request as it is now are all there."""
+        """All checks of the current request are done."""
         self._packing: asyncio.Task[Outcome[Job]] | None = None
-        """The launch while it makes the package, which can be given up."""
+        """The launch while it builds the package; it can be cancelled until then."""
         self._given_up = False
         self._failed_at = float("-inf")
         self._fixes: list[Edit] = []
@@ -115,7 +115,7 @@ class LaunchScreen(FrameScreen):
                     self.console.connection.regions,
                 )
                 for parameter in self._entry.parameters:
-                    yield Field(parameter.name, parameter.default, _words(parameter), parameter.choices)
+                    yield Field(parameter.name, parameter.default, _hint(parameter), parameter.choices)
             yield LabelledLines("shape")
         with VerticalScroll(id="ahead", can_focus=False):
             yield Static("", id="answer", markup=False)
@@ -123,21 +123,21 @@ class LaunchScreen(FrameScreen):
             yield Checks()
 
     def _region(self) -> str:
-        """Where it goes unless the user says otherwise; empty where a parameter of the profile decides."""
+        """Default region; "" if a parameter of the profile sets it."""
         own = self._entry.region
         return "" if "${" in own else own or self.console.connection.regions[0]
 
     def on_mount(self) -> None:
         self._prepare()
-        self.console.prices_changed.subscribe(self, lambda _: self._say_shape())
+        self.console.prices_changed.subscribe(self, lambda _: self._show_shape())
 
-    def _say_shape(self) -> None:
+    def _show_shape(self) -> None:
         self.query_one("#shape", LabelledLines).show(self._shape())
 
     @on(Input.Changed)
     def _prepare(self) -> None:
-        """Fill the profile with what is typed, and check it."""
-        self._wait_no_more()
+        """Fill in the profile with the typed values and check it."""
+        self._stop_waiting()
         fields = {field.field: field.value for field in self.query(Field)}
         region = fields.pop(REGION)
         try:
@@ -148,13 +148,13 @@ class LaunchScreen(FrameScreen):
             self._problems = list(self._prepared.problems)
         except ProfileError as error:
             self._prepared, self._problems = None, str(error).splitlines()
-        self.query_one("#problems", LabelledLines).show(self._said())
-        self._say_shape()
-        self._look_soon()
+        self.query_one("#problems", LabelledLines).show(self._notes())
+        self._show_shape()
+        self._check_soon()
         self.refresh_frame()
 
-    def _said(self) -> list[Labelled]:
-        """What the rules say, and what was changed for this launch."""
+    def _notes(self) -> list[Labelled]:
+        """Problems found by the rules, and changes for this launch."""
         lines = [(Content.styled("✗ ", "$text-error"), Content(plain(text))) for text in self._problems]
         for problem in self._prepared.found if self._prepared else ():
             mark = ("! ", "$text-warning") if problem.severity is Severity.WARNING else ("· ", "$text-muted")
@@ -176,8 +176,8 @@ class LaunchScreen(FrameScreen):
 
     # Checks
 
-    def _look_soon(self) -> None:
-        """Look up anew once the typing pauses; what is known meanwhile is of the past."""
+    def _check_soon(self) -> None:
+        """Run the checks again once the typing pauses; the shown results are outdated until then."""
         checks = self.query_one(Checks)
         self._known.clear()
         self.workers.cancel_group(self, "preflight")
@@ -188,15 +188,15 @@ class LaunchScreen(FrameScreen):
             return
         waiting = "" if self.session is not None else "… not connected yet"
         checks.begin(waiting)
-        self._timer = self.set_timer(CONNECT_AFTER if waiting else LOOK_AFTER, self._look)
+        self._timer = self.set_timer(CONNECT_AFTER if waiting else CHECK_AFTER, self._start_checks)
 
-    def _look(self) -> None:
+    def _start_checks(self) -> None:
         if self.session is None or self._prepared is None:
-            self._look_soon()
+            self._check_soon()
         else:
-            background(self, partial(self._look_up, self.session, self._prepared), "preflight")
+            background(self, partial(self._run_checks, self.session, self._prepared), "preflight")
 
-    async def _look_up(self, session: Session, prepared: Prepared) -> None:
+    async def _run_checks(self, session: Session, prepared: Prepared) -> None:
         checks = self.query_one(Checks)
         async for check in preflight(session.backend, prepared.region, prepared.custom_job):
             checks.add(check)
@@ -227,7 +227,7 @@ class LaunchScreen(FrameScreen):
         self._prepare()
 
     def _fix(self, edit: Edit, prepared: Prepared, before: Mapping[str, str]) -> None:
-        """By the value that it comes from, where there is one; else in the request alone."""
+        """Change the value that the field comes from, if there is one; else the request alone."""
         old = reduce(getitem, edit.path, cast("Any", prepared.custom_job))
         for field in self.query(Field):
             was = before.get(field.field)
@@ -243,7 +243,7 @@ class LaunchScreen(FrameScreen):
                 field.query_one(Input).value = value
 
     def action_dry(self) -> None:
-        """All that is known of this launch, as a dry run prints it."""
+        """Show this launch as a dry run prints it."""
         if self._prepared is None:
             return
         region, job = self._prepared.region, self._prepared.custom_job
@@ -304,11 +304,11 @@ class LaunchScreen(FrameScreen):
         await self.action_do("launch.go")
 
     def action_go(self) -> None:
-        """Launch it: once, however long the key is held."""
+        """Launch it once, however long the key is held."""
         if self._under_way or self._prepared is None or self.session is None:
             return
         if time.monotonic() - self._failed_at < HELD_KEY_SECONDS:
-            # Held on: it counts from here, or a key that is held for long enough would launch again.
+            # A held key restarts the wait, or it would launch again after that time.
             self._failed_at = time.monotonic()
             return
         self._under_way = self._waiting = True
@@ -316,13 +316,13 @@ class LaunchScreen(FrameScreen):
             self._answer(Content.styled("Waiting for the checks…", "$text-warning"), "esc gives it up")
             if self._timer is not None:
                 self._timer.stop()
-                self._look()
+                self._start_checks()
         background(self, partial(self._go, self._prepared), "go")
 
     async def _go(self, prepared: Prepared) -> None:
-        """Launch it; a check that says that it would fail asks first, one that can't tell stops nobody."""
+        """Launch it; a failed check asks first, an unknown one does not."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(CHECK_SECONDS):
                 await self._known.wait()
         self._waiting = False
         if not (fatal := [check for check in self._wrong if check.fatal]):
@@ -343,11 +343,11 @@ class LaunchScreen(FrameScreen):
     def _send(self, prepared: Prepared) -> None:
         self._under_way, self._given_up = True, False
         self._answer(Content.styled("Launching…", "$text-warning"))
-        # The app's work, not the screen's: it goes on when the job's screen takes this one's place.
+        # A worker of the app, not of the screen: it goes on when the job's screen replaces this one.
         background(self.console, partial(self._launch, prepared), "launch", exclusive=False)
 
-    def _wait_no_more(self) -> None:
-        """Give up a launch that waits for its checks."""
+    def _stop_waiting(self) -> None:
+        """Cancel a launch that waits for its checks."""
         if self._waiting:
             self.workers.cancel_group(self, "go")
             self._waiting = self._under_way = False
@@ -394,20 +394,20 @@ class LaunchScreen(FrameScreen):
         self.refresh_frame()
 
     def _sent(self) -> None:
-        """The request goes out: giving up is too late."""
+        """The request is being sent: it can't be cancelled any more."""
         self._packing = None
 
     def _show_step(self, step: PackagingStep) -> None:
-        """The package's progress."""
+        """Show the package's progress."""
         if self.is_attached:
             self._answer(Content.styled(plain(step.line), "$text-warning"), "esc gives it up")
 
     def action_next(self) -> None:
-        """Type into the next value."""
+        """Focus the next value."""
         self.focus_next(Input)
 
     def action_preview(self) -> None:
-        """The exact request with these values."""
+        """Show the exact request with these values."""
         if self._prepared is not None:
             path = self.console.create_path(self._prepared.region)
             self.app.push_screen(
@@ -415,26 +415,26 @@ class LaunchScreen(FrameScreen):
             )
 
     def action_down(self) -> None:
-        """More of the checks."""
+        """Scroll the checks down."""
         self.query_one("#ahead").scroll_page_down(animate=False)
 
     def action_up(self) -> None:
-        """Back to the first ones."""
+        """Scroll the checks up."""
         self.query_one("#ahead").scroll_page_up(animate=False)
 
     def action_back(self) -> None:
-        """From a value to the keys, from the keys back to the list."""
+        """Leave a value, or else the screen."""
         if self.focused is not None:
             self.set_focus(None)
         elif self._packing is not None:
             self._given_up = True
             self._packing.cancel()
         elif self._waiting:
-            self._wait_no_more()
+            self._stop_waiting()
         elif not self._under_way:
             self.dismiss()
 
 
-def _words(parameter: Parameter) -> str:
+def _hint(parameter: Parameter) -> str:
     choices = " | ".join(parameter.choices)
     return "  ".join(part for part in (parameter.description, choices or parameter.kind) if part)
