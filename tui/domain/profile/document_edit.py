@@ -1,4 +1,4 @@
-"""A mechanical change of a document: the value at one path set, inserted or removed."""
+"""Edits of a document: set, insert or remove the value at one path."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Path = tuple[str | int, ...]
 
 
 class _Removed:
-    """Stands where a value was taken away."""
+    """The value of an edit that removes."""
 
     def __repr__(self) -> str:
         return "REMOVED"
@@ -22,9 +22,9 @@ REMOVED = _Removed()
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Set `path` to `value`; mappings on the way are made. A list's own length as an index appends.
+    """Set `path` to `value` and create missing mappings on the way. A list's length as index appends.
 
-    With `REMOVED` as the value what stands at `path` goes away. With `insert` a list makes room at the index.
+    The value `REMOVED` removes `path`. `insert` inserts into a list at the index.
     """
 
     path: Path
@@ -33,10 +33,10 @@ class Edit:
 
 
 def edited(value: Any, edits: Sequence[Edit]) -> Any:
-    """A copy of plain values (mappings, lists, scalars) with `edits` made one after another.
+    """A copy of plain values (mappings, lists, scalars) with `edits` applied in order.
 
     Raises:
-        LookupError: where a path leads through something that is not there and can't be made.
+        LookupError: a path goes through a value that does not exist and can't be created.
     """
     root = copy.deepcopy(value)
     for edit in edits:

@@ -1,4 +1,4 @@
-"""Changes of a profile's file that leave the rest of the file as it is, and files made of plain values."""
+"""Edit a profile's file and keep the rest of it; write a new file from plain values."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _apply(text: str, file: str, edit: Edit) -> str:
 
 
 def _as_yaml(text: str, step: Edit, value: Any) -> str:
-    """The change in place, or in a larger part written anew where the layout does not allow it."""
+    """Make the change in place; rewrite a larger part where the layout does not allow it."""
     for end in range(len(step.path), -1, -1):
         path = step.path[:end]
         part = step if end == len(step.path) else Edit(path, _at(value, path))
@@ -127,7 +127,7 @@ def _steps(value: dict[str, Any], edit: Edit) -> Iterator[Edit]:
 
 
 def _has(here: Any, part: str | int) -> bool:
-    """Something stands there; raises LookupError where nothing can."""
+    """Whether the path has a value; raises LookupError if it can't have one."""
     if isinstance(here, dict) and isinstance(part, str):
         return part in here
     if isinstance(here, list) and isinstance(part, int) and 0 <= part <= len(here):
@@ -160,7 +160,7 @@ def _top(here: Mapping[str, Any], name: str) -> str:
 
 
 class _Filling:
-    """The references of a file and the defaults that stand for them."""
+    """The references of a file and their default values."""
 
     def __init__(self, value: Mapping[str, Any]) -> None:
         settings = value.get("parameters")
@@ -200,7 +200,7 @@ class _Filling:
 
 
 def _differences(old: Any, new: Any, path: Path, filling: _Filling) -> Iterator[Edit]:
-    """The smallest changes that make `old`, filled in, to `new`."""
+    """The smallest edits that turn the filled `old` into `new`."""
     if filling.alike(old, new):
         return
     if isinstance(old, dict) and isinstance(new, dict) and old and new:
@@ -233,7 +233,7 @@ def _list_differences(old: list[Any], new: list[Any], path: Path, filling: _Fill
 
 
 def _marked(value: Any) -> bool:
-    """A text in it has a `${`."""
+    """Whether any text in it contains `${`."""
     if isinstance(value, dict | list):
         return any(map(_marked, value.values() if isinstance(value, dict) else value))
     return isinstance(value, str) and "${" in value

@@ -52,7 +52,7 @@ _WORDS = {
 
 
 def convert(text: Any, kind: str) -> Value | None:
-    """`text` as a value of `kind`, or None when it is none."""
+    """`text` as a value of `kind`, or None if it is not one."""
     words = str(text).strip() if not isinstance(text, bool) else str(text).lower()
     try:
         if kind == "integer":
@@ -120,7 +120,7 @@ def _type_of(value: Any) -> str:
 def fill(value: Any, values: Mapping[str, Value]) -> Any:
     """`value` with every `${name}` replaced; a whole-value reference keeps the parameter's type.
 
-    A name without a value stays as it stands.
+    A name without a value stays unchanged.
     """
     if isinstance(value, Mapping):
         return {key: fill(inner, values) for key, inner in value.items()}
@@ -135,7 +135,7 @@ def fill(value: Any, values: Mapping[str, Value]) -> Any:
 
 
 def present(raw: Any, filled: Any) -> Any:
-    """`filled` without the fields that are "" because the parameter that makes them up is."""
+    """`filled` without fields whose whole value is an empty parameter."""
     if isinstance(raw, Mapping):
         return {
             key: present(value, filled[key])
@@ -148,12 +148,12 @@ def present(raw: Any, filled: Any) -> Any:
 
 
 def literal(value: str) -> str:
-    """A text that stands for itself where references are filled in."""
+    """The text with references escaped, so that filling returns it unchanged."""
     return value.replace("${", "$${")
 
 
 def references(value: Any, path: Path = ()) -> list[tuple[str, Path]]:
-    """Every `${name}` with the path at which it stands."""
+    """Every `${name}` with its path."""
     if isinstance(value, Mapping):
         return [found for key, inner in value.items() for found in references(inner, (*path, key))]
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""One mechanical change of YAML text that leaves every other character as it is.
+"""Apply one edit to YAML text and keep every other character.
 
 The tree of `tui.domain.profile.tree` says where each value stands; only its span is written anew, so
 comments, order, quotes and the layout of everything else stay. Where an alias or `<<` shares the value
@@ -16,7 +16,7 @@ from tui.domain.profile.tree import Node, parse
 
 
 class CannotSplice(Exception):
-    """The text is laid out in a way that this change can't be made in place."""
+    """The layout of the text does not allow this change in place."""
 
 
 def splice(text: str, edit: Edit) -> str:
@@ -35,7 +35,7 @@ def splice(text: str, edit: Edit) -> str:
 
 
 class _Text:
-    """A text with its tree; each change is a new text."""
+    """A text with its tree; each change returns a new text."""
 
     def __init__(self, text: str) -> None:
         root = parse(text)
@@ -48,7 +48,7 @@ class _Text:
     # Sharing
 
     def owned(self, edit: Edit) -> str | None:
-        """The text with one thing less shared on the way to `edit`, None when nothing is."""
+        """The text with one shared node on the path of `edit` copied; None if no node is shared."""
         node, flow, column = self.root, self.root.flow, 0
         for depth, part in enumerate(edit.path):
             shared = self._unshared(node, flow, column, {node})
@@ -136,7 +136,7 @@ class _Text:
     # Changes
 
     def change(self, edit: Edit) -> str:
-        """Make the edit; nothing on its way is shared."""
+        """Make the edit. No node on its path may be shared."""
         node, flow = self.root, self.root.flow
         if not edit.path:
             return self._replaced(node, "\n".join(write.block(edit.value)))
@@ -256,7 +256,7 @@ class _Text:
     # Text
 
     def _value(self, node: Node, flow: bool, column: int, anchor: str = "") -> str:
-        """A copy of a node's value for another place."""
+        """A copy of a node's value for another position."""
         value, mark = plain(node), f"&{anchor} " if anchor else ""
         if flow or node.flow or node.kind == "scalar" or write.is_leaf(value, write.WIDE):
             return mark + (write.flow(value) if not _is_scalar(value) else write.scalar(value, flow=True))
@@ -264,7 +264,7 @@ class _Text:
         return mark.rstrip() + "".join(pad + line if line else "" for line in write.block(value))
 
     def _value_text(self, value: Any, in_list: bool, column: int) -> str:
-        """What follows `key:` or `-` in block style."""
+        """The text after `key:` or `-` in block style."""
         pad = self.newline + " " * (column + 2)
         if write.is_leaf(value, write.WIDE - column):
             return write.inline(value)
@@ -295,7 +295,7 @@ class _Text:
         return before + "".join(line + self.newline for line in lines) + self.text[at:]
 
     def _column(self, node: Node) -> int:
-        """Columns in front of a block's keys or dashes."""
+        """The column of a block's keys or dashes."""
         if node.flow or not node.items:
             return node.column - 1
         start = node.keys[0].start if node.keys else self._dash(node.items[0])
@@ -330,14 +330,14 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _index(node: Node, part: str | int) -> int | None:
-    """Which of a node's items a part of a path means."""
+    """The index of the item that a part of a path names."""
     if node.kind == "map":
         return next((i for i, k in enumerate(node.keys) if k.real.text == part and not is_merge(k)), None)
     return part if node.kind == "list" and isinstance(part, int) else None
 
 
 def _merged(node: Node, key: str) -> Node | None:
-    """The value that `<<` brings in for a key."""
+    """The value of a key that `<<` merges."""
     for name, value in zip(node.keys, node.items, strict=True):
         if is_merge(name):
             for source in value.real.items if value.real.kind == "list" else [value]:

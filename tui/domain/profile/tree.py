@@ -1,4 +1,4 @@
-"""YAML text as a tree of nodes that know the exact span they stand in."""
+"""Parse YAML text into a tree of nodes with their exact spans."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Node:
 
     @property
     def real(self) -> Node:
-        """What an alias stands for; any other node is itself."""
+        """The target of an alias; any other node itself."""
         return self.target if self.target is not None else self
 
     def scalar(self) -> Any:
@@ -126,7 +126,7 @@ def _counted(text: str, at: int) -> tuple[int, int]:
 
 
 class _Builder:
-    """Makes nodes of events, on a stack of its own: depth of nesting costs no recursion."""
+    """Builds nodes from events with a stack of its own: nesting needs no recursion."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -146,7 +146,7 @@ class _Builder:
         return root
 
     def _event(self, event: Any) -> Node | None:
-        """Take one event; the root when it is whole."""
+        """Process one event; returns the root when it is complete."""
         if isinstance(event, yaml.AliasEvent):
             node = _node("alias", event)
             node.target = self._anchors.get(event.anchor or "")

@@ -1,4 +1,4 @@
-"""Plain values as YAML text, in the manner of the ready-made profiles."""
+"""Write plain values as YAML text, in the style of the ready-made profiles."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def scalar(value: Any, *, flow: bool, style: str = "") -> str:
 
 
 def _is_plain(value: str, flow: bool) -> bool:
-    """The text needs no quotes and no reader of YAML takes it for something else."""
+    """Whether every YAML reader reads the unquoted text as this text."""
     if not value.isprintable() or (_PLAIN if flow else _PLAIN_BLOCK).fullmatch(value) is None:
         return False
     if ": " in value or " #" in value or value.endswith((":", " ")) or _DOUBTFUL.fullmatch(value):
@@ -67,7 +67,7 @@ def flow(value: Any) -> str:
 
 
 def block(value: Any, room: int = WIDE) -> list[str]:
-    """A value as lines of block style; what is small enough stands on one line."""
+    """A value as lines of block style; small values on one line."""
     return [inline(value)] if is_leaf(value, room) else _parts(value, room)
 
 
@@ -101,7 +101,7 @@ def inline(value: Any) -> str:
 
 
 def is_leaf(value: Any, room: int) -> bool:
-    """The value reads well on one line: a scalar, or a short collection of scalars."""
+    """Whether the value fits on one line: a scalar, or a short collection of scalars."""
     if isinstance(value, Mapping):
         inner = list(value.values())
     elif isinstance(value, list):
