@@ -49,7 +49,7 @@ def test_an_unknown_error_still_says_where_to_look() -> None:
     [
         (75, "left after a checkpoint, to go on later"),
         (127, "the command was not found"),
-        (137, "ended by SIGKILL, often for want of memory"),
+        (137, "ended by SIGKILL, often out of memory (OOM)"),
         (143, "ended by SIGTERM"),
         (250, "an error of the program"),
         (3, "an error of the program"),

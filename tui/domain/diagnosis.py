@@ -131,7 +131,7 @@ def explain_exit(code: int) -> str:
             name = signal.Signals(code - 128).name
         except ValueError:
             return "an error of the program"
-        return f"ended by {name}" + (", often for want of memory" if name == "SIGKILL" else "")
+        return f"ended by {name}" + (", often out of memory (OOM)" if name == "SIGKILL" else "")
     return "an error of the program"
 
 

@@ -191,4 +191,4 @@ def _same(pattern: str, text: str, partly: str) -> bool:
 
 
 def _life(job: Job) -> list[str]:
-    return [word for word, holds in (("ACTIVE", job.state.active), ("ENDED", job.state.terminal)) if holds]
+    return [word for word, true in (("ACTIVE", job.state.active), ("ENDED", job.state.terminal)) if true]

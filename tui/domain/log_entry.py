@@ -78,7 +78,7 @@ class LogGap:
     until: datetime | None = None
     """When the entries came again; `None` where that is not known."""
     filled: int = 0
-    """Entries of the hole that were fetched later and stand in their place."""
+    """Entries of the gap that were fetched later."""
 
     @property
     def words(self) -> str:

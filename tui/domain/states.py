@@ -32,7 +32,7 @@ class JobState(StrEnum):
 
     @property
     def active(self) -> bool:
-        """Holds or may soon hold machines."""
+        """Whether the job has machines or may get them."""
         return self in _ACTIVE
 
 

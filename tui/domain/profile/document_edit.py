@@ -63,7 +63,7 @@ def _step(here: Any, part: str | int, edit: Edit) -> Any:
     try:
         return here[part]
     except (LookupError, TypeError) as error:
-        raise LookupError(f"nothing stands at {part!r} on the way to {edit.path}") from error
+        raise LookupError(f"there is no {part!r} on the path {edit.path}") from error
 
 
 def _set(here: Any, last: str | int, edit: Edit) -> None:

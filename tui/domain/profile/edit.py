@@ -104,7 +104,7 @@ def _at(value: Any, path: Path) -> Any:
 
 
 def _steps(value: dict[str, Any], edit: Edit) -> Iterator[Edit]:
-    """An edit as changes of single values whose parents are there, in the file's own spelling."""
+    """An edit as changes of single values with existing parents, in the file's spelling."""
     here: Any = value
     found: Path = ()
     for depth, given in enumerate(edit.path):
@@ -177,7 +177,7 @@ class _Filling:
             self.values |= {p.name: p.default for p in known if p.default is not None}
 
     def alike(self, old: Any, new: Any) -> bool:
-        """`new` is what stands there, as it is written or filled in; a `${` in it is meant as written."""
+        """Whether `new` equals the present value, as written or filled in; a `${` in it is literal."""
         return same(old, new) or (self.on and not _marked(new) and same(fill(old, self.values), new))
 
     def through_parameter(self, old: Any, new: Any) -> Edit | None:

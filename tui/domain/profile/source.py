@@ -235,9 +235,7 @@ class _Reader:
                 continue
             key = key_node.real.text
             if key in found:
-                self._refuse(
-                    key_node, (*path, key), "this key stands here twice; keep one.", "profile.syntax"
-                )
+                self._refuse(key_node, (*path, key), "this key appears twice; keep one.", "profile.syntax")
                 continue
             self.places[*path, key] = (key_node.line, key_node.column)
             found[key] = self._build(value_node, (*path, key))

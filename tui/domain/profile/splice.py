@@ -1,6 +1,6 @@
 """Apply one edit to YAML text and keep every other character.
 
-The tree of `tui.domain.profile.tree` says where each value stands; only its span is written anew, so
+The tree of `tui.domain.profile.tree` has the span of each value; only that span is rewritten, so
 comments, order, quotes and the layout of everything else stay. Where an alias or `<<` shares the value
 among several places, the place that is changed gets a copy first, and the others keep what they had.
 """
@@ -23,7 +23,7 @@ def splice(text: str, edit: Edit) -> str:
     """`text` with one edit made whose parents are all there.
 
     Raises:
-        CannotSplice: when the layout does not allow it; the caller writes a larger part anew.
+        CannotSplice: when the layout does not allow it; the caller rewrites a larger part.
     """
     for _ in range(100):
         tree = _Text(text)
@@ -123,7 +123,7 @@ class _Text:
         return text[:start] + copies + text[end:]
 
     def _around(self, wanted: Node) -> tuple[Node, bool, int]:
-        """The parent of a node, whether it stands in flow style, and the parent's column."""
+        """The parent of a node, whether it is in flow style, and the parent's column."""
         stack = [(self.root, self.root.flow)]
         while stack:
             node, flow = stack.pop()

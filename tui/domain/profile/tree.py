@@ -111,7 +111,7 @@ def _parsed(text: str) -> Node | None:
 
 
 def _place(text: str, error: yaml.reader.ReaderError) -> tuple[int, int]:
-    """Line and column of a character that no YAML may hold; the C reader counts in bytes of UTF-8."""
+    """Line and column of a character that YAML does not allow; the C reader counts in bytes of UTF-8."""
     bad = str(error.character) if isinstance(error.character, str) else ""
     if not bad and isinstance(error.character, int):
         bad = chr(error.character) if 0 <= error.character < 0x110000 else ""

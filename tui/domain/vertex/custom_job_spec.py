@@ -7,7 +7,7 @@ from typing import Any
 
 
 def within(value: Any, *path: str) -> Any:
-    """What stands at `path` inside nested mappings; None where the way ends before."""
+    """The value at `path` inside nested mappings; None if the path does not exist."""
     for part in path:
         value = value.get(part) if isinstance(value, Mapping) else None
     return value

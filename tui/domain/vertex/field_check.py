@@ -53,7 +53,7 @@ _LEFT_OUT = object()
 class Checker:
     """Collects problems of one document while it copies its values into REST form.
 
-    With `references` a whole `${name}` may stand for a value of any type, which is checked once it is filled.
+    With `references` a whole `${name}` may replace a value of any type, which is checked after filling.
     """
 
     def __init__(self, document: Document, *, references: bool, header: Mapping[str, Kind] = HEADER) -> None:
@@ -150,7 +150,7 @@ class Checker:
         if isinstance(value, str):
             return value
         if isinstance(value, bool | int | float):
-            # What stands in the file is meant: 1.10 is not 1.1, and `yes` is a word.
+            # The text of the file counts: 1.10 is not 1.1, and `yes` is a word.
             written = self._document.texts.get(path)
             return written if written is not None else text(value)
         self.refuse(path, f"expected text, found {describe(value)}.")

@@ -40,11 +40,11 @@ def export(
 ) -> Exported:
     """`request`, made of `profile`, in one of the FORMS; `file` is where a config would be saved.
 
-    An empty `project` is one that is not known: PROJECT stands for it, and a note says so.
+    An empty `project` is not known: the text has PROJECT instead, and a note says so.
     """
     notes = (*_no_task(profile, request), *_lost(profile))
     if not project and form != "gcloud":
-        notes = (*notes, f"{PROJECT} stands for your project; the context is this machine")
+        notes = (*notes, f"replace {PROJECT} by your project; the context is this machine")
     project = project or PROJECT
     if form == "gcloud":
         text, command = _gcloud(request, region, file)
@@ -99,7 +99,7 @@ def _comment(line: str) -> str:
 
 
 def _gcloud(request: Request, region: str, file: str) -> tuple[str, str]:
-    """The CustomJobSpec for `--config`, and the flags that hold all else."""
+    """The CustomJobSpec for `--config`, and the flags for all other fields."""
     job = request.custom_job
     flags = [f"--region={region}", f"--display-name={job['displayName']}", f"--config={file}"]
     labels = job.get("labels") or {}

@@ -83,7 +83,7 @@ def parse(text: str, file: str, config: Config) -> Command:
 
 
 def _create(words: list[Word]) -> list[Word] | None:
-    """The words after `gcloud [alpha|beta] ai custom-jobs create`; flags may stand between them."""
+    """The words after `gcloud [alpha|beta] ai custom-jobs create`; with or without flags between them."""
     wanted = ["ai", "custom-jobs", "create"]
     rest: list[Word] = []
     for i, word in enumerate(words[1:], 1):

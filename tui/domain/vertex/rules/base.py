@@ -27,7 +27,7 @@ class Severity(StrEnum):
 class Case:
     """What a rule looks at: a CustomJob in REST form and where it would run.
 
-    `region` is "" where it is not known; `local` says that the emulator on this machine is meant, where
+    `region` is "" where it is not known; `local` means the emulator on this machine, where
     what only the cloud has (regions, images, a project's number) can't be wrong.
     """
 

@@ -14,7 +14,7 @@ from tui.domain.vertex.rules.base import Finding, Path, Severity
 _SOURCE = "vertex facts 14.1"
 _POOLS = "workerPoolSpecs"
 
-# Fields of a worker pool that stand one level deeper, or are spelled as gcloud's flags are.
+# Fields that belong one level below a worker pool, or that are spelled as gcloud's flags.
 _MACHINE_FIELDS = ("machineType", "acceleratorType", "acceleratorCount", "tpuTopology", "reservationAffinity")
 _DISK_FIELDS = {
     "bootDiskType": "bootDiskType",
@@ -302,7 +302,7 @@ def _tuning(path: Path, name: str, value: Any, root: Any) -> Finding | None:
             "trial-counts",
             (*path, inside[0]),
             f"{' and '.join(inside)} are fields of the tuning job, not of its studySpec.",
-            "Write them beside studySpec.",
+            "Write them next to studySpec.",
         )
     return _wrong(
         "tuning-job",
@@ -369,7 +369,7 @@ def _misplaced_in_pool(path: Path, name: str, value: Any, root: Any) -> Finding 
 
 
 def _misplaced_in_spec(path: Path, name: str, value: Any, root: Any) -> Finding | None:
-    """Header fields inside jobSpec, scheduling's fields beside it, and the other way round."""
+    """Header fields inside jobSpec, scheduling's fields outside it, and other misplaced ones."""
     parent = path[:-1]
     if parent == ("jobSpec",) and name in _HEADER:
         right: Path = (name,)
@@ -414,7 +414,7 @@ def _output_text(path: Path, name: str, value: Any, root: Any) -> Finding | None
     return _wrong(
         "output-text",
         path,
-        "the output directory is a field with fields: its text stands in outputUriPrefix.",
+        "the output directory is a message; its text belongs in outputUriPrefix.",
         "Write baseOutputDirectory.outputUriPrefix.",
         *(() if name == "baseOutputDirectory" else (Edit(path, REMOVED),)),
         Edit((*path[:-1], "baseOutputDirectory"), {"outputUriPrefix": value}),

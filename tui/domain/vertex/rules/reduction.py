@@ -23,7 +23,7 @@ def _image(pool: Pool) -> str:
 
 
 def _reducers(case: Case) -> list[tuple[Path, Pool]]:
-    """Pools that are meant to be reducers, by their image."""
+    """Pools that are reducers according to their image."""
     return [(path, pool) for path, pool in case.used if _LOOKS_LIKE.search(_image(pool))]
 
 
@@ -38,7 +38,7 @@ def position(case: Case) -> Iterator[Finding]:
         edits = (Edit(spot, pool), Edit(path, REMOVED)) if free else ()
         yield Finding(
             path,
-            f"reducers stand in the third pool, index 2; here they are at index {index}.",
+            f"reducers must be the third pool, index 2; here they are at index {index}.",
             "Move this pool to index 2; the primary is index 0, the other workers are index 1.",
             edits,
         )

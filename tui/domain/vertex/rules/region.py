@@ -1,4 +1,4 @@
-"""Rules about regions: where training runs, and which accelerators are there."""
+"""Rules about regions: where training runs, and which accelerators a region has."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def dataset(case: Case) -> Iterator[Finding]:
             if not sets and name in DATASET and name not in _own(pool):
                 yield Finding(
                     (*path, *inner),
-                    f"{name} is there in a training pipeline with a managed dataset, not in a custom job.",
+                    f"{name} exists in a training pipeline with a managed dataset, not in a custom job.",
                     "Give the place of the data as an argument, for example /gcs/BUCKET/PATH.",
                 )
 

@@ -76,7 +76,7 @@ def restart(case: Case) -> Iterator[Finding]:
             (*_PATH, "restartJobOnWorkerRestart"),
             "restartJobOnWorkerRestart starts the whole job again when one worker is restarted; it does not "
             "make the machines Spot.",
-            "Write strategy: SPOT if Spot is meant, strategy: STANDARD if not.",
+            "Write strategy: SPOT for Spot machines, else strategy: STANDARD.",
         )
 
 

@@ -46,7 +46,7 @@ def accelerator(case: Case) -> Iterator[Finding]:
                     (Edit(here, REMOVED), Edit(here_count, REMOVED)),
                 )
         elif kind not in {"TPU_V2", "TPU_V3"}:
-            what = f"has no {kind}" if kind else "does not say which TPU is meant"
+            what = f"has no {kind}" if kind else "does not name a TPU"
             yield Finding(here, f"cloud-tpu {what}.", "Write TPU_V2 or TPU_V3.")
         elif count != HOST_CHIPS and (count < catalog.TPU_POD_CORES or count % catalog.TPU_POD_CORES):
             yield Finding(
