@@ -30,6 +30,8 @@ class SpecFormat(Protocol):
     """Where in a file with a header the CustomJobSpec stands."""
     collection: str
     """What is created, as in the service's paths: `customJobs`."""
+    resource_key: str
+    """Its name in a request, e.g. `customJob`."""
     fix: str
     """What a body that is missing should hold."""
 
@@ -69,6 +71,12 @@ def bodies() -> tuple[str, ...]:
 def format_of(body: str) -> SpecFormat:
     """The format of a body. Raises KeyError."""
     return _LOADERS[body]()
+
+
+def request_of(body: str, job: Mapping[str, Any]) -> dict[str, Any]:
+    """What a create sends for the custom job `job` of a profile with this body, under its name there."""
+    found = format_of(body)
+    return {found.resource_key: found.resource(job)}
 
 
 def standing_alone(names: Collection[str]) -> SpecFormat | None:

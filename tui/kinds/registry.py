@@ -41,6 +41,11 @@ def kind_of(job: Job | None) -> Kind:
     return _KINDS.get(job.kind if job else "") or next(iter(_KINDS.values()))
 
 
+def kind_named(key: str) -> Kind:
+    """The kind of this key. Raises KeyError."""
+    return _KINDS[key]
+
+
 def kind_of_body(body: str) -> Kind:
     """The kind whose profiles have this body. Raises KeyError."""
     for kind in _KINDS.values():

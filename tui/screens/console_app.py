@@ -269,11 +269,11 @@ class ConsoleApp(ClipboardApp):
         if self.costs.prices is not None and await asyncio.to_thread(lambda: self.costs.changed_on_disk):
             await self.load_prices()
 
-    def create_path(self, region: str) -> str:
+    def create_path(self, region: str, collection: str = "customJobs") -> str:
         """REST path that a launch is posted to."""
         session = self.session
         project = session.backend.info.project if session else self.connection.context.project
-        return f"/v1/projects/{project}/locations/{region}/customJobs"
+        return f"/v1/projects/{project}/locations/{region}/{collection}"
 
     # Going to a job or to another context
 

@@ -11,10 +11,12 @@ from typing import Any
 from tui.backends.interface import Backend, BackendError, LaunchRequest, Unauthenticated
 from tui.config.paths import state_dir
 from tui.domain.profile import Problem
+from tui.domain.spec_format import SpecFormat, format_of
 from tui.domain.vertex.cost import Estimate, estimate
 from tui.domain.vertex.dry_run import document, price_words
 from tui.domain.vertex.preflight import Check, CheckStatus, in_order, unknown
 from tui.domain.vertex.rules.base import Severity
+from tui.kinds.registry import kind_named
 from tui.store.jobs.checks import preflight
 from tui.store.jobs.costs import read_prices
 from tui.store.profiles.entries import pool_lines
@@ -52,6 +54,16 @@ class DryRun:
         return estimate(self.request.custom_job, self.request.region, read_prices(state_dir())[0])
 
     @property
+    def format(self) -> SpecFormat:
+        """The format of the profile's body."""
+        return format_of(kind_named(self.request.kind).body)
+
+    @property
+    def resource(self) -> dict[str, Any]:
+        """What is sent, under its name in the request."""
+        return {self.format.resource_key: self.format.resource(self.request.custom_job)}
+
+    @property
     def parent(self) -> str:
         return f"projects/{self.project}/locations/{self.request.region}"
 
@@ -82,7 +94,7 @@ async def connect_and_check(backend: Backend, request: LaunchRequest) -> list[Ch
 def show_dry_run(dry: DryRun, *, as_json: bool) -> int:
     """Print it; 2 where the rules find an error or a check a reason to fail."""
     if as_json:
-        print_json(document(dry.parent, dry.request.custom_job, dry.price, dry.problems, dry.checks))
+        print_json(document(dry.parent, dry.resource, dry.price, dry.problems, dry.checks))
     else:
         _print_dry_run(dry)
     return USAGE if dry.errors or dry.fatal else 0
@@ -138,5 +150,5 @@ def _print_dry_run(dry: DryRun) -> None:
     for check in dry.checks:
         note(check_line(check))
         note_fix(check.fix)
-    out(f"POST /v1/{dry.parent}/customJobs")
-    out(json.dumps(dict(job), indent=2))
+    out(f"POST /v1/{dry.parent}/{dry.format.collection}")
+    out(json.dumps(dry.format.resource(job), indent=2))

@@ -19,6 +19,7 @@ from tui.domain.profile import Checked, Problem, ProfileInvalid
 from tui.domain.states import JobState
 from tui.domain.vertex.custom_job_spec import within
 from tui.domain.vertex.preflight import Check
+from tui.kinds.registry import kind_of_body
 from tui.store.profiles.library import NoProfile, check_in, find, read_profile
 from tui.verbs.dry_run import (
     QUICK,
@@ -105,7 +106,8 @@ def prepare(run: Run, reference: str, assignments: tuple[str, ...]) -> LaunchReq
 
 
 def _request(checked: Checked) -> LaunchRequest:
-    return LaunchRequest(checked.request.region, checked.request.custom_job)
+    request = checked.request
+    return LaunchRequest(request.region, request.custom_job, kind_of_body(request.body).key)
 
 
 def _refused(problems: Sequence[Problem]) -> Failure:

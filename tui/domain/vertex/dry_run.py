@@ -13,14 +13,17 @@ from tui.domain.vertex.prices import Range
 
 def document(
     parent: str,
-    job: Mapping[str, Any],
+    resource: Mapping[str, Any],
     price: Estimate,
     problems: Sequence[Problem],
     checks: Sequence[Check],
 ) -> dict[str, Any]:
-    """A dry run: the request in REST form, and what the rules and the checks found."""
+    """A dry run: the request in REST form, and what the rules and the checks found.
+
+    `resource` is what is created, under its name in the request (`spec_format.request_of`).
+    """
     return {
-        "request": {"parent": parent, "customJob": dict(job)},
+        "request": {"parent": parent, **resource},
         "price": price_json(price),
         "preflight": [check_json(check) for check in checks],
         "problems": [problem_json(problem) for problem in problems],

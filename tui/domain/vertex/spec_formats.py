@@ -22,6 +22,7 @@ class CustomJobSpecFormat:
     fields: FieldType = JOB_SPEC
     spec_path: Path = ("jobSpec",)
     collection = "customJobs"
+    resource_key = "customJob"
     fix = "It holds the workerPoolSpecs of the job."
 
     def stands_alone(self, names: Collection[str]) -> bool:
@@ -44,6 +45,7 @@ class TrainingPipelineFormat:
     fields: FieldType = TRAINING_PIPELINE_BODY
     spec_path: Path = ("trainingPipeline", "trainingTaskInputs")
     collection = "trainingPipelines"
+    resource_key = "trainingPipeline"
     fix = "Its trainingTaskInputs hold the workerPoolSpecs of the job."
 
     def stands_alone(self, names: Collection[str]) -> bool:

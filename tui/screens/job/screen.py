@@ -393,4 +393,4 @@ def screen_class(kind: Kind) -> type[JobScreen]:
     """The screen's class for a kind: one with keys of its own has a class of its own."""
     if not kind.actions:
         return JobScreen
-    return type("JobScreen", (JobScreen,), {"BINDINGS": bindings(kind.scope)})
+    return type("JobScreen", (JobScreen,), {"__module__": __name__, "BINDINGS": bindings(kind.scope)})

@@ -23,11 +23,13 @@ from textual.widgets import Input, Static
 from tui.actions.registry import Action, bindings
 from tui.domain.profile.document_edit import Edit, edited
 from tui.domain.profile.source import dotted
+from tui.domain.spec_format import format_of, request_of
 from tui.domain.text import plain
 from tui.domain.vertex.cost import Estimate, estimate
 from tui.domain.vertex.dry_run import document, price_words
 from tui.domain.vertex.preflight import Check, CheckStatus, substituted
 from tui.domain.vertex.rules.base import Severity
+from tui.kinds.registry import kind_of_body
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.frame import FrameScreen
@@ -247,10 +249,14 @@ class LaunchScreen(FrameScreen):
         if self._prepared is None:
             return
         region, job = self._prepared.region, self._prepared.custom_job
-        path = self.console.create_path(region)
-        parent = path.removeprefix("/v1/").removesuffix("/customJobs")
+        collection = format_of(self._prepared.body).collection
+        path = self.console.create_path(region, collection)
+        parent = path.removeprefix("/v1/").removesuffix(f"/{collection}")
         checks = self.query_one(Checks).checks
-        shown = document(parent, job, self._estimate(self._prepared), self._prepared.found, checks)
+        shown = document(
+            parent, request_of(self._prepared.body, job), self._estimate(self._prepared),
+            self._prepared.found, checks,
+        )  # fmt: skip
         self.app.push_screen(PreviewScreen(f"Dry run of {self._entry.name}", path, shown, as_json=True))
 
     def _shape(self) -> list[Labelled]:
@@ -363,7 +369,7 @@ class LaunchScreen(FrameScreen):
         if operations is None:
             self._under_way = False
             return
-        request = launch_request(prepared.region, prepared.custom_job)
+        request = launch_request(prepared.region, prepared.custom_job, kind_of_body(prepared.body).key)
         task = asyncio.create_task(
             operations.launch(request, prepared.order, tell=self._show_step, on_send=self._sent)
         )
@@ -409,9 +415,10 @@ class LaunchScreen(FrameScreen):
     def action_preview(self) -> None:
         """Show the exact request with these values."""
         if self._prepared is not None:
-            path = self.console.create_path(self._prepared.region)
+            collection = format_of(self._prepared.body).collection
+            path = self.console.create_path(self._prepared.region, collection)
             self.app.push_screen(
-                PreviewScreen(f"Request of {self._entry.name}", path, self._prepared.custom_job)
+                PreviewScreen(f"Request of {self._entry.name}", path, self._prepared.resource)
             )
 
     def action_down(self) -> None:

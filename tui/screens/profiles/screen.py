@@ -12,6 +12,7 @@ from textual.content import Content
 
 from tui.actions.registry import Action, bindings
 from tui.domain.formatting import NOT_MEASURED, pieces
+from tui.domain.spec_format import format_of
 from tui.domain.text import plain
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.dialogs.prompt import PromptScreen
@@ -196,8 +197,8 @@ class ProfilesScreen(ListScreen):
         except ProfileError as error:
             self.notify(str(error), severity="error", markup=False)
             return
-        path = self.console.create_path(prepared.region)
-        self.app.push_screen(PreviewScreen(f"Request of {entry.name}", path, prepared.custom_job))
+        path = self.console.create_path(prepared.region, format_of(prepared.body).collection)
+        self.app.push_screen(PreviewScreen(f"Request of {entry.name}", path, prepared.resource))
 
     def action_export(self) -> None:
         """Show the request as gcloud, curl and Python would send it."""

@@ -11,9 +11,9 @@ from tui.backends.interface import Backend, LaunchRequest
 from tui.domain.vertex.preflight import Check, unknown
 
 
-def launch_request(region: str, custom_job: Mapping[str, Any]) -> LaunchRequest:
+def launch_request(region: str, custom_job: Mapping[str, Any], kind: str) -> LaunchRequest:
     """A request that a backend can send."""
-    return LaunchRequest(region, custom_job)
+    return LaunchRequest(region, custom_job, kind)
 
 
 async def preflight(
@@ -24,7 +24,7 @@ async def preflight(
     Where the context has no checks, one that says so.
     """
     try:
-        checks = backend.preflight.run(launch_request(region, custom_job))
+        checks = backend.preflight.run(LaunchRequest(region, custom_job))
     except BackendError as error:
         yield unknown("service", error.message, error.fix)
         return

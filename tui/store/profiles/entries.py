@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tui.config.settings import Context
+from tui.domain.spec_format import format_of
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT
 from tui.domain.vertex.custom_job_spec import duration, machine_of, whole, within
 from tui.domain.vertex.packaging import PackageRequest
@@ -44,6 +45,13 @@ class Prepared:
     """Problems that do not prevent a launch."""
     order: PackageRequest | None = None
     """The package to build first; `custom_job` then has a stand-in for its address."""
+    body: str = "jobSpec"
+    """Key of the profile's body; its format makes of the custom job what is sent."""
+
+    @property
+    def resource(self) -> dict[str, Any]:
+        """What a launch sends, in REST form."""
+        return format_of(self.body).resource(self.custom_job)
 
 
 Prepare = Callable[[Mapping[str, str], Context, str], Prepared]

@@ -145,12 +145,13 @@ def _prepare(profile: Profile, values: Mapping[str, str], context: Context, regi
     request, place = checked.request, checked.request.region
     found = checked.problems
     if request.package is None:
-        return Prepared(place, request.custom_job, pools=(shape(profile),), found=found)
+        return Prepared(place, request.custom_job, pools=(shape(profile),), found=found, body=request.body)
     target = LaunchTarget(context.project, place, context.kind == "local")
     order = PackageRequest(
         request.custom_job, request.package, str(Path(profile.document.file).parent), target
     )
     try:
-        return Prepared(place, order.preview(), pools=(shape(profile),), found=found, order=order)
+        preview = order.preview()
+        return Prepared(place, preview, pools=(shape(profile),), found=found, order=order, body=request.body)
     except PackagingError as error:
         raise ProfileError(f"{error.message} {error.fix}") from error

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import shlex
 import textwrap
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tui.domain.profile import Profile, Request
 from tui.domain.profile.edit import render_new
+from tui.domain.spec_format import format_of
 from tui.domain.text import plain
 from tui.domain.vertex.interchange.python_code import python_code
 from tui.domain.vertex.packaging import runs_package
@@ -18,6 +17,8 @@ from tui.domain.vertex.packaging import runs_package
 PROJECT = "PROJECT_ID"
 """Stands for a project that is not known."""
 
+JOB_SPEC = "jobSpec"
+"""The body that each of the forms can carry."""
 FORMS = ("gcloud", "rest", "python")
 
 WIDE = 96
@@ -42,16 +43,17 @@ def export(
 
     An empty `project` is not known: the text has PROJECT instead, and a note says so.
     """
-    notes = (*_no_task(profile, request), *_lost(profile))
+    notes = (*_no_task(profile, request), *_lost(profile), *_without_wrapper(request, form))
     if not project and form != "gcloud":
         notes = (*notes, f"replace {PROJECT} by your project; the context is this machine")
     project = project or PROJECT
     if form == "gcloud":
         text, command = _gcloud(request, region, file)
     else:
-        write = _rest if form == "rest" else python_code
-        text, command = write(request.custom_job, project, region, _remarks(profile, notes)), ""
-        return Exported(text, command, notes)
+        remarks = _remarks(profile, notes)
+        if form == "rest":
+            return Exported(_rest(request, project, region, remarks), notes=notes)
+        return Exported(python_code(request.custom_job, project, region, remarks), notes=notes)
     shown = [*_remarks(profile, notes), "Use it with:", *(f"  {line}" for line in command.splitlines())]
     head = "".join(f"# {_comment(line)}\n" for line in shown)
     return Exported(head + text, command, notes)
@@ -66,6 +68,15 @@ def _lost(profile: Profile) -> tuple[str, ...]:
     if profile.description:
         notes.append("the description is kept as a comment only")
     return tuple(notes)
+
+
+def _without_wrapper(request: Request, form: str) -> tuple[str, ...]:
+    """What is left out of a form that has custom jobs alone."""
+    if form == "rest" or request.body == JOB_SPEC:
+        return ()
+    return (
+        f"it creates the custom job alone: {form} has no form for the profile's {request.body} around it",
+    )
 
 
 def _no_task(profile: Profile, request: Request) -> tuple[str, ...]:
@@ -111,10 +122,11 @@ def _gcloud(request: Request, region: str, file: str) -> tuple[str, str]:
     return render_new(job["jobSpec"]), shlex.join(["gcloud", "ai", "custom-jobs", "create", *flags])
 
 
-def _rest(job: Mapping[str, Any], project: str, region: str, remarks: list[str]) -> str:
+def _rest(request: Request, project: str, region: str, remarks: list[str]) -> str:
     """A script that posts the body with curl."""
-    url = f"https://{region}-aiplatform.googleapis.com/v1/projects/{project}/locations/{region}/customJobs"
-    body = json.dumps(job, indent=2, ensure_ascii=False)
+    collection = format_of(request.body).collection
+    url = f"https://{region}-aiplatform.googleapis.com/v1/projects/{project}/locations/{region}/{collection}"
+    body = json.dumps(request.resource, indent=2, ensure_ascii=False)
     head = "".join(f"# {line}\n" for line in remarks)
     return (
         f"#!/bin/sh\n{head}"

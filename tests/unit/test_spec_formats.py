@@ -1,0 +1,100 @@
+"""A header has exactly one body, and each body its format."""
+
+from __future__ import annotations
+
+import pytest
+
+from tui.domain.profile import Problem, ProfileInvalid, load
+from tui.domain.spec_format import bodies, format_of, register
+from tui.domain.vertex.interchange.exports import FORMS, export
+from tui.domain.vertex.spec_formats import CUSTOM_TASK
+from tui.kinds.registry import kind_of_body, kinds
+
+POOL = "machineSpec: {machineType: n1-standard-4}, replicaCount: 1, containerSpec: {imageUri: a}"
+SPEC = f"workerPoolSpecs: [{{{POOL}}}]"
+CUSTOM = f"displayName: x\njobSpec:\n  {SPEC}\n"
+PIPELINE = f"displayName: x\nlabels: {{team: nlp}}\ntrainingPipeline:\n  trainingTaskInputs:\n    {SPEC}\n"
+
+
+def refused(text: str) -> Problem:
+    with pytest.raises(ProfileInvalid) as caught:
+        load(text, "f.yaml", "f")
+    (problem,) = caught.value.problems
+    return problem
+
+
+def test_every_body_is_that_of_a_kind() -> None:
+    assert bodies() == ("jobSpec", "trainingPipeline")
+    assert [kind_of_body(body).body for body in bodies()] == list(bodies())
+    assert {kind.key for kind in kinds()} == {"custom_job", "training_pipeline"}
+    with pytest.raises(KeyError):
+        kind_of_body("pipelineJob")
+    with pytest.raises(ValueError, match="jobSpec"):
+        register("jobSpec", lambda: format_of("jobSpec"))
+
+
+def test_two_bodies_are_refused_at_the_second() -> None:
+    found = refused(CUSTOM + "trainingPipeline:\n  trainingTaskInputs: {}\n")
+    assert (found.id, found.file, found.line) == ("profile.body", "f.yaml", 4)
+    assert "jobSpec and trainingPipeline" in found.message
+    assert "Keep one" in found.fix
+
+
+def test_no_body_is_refused_and_all_are_named() -> None:
+    found = refused("displayName: x\n")
+    assert (found.id, found.file, found.line) == ("profile.missing", "f.yaml", 1)
+    assert "workerPoolSpecs" in found.fix
+    assert "trainingPipeline" in found.fix
+
+
+def test_a_body_that_holds_nothing_is_refused() -> None:
+    found = refused("displayName: x\ntrainingPipeline: 7\n")
+    assert (found.line, found.column) == (2, 1)
+    assert found.field == "trainingPipeline"
+
+
+def test_a_pipeline_wraps_the_same_custom_job() -> None:
+    custom, pipeline = (load(text, "f", "f").check() for text in (CUSTOM, PIPELINE))
+    assert not custom.errors
+    assert not pipeline.errors
+    assert pipeline.request.custom_job["jobSpec"] == custom.request.custom_job["jobSpec"]
+    assert custom.request.resource == custom.request.custom_job
+    assert pipeline.request.resource == {
+        "displayName": "x",
+        "labels": {"team": "nlp"},
+        "trainingTaskDefinition": CUSTOM_TASK,
+        "trainingTaskInputs": custom.request.custom_job["jobSpec"],
+    }
+
+
+def test_a_rule_points_into_the_body() -> None:
+    text = PIPELINE.replace("replicaCount: 1", "replicaCount: 2")
+    (problem,) = load(text, "f", "f").check().errors
+    assert problem.path[:3] == ("trainingPipeline", "trainingTaskInputs", "workerPoolSpecs")
+    assert problem.line == 5
+
+
+def test_a_wrong_name_in_a_pipeline_is_found_at_its_place() -> None:
+    found = refused(PIPELINE + "    netwrok: x\n")
+    assert (found.id, found.line, found.column) == ("profile.unknown-field", 6, 5)
+    assert "network" in found.fix
+
+
+def test_a_file_that_is_a_custom_job_spec_has_no_header() -> None:
+    profile = load(SPEC + "\n", "f", "f")
+    assert (profile.wrapped, profile.spec_path, profile.format.body) == (False, (), "jobSpec")
+    assert profile.check().request.body == "jobSpec"
+
+
+def test_an_export_says_where_the_pipeline_is_left_out() -> None:
+    profile = load(PIPELINE, "f.yaml", "f")
+    request = profile.check().request
+    found = {
+        form: export(profile, request, form, project="p", region="us-east4", file="f.yaml") for form in FORMS
+    }
+    assert "/locations/us-east4/trainingPipelines" in found["rest"].text
+    assert '"trainingTaskInputs"' in found["rest"].text
+    assert found["rest"].notes == ()
+    for form in ("gcloud", "python"):
+        assert "trainingPipeline" in found[form].notes[0]
+        assert "custom" in found[form].command + found[form].text
