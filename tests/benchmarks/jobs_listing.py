@@ -1,6 +1,7 @@
-"""10,000 jobs of 4 pools from the emulator to the jobs screen, beside the official client that only reads.
+"""10,000 jobs of 4 pools on the emulator, of which 5 run: the first listing to the jobs screen, and a poll.
 
-CPU of the process that lists; the emulator is another one, the same for both.
+The first listing stands beside the official client that only reads. CPU of the process that lists; the
+emulator is another one, the same for both.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import statistics
 import sys
 import tempfile
 import time
@@ -18,13 +20,18 @@ from pathlib import Path
 from google.cloud.aiplatform_v1.types import job_state
 
 from tests.benchmarks.harness import Result, cost, in_turns
+from tui.backends.interface import ContextInfo, LaunchRequest
+from tui.backends.vertex.backend import VertexBackend
+from tui.backends.vertex.transport.connect import LocalEndpoint
+from tui.domain.states import JobState
 from tui.emulator import launcher
 from tui.emulator.database import Control, Database, created_us
 from tui.emulator.interfaces import CustomJobPb, JobRecord
 from tui.emulator.paths import StateDir
 
 JOBS = 10_000
-ROUNDS = 9
+RUNNING = 5
+ROUNDS, POLL_ROUNDS = 9, 3
 POOLS = (
     (1, "a2-highgpu-8g", 8, "us-docker.pkg.dev/research/train/arr-coc:1.4.2"),
     (3, "a2-highgpu-8g", 8, "us-docker.pkg.dev/research/train/arr-coc:1.4.2"),
@@ -39,31 +46,34 @@ ENDED = (
 
 
 def run() -> Iterator[Result]:
-    """The console's whole way to the screen against the bare client's reading."""
+    """The console's whole way to the screen against the bare client's reading, then what a poll costs."""
     with _emulator() as state:
         ours, peer = in_turns(lambda: _listed("console", state), lambda: _listed("client", state), ROUNDS)
+        poll = statistics.median(_listed("poll", state) for _ in range(POLL_ROUNDS))
     yield Result(
-        "10,000 jobs of 4 pools, wire to screen", ours * 1000, 2.0, "ms CPU", peer * 1000, "client .pb"
+        "10,000 jobs of 4 pools, wire to screen", ours * 1000, 4.0, "ms CPU", peer * 1000, "client .pb"
     )
+    yield Result("a poll of 10,000 jobs of which 5 run", poll * 1000, 10.0, "ms CPU")
 
 
 def _listed(who: str, state: StateDir) -> float:
     out = cost([sys.executable, "-m", "tests.benchmarks.jobs_listing_child", who, str(state.root)]).out
     found = json.loads(out.splitlines()[-1])
-    if found["jobs"] != JOBS:
+    if found["jobs"] != JOBS + RUNNING:
         raise RuntimeError(f"{who} listed {found['jobs']} jobs")
     return float(found["cpu"])
 
 
 @contextmanager
 def _emulator() -> Iterator[StateDir]:
-    """An emulator with all the jobs, ended yesterday."""
+    """An emulator with all the jobs: 10,000 that ended yesterday and five that run."""
     root = Path(tempfile.mkdtemp(prefix="vx"))
     state = StateDir(root)
     try:
         state.prepare()
         asyncio.run(_fill(state))
         launcher.ensure_running(state)
+        asyncio.run(_launch(state))
         yield state
     finally:
         launcher.stop(state)
@@ -83,6 +93,30 @@ async def _fill(state: StateDir) -> None:
         rows.append((*values, pb.SerializeToString(), control.attempt, 0, 0, 0, 0, 0))
     await database.write(lambda db: db.executemany(f"INSERT INTO jobs VALUES ({','.join('?' * 12)})", rows))
     await database.close()
+
+
+async def _launch(state: StateDir) -> None:
+    info = ContextInfo("local", "local", ("us-central1",), str(state.socket), local=True)
+    code = "import time; time.sleep(3600)"
+    pool = {
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "replicaCount": 1,
+        "containerSpec": {"imageUri": "python:3.11", "command": ["python", "-c", code]},
+    }
+    async with VertexBackend(info, LocalEndpoint(state)) as backend:
+        jobs = backend.jobs["custom_job"]
+        made = [
+            await jobs.create(
+                LaunchRequest(
+                    "us-central1",
+                    {"displayName": f"listed-running-{number}", "jobSpec": {"workerPoolSpecs": [pool]}},
+                )
+            )
+            for number in range(RUNNING)
+        ]
+        for job in made:
+            while (await jobs.get(job.name)).state is not JobState.RUNNING:  # noqa: ASYNC110
+                await asyncio.sleep(0.2)
 
 
 def _job(name: str, number: int, created: int) -> object:

@@ -121,14 +121,14 @@ class Poller:
 
         It asks for what may have changed, and now and then for everything.
         """
-        whole = await self._read_jobs()
+        whole = await self.read_jobs()
         await self._on_round()
         if whole:
             # What was listed is on the screen before anything else is asked.
             await asyncio.sleep(A_FRAME)
             await self._read_progress()
 
-    async def _read_jobs(self) -> bool:
+    async def read_jobs(self) -> bool:
         """Whether any region could be read."""
         self._store.begin()
         whole = self._whole_due is None or self._clock() >= self._whole_due
