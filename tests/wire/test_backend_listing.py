@@ -167,6 +167,15 @@ async def test_a_region_that_failed_is_listed_whole_by_the_next_poll() -> None:
         assert set((await poll(found))[0]) == {"100", "101", "102"}
 
 
+async def test_a_region_without_jobs_is_polled_for_its_first() -> None:
+    fake = Fake()
+    async with connected(fake) as found:
+        assert await listed(found) == {}
+        assert await poll(found) == ({}, set())
+        sized(fake, 1).state = State.JOB_STATE_SUCCEEDED
+        assert set((await poll(found))[0]) == {"1"}
+
+
 async def test_a_service_that_refuses_the_filter_is_listed_whole_each_time() -> None:
     fake = Fake()
     sized(fake, 1)

@@ -59,6 +59,8 @@ class Listing:
         """Of all `create_time`s: the service's own clock, so that this machine's does not matter."""
         self._newest_since = 0.0
         """When it was first seen, by this machine's monotonic clock."""
+        self._empty = False
+        """The last listing of all jobs found none."""
         self._deleted: set[str] = set()
         self._can_poll = True
 
@@ -72,6 +74,7 @@ class Listing:
             yield Batch(jobs, whole=True)
         if not filter:
             self._active = active
+            self._empty = newest is None
             self._saw(newest)
 
     async def changes(self) -> AsyncGenerator[Batch, None]:
@@ -80,8 +83,10 @@ class Listing:
         Raises BackendError.
         """
         if self._newest is None or not self._can_poll:
+            # Where there was no job, none can be gone: the store need not look for such.
+            nothing_known = self._empty
             async for batch in self.whole():
-                yield batch
+                yield replace(batch, whole=not nothing_known)
             return
         active: dict[str, Job] = {}
         seen: set[str] = set()
