@@ -51,14 +51,14 @@ def rows_of(text: str) -> tuple[Any, list[Row], bool]:
     assert found.readable, (text, found.problems)
     return (
         found.value,
-        build_rows(FormState(found.value, found.value, found.wrapped, expanded=True)),
-        found.wrapped,
+        build_rows(FormState(found.value, found.value, found.spec_path, expanded=True)),
+        found.spec_path,
     )
 
 
 def edits_of(text: str, deed: str, number: int, words: str) -> tuple[Edit, ...]:
     """What the form would do at one of its rows; nothing where it refuses."""
-    root, rows, wrapped = rows_of(text)
+    root, rows, spec_path = rows_of(text)
     row = rows[number % len(rows)]
     try:
         match deed:
@@ -71,8 +71,8 @@ def edits_of(text: str, deed: str, number: int, words: str) -> tuple[Edit, ...]:
             case "element" if row.field is not None and row.field.name in {"nfsMounts", "dnsPeeringConfigs"}:
                 return changes.element_edits(root, row)[0]
             case "pool":
-                return changes.pool_edits(root, pools_path(root, wrapped), 1 + number % 3)
-            case "link" if wrapped:
+                return changes.pool_edits(root, pools_path(root, spec_path), 1 + number % 3)
+            case "link" if spec_path:
                 return changes.parameter_edits(root, row, f"p{number % 3}")
             case "inline":
                 return changes.inline_edits(root, row)

@@ -31,7 +31,7 @@ POOLS = ("jobSpec", "workerPoolSpecs")
 def rows(text: str, *toggled: str, expanded: bool = False) -> list[Row]:
     found = analyse(text, "f.yaml", "f")
     state = FormState(
-        found.value, found.value, found.wrapped, frozenset(toggled), found.problems, expanded=expanded
+        found.value, found.value, found.spec_path, frozenset(toggled), found.problems, expanded=expanded
     )
     return build_rows(state)
 
@@ -143,7 +143,7 @@ def test_a_machine_brings_its_own_accelerators() -> None:
 
 def test_pools_are_added_like_the_workers_and_skipped_in_the_middle() -> None:
     root = analyse(A100, "f", "f").value
-    assert pools_path(root, True) == POOLS
+    assert pools_path(root, ("jobSpec",)) == POOLS
     more = edited(root, changes.pool_edits(root, POOLS, 3))
     pools = more["jobSpec"]["workerPoolSpecs"]
     assert pools[2] == {} and pools[3] == {**pools[1], "replicaCount": 1}
@@ -256,7 +256,7 @@ def test_values_of_any_shape_are_shown_and_edited_or_refused(value: dict[str, ob
     text = yaml.safe_dump(value) if value else "displayName: x"
     found = analyse(text, "f.yaml", "f")
     root = found.value
-    for each in build_rows(FormState(root, {}, found.wrapped, problems=found.problems, expanded=True)):
+    for each in build_rows(FormState(root, {}, found.spec_path, problems=found.problems, expanded=True)):
         pool = pool_of(each)
         deeds = [
             lambda each=each: changes.value_edits(root, each, words),
@@ -265,7 +265,7 @@ def test_values_of_any_shape_are_shown_and_edited_or_refused(value: dict[str, ob
             lambda each=each: changes.parameter_edits(root, each, "q"),
             lambda each=each: changes.inline_edits(root, each),
             lambda each=each: choices(root, each, "us-central1") and (),
-            lambda each=each: changes.pool_edits(root, pools_path(root, found.wrapped), 2),
+            lambda each=each: changes.pool_edits(root, pools_path(root, found.spec_path), 2),
         ]
         if pool is not None:
             deeds += [

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tui.domain.profile import Problem, ProfileInvalid, load
+from tui.domain.profile.document_edit import Edit
+from tui.domain.profile.edit import apply as apply_edits
 from tui.domain.spec_format import bodies, format_of, register
+from tui.domain.vertex.form import FormState, build_rows
+from tui.domain.vertex.form.analysis import analyse
 from tui.domain.vertex.interchange.exports import FORMS, export
 from tui.domain.vertex.spec_formats import CUSTOM_TASK
 from tui.kinds.registry import kind_of_body, kinds
@@ -98,3 +102,17 @@ def test_an_export_says_where_the_pipeline_is_left_out() -> None:
     for form in ("gcloud", "python"):
         assert "trainingPipeline" in found[form].notes[0]
         assert "custom" in found[form].command + found[form].text
+
+
+def test_the_form_shows_and_edits_the_spec_in_the_pipeline() -> None:
+    found = analyse(PIPELINE, "f.yaml", "f")
+    assert found.spec_path == ("trainingPipeline", "trainingTaskInputs")
+    rows = build_rows(FormState(found.value, found.value, found.spec_path, expanded=True))
+    keys = {row.key for row in rows}
+    count = "trainingPipeline.trainingTaskInputs.workerPoolSpecs[0].replicaCount"
+    assert count in keys
+    assert "jobSpec" not in keys
+    assert "trainingPipeline" not in keys
+    (row,) = [row for row in rows if row.key == count]
+    edited = apply_edits(PIPELINE, "f.yaml", [Edit(row.path, 0)])
+    assert load(edited, "f", "f").check().errors[0].path == row.path

@@ -188,13 +188,13 @@ class Profile:
         return present(value, fill(value, values)) if self.references else value
 
     def _problem(self, found: Finding) -> Problem:
-        path = _in_file(found.path, self.spec_path)
+        path = path_in_file(found.path, self.spec_path)
         return replace(
             self.document.problem(path, found.sentence, found.fix),
             id=found.rule,
             severity=found.severity,
             source=found.source,
-            edits=tuple(replace(e, path=_in_file(e.path, self.spec_path)) for e in found.edits),
+            edits=tuple(replace(e, path=path_in_file(e.path, self.spec_path)) for e in found.edits),
         )
 
 
@@ -202,7 +202,7 @@ def _known(known: Mapping[str, Parameter]) -> str:
     return f"It has {', '.join(known)}." if known else "It has no parameters."
 
 
-def _in_file(path: Path, spec_path: Path) -> Path:
+def path_in_file(path: Path, spec_path: Path) -> Path:
     """A rule's path as it stands in a file that has the job's spec at `spec_path`."""
     return (*spec_path, *path[1:]) if path[:1] == ("jobSpec",) else path
 

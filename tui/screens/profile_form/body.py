@@ -66,7 +66,7 @@ class FormBody:
             FormState(
                 analysis.value,
                 self._editor.saved_values(analysis.value),
-                analysis.wrapped,
+                analysis.spec_path,
                 frozenset(self.toggled),
                 analysis.problems,
                 self._estimates.reducers_text(analysis),
@@ -77,7 +77,7 @@ class FormBody:
         """The rows with every group open."""
         found = self._editor.analysis
         return build_rows(
-            FormState(found.value, found.value, found.wrapped, expanded=True, problems=found.problems)
+            FormState(found.value, found.value, found.spec_path, expanded=True, problems=found.problems)
         )
 
     def toggle(self, key: str) -> None:

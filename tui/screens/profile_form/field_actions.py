@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from textual.content import Content
@@ -10,6 +11,7 @@ from textual.content import Content
 from tui.actions.registry import Action
 from tui.domain.profile import Problem
 from tui.domain.profile.document_edit import Edit, edited
+from tui.domain.profile.model import path_in_file
 from tui.domain.profile.source import dotted
 from tui.domain.text import plain
 from tui.domain.vertex import reducers
@@ -140,7 +142,8 @@ class FieldActions:
         else:
             self._warn(found.reason)
             return
-        await self._editor.apply(edits, what)
+        where = self._editor.analysis.spec_path
+        await self._editor.apply([replace(e, path=path_in_file(e.path, where)) for e in edits], what)
 
     # Choices
 
@@ -238,7 +241,7 @@ class FieldActions:
 
     def _add_pool(self) -> None:
         """Ask which position, where more than one is free."""
-        path = pools_path(self._editor.values, self._editor.analysis.wrapped)
+        path = pools_path(self._editor.values, self._editor.analysis.spec_path)
         pools = at(self._editor.values, path)
         pools = pools if isinstance(pools, list) else []
         free = [i for i in range(MAX_POOLS) if i >= len(pools) or not pools[i]]
@@ -258,7 +261,7 @@ class FieldActions:
         self._screen.app.push_screen(PickScreen("Add a pool like the workers", options), chosen)
 
     async def _pool_at(self, position: int) -> None:
-        path = pools_path(self._editor.values, self._editor.analysis.wrapped)
+        path = pools_path(self._editor.values, self._editor.analysis.spec_path)
         key = dotted(canonical((*path, position)))
         if position > 1:
             self._body.toggled.add(key)

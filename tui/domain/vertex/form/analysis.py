@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tui.domain.profile import Problem, Profile, ProfileInvalid, inspect, load
-from tui.domain.profile.source import read
+from tui.domain.profile.source import Path, read
+from tui.domain.spec_format import bodies, format_of, standing_alone
 from tui.domain.vertex.field_check import camel
-from tui.domain.vertex.field_table import stands_alone
 from tui.domain.vertex.form.values import at, reference, scalar_text
 from tui.domain.vertex.rules.base import Severity
 
@@ -22,7 +22,7 @@ class Analysis:
 
     text: str
     value: Any = None
-    wrapped: bool = True
+    spec_path: Path = ("jobSpec",)
     problems: tuple[Problem, ...] = ()
     job: Mapping[str, Any] | None = None
     region: str = ""
@@ -52,11 +52,11 @@ def analyse(text: str, file: str, name: str, *, region: str = "", local: bool = 
     try:
         checked = profile.check(texts, region=region, local=local)
     except ProfileInvalid as error:
-        return Analysis(text, value, profile.wrapped, tuple(error.problems))
+        return Analysis(text, value, profile.spec_path, tuple(error.problems))
     # A launch sets these parameters; their stand-in values have no problems of their own.
     problems = tuple(p for p in checked.problems if reference(value, at(value, p.path)) not in texts)
     return Analysis(
-        text, value, profile.wrapped, problems, checked.request.custom_job, checked.request.region
+        text, value, profile.spec_path, problems, checked.request.custom_job, checked.request.region
     )
 
 
@@ -70,7 +70,15 @@ def _invalid(text: str, file: str, name: str, region: str, local: bool) -> Analy
     if not isinstance(value, Mapping):
         return Analysis(text, problems=problems)
     names = {camel(str(key)) for key in value}
-    return Analysis(text, value, not stands_alone(names), problems, region=region)
+    return Analysis(text, value, _spec_path(names), problems, region=region)
+
+
+def _spec_path(names: set[str]) -> Path:
+    """Where the CustomJobSpec is in a file with these fields at its top level."""
+    if standing_alone(names):
+        return ()
+    found = [body for body in bodies() if body in names]
+    return format_of(found[0]).spec_path if found else ("jobSpec",)
 
 
 def _stand_ins(profile: Profile) -> dict[str, str]:

@@ -140,6 +140,6 @@ def machine_summary(machine: Machine, kind: str = "") -> str:
     return "  ".join(parts)
 
 
-def pools_path(root: Any, wrapped: bool) -> Path:
+def pools_path(root: Any, spec_path: Path) -> Path:
     """Path of the worker pools."""
-    return actual(root, ("jobSpec", "workerPoolSpecs") if wrapped else ("workerPoolSpecs",))
+    return actual(root, (*spec_path, "workerPoolSpecs"))

@@ -8,10 +8,11 @@ from enum import StrEnum
 from typing import Any
 
 from tui.domain.masking import mask_text
+from tui.domain.profile.model import header_fields
 from tui.domain.profile.source import Problem, dotted
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT, REDUCTION_SERVER, machines
 from tui.domain.vertex.field_check import camel
-from tui.domain.vertex.field_table import HEADER, JOB_SPEC, WORKER_POOL, Kind
+from tui.domain.vertex.field_table import JOB_SPEC, WORKER_POOL, Kind
 from tui.domain.vertex.form import fields as table
 from tui.domain.vertex.form.fields import Field, Section
 from tui.domain.vertex.form.values import (
@@ -90,7 +91,8 @@ class FormState:
 
     value: Any
     saved: Any = None
-    wrapped: bool = True
+    spec_path: Path = ("jobSpec",)
+    """Where the CustomJobSpec is in the file; () where it is the whole file."""
     toggled: Collection[str] = frozenset()
     problems: Sequence[Problem] = ()
     reducers: tuple[str, str, str] = ("", "", "")
@@ -111,20 +113,20 @@ class _Builder:
 
     def rows(self) -> list[Row]:
         spec = self._spec_path()
-        if self.state.wrapped:
+        if self.state.spec_path:
             self._section(table.SECTIONS[0], ())
             self._parameters()
         self._pools((*spec, "workerPoolSpecs"))
         for section in table.SECTIONS[1:]:
             if section.base == "spec":
                 self._section(section, spec)
-            elif self.state.wrapped:
+            elif self.state.spec_path:
                 self._section(section, ())
         self._unknown(spec)
         return self._with_problems()
 
     def _spec_path(self) -> Path:
-        return actual(self.state.value, ("jobSpec",)) if self.state.wrapped else ()
+        return actual(self.state.value, self.state.spec_path)
 
     def _get(self, path: Path) -> Any:
         return at(self.state.value, path)
@@ -337,8 +339,8 @@ class _Builder:
 
     def _unknown(self, spec: Path) -> None:
         top = self.state.value
-        if self.state.wrapped:
-            self._unknown_in((), top, HEADER)
+        if self.state.spec_path:
+            self._unknown_in((), top, header_fields())
         else:
             self._unknown_in(spec, top, JOB_SPEC.fields)
 
