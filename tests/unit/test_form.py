@@ -16,7 +16,7 @@ from tui.domain.profile.document_edit import edited
 from tui.domain.profile.edit import apply
 from tui.domain.profile.source import read
 from tui.domain.vertex.catalog import machines
-from tui.domain.vertex.field_table import DURATION, HEADER, INTEGER, JOB_SPEC, STRING, WORKER_POOL, Kind
+from tui.domain.vertex.field_table import DURATION, HEADER, INTEGER, JOB_SPEC, STRING, WORKER_POOL, FieldType
 from tui.domain.vertex.form import SECTIONS, FormState, Row, RowKind, build_rows, changes
 from tui.domain.vertex.form.analysis import analyse
 from tui.domain.vertex.form.choices import accelerators_in, choices, machines_with, pool_of, pools_path
@@ -40,7 +40,7 @@ def row(found: list[Row], key: str) -> Row:
     return next(r for r in found if r.key == key)
 
 
-def leaves(fields: Mapping[str, Kind], *before: str) -> Iterator[tuple[str, ...]]:
+def leaves(fields: Mapping[str, FieldType], *before: str) -> Iterator[tuple[str, ...]]:
     for name, kind in fields.items():
         if kind.name == "message" and not kind.repeated:
             yield from leaves(kind.fields, *before, name)
@@ -193,12 +193,12 @@ def test_a_container_becomes_a_package_with_its_arguments() -> None:
         (DURATION, "3600s", "3600s"), (INTEGER, "7", 7), (INTEGER, "${n}", "${n}"), (STRING, " x", " x"),
     ],
 )  # fmt: skip
-def test_what_a_typed_text_means(kind: Kind, text: str, value: object) -> None:
+def test_what_a_typed_text_means(kind: FieldType, text: str, value: object) -> None:
     assert parse(kind, text) == value
 
 
 @pytest.mark.parametrize(("kind", "text"), [(DURATION, "soon"), (DURATION, ""), (INTEGER, "1.5")])
-def test_a_text_that_does_not_fit_says_what_is_expected(kind: Kind, text: str) -> None:
+def test_a_text_that_does_not_fit_says_what_is_expected(kind: FieldType, text: str) -> None:
     with pytest.raises(ValueError, match="expected"):
         parse(kind, text)
 

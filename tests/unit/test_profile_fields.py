@@ -7,7 +7,7 @@ from typing import Any
 from google.cloud.aiplatform_v1.types import CustomJob, CustomJobSpec
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from tui.domain.vertex.field_table import HEADER, JOB_SPEC, OUTPUT_ONLY, Kind
+from tui.domain.vertex.field_table import HEADER, JOB_SPEC, OUTPUT_ONLY, FieldType
 
 OURS = {"description", "region", "parameters", "package"}
 """Fields of the header that are not sent."""
@@ -30,7 +30,7 @@ def described(field: Any) -> str:
     return "duration" if field.message_type.full_name == "google.protobuf.Duration" else "message"
 
 
-def compare(descriptor: Descriptor, fields: dict[str, Kind], path: str = "") -> None:
+def compare(descriptor: Descriptor, fields: dict[str, FieldType], path: str = "") -> None:
     known = {field.json_name: field for field in descriptor.fields}
     assert set(known) == set(fields), path
     for name, field in known.items():

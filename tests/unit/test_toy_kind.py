@@ -111,12 +111,12 @@ class ToyTarget:
         poked.append("painted")
 """
 SPEC = """
-from tui.domain.vertex.field_table import INTEGER, Kind
+from tui.domain.vertex.field_table import INTEGER, FieldType
 from tui.domain.vertex.rules.base import Finding
 
 class ToyFormat:
     body = "toySpec"
-    fields = Kind("message", fields={"blocks": INTEGER}, type="ToySpec")
+    fields = FieldType("message", fields={"blocks": INTEGER}, type="ToySpec")
     spec_path = ("toySpec",)
     collection = "toys"
     resource_key = "toy"

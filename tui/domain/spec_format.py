@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from tui.domain.profile.source import Path
-    from tui.domain.vertex.field_table import Kind as FieldType
+    from tui.domain.vertex.field_table import FieldType
     from tui.domain.vertex.rules.base import Case, Finding
 
 

@@ -18,7 +18,7 @@ from tui.domain.profile.parameters import (
 from tui.domain.profile.source import Document, Path, Problem, ProfileInvalid, camel, read
 from tui.domain.spec_format import SpecFormat, bodies, format_of, standing_alone
 from tui.domain.vertex.field_check import Checker, describe, text
-from tui.domain.vertex.field_table import HEADER, Kind
+from tui.domain.vertex.field_table import HEADER, FieldType
 from tui.domain.vertex.packaging import STAGING_FOLDER, Package, PackagedTask, PackagingError, with_task
 from tui.domain.vertex.rules.base import Case, Finding, Severity
 
@@ -291,7 +291,7 @@ def _bare(document: Document, name: str, format: SpecFormat) -> tuple[Profile, l
     return profile, checker.problems
 
 
-def header_fields() -> dict[str, Kind]:
+def header_fields() -> dict[str, FieldType]:
     """The fields of a header, with every body there is."""
     return {**HEADER, **{body: format_of(body).fields for body in bodies()}}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from tui.domain.vertex.field_table import HEADER, Kind
+from tui.domain.vertex.field_table import HEADER, FieldType
 
 WIDE = 100
 """Columns up to which a short list or mapping stays on one line."""
@@ -135,7 +135,7 @@ def literal_mark(value: str) -> str:
     return "|" if value.endswith("\n") else "|-"
 
 
-def _ranks(fields: Mapping[str, Kind], found: dict[str, int]) -> dict[str, int]:
+def _ranks(fields: Mapping[str, FieldType], found: dict[str, int]) -> dict[str, int]:
     for name, kind in fields.items():
         found.setdefault(name, len(found))
         _ranks(kind.fields, found)

@@ -10,7 +10,7 @@ from typing import Any
 
 from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.profile.source import Document, Path, Problem, camel
-from tui.domain.vertex.field_table import HEADER, OUTPUT_ONLY, STRING, Kind
+from tui.domain.vertex.field_table import HEADER, OUTPUT_ONLY, STRING, FieldType
 from tui.domain.vertex.rules.misnomers import misnomer, misnomers_below
 
 _DURATION = re.compile(r"-?\d{1,12}(\.\d{1,9})?s")
@@ -56,7 +56,9 @@ class Checker:
     With `references` a whole `${name}` may replace a value of any type, which is checked after filling.
     """
 
-    def __init__(self, document: Document, *, references: bool, header: Mapping[str, Kind] = HEADER) -> None:
+    def __init__(
+        self, document: Document, *, references: bool, header: Mapping[str, FieldType] = HEADER
+    ) -> None:
         """`header` are the fields of the top level of a file with a header."""
         self._document = document
         self._references = references
@@ -69,7 +71,7 @@ class Checker:
         problem = self._document.problem(path, message, fix, rule)
         self.problems.append(replace(problem, edits=edits))
 
-    def message(self, value: Any, fields: Mapping[str, Kind], path: Path) -> dict[str, Any]:
+    def message(self, value: Any, fields: Mapping[str, FieldType], path: Path) -> dict[str, Any]:
         """The mapping `value` with every field checked against `fields`."""
         if not isinstance(value, Mapping):
             if not path or not self._misnomer(path, value):
@@ -86,7 +88,7 @@ class Checker:
                 found[known] = value
         return found
 
-    def _unknown(self, path: Path, value: Any, fields: Mapping[str, Kind]) -> None:
+    def _unknown(self, path: Path, value: Any, fields: Mapping[str, FieldType]) -> None:
         """A name that is no field here: the service's own, one known to be wrong, or a slip."""
         name = camel(str(path[-1]))
         if fields is self._header and name in OUTPUT_ONLY:
@@ -113,7 +115,7 @@ class Checker:
             )
         return True
 
-    def field(self, value: Any, kind: Kind, path: Path) -> Any:
+    def field(self, value: Any, kind: FieldType, path: Path) -> Any:
         """One field's value in REST form."""
         if not kind.repeated:
             return self._single(value, kind, path)
@@ -129,7 +131,7 @@ class Checker:
         found = [self._single(v, kind, (*path, i)) for i, v in enumerate(value)]
         return [v for v in found if v is not _LEFT_OUT]
 
-    def _single(self, value: Any, kind: Kind, path: Path) -> Any:
+    def _single(self, value: Any, kind: FieldType, path: Path) -> Any:
         if kind.name == "message":
             return self.message(value, kind.fields, path)
         if kind.name == "map":
@@ -146,7 +148,7 @@ class Checker:
         found = {k: self._string(v, STRING, (*path, k)) for k, v in value.items()}
         return {k: v for k, v in found.items() if v is not _LEFT_OUT}
 
-    def _string(self, value: Any, _: Kind, path: Path) -> Any:
+    def _string(self, value: Any, _: FieldType, path: Path) -> Any:
         if isinstance(value, str):
             return value
         if isinstance(value, bool | int | float):
@@ -156,7 +158,7 @@ class Checker:
         self.refuse(path, f"expected text, found {describe(value)}.")
         return _LEFT_OUT
 
-    def _integer(self, value: Any, kind: Kind, path: Path) -> Any:
+    def _integer(self, value: Any, kind: FieldType, path: Path) -> Any:
         number = value
         digits = isinstance(value, str) and _WHOLE.fullmatch(value)
         if digits or (isinstance(value, float) and value.is_integer()):
@@ -169,7 +171,7 @@ class Checker:
             return _LEFT_OUT
         return number
 
-    def _boolean(self, value: Any, _: Kind, path: Path) -> Any:
+    def _boolean(self, value: Any, _: FieldType, path: Path) -> Any:
         if isinstance(value, bool):
             return value
         meant = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -179,7 +181,7 @@ class Checker:
         self.refuse(path, f"expected true or false, found {describe(value)}.", fix, "profile.type", *edits)
         return _LEFT_OUT
 
-    def _duration(self, value: Any, _: Kind, path: Path) -> Any:
+    def _duration(self, value: Any, _: FieldType, path: Path) -> Any:
         if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LONGEST:
             return f"{seconds(value)}s"
         if isinstance(value, str) and _DURATION.fullmatch(value):
@@ -194,7 +196,7 @@ class Checker:
         self.refuse(path, message, fix, "profile.type", *edits)
         return _LEFT_OUT
 
-    def _enum(self, value: Any, kind: Kind, path: Path) -> Any:
+    def _enum(self, value: Any, kind: FieldType, path: Path) -> Any:
         if isinstance(value, str) and value in kind.numbers:
             return value
         if isinstance(value, int) and not isinstance(value, bool):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FieldType:
     """Type of a field: "string", "integer", "boolean", "duration", "enum", "message", "map".
 
     `bits` is the width of an integer. Of an enum `numbers` has every name of the wire, `choices` those that
@@ -17,28 +17,28 @@ class Kind:
     name: str
     repeated: bool = False
     choices: tuple[str, ...] = ()
-    fields: Mapping[str, Kind] = field(default_factory=dict)
+    fields: Mapping[str, FieldType] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)
     bits: int = 64
     type: str = ""
 
 
-STRING = Kind("string")
-STRINGS = Kind("string", repeated=True)
-INTEGER = Kind("integer")
-SMALL = Kind("integer", bits=32)
-BOOLEAN = Kind("boolean")
-DURATION = Kind("duration")
-LABELS = Kind("map")
+STRING = FieldType("string")
+STRINGS = FieldType("string", repeated=True)
+INTEGER = FieldType("integer")
+SMALL = FieldType("integer", bits=32)
+BOOLEAN = FieldType("boolean")
+DURATION = FieldType("duration")
+LABELS = FieldType("map")
 
 
-def _enum(**numbers: int) -> Kind:
+def _enum(**numbers: int) -> FieldType:
     choices = tuple(name for name in numbers if not name.endswith("_UNSPECIFIED"))
-    return Kind("enum", choices=choices, numbers=numbers)
+    return FieldType("enum", choices=choices, numbers=numbers)
 
 
-def _message(type: str, repeated: bool = False, **fields: Kind) -> Kind:
-    return Kind("message", repeated, fields=fields, type=type)
+def _message(type: str, repeated: bool = False, **fields: FieldType) -> FieldType:
+    return FieldType("message", repeated, fields=fields, type=type)
 
 
 ACCELERATOR = _enum(
@@ -135,7 +135,7 @@ JOB_SPEC = _message(
     models=STRINGS,
 )
 
-PACKAGE = Kind(
+PACKAGE = FieldType(
     "message",
     fields={
         "path": STRING,
@@ -168,7 +168,7 @@ OUTPUT_ONLY = {
 }
 """Fields of a CustomJob that only the service fills (vertex facts 1.1), each with the reason."""
 
-HEADER: Mapping[str, Kind] = {
+HEADER: Mapping[str, FieldType] = {
     "displayName": STRING,
     "description": STRING,
     "region": STRING,

@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from tui.domain.profile.source import Path
-from tui.domain.vertex.field_table import JOB_SPEC, TRAINING_PIPELINE_BODY, stands_alone
-from tui.domain.vertex.field_table import Kind as FieldType
+from tui.domain.vertex.field_table import JOB_SPEC, TRAINING_PIPELINE_BODY, FieldType, stands_alone
 from tui.domain.vertex.rules import check_job
 from tui.domain.vertex.rules.base import Case, Finding
 

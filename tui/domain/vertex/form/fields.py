@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tui.domain.vertex.field_table import HEADER, JOB_SPEC, WORKER_POOL, Kind
+from tui.domain.vertex.field_table import HEADER, JOB_SPEC, WORKER_POOL, FieldType
 
 Names = tuple[str, ...]
 
@@ -22,7 +22,7 @@ class Field:
     path: Names
     label: str
     help: str
-    kind: Kind
+    kind: FieldType
     common: bool = False
     """Shown also while it is not set."""
     unset: str = ""
@@ -43,7 +43,7 @@ class Section:
     fields: tuple[Field, ...]
 
 
-_ROOTS: Mapping[str, Mapping[str, Kind]] = {
+_ROOTS: Mapping[str, Mapping[str, FieldType]] = {
     "top": HEADER,
     "spec": JOB_SPEC.fields,
     "pool": WORKER_POOL.fields,
@@ -53,7 +53,7 @@ _ROOTS: Mapping[str, Mapping[str, Kind]] = {
 }
 
 
-def kind_of(base: str, path: Names) -> Kind:
+def kind_of(base: str, path: Names) -> FieldType:
     """Type of a field. Raises KeyError for an unknown one."""
     fields = _ROOTS[base]
     for name in path[:-1]:

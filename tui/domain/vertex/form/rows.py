@@ -12,7 +12,7 @@ from tui.domain.profile.model import header_fields
 from tui.domain.profile.source import Problem, dotted
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT, REDUCTION_SERVER, machines
 from tui.domain.vertex.field_check import camel
-from tui.domain.vertex.field_table import JOB_SPEC, WORKER_POOL, Kind
+from tui.domain.vertex.field_table import JOB_SPEC, WORKER_POOL, FieldType
 from tui.domain.vertex.form import fields as table
 from tui.domain.vertex.form.fields import Field, Section
 from tui.domain.vertex.form.values import (
@@ -274,7 +274,7 @@ class _Builder:
             here = setting.get(setting_name, MISSING) if rich else MISSING
             if setting_name == "default" and not rich:
                 here = setting
-            each = Field((setting_name,), setting_name, help, Kind("string", repeated), True)
+            each = Field((setting_name,), setting_name, help, FieldType("string", repeated), True)
             row = Row(_key(inner), RowKind.FIELD, setting_name, inner, 2, raw=here, field=each)
             if repeated:
                 self._list(row, each)
@@ -344,7 +344,7 @@ class _Builder:
         else:
             self._unknown_in(spec, top, JOB_SPEC.fields)
 
-    def _unknown_in(self, path: Path, value: Any, known: Mapping[str, Kind]) -> None:
+    def _unknown_in(self, path: Path, value: Any, known: Mapping[str, FieldType]) -> None:
         """Rows for names that no field table has: each has its problem and can be fixed or removed."""
         for name, inner in value.items() if isinstance(value, Mapping) else ():
             here = (*path, name)

@@ -9,7 +9,7 @@ from typing import Any
 from tui.domain.masking import MASK, looks_secret, mask_text
 from tui.domain.profile.parameters import convert
 from tui.domain.vertex.field_check import REFERENCE, camel, is_reference
-from tui.domain.vertex.field_table import Kind
+from tui.domain.vertex.field_table import FieldType
 
 Path = tuple[str | int, ...]
 MISSING: Any = object()
@@ -88,7 +88,7 @@ def duration_text(text: str) -> str:
     return " ".join(parts) if seconds >= 60 else ""
 
 
-def parse(kind: Kind, text: str) -> Any:
+def parse(kind: FieldType, text: str) -> Any:
     """Parse a typed text for a field of this kind. A text with `${name}` in it stays text.
 
     Raises:

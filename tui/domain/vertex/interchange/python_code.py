@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from tui.domain.vertex.field_table import HEADER, Kind
+from tui.domain.vertex.field_table import HEADER, FieldType
 
 WIDE = 88
 
@@ -53,7 +53,9 @@ def snake(name: str) -> str:
     return re.sub(r"[A-Z]", lambda match: "_" + match[0].lower(), name)
 
 
-def _message(kind: str, value: Mapping[str, Any], fields: Mapping[str, Kind], indent: int, used: int) -> str:
+def _message(
+    kind: str, value: Mapping[str, Any], fields: Mapping[str, FieldType], indent: int, used: int
+) -> str:
     parts = [
         (f"{snake(name)}=", lambda room, taken, n=name, v=inner: _value(v, fields[n], room, taken))
         for name, inner in value.items()
@@ -61,9 +63,9 @@ def _message(kind: str, value: Mapping[str, Any], fields: Mapping[str, Kind], in
     return _wrapped(f"aiplatform_v1.{kind}(", parts, ")", indent, used)
 
 
-def _value(value: Any, kind: Kind, indent: int, used: int) -> str:
+def _value(value: Any, kind: FieldType, indent: int, used: int) -> str:
     if kind.repeated:
-        one = Kind(kind.name, fields=kind.fields, type=kind.type)
+        one = FieldType(kind.name, fields=kind.fields, type=kind.type)
         parts = [("", lambda room, taken, v=v: _value(v, one, room, taken)) for v in value]
         return _wrapped("[", parts, "]", indent, used)
     if kind.name == "message":
