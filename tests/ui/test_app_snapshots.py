@@ -16,7 +16,7 @@ from tui.app import VxtuiApp
 from tui.backends.interface import PermissionDenied, Unavailable
 from tui.config.settings import Settings
 from tui.domain.formatting import NOT_MEASURED
-from tui.store.jobs.connection_state import LinkState
+from tui.store.jobs.connection_state import ConnectionState
 from tui.store.profiles.library import entry
 
 PROFILE = """
@@ -78,7 +78,11 @@ def look(tmp_path: Path, snap_compare: Any) -> Callable[..., None]:
 
 
 async def _ready(pilot: Pilot[Any], *, app: VxtuiApp, keys: tuple[str, ...]) -> None:
-    await until(pilot, lambda: app.connection.link.state in {LinkState.LIVE, LinkState.FAILED}, "an answer")
+    await until(
+        pilot,
+        lambda: app.connection.status.state in {ConnectionState.LIVE, ConnectionState.FAILED},
+        "an answer",
+    )
     await until(pilot, lambda: progress_is_known(app), "the progress of what runs")
     await pilot.pause()
     for key in keys:

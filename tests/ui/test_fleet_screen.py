@@ -24,7 +24,7 @@ from tui.screens.job.replicas import ReplicasPane
 from tui.screens.job.screen import JobScreen
 from tui.screens.jobs.screen import JobsScreen
 from tui.store.job.figures import Measure
-from tui.store.jobs.connection_state import LinkState
+from tui.store.jobs.connection_state import ConnectionState
 from tui.widgets.heat_map.scale import LATE, NOT_MEASURED
 from tui.widgets.notice import Notice
 
@@ -231,7 +231,7 @@ def look(tmp_path: Path, snap_compare: Any) -> Callable[..., None]:
 
 
 async def _ready(pilot: Pilot[Any], *, app: VxtuiApp, keys: tuple[str, ...]) -> None:
-    await until(pilot, lambda: app.connection.link.state is LinkState.LIVE, "an answer")
+    await until(pilot, lambda: app.connection.status.state is ConnectionState.LIVE, "an answer")
     screen = await fleet(app, pilot)
     for key in keys:
         await pilot.press(key)

@@ -17,11 +17,11 @@ from tui.config.settings import Settings
 from tui.domain.profile import load
 from tui.domain.vertex.interchange import FORMS, export
 from tui.screens.profiles.export import ExportScreen
-from tui.store.jobs.connection_state import LinkState
+from tui.store.jobs.connection_state import ConnectionState
 
 
 async def _ready(pilot: Pilot[Any], *, app: VxtuiApp, presses: int) -> None:
-    await until(pilot, lambda: app.connection.link.state is LinkState.LIVE, "an answer")
+    await until(pilot, lambda: app.connection.status.state is ConnectionState.LIVE, "an answer")
     profile = load(PROFILE, "arr-coc.yaml", "arr-coc")
     where = {"project": "research", "region": "us-central1", "file": "arr-coc.yaml"}
     request = profile.render()

@@ -34,7 +34,7 @@ from tui.domain.states import JobState
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.jobs.screen import JobsScreen
-from tui.store.jobs.connection_state import LinkState
+from tui.store.jobs.connection_state import ConnectionState
 from tui.widgets.header_lines import HeaderLines
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.notice import Notice
@@ -56,7 +56,9 @@ async def opened(
     app = console(backend, where, **more)
     async with app.run_test(size=size) as pilot:
         await until(
-            pilot, lambda: app.connection.link.state in {LinkState.LIVE, LinkState.FAILED}, "an answer"
+            pilot,
+            lambda: app.connection.status.state in {ConnectionState.LIVE, ConnectionState.FAILED},
+            "an answer",
         )
         await until(pilot, lambda: progress_is_known(app), "the progress of what runs")
         await pilot.pause()

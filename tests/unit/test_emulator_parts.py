@@ -24,7 +24,7 @@ from tui.emulator.rpc.page_token import read_token, write_token
 from tui.emulator.rpc.paging import keep_only, mask_fields, page_size, query_digest
 from tui.emulator.runner.plan import AttemptStatus, ReplicaStatus
 from tui.emulator.runs.ports import FIRST, LAST, NoPorts, Ports
-from tui.emulator.runs.restart_policy import AttemptContext, End, Restart, decide
+from tui.emulator.runs.restart_policy import AttemptContext, AttemptEnd, Restart, decide
 from tui.emulator.vertex.job_table import Job, JobTable, State
 from tui.emulator.vertex.quota import Quotas, check_quotas, demand, describe_lack
 from tui.emulator.vertex.resource_requests import take
@@ -41,9 +41,9 @@ def failed(code: int, *, oom: bool = False) -> AttemptStatus:
     return AttemptStatus("failed", (replica,), "workerpool1-0", code)
 
 
-def ended(status: AttemptStatus, **about: Any) -> End:
+def ended(status: AttemptStatus, **about: Any) -> AttemptEnd:
     decision = decide(status, replace(ABOUT, **about))
-    assert isinstance(decision, End)
+    assert isinstance(decision, AttemptEnd)
     return decision
 
 

@@ -103,7 +103,7 @@ class Fake:
         return pb
 
     def cut(self, code: StatusCode = StatusCode.UNAVAILABLE) -> None:
-        """End every open tail."""
+        """AttemptEnd every open tail."""
         for tail in self.tails:
             tail.put_nowait(Abort(code, "cut"))
 

@@ -31,7 +31,7 @@ from tui.kinds.registry import kind_of
 from tui.screens.workers import background
 from tui.session import Session, now
 from tui.store.jobs.connection import Connection, Opener
-from tui.store.jobs.connection_state import Link, LinkState, broken
+from tui.store.jobs.connection_state import ConnectionState, ConnectionStatus, broken
 from tui.store.jobs.costs import Costs
 from tui.store.jobs.snapshot import Snapshot
 from tui.store.jobs.table import JobChange, JobStore
@@ -65,7 +65,7 @@ class JobScreenFactory(Protocol):
 
 
 class ConsoleApp(ClipboardApp):
-    """One context at a time. Screens read `store` and `link` and are told by signals when they change."""
+    """One context at a time. Screens read `store` and `connection` and are told by signals when they change."""
 
     JOB_SCREEN: ClassVar[JobScreenFactory]
 
@@ -101,7 +101,7 @@ class ConsoleApp(ClipboardApp):
         self.journal = Journal(state_dir / "audit.jsonl", clock)
         self.costs = Costs(state_dir)
         self.jobs_changed: Signal[JobChange] = Signal(self, "jobs_changed")
-        self.link_changed: Signal[Link] = Signal(self, "link_changed")
+        self.connection_changed: Signal[ConnectionStatus] = Signal(self, "connection_changed")
         self.prices_changed: Signal[Costs] = Signal(self, "prices_changed")
         self._opener = opener
         self._read_profiles = read_profiles
@@ -137,7 +137,7 @@ class ConsoleApp(ClipboardApp):
             clock=self.clock,
             access=access_of(self.settings, context, flag=self._read_only),
             on_jobs=self._on_jobs,
-            on_link=self._on_link,
+            on_status=self._on_connection,
         )
 
     def get_line_filters(self) -> Sequence[LineFilter]:
@@ -164,15 +164,15 @@ class ConsoleApp(ClipboardApp):
             self.journal.add("error", found.message)
             self.notify(plain(found.message), title=event.worker.name, severity="error", markup=False)
 
-    def _on_link(self, link: Link) -> None:
+    def _on_connection(self, status: ConnectionStatus) -> None:
         # Garbage collection is off from the start of the program (`tui.cli`) until the first list is read or
         # has failed: objects made at the start stay alive, and freezing them saves later scans.
-        if not gc.isenabled() and link.state in {LinkState.LIVE, LinkState.FAILED}:
+        if not gc.isenabled() and status.state in {ConnectionState.LIVE, ConnectionState.FAILED}:
             gc.freeze()
             gc.enable()
-        if self.costs.prices is None and link.state in {LinkState.LIVE, LinkState.FAILED}:
+        if self.costs.prices is None and status.state in {ConnectionState.LIVE, ConnectionState.FAILED}:
             background(self, self.load_prices, "prices")
-        self.link_changed.publish(link)
+        self.connection_changed.publish(status)
         self._open_now()
 
     def _on_jobs(self, change: JobChange) -> None:
@@ -210,12 +210,12 @@ class ConsoleApp(ClipboardApp):
     @property
     def live(self) -> bool:
         """The jobs were read in this run and the context is connected."""
-        return self.connection.link.state is LinkState.LIVE
+        return self.connection.status.state is ConnectionState.LIVE
 
     @property
     def trouble(self) -> BackendError | None:
         """Why the context can't be reached; `None` if it can, or while connecting."""
-        return self.connection.link.error
+        return self.connection.status.error
 
     @property
     def access(self) -> Access:

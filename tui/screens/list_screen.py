@@ -16,7 +16,7 @@ from tui.domain.text import plain
 from tui.screens.frame import FrameScreen
 from tui.session import Stopped
 from tui.store.jobs.connection import Connection
-from tui.store.jobs.connection_state import LinkState
+from tui.store.jobs.connection_state import ConnectionState
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.header_lines import Line
 from tui.widgets.notice import Notice
@@ -89,7 +89,7 @@ class ListScreen(FrameScreen):
             SEP,
             summary(console),
         )
-        right = link_text(console.connection)
+        right = connection_text(console.connection)
         if self.read_only:
             right = Content.assemble(("read-only", "bold $text-warning"), SEP, right)
         return left, right
@@ -152,7 +152,7 @@ class ListScreen(FrameScreen):
         error = console.trouble
         if error is None:
             return False
-        since = console.connection.link.since
+        since = console.connection.status.since
         lasts = console.clock() - since if since else timedelta(0)
         when = f" for {age(lasts)}" if lasts > timedelta(seconds=5) else ""
         what = f"{console.context_name} can't be reached{when}"
@@ -182,15 +182,15 @@ def summary(console: ConsoleApp) -> Content:
     return Content(SEP).join(parts)
 
 
-def link_text(connection: Connection) -> Content:
+def connection_text(connection: Connection) -> Content:
     """`live`, `connecting…` or `not reached`, and the age of what is shown."""
     read_at = connection.read_at
     old = (connection.clock() - read_at).total_seconds() if read_at else 0.0
     seen = f"  seen {age(connection.clock() - read_at)} ago" if read_at else ""
-    match connection.link.state:
-        case LinkState.LIVE:
+    match connection.status.state:
+        case ConnectionState.LIVE:
             ago = "" if old < FRESH else f"  {old:.0f}s ago"
             return Content.assemble(("live", "$text-success"), (ago, "$text-muted"))
-        case LinkState.FAILED:
+        case ConnectionState.FAILED:
             return Content.assemble(("not reached", "bold $text-error"), (seen, "$text-muted"))
     return Content.assemble(("connecting…", "$text-warning"), (seen, "$text-muted"))

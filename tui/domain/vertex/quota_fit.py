@@ -181,18 +181,18 @@ def fit(job: Mapping[str, Any], region: str, quotas: Sequence[Quota], *, running
     which comes minutes late. A metric that the service does not report at all (SSD in most projects) is
     left out, as nothing can be said of it, unless none of the metrics is reported.
     """
-    return _Room(quotas, running).fit(job, region)
+    return _Headroom(quotas, running).fit(job, region)
 
 
 def fits_in(
     job: Mapping[str, Any], regions: Iterable[str], quotas: Sequence[Quota], *, running: Sequence[Job] = ()
 ) -> list[Fit]:
     """`fit` for each region, in order; a region without the hardware is `short` and names it."""
-    room = _Room(quotas, running)
+    room = _Headroom(quotas, running)
     return [room.fit(job, region) for region in regions]
 
 
-class _Room:
+class _Headroom:
     """Quotas by region and metric, indexed once for many regions."""
 
     def __init__(self, quotas: Sequence[Quota], running: Sequence[Job]) -> None:

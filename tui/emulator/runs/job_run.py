@@ -26,7 +26,7 @@ from tui.emulator.rpc.methods import WireError
 from tui.emulator.runner.plan import AttemptPlan, AttemptStatus
 from tui.emulator.runs.images import CannotRun
 from tui.emulator.runs.ports import NoPorts, Ports
-from tui.emulator.runs.restart_policy import CANCELLED, AttemptContext, End, Restart, decide
+from tui.emulator.runs.restart_policy import CANCELLED, AttemptContext, AttemptEnd, Restart, decide
 from tui.emulator.vertex.job_table import Job, JobTable, State
 from tui.emulator.vertex.quota import Quotas, describe_lack, strategy
 from tui.emulator.vertex.resource_table import timestamp
@@ -113,7 +113,7 @@ class JobRun:
         except Exception:
             log.exception("job %s", self.job.record.name)
             self._stop_runner()
-            end = End(
+            end = AttemptEnd(
                 State.JOB_STATE_FAILED,
                 code_pb2.INTERNAL,
                 "Internal error: the emulator failed on this job; `vxtui emulator logs` has the reason.",
@@ -127,7 +127,7 @@ class JobRun:
                 return
             await asyncio.sleep(POLL_SECONDS)
 
-    async def _run_attempts(self) -> End:
+    async def _run_attempts(self) -> AttemptEnd:
         if self.job.pb.state == State.JOB_STATE_QUEUED:
             early = await self._queue()
             if early is not None:
@@ -136,11 +136,11 @@ class JobRun:
             self._deps.quotas.hold(self.job)
         while True:
             decision = await self._run_attempt()
-            if isinstance(decision, End):
+            if isinstance(decision, AttemptEnd):
                 return decision
             await self._restart(decision)
 
-    async def _queue(self) -> End | None:
+    async def _queue(self) -> AttemptEnd | None:
         job, quotas = self.job, self._deps.quotas
         granted = quotas.queue(job)
         if not granted.is_set():
@@ -156,7 +156,7 @@ class JobRun:
         if job.cancelled.is_set():
             return CANCELLED
         if not granted.is_set():
-            return End(
+            return AttemptEnd(
                 State.JOB_STATE_EXPIRED,
                 code_pb2.DEADLINE_EXCEEDED,
                 "No machines were found within scheduling.max_wait_duration.",
@@ -174,7 +174,7 @@ class JobRun:
         limit = seconds(scheduling.max_wait_duration) if given else DEFAULT_MAX_WAIT
         return max(0.0, pb.create_time.seconds + limit - time.time()) if limit else None
 
-    async def _run_attempt(self) -> End | Restart:
+    async def _run_attempt(self) -> AttemptEnd | Restart:
         if await self._adopt():
             replicas = [r.id for r in AttemptPlan.load(self.attempt.plan).replicas]
             self._deps.sink.watch(self.job.record, self.attempt, replicas)
@@ -213,8 +213,8 @@ class JobRun:
             await asyncio.sleep(POLL_SECONDS)
         return True
 
-    async def _begin(self) -> End | None:
-        """Provision, plan, start the runner. Return an `End` when that fails or the job is cancelled."""
+    async def _begin(self) -> AttemptEnd | None:
+        """Provision, plan, start the runner; an `AttemptEnd` when that fails or the job is cancelled."""
         deps, job = self._deps, self.job
         for text in _PROVISIONING:
             await self._log(text)
@@ -234,9 +234,11 @@ class JobRun:
                 return CANCELLED
             deps.runner.start(self.attempt, replace(plan, timeout=self._time_left()))
         except (CannotRun, NoPorts) as error:
-            return End(State.JOB_STATE_FAILED, code_pb2.FAILED_PRECONDITION, str(error))
+            return AttemptEnd(State.JOB_STATE_FAILED, code_pb2.FAILED_PRECONDITION, str(error))
         except OSError as error:
-            return End(State.JOB_STATE_FAILED, code_pb2.INTERNAL, f"The job could not be started: {error}")
+            return AttemptEnd(
+                State.JOB_STATE_FAILED, code_pb2.INTERNAL, f"The job could not be started: {error}"
+            )
         deps.sink.watch(job.record, self.attempt, [r.id for r in plan.replicas])
         return None
 
@@ -310,7 +312,7 @@ class JobRun:
         await self._log(f"The job restarts: attempt {self.job.control.attempt}.", "WARNING")
         await self._cancelled_within(self._deps.config.restart_delay_seconds)
 
-    async def _end(self, end: End) -> None:
+    async def _end(self, end: AttemptEnd) -> None:
         # A client that sees the end must find the whole log, so the state is stored last.
         await self._drain()
         if end.state == State.JOB_STATE_SUCCEEDED:

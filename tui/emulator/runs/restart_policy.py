@@ -30,7 +30,7 @@ TRANSIENT = frozenset({6, 134, 11, 139})
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class AttemptEnd:
     """The job ends in `state` (a JobState number). `code` is a google.rpc code, 0 for none."""
 
     state: int
@@ -59,13 +59,13 @@ class AttemptContext:
     control: Control
 
 
-CANCELLED = End(State.JOB_STATE_CANCELLED, code_pb2.CANCELLED, "The job was cancelled.")
+CANCELLED = AttemptEnd(State.JOB_STATE_CANCELLED, code_pb2.CANCELLED, "The job was cancelled.")
 
 
-def decide(status: AttemptStatus, about: AttemptContext) -> End | Restart:
+def decide(status: AttemptStatus, about: AttemptContext) -> AttemptEnd | Restart:
     """Decide on an attempt whose `outcome` is set."""
     if status.outcome == "succeeded":
-        return End(State.JOB_STATE_SUCCEEDED)
+        return AttemptEnd(State.JOB_STATE_SUCCEEDED)
     if about.cancelling:
         return CANCELLED
     if status.outcome == "failed":
@@ -86,7 +86,7 @@ def decide(status: AttemptStatus, about: AttemptContext) -> End | Restart:
     )
 
 
-def _failed(status: AttemptStatus, about: AttemptContext) -> End | Restart:
+def _failed(status: AttemptStatus, about: AttemptContext) -> AttemptEnd | Restart:
     control = about.control
     if status.failed_replica is None or status.exit_code is None:
         return _fail(code_pb2.INTERNAL, f"Internal error: the job could not be run.{_detail(status)}")
@@ -122,7 +122,7 @@ def exit_text(status: AttemptStatus) -> str:
     )
 
 
-def _preempted(status: AttemptStatus, about: AttemptContext) -> End | Restart:
+def _preempted(status: AttemptStatus, about: AttemptContext) -> AttemptEnd | Restart:
     control = about.control
     if not about.spot:
         if about.disable_retries:
@@ -141,8 +141,8 @@ def _preempted(status: AttemptStatus, about: AttemptContext) -> End | Restart:
     )
 
 
-def _fail(code: int, message: str) -> End:
-    return End(State.JOB_STATE_FAILED, code, message)
+def _fail(code: int, message: str) -> AttemptEnd:
+    return AttemptEnd(State.JOB_STATE_FAILED, code, message)
 
 
 def _detail(status: AttemptStatus) -> str:

@@ -15,7 +15,7 @@ from tui.domain.job import Job
 from tui.domain.text import clip, plain
 from tui.screens.dialogs.message import MessageScreen
 from tui.screens.frame import FrameScreen
-from tui.screens.list_screen import SEP, link_text, summary
+from tui.screens.list_screen import SEP, connection_text, summary
 from tui.screens.workers import background
 from tui.store.job.figures import Measure
 from tui.store.jobs.fleet import FleetFeed, at_work
@@ -70,7 +70,7 @@ class FleetScreen(FrameScreen):
         self.heat_map.focus()
         self.set_interval(1.0, self._tick)
         self.console.jobs_changed.subscribe(self, lambda _: self.reload())
-        self.console.link_changed.subscribe(self, lambda _: self._read())
+        self.console.connection_changed.subscribe(self, lambda _: self._read())
 
     def on_screen_resume(self) -> None:
         self._read()
@@ -186,11 +186,11 @@ class FleetScreen(FrameScreen):
                 (f"{plain(console.context_name)} ▸ Jobs ▸ {clip(name, 40)} ▸ ", "$text-muted"),
                 ("Fleet", "bold"),
             )
-            return crumb, link_text(console.connection)
+            return crumb, connection_text(console.connection)
         left = Content.assemble(
             ("vxtui", "bold $accent"), SEP, (plain(console.context_name), "bold"), SEP, summary(console)
         )
-        return left, link_text(console.connection)
+        return left, connection_text(console.connection)
 
     def second_line(self) -> Line:
         rows = self._rows

@@ -395,7 +395,7 @@ class LogsPane(JobPane):
         async def read() -> None:
             older = await self.source.read_older()
             if older.problem:
-                words = plain(f"Older lines can't be read: {older.problem}")
+                words = plain(f"OlderLines lines can't be read: {older.problem}")
                 self.notify(words, severity="error", markup=False)
             else:
                 words = (

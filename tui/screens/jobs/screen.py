@@ -69,7 +69,7 @@ class JobsScreen(ListScreen):
 
     def on_mount(self) -> None:
         self.console.jobs_changed.subscribe(self, self._on_change)
-        self.console.link_changed.subscribe(self, lambda _: self._link())
+        self.console.connection_changed.subscribe(self, lambda _: self._link())
         self.watch(self.app, "app_focus", self._watched, init=False)
 
     def on_screen_resume(self) -> None:

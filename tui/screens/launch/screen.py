@@ -58,7 +58,7 @@ CHECK_SECONDS = 5.0
 """Seconds that a launch waits for unfinished checks."""
 
 
-class Field(HorizontalGroup):
+class LaunchField(HorizontalGroup):
     """A name, a value and its explanation."""
 
     def __init__(self, name: str, value: str, hint: str, choices: Iterable[str] = ()) -> None:
@@ -110,14 +110,14 @@ class LaunchScreen(FrameScreen):
     def compose_body(self) -> Iterable[Widget]:
         with HorizontalGroup(id="above"):
             with VerticalScroll(id="form", can_focus=False):
-                yield Field(
+                yield LaunchField(
                     REGION,
                     self._region(),
                     "where it runs",
                     self.console.connection.regions,
                 )
                 for parameter in self._entry.parameters:
-                    yield Field(parameter.name, parameter.default, _hint(parameter), parameter.choices)
+                    yield LaunchField(parameter.name, parameter.default, _hint(parameter), parameter.choices)
             yield LabelledLines("shape")
         with VerticalScroll(id="ahead", can_focus=False):
             yield Static("", id="answer", markup=False)
@@ -140,7 +140,7 @@ class LaunchScreen(FrameScreen):
     def _prepare(self) -> None:
         """Fill in the profile with the typed values and check it."""
         self._stop_waiting()
-        fields = {field.field: field.value for field in self.query(Field)}
+        fields = {field.field: field.value for field in self.query(LaunchField)}
         region = fields.pop(REGION)
         try:
             self._prepared = self._entry.prepare(
@@ -223,7 +223,7 @@ class LaunchScreen(FrameScreen):
             return
         if check.region:
             self._set(REGION, check.region)
-        before = {field.field: field.value for field in self.query(Field)}
+        before = {field.field: field.value for field in self.query(LaunchField)}
         for edit in check.edits:
             self._fix(edit, self._prepared, before)
         self._prepare()
@@ -231,7 +231,7 @@ class LaunchScreen(FrameScreen):
     def _fix(self, edit: Edit, prepared: Prepared, before: Mapping[str, str]) -> None:
         """Change the value that the field comes from, if there is one; else the request alone."""
         old = reduce(getitem, edit.path, cast("Any", prepared.custom_job))
-        for field in self.query(Field):
+        for field in self.query(LaunchField):
             was = before.get(field.field)
             new = substituted(was, str(old), str(edit.value)) if was else None
             if new is not None:
@@ -240,7 +240,7 @@ class LaunchScreen(FrameScreen):
         self._fixes.append(edit)
 
     def _set(self, name: str, value: str) -> None:
-        for field in self.query(Field):
+        for field in self.query(LaunchField):
             if field.field == name:
                 field.query_one(Input).value = value
 

@@ -24,7 +24,7 @@ from tui.session import now
 from tui.store.profiles.draft import FileChanged, read_text
 from tui.store.profiles.files import bad_name
 from tui.store.profiles.library import entry
-from tui.store.profiles.unsaved import Editor, Kept
+from tui.store.profiles.unsaved import Editor, UnsavedCopy
 
 if TYPE_CHECKING:
     from tui.actions.operations.runner import Outcome
@@ -232,7 +232,7 @@ class FileActions:
 
     # Unsaved changes of an earlier console
 
-    def _offer(self, kept: Kept) -> None:
+    def _offer(self, kept: UnsavedCopy) -> None:
         since = age(now() - kept.time)
         changed = "" if kept.base == self._draft.saved else "; the file was changed since"
         answers = [("g", "go on with them", "u undoes them"), ("t", "throw them away", "")]
@@ -246,7 +246,7 @@ class FileActions:
         question = f"Changes of {since} ago to {self._draft.path.name} were not saved{changed}"
         self._screen.app.push_screen(ChoiceScreen(question, answers), chosen)
 
-    async def _take_kept(self, kept: Kept) -> None:
+    async def _take_kept(self, kept: UnsavedCopy) -> None:
         await self._editor.replace(kept.text, "go on with unsaved changes")
         # This console keeps them as its own from now on.
         await asyncio.to_thread(self._draft.discard, kept)

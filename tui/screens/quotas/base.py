@@ -26,7 +26,7 @@ class QuotaListScreen(ListScreen):
         self._all = False
 
     def on_mount(self) -> None:
-        self.console.link_changed.subscribe(self, lambda _: self._connected())
+        self.console.connection_changed.subscribe(self, lambda _: self._connected())
 
     def _connected(self) -> None:
         if not self._read and self._error is None and self.is_current:

@@ -54,7 +54,7 @@ class Changed(Flag):
 
 
 @dataclass(slots=True)
-class Source:
+class DataSource:
     """One stream of facts: when it was last read, and why it can't be read now."""
 
     name: str
@@ -69,7 +69,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Older:
+class OlderLines:
     """How many older lines were read, and why there were not more."""
 
     count: int
@@ -77,7 +77,7 @@ class Older:
 
 
 @dataclass(frozen=True, slots=True)
-class SpecAnswer:
+class SpecReading:
     """The job's whole resource in REST form, or why it could not be read."""
 
     spec: dict[str, Any]
@@ -112,7 +112,7 @@ class JobFeed:
         self.progress = Progress()
         self.older_left = False
         """The service may hold lines older than the first one here."""
-        self.sources = {name: Source(name) for name in ("job", "logs", "metrics", "steps")}
+        self.sources = {name: DataSource(name) for name in ("job", "logs", "metrics", "steps")}
         self._on_change = on_change
         self._waiting: list[LogBatch] = []
         self._waiting_lines = 0
@@ -138,7 +138,7 @@ class JobFeed:
         return self.session.backend.info.local
 
     @property
-    def trouble(self) -> Source | None:
+    def trouble(self) -> DataSource | None:
         """The most telling source that can't be read now."""
         return next((s for s in self.sources.values() if s.error is not None), None)
 
@@ -240,19 +240,19 @@ class JobFeed:
             except TimeoutError:
                 continue
 
-    def _failed(self, source: Source, error: BackendError) -> None:
+    def _failed(self, source: DataSource, error: BackendError) -> None:
         source.failures += 1
         source.failing_since = source.failing_since or self.session.clock()
         source.error = error
         self._on_change(Changed.SOURCES)
 
-    def _fine(self, source: Source) -> None:
+    def _fine(self, source: DataSource) -> None:
         source.read_at = self.session.clock()
         if source.error is not None or source.done:
             source.error, source.failing_since, source.failures = None, None, 0
             self._on_change(Changed.SOURCES)
 
-    def _lost(self, source: Source) -> None:
+    def _lost(self, source: DataSource) -> None:
         source.done = True
         if source.name == "job":
             self.gone = True
@@ -275,12 +275,12 @@ class JobFeed:
         # Nothing but its deletion can change an ended job.
         self.sources["job"].done = job.state.terminal and job.end_time is not None and _settled(job)
 
-    async def read_spec(self) -> SpecAnswer:
+    async def read_spec(self) -> SpecReading:
         """The specification as the service has it."""
         try:
-            return SpecAnswer(await self.session.backend.job_service(self.job_name).spec(self.job_name))
+            return SpecReading(await self.session.backend.job_service(self.job_name).spec(self.job_name))
         except BackendError as error:
-            return SpecAnswer({}, error)
+            return SpecReading({}, error)
 
     # The log
 
@@ -315,11 +315,11 @@ class JobFeed:
             await self._take(batch)
         self.older_left = count >= RECENT
 
-    async def read_older(self) -> Older:
+    async def read_older(self) -> OlderLines:
         """Read lines before the first one."""
         oldest = self.buffer.oldest
         if oldest is None or not self.older_left or self.buffer.full:
-            return Older(0)
+            return OlderLines(0)
         query = LogQuery(self.runner, until=oldest)
         before = len(self.buffer)
         pages = self.session.backend.logs.read(query, newest_first=True, limit=OLDER)
@@ -327,11 +327,11 @@ class JobFeed:
             async for batch in pages:
                 self._apply(batch.entries, batch.gaps)
         except BackendError as error:
-            return Older(len(self.buffer) - before, error.message)
+            return OlderLines(len(self.buffer) - before, error.message)
         added = len(self.buffer) - before
         self.older_left = added > 0
         self._on_change(Changed.LOGS)
-        return Older(added)
+        return OlderLines(added)
 
     async def _take(self, batch: LogBatch) -> None:
         await self._room.wait()

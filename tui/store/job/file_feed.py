@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from tui.domain.job import Job
-from tui.store.job.feed import Older, Source
+from tui.store.job.feed import DataSource, OlderLines
 from tui.store.log.text_file import TextFile
 from tui.store.log.view import LineSource
 
@@ -25,11 +25,11 @@ class LogFeed(Protocol):
     @property
     def job(self) -> Job | None: ...
     @property
-    def sources(self) -> Mapping[str, Source]: ...
+    def sources(self) -> Mapping[str, DataSource]: ...
     @property
     def older_left(self) -> bool: ...
     def now(self) -> datetime: ...
-    async def read_older(self) -> Older: ...
+    async def read_older(self) -> OlderLines: ...
 
 
 class FileFeed:
@@ -40,16 +40,16 @@ class FileFeed:
 
     def __init__(self, file: TextFile, on_change: Callable[[], None]) -> None:
         self.buffer = file
-        self.sources: Mapping[str, Source] = {"logs": Source("logs")}
+        self.sources: Mapping[str, DataSource] = {"logs": DataSource("logs")}
         self._on_change = on_change
 
     def now(self) -> datetime:
         """The current time."""
         return datetime.now(UTC)
 
-    async def read_older(self) -> Older:
+    async def read_older(self) -> OlderLines:
         """A file has no older lines to read."""
-        return Older(0)
+        return OlderLines(0)
 
     async def run(self) -> None:
         """Count the lines and those appended later, until cancelled."""

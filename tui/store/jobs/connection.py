@@ -14,7 +14,7 @@ from tui.backends.errors import BackendError
 from tui.config.access import Access
 from tui.config.settings import Context, Settings
 from tui.session import Session
-from tui.store.jobs.connection_state import Link, LinkState, broken
+from tui.store.jobs.connection_state import ConnectionState, ConnectionStatus, broken
 from tui.store.jobs.snapshot import Snapshot, SnapshotFile
 from tui.store.jobs.table import JobChange, JobStore
 from tui.store.journal import Journal
@@ -31,7 +31,7 @@ Opener = Callable[[Context, Settings], "Backend"]
 
 
 class Connection:
-    """Run `run` in the background; `on_jobs` and `on_link` tell what differs. It never raises."""
+    """Run `run` in the background; `on_jobs` and `on_status` tell what differs. It never raises."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Connection:
         clock: Callable[[], datetime],
         access: Access,
         on_jobs: Callable[[JobChange], None],
-        on_link: Callable[[Link], None],
+        on_status: Callable[[ConnectionStatus], None],
     ) -> None:
         self.context = context
         self.settings = settings
@@ -52,13 +52,13 @@ class Connection:
         self.clock = clock
         self.journal = journal
         self.store = JobStore()
-        self.link = Link()
+        self.status = ConnectionStatus()
         self.session: Session | None = None
         self.poller: Poller | None = None
         self._opener = opener
         self._file = SnapshotFile(state_dir, context.name)
         self._on_jobs = on_jobs
-        self._on_link = on_link
+        self._on_connection = on_status
         self._snapshot_at: datetime | None = None
         self._running = 0
         self._rounds = 0
@@ -82,7 +82,7 @@ class Connection:
 
     def failing(self) -> list[tuple[str, BackendError]]:
         """All that can't be read now: (what, why)."""
-        found = [(self.context.name, self.link.error)] if self.link.error else []
+        found = [(self.context.name, self.status.error)] if self.status.error else []
         found += [(s.region, s.error) for s in self.store.regions.values() if s.error]
         if self.poller is not None and self.poller.progress_error is not None:
             found.append(("training progress", self.poller.progress_error))
@@ -104,7 +104,7 @@ class Connection:
         """Connect and read until cancelled; ends after saying why where there is no connection."""
         self._running += 1
         self._idle.clear()
-        self._tell(Link(LinkState.CONNECTING, self.clock()))
+        self._tell(ConnectionStatus(ConnectionState.CONNECTING, self.clock()))
         backend: Backend | None = None
         try:
             backend = await asyncio.to_thread(self._made)
@@ -121,7 +121,7 @@ class Connection:
         except Exception as error:  # Whatever a connection does, the console stays up.
             if not isinstance(error, BackendError):
                 LOG.error("the connection to %s failed", self.context.name, exc_info=error)
-            self._tell(Link(LinkState.FAILED, self.clock(), broken(error)))
+            self._tell(ConnectionStatus(ConnectionState.FAILED, self.clock(), broken(error)))
         finally:
             # A later run may be under way already, with a session of its own.
             if self.session is not None and self.session.backend is backend:
@@ -149,7 +149,7 @@ class Connection:
         `hurry`: something was done here, so look often for a while. `connect`: see `Poller.kick`.
         """
         if self.poller is None:
-            return self.link.state is LinkState.CONNECTING
+            return self.status.state is ConnectionState.CONNECTING
         self.poller.kick(hurry=hurry, connect=connect)
         return True
 
@@ -162,11 +162,11 @@ class Connection:
             if seen:
                 poller.kick()
 
-    def _tell(self, link: Link) -> None:
-        before, self.link = self.link.error, link
-        if link.error is not None and before is None:
-            self.journal.add("error", f"{self.context.name}: {link.error.message}")
-        self._on_link(link)
+    def _tell(self, status: ConnectionStatus) -> None:
+        before, self.status = self.status.error, status
+        if status.error is not None and before is None:
+            self.journal.add("error", f"{self.context.name}: {status.error.message}")
+        self._on_connection(status)
 
     def _on_change(self, change: JobChange) -> None:
         for job in (*change.started, *change.ended):
@@ -178,9 +178,11 @@ class Connection:
         if poller is None:
             return
         if poller.error is not None:
-            self._tell(Link(LinkState.FAILED, poller.failing_since or self.clock(), poller.error))
+            self._tell(
+                ConnectionStatus(ConnectionState.FAILED, poller.failing_since or self.clock(), poller.error)
+            )
             return
-        self._tell(Link(LinkState.LIVE, self.clock()))
+        self._tell(ConnectionStatus(ConnectionState.LIVE, self.clock()))
         # The first reading is shown before anything else is done with it.
         self._rounds += 1
         old = (

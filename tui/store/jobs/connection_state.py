@@ -9,7 +9,7 @@ from enum import Enum
 from tui.backends.errors import BackendError
 
 
-class LinkState(Enum):
+class ConnectionState(Enum):
     """The state of a connection."""
 
     WAITING = "waiting"
@@ -19,10 +19,10 @@ class LinkState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ConnectionStatus:
     """A state and since when; `error` says why it failed."""
 
-    state: LinkState = LinkState.WAITING
+    state: ConnectionState = ConnectionState.WAITING
     since: datetime | None = None
     error: BackendError | None = None
 

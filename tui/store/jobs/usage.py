@@ -23,7 +23,7 @@ KEPT = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class UsageTrend:
     """Shares from 0 to 1, the oldest first, `None` where nothing was measured.
 
     `latest` is the newest of them; `simulated` where an emulator made any of it up.
@@ -79,17 +79,17 @@ class UsageFeed:
         asked = self._asked.get(name)
         return asked is None or now - asked >= self._every
 
-    def course(self, name: str, metric: str) -> Course:
+    def course(self, name: str, metric: str) -> UsageTrend:
         """The mean over the job's replicas, or over their accelerators."""
         series = self._series.get(name)
         if series is None:
-            return Course()
+            return UsageTrend()
         end = self._session.clock()
         found = series.of(metric)
         rows = [buckets(s.points, end, self.span, BARS) for s in found]
         shares = tuple(_mean([row[at] for row in rows]) for at in range(BARS)) if rows else ()
         latest = next((share for share in reversed(shares) if share is not None), None)
-        return Course(shares, latest, any(s.simulated for s in found))
+        return UsageTrend(shares, latest, any(s.simulated for s in found))
 
     async def _read(self, job: Job, now: datetime) -> bool:
         async with self._slots:

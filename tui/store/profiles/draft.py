@@ -14,7 +14,7 @@ from pathlib import Path
 from tui.domain.profile.document_edit import Edit
 from tui.domain.profile.edit import apply
 from tui.store.profiles.files import replace_text
-from tui.store.profiles.unsaved import Editor, Kept, Unsaved
+from tui.store.profiles.unsaved import Editor, Unsaved, UnsavedCopy
 
 MAX_BYTES = 1_000_000
 MAX_UNDO = 500
@@ -205,10 +205,10 @@ class Draft:
         else:
             self.discard()
 
-    def discard(self, kept: Kept | None = None) -> None:
+    def discard(self, kept: UnsavedCopy | None = None) -> None:
         """Delete the kept changes of this draft, or those in `kept`."""
         self._unsaved.delete(kept)
 
-    def offered(self) -> Kept | None:
+    def offered(self) -> UnsavedCopy | None:
         """The newest unsaved changes of a console that ended without saving; None if there are none."""
         return next((kept for kept in self._unsaved.orphans() if kept.text != self.text), None)

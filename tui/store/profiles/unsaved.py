@@ -27,7 +27,7 @@ LOCK_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class UnsavedCopy:
     """Unsaved changes of a console that ended without saving."""
 
     text: str
@@ -126,12 +126,12 @@ class Unsaved:
         with contextlib.suppress(OSError):
             write_whole(self._own, json.dumps(found).encode())
 
-    def delete(self, kept: Kept | None = None) -> None:
+    def delete(self, kept: UnsavedCopy | None = None) -> None:
         """Delete these changes, or this console's own."""
         with contextlib.suppress(OSError):
             (kept.path if kept is not None else self._own).unlink(missing_ok=True)
 
-    def orphans(self) -> list[Kept]:
+    def orphans(self) -> list[UnsavedCopy]:
         """Changes of consoles that have ended, the newest first."""
         found = []
         with contextlib.suppress(OSError), self.lock():
@@ -140,7 +140,7 @@ class Unsaved:
                     with contextlib.suppress(OSError, ValueError, TypeError, LookupError):
                         raw = json.loads(path.read_bytes())
                         when = datetime.fromisoformat(raw["time"])
-                        found.append(Kept(str(raw["text"]), str(raw["base"]), when, path))
+                        found.append(UnsavedCopy(str(raw["text"]), str(raw["base"]), when, path))
         return sorted(found, key=lambda kept: kept.time, reverse=True)
 
 

@@ -13,7 +13,7 @@ from tui.domain.metric import CPU, GPU
 from tui.domain.states import JobState
 from tui.domain.text import plain
 from tui.kinds.registry import kind_of, kinds
-from tui.store.jobs.usage import Course
+from tui.store.jobs.usage import UsageTrend
 from tui.widgets.plot.sparkline import sparkline
 from tui.widgets.state import bar, state_content
 from tui.widgets.table.rows import SortKey
@@ -42,7 +42,7 @@ SORTABLE = (
     "strategy", "step",
 )  # fmt: skip
 BAR = 10
-Usage = Callable[[str], Course]
+Usage = Callable[[str], UsageTrend]
 
 _STRATEGY = {"STANDARD": "std", "SPOT": "spot", "FLEX_START": "flex", "ON_DEMAND": "std"}
 _STATE_ORDER = {state: at for at, state in enumerate(JobState)}
@@ -108,7 +108,7 @@ def job_cells(
     }
 
 
-def course_content(course: Course, *, ascii_only: bool = False) -> Content:
+def course_content(course: UsageTrend, *, ascii_only: bool = False) -> Content:
     """Bars and the newest value in percent: `▂▃▅▇▇▆ 91`; `sim▇▇▆ 91` if an emulator simulates it."""
     if course.latest is None:
         return Content.styled(NOT_MEASURED, "$text-muted")

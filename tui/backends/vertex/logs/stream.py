@@ -26,7 +26,7 @@ _REASONS = logging_types.TailLogEntriesResponse.SuppressionInfo.Reason
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class StreamEvent:
     """What a stream said: entries, entries left out, or that it ended and why; or that a list is read."""
 
     entries: tuple[LogEntry, ...] = ()
@@ -44,12 +44,12 @@ class Inbox:
     """
 
     def __init__(self) -> None:
-        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._events: asyncio.Queue[StreamEvent] = asyncio.Queue()
         self._entries = 0
         self._room = asyncio.Event()
         self._room.set()
 
-    async def put(self, event: Event) -> None:
+    async def put(self, event: StreamEvent) -> None:
         """Add an event, once there is room for one."""
         await self._room.wait()
         self._events.put_nowait(event)
@@ -57,15 +57,15 @@ class Inbox:
         if self._entries >= WAITING:
             self._room.clear()
 
-    async def get(self) -> Event:
+    async def get(self) -> StreamEvent:
         """The next event, when there is one."""
         return self._taken(await self._events.get())
 
-    def get_nowait(self) -> Event:
+    def get_nowait(self) -> StreamEvent:
         """The next event. Raises asyncio.QueueEmpty."""
         return self._taken(self._events.get_nowait())
 
-    def _taken(self, event: Event) -> Event:
+    def _taken(self, event: StreamEvent) -> StreamEvent:
         self._entries -= len(event.entries)
         if self._entries < WAITING:
             self._room.set()
@@ -95,7 +95,7 @@ class Stream:
             cut: BackendError = Unavailable("The service ended the log stream.")
         except BackendError as error:
             cut = error
-        await self._events.put(Event(cut=cut))
+        await self._events.put(StreamEvent(cut=cut))
 
     async def _listen(self) -> None:
         window = self._clients.endpoint.pace.buffer_window
@@ -121,7 +121,7 @@ class Stream:
                     (_reason(info.reason), info.suppressed_count) for info in pb.suppression_info
                 )
                 entries = tuple(map(convert.entry, pb.entries))
-                await self._events.put(Event(entries, convert.receipt(pb.entries), left_out))
+                await self._events.put(StreamEvent(entries, convert.receipt(pb.entries), left_out))
         finally:
             done.set()
             call.cancel()

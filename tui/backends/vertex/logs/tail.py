@@ -21,7 +21,7 @@ from tui.backends.vertex.jobs.convert import Receipt
 from tui.backends.vertex.logs.filters import log_filter
 from tui.backends.vertex.logs.merge import LogMerger
 from tui.backends.vertex.logs.reader import Get, LogReader
-from tui.backends.vertex.logs.stream import Event, Inbox, Stream
+from tui.backends.vertex.logs.stream import Inbox, Stream, StreamEvent
 from tui.backends.vertex.transport.budget import Lease
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.malloc_trim import trim
@@ -50,7 +50,7 @@ FILLS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class _Seam:
+class _Overlap:
     """Where a hole begins."""
 
     received: datetime | None
@@ -60,7 +60,7 @@ class _Seam:
 
 
 @dataclass(slots=True)
-class _Hole:
+class _MissingRange:
     """Entries that a stream did not bring, being looked for."""
 
     since: datetime | None
@@ -102,9 +102,9 @@ class Tail:
         """Newest receipt of the first message of a stream that was just opened."""
         self._opening = False
         """The seam before the open stream is not filled yet."""
-        self._seam: _Seam | None = None
+        self._seam: _Overlap | None = None
         """Where the next list begins while a hole is open, however far `_received` moves on."""
-        self._hole: _Hole | None = None
+        self._hole: _MissingRange | None = None
         self._gaps: list[LogGap] = []
         self._late = 0
         """Seconds that the latest entry came after its own time."""
@@ -123,10 +123,10 @@ class Tail:
         """The stream that was open when the newest list began."""
         self._spoke = self._list_spoke = False
         """The open stream has said something; it had when the newest list began."""
-        self._seams: list[_Seam] = []
+        self._seams: list[_Overlap] = []
         """Where the seam before each stream begins, the open one's last, of those that are not filled. A
         list may take longer than a stream lives: then there are several."""
-        self._filling: list[_Seam] = []
+        self._filling: list[_Overlap] = []
         """Those that the newest list fills."""
         self._ended_at: float | None = None
         self._keep_until = now
@@ -207,7 +207,7 @@ class Tail:
     def _pin(self) -> None:
         """A hole opens here, or another one within it."""
         if self._seam is None:
-            self._seam = _Seam(self._begin_of_list(), self._merger.newest)
+            self._seam = _Overlap(self._begin_of_list(), self._merger.newest)
 
     def _forget(self) -> None:
         """Forget what neither the stream nor the next list nor the one under way can bring again."""
@@ -236,7 +236,7 @@ class Tail:
             if event is not None:
                 await self._take(event, self._loop.time())
 
-    async def _next_event(self) -> Event | None:
+    async def _next_event(self) -> StreamEvent | None:
         """An event of the stream, or `None` when something is due before one came."""
         due = self._merger.due
         if due is not None:
@@ -260,7 +260,7 @@ class Tail:
         self._stream = Stream(self._clients, self._project, self._text, self._events)
         self._opening, self._heard, self._spoke = True, None, False
         self._opened_at, self._open_at = now, None
-        self._seams.append(_Seam(self._begin(), self._merger.newest))
+        self._seams.append(_Overlap(self._begin(), self._merger.newest))
         self._pin()
         self._fill_at = now + SETTLE
         self._keep_until = self._fill_at + SEAM
@@ -276,7 +276,7 @@ class Tail:
             self._lease.release()
             self._lease = None
 
-    async def _take(self, event: Event, now: float) -> None:
+    async def _take(self, event: StreamEvent, now: float) -> None:
         if event.cut is not None:
             await self._cut(event.cut, now)
             return
@@ -310,10 +310,10 @@ class Tail:
         if self._fill_at is None and self._listing is None:
             self._fill_at, self._keep_until = now, now + SEAM
 
-    def _open_hole(self, newest: datetime | None, now: float) -> _Hole:
+    def _open_hole(self, newest: datetime | None, now: float) -> _MissingRange:
         self._pin()
         if self._hole is None:
-            self._hole = _Hole(newest, now, [])
+            self._hole = _MissingRange(newest, now, [])
         return self._hole
 
     async def _cut(self, error: BackendError, now: float) -> None:
@@ -354,7 +354,7 @@ class Tail:
             said = await self._list_new()
         except Exception as error:  # noqa: BLE001 - it is raised again where it is taken
             said = error
-        await self._events.put(Event(listed=said))
+        await self._events.put(StreamEvent(listed=said))
 
     def _take_list(self, found: int | Exception, now: float) -> None:
         """A list has been read, or could not be; plan the next."""

@@ -16,7 +16,7 @@ Names = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FormField:
     """One field. `path` is in REST names from its section's base; `unset` is what applies without a value."""
 
     path: Names
@@ -40,7 +40,7 @@ class Section:
     id: str
     title: str
     base: str
-    fields: tuple[Field, ...]
+    fields: tuple[FormField, ...]
 
 
 _ROOTS: Mapping[str, Mapping[str, FieldType]] = {
@@ -61,13 +61,15 @@ def kind_of(base: str, path: Names) -> FieldType:
     return fields[path[-1]]
 
 
-def _fields(base: str, *rows: tuple[str, str, str] | tuple[str, str, str, str]) -> tuple[Field, ...]:
+def _fields(base: str, *rows: tuple[str, str, str] | tuple[str, str, str, str]) -> tuple[FormField, ...]:
     """Fields of (path, label, help, value if unset); a `+` before the path makes the field a common one."""
     found = []
     for dotted, label, words, *unset in rows:
         path = tuple(dotted.lstrip("+").split("."))
         found.append(
-            Field(path, label, words, kind_of(base, path), dotted.startswith("+"), unset[0] if unset else "")
+            FormField(
+                path, label, words, kind_of(base, path), dotted.startswith("+"), unset[0] if unset else ""
+            )
         )
     return tuple(found)
 
@@ -201,7 +203,7 @@ SECTIONS = (
 )
 """Every group but the parameters and the pools."""
 
-ELEMENTS: Mapping[str, tuple[Field, ...]] = {
+ELEMENTS: Mapping[str, tuple[FormField, ...]] = {
     "nfsMounts": _fields(
         "nfs",
         ("+server", "server", "The server's private IP address."),

@@ -14,7 +14,7 @@ from tui.domain.vertex.catalog import ACCELERATOR_SHORT, REDUCTION_SERVER, machi
 from tui.domain.vertex.field_check import camel
 from tui.domain.vertex.field_table import JOB_SPEC, WORKER_POOL, FieldType
 from tui.domain.vertex.form import fields as table
-from tui.domain.vertex.form.fields import Field, Section
+from tui.domain.vertex.form.fields import FormField, Section
 from tui.domain.vertex.form.values import (
     MISSING,
     Path,
@@ -62,7 +62,7 @@ class Row:
     value: str = ""
     note: str = ""
     raw: Any = MISSING
-    field: Field | None = None
+    field: FormField | None = None
     open: bool | None = None
     """Whether its rows are shown; None if it has none."""
     parameter: str = ""
@@ -149,7 +149,7 @@ class _Builder:
         if opened:
             self._fields(section.id, known, 1)
 
-    def _fields(self, key: str, known: Sequence[tuple[Field, Path]], depth: int) -> None:
+    def _fields(self, key: str, known: Sequence[tuple[FormField, Path]], depth: int) -> None:
         """These fields; those neither set nor common are behind a row that opens."""
         away = [f for f, path in known if not f.common and self._get(path) in (MISSING, None)]
         more = f"{key}:more"
@@ -169,7 +169,7 @@ class _Builder:
                 )
             )
 
-    def _field(self, each: Field, path: Path, depth: int) -> None:
+    def _field(self, each: FormField, path: Path, depth: int) -> None:
         raw = self._get(path)
         raw = MISSING if raw is None else raw
         row = Row(_key(path), RowKind.FIELD, each.label, path, depth, raw=raw, field=each)
@@ -180,7 +180,7 @@ class _Builder:
         else:
             self._add(self._filled(row, each))
 
-    def _filled(self, row: Row, each: Field) -> Row:
+    def _filled(self, row: Row, each: FormField) -> Row:
         text = mask_text(_shown(row.raw)) if not isinstance(row.raw, Mapping | list) else "…"
         name = reference(self.state.value, row.raw)
         shown = self._default(name) if name else text
@@ -196,7 +196,7 @@ class _Builder:
 
     # Lists
 
-    def _list(self, row: Row, each: Field) -> None:
+    def _list(self, row: Row, each: FormField) -> None:
         raw = row.raw
         count = len(raw) if isinstance(raw, list | Mapping) else 0
         opened = self._is_open(row.key, False) if count else None
@@ -216,7 +216,7 @@ class _Builder:
         for i, item in enumerate(raw if isinstance(raw, list) else ()):
             self._item(each, (*row.path, i), item, row.depth + 1)
 
-    def _item(self, each: Field, path: Path, item: Any, depth: int) -> None:
+    def _item(self, each: FormField, path: Path, item: Any, depth: int) -> None:
         label = f"{path[-1]}"
         row = Row(_key(path), RowKind.ITEM, label, path, depth, raw=item, field=each)
         if each.name == "env":
@@ -274,7 +274,7 @@ class _Builder:
             here = setting.get(setting_name, MISSING) if rich else MISSING
             if setting_name == "default" and not rich:
                 here = setting
-            each = Field((setting_name,), setting_name, help, FieldType("string", repeated), True)
+            each = FormField((setting_name,), setting_name, help, FieldType("string", repeated), True)
             row = Row(_key(inner), RowKind.FIELD, setting_name, inner, 2, raw=here, field=each)
             if repeated:
                 self._list(row, each)
