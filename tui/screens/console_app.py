@@ -65,7 +65,7 @@ class JobScreenFactory(Protocol):
 
 
 class ConsoleApp(ClipboardApp):
-    """One context at a time. Screens read `store` and `connection` and are told by signals when they change."""
+    """One context at a time. Screens read `store` and `connection`; signals announce their changes."""
 
     JOB_SCREEN: ClassVar[JobScreenFactory]
 
