@@ -18,7 +18,7 @@ from tui.domain.profile.document_edit import Edit
 from tui.domain.vertex.preflight import Check, CheckStatus, buckets_of, ok
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.preview import PreviewScreen
-from tui.screens.launch.screen import Field, LaunchScreen
+from tui.screens.launch.screen import LaunchField, LaunchScreen
 
 PROFILE = """\
 displayName: far
@@ -87,7 +87,7 @@ async def test_checks_come_live_and_are_fixed_by_a_key(folder: Path, monkeypatch
         await until(pilot, lambda: "short by 16" in text(app, "#checks"), "the quota's line")
         assert "… checking" in text(app, "#checks") and "may not act" not in text(app, "#checks")
         assert "F  It would fit" in text(app, "#checks") and "fix" in footer(app)
-        fields = {field.field: field for field in app.screen.query(Field)}
+        fields = {field.field: field for field in app.screen.query(LaunchField)}
         await pilot.press("F")
         assert fields["region"].value == "us-east1"
         # What was found before is of the past until it is found again.
