@@ -17,6 +17,7 @@ from tui.domain.text import plain
 from tui.domain.training.progress import TrainingStep
 from tui.domain.training.training_steps import remaining
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT
+from tui.kinds.registry import kind_of
 from tui.screens.job.pane import JobPane, Scroll
 from tui.store.job.feed import Changed
 from tui.store.log.filters import LineFilter
@@ -209,7 +210,7 @@ class OverviewPane(JobPane):
             short = ACCELERATOR_SHORT.get(pool.accelerator_type, pool.accelerator_type)
             gpus = f" + {pool.accelerator_count} {short}" if pool.accelerator_count else ""
             what = f"{pool.replicas} × {pool.machine_type or '?'}{gpus}   {pool.role}"
-            rows.append((f"pool {position}", Content(plain(what))))
+            rows.append((f"{kind_of(job).words.group} {position}", Content(plain(what))))
             if pool.image:
                 rows.append(("", Content.styled(plain(pool.image), "$text-muted")))
         rows.append(("strategy", Content(plain(job.strategy.lower()))))
