@@ -158,6 +158,6 @@ async def test_a_profile_is_shown_in_every_form(tmp_path: Path, monkeypatch: pyt
         await until(pilot, lambda: "Saved to" in said(app), "the file")
         assert saved.read_text() == screen.text
         await pilot.press("ctrl+s", "enter")
-        assert isinstance(app.screen, PromptScreen) and "a file of that name" in text(app, "#problem")
+        assert isinstance(app.screen, PromptScreen) and "A file of that name" in text(app, "#problem")
         await pilot.press("escape", "escape")
         assert isinstance(app.screen, ProfilesScreen)
