@@ -34,7 +34,7 @@ from tui.kinds.kind import Kind, KindAction, KindColumn, Tab, Words
 
 KIND = Kind(
     key="toy",
-    words=Words("toy", "toys"),
+    words=Words("toy"),
     tabs=(OVERVIEW, Tab("blocks", "toy_kind.screen:BlocksPane")),
     services={"vertex": "toy_kind.service:Toys"},
     columns=(KindColumn("blocks", "BLOCKS", lambda job: job.labels.get("blocks", ""), right=True),),

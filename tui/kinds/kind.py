@@ -19,7 +19,6 @@ class Words:
     """What a person calls jobs of this kind, and what their service calls a replica group."""
 
     noun: str
-    plural: str
     group: str = "group"
 
 

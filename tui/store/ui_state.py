@@ -29,6 +29,6 @@ class UiState:
         return chosen if instead_of == settings_theme else settings_theme
 
     def choose(self, theme: str, settings_theme: str) -> None:
-        """Keep a theme for the next start. A disk that takes nothing is no reason to refuse it for now."""
+        """Save a theme for the next start. A failing disk does not prevent its use now."""
         with contextlib.suppress(OSError):
             write_whole(self._path, json.dumps({"theme": theme, "instead_of": settings_theme}).encode())

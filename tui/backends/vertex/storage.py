@@ -1,4 +1,4 @@
-"""Cloud Storage: what a bucket is, and files put into it, with progress and cancel.
+"""Cloud Storage: properties of a bucket, and uploads with progress and cancel.
 
 Google's client is a blocking one: each call runs in a thread. It is loaded with the first call.
 """
@@ -31,9 +31,9 @@ from tui.backends.vertex.transport.connect import LOGIN, Endpoint, in_thread
 T = TypeVar("T")
 
 CALL_SECONDS = (10.0, 60.0)
-"""Longest wait for a connection, and for the next byte of an answer."""
+"""Longest wait for a connection, and for the next byte of a response."""
 CHUNK = 2 * 1024 * 1024
-"""Bytes sent at once: after each the progress is told, and what broke off goes on from the last one."""
+"""Bytes of one chunk: each reports progress, and an interrupted upload continues after the last one."""
 
 
 _NO_BUCKET = "bucket does not exist"
@@ -41,7 +41,7 @@ _REACH = "Try again; `vxtui doctor` says what can be reached."
 
 
 class Cancelled(Exception):
-    """Ends a thread whose caller has gone."""
+    """Ends a thread whose caller was cancelled."""
 
 
 class Storage(StorageService):
@@ -65,7 +65,7 @@ class Storage(StorageService):
         return [_bucket(one) for one in found]
 
     async def create_bucket(self, name: str, location: str) -> Bucket:
-        """Raises FailedPrecondition when somebody has a bucket of that name."""
+        """Raises FailedPrecondition when the name is taken."""
         what = f"create the bucket gs://{name}"
         made = await self._call(
             what, lambda client: client.create_bucket(name, location=location, timeout=CALL_SECONDS), name
@@ -93,7 +93,7 @@ class Storage(StorageService):
             try:
                 blob.reload(**self._patience())
             except api.NotFound as error:
-                # Asking for the bucket itself needs a permission that who may write to it may lack.
+                # Reading the bucket itself needs a permission that a writer may lack.
                 if _NO_BUCKET in str(error):
                     raise
                 return None
@@ -102,14 +102,14 @@ class Storage(StorageService):
         return await self._call(f"read {uri}", look, bucket)
 
     async def upload(self, path: Path, uri: str, progress: Progressed | None = None) -> None:
-        """Put the file at gs://BUCKET/NAME, checked by CRC32C; the object is there whole or not at all.
+        """Upload the file to gs://BUCKET/NAME, checked by CRC32C; the object is complete or absent.
 
         `progress` is called in the event loop with the bytes sent so far and all of them. Cancelling ends
         the upload with its chunk. Raises BackendError.
         """
         bucket, name = split(uri)
         gone = threading.Event()
-        told = _teller(progress)
+        report = _in_loop(progress)
 
         def send(client: Any) -> None:
             size = path.stat().st_size
@@ -117,12 +117,12 @@ class Storage(StorageService):
                 blob = client.bucket(bucket).blob(name, chunk_size=CHUNK)
                 # Without a size: with one the client sends up to 8 MB in one piece.
                 blob.upload_from_file(
-                    _Reader(file, size, told, gone),
+                    _Reader(file, size, report, gone),
                     content_type="application/octet-stream",
                     checksum="crc32c",
                     **self._patience(),
                 )
-            told(size, size)
+            report(size, size)
 
         try:
             await self._call(f"upload {path.name} to {uri}", send, bucket)
@@ -145,7 +145,7 @@ class Storage(StorageService):
         return {"timeout": CALL_SECONDS, "retry": DEFAULT_RETRY.with_timeout(self._endpoint.pace.patience)}
 
     def _connected(self) -> Any:
-        """The client of the address as it is now: an emulator may come back at another one."""
+        """The client of the current address: a restarted emulator may have another one."""
         from google.auth.credentials import AnonymousCredentials
         from google.cloud.storage import Client
 
@@ -169,16 +169,18 @@ def split(uri: str) -> tuple[str, str]:
 
 
 class _Reader:
-    """A file that tells how far it was read, and ends the reading when nobody wants it any more."""
+    """A file that reports how far it was read, and stops when the upload is cancelled."""
 
-    def __init__(self, file: Any, size: int, told: Callable[[int, int], None], gone: threading.Event) -> None:
-        self._file, self._size, self._told, self._gone = file, size, told, gone
+    def __init__(
+        self, file: Any, size: int, report: Callable[[int, int], None], gone: threading.Event
+    ) -> None:
+        self._file, self._size, self._report, self._gone = file, size, report, gone
 
     def read(self, size: int = -1) -> bytes:
         if self._gone.is_set():
             raise Cancelled
         # What was read before has been sent by now.
-        self._told(self._file.tell(), self._size)
+        self._report(self._file.tell(), self._size)
         data: bytes = self._file.read(size)
         return data
 
@@ -189,8 +191,8 @@ class _Reader:
         return int(self._file.seek(*to))
 
 
-def _teller(progress: Progressed | None) -> Callable[[int, int], None]:
-    """`progress` for a thread to call: it runs in the event loop of now."""
+def _in_loop(progress: Progressed | None) -> Callable[[int, int], None]:
+    """`progress` for a thread to call: it runs in the current event loop."""
     loop = asyncio.get_running_loop()
 
     def tell(done: int, total: int) -> None:
@@ -211,7 +213,7 @@ def _bucket(found: Any) -> Bucket:
 
 
 def _explained(error: Exception, what: str, bucket: str) -> BackendError:
-    """Of HTTP there is only a number and a text, from which the address has to be kept out."""
+    """HTTP gives only a status and a text, from which the address is removed."""
     from google.api_core import exceptions as api
 
     from tui.backends.vertex.transport.errors import translate
@@ -221,7 +223,7 @@ def _explained(error: Exception, what: str, bucket: str) -> BackendError:
     if isinstance(error, OSError) and hasattr(error, "request"):  # of the HTTP library
         kind = type(error).__name__
         return Unavailable(f"Can't {what}: no connection to Cloud Storage ({kind}).", fix=_REACH)
-    # Also the media library's own error, which comes through where its retries have ended.
+    # Also the media library's own error, raised when its retries are exhausted.
     response = getattr(error, "response", None)
     status = int(getattr(response, "status_code", 0) or 0)
     if not status:

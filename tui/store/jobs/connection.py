@@ -31,7 +31,7 @@ Opener = Callable[[Context, Settings], "Backend"]
 
 
 class Connection:
-    """Run `run` in the background; `on_jobs` and `on_status` tell what differs. It never raises."""
+    """Run `run` in the background; `on_jobs` and `on_status` report changes. It never raises."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Connection:
             found.append(("training progress", self.poller.progress_error))
         return found
 
-    # The way there
+    # Connecting
 
     def restore(self, snapshot: Snapshot | None) -> None:
         """Show what was last known until the service answers."""
@@ -154,7 +154,7 @@ class Connection:
         return True
 
     def watch(self, seen: bool) -> None:
-        """Read as often as is worth while for a list that is seen, or is not."""
+        """Set the polling rate for a visible or hidden list."""
         self._seen = seen
         poller = self.poller
         if poller is not None and poller.visible != seen:

@@ -1,4 +1,4 @@
-"""The figures of all running jobs: read again and again while somebody looks, a few jobs at a time."""
+"""The figures of all running jobs, polled while the fleet is visible, a few jobs at a time."""
 
 from __future__ import annotations
 

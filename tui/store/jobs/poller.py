@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from tui.backends.interface import Backend
 
 HIDDEN_FACTOR = 6
-"""So many times longer are the waits while nobody looks."""
+"""Factor on the interval while the list is not visible."""
 HURRIED, HURRY = 2.0, timedelta(seconds=20)
-"""Longest wait for so long after something was done here: its effect comes soon."""
+"""Longest interval (s), and for how long, after an operation of this console."""
 REST = 4.0
-"""At least so many times longer than a reading took is the wait after it."""
+"""The interval is at least this many times the duration of the last reading."""
 QUIET = 4.0
 """Seconds between readings of this machine while no job is at work or waits: only a launch can change it."""
 MOST_BACK_OFF = 30.0
 WHOLE_LOCAL, WHOLE_CLOUD = timedelta(seconds=15), timedelta(minutes=5)
-"""After so long all jobs are listed again, which finds what another program deleted."""
+"""Seconds after which all jobs are listed again, which finds deletions by other programs."""
 WHOLE_REST = 100
-"""At least so many times longer than a whole listing took is the time until the next one."""
+"""The time until the next whole listing is at least this many times the duration of the last."""
 _AT_WORK = frozenset({JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING})
 A_FRAME = 0.03
-"""Seconds within which a screen that was told of a change has painted it."""
+"""Seconds within which a screen paints a change."""
 FIRST_LOOK = 100
 ENDED_AT_ONCE = 12
 """Ended jobs whose last progress is looked up in one round."""
@@ -124,7 +124,7 @@ class Poller:
         whole = await self.read_jobs()
         await self._on_round()
         if whole:
-            # What was listed is on the screen before anything else is asked.
+            # Show the list before reading anything else.
             await asyncio.sleep(A_FRAME)
             await self._read_progress()
 
@@ -157,7 +157,7 @@ class Poller:
 
     def _failed(self, error: BackendError) -> None:
         self._failures += 1
-        # What happened meanwhile may be more than a poll finds: the service may even be another one.
+        # A poll may miss changes since the failure: the service may even be another one.
         self._whole_due = None
         self.error = error
         self.failing_since = self.failing_since or self._clock()
@@ -181,8 +181,8 @@ class Poller:
             for job in jobs
             if job.state.terminal and job.start_time and job.runs_itself and job.name not in self._asked
         ]
-        # A cloud log read is dear (60 a minute for a project): ended jobs are asked about only where the
-        # console saw them run, and on this machine.
+        # A cloud project has 60 log reads a minute: progress of ended jobs is read only where the console
+        # saw them run, and on this machine.
         if not local:
             ended = [job for job in ended if job.progress != NOT_SAID]
         ended.sort(key=lambda job: job.end_time or now, reverse=True)
@@ -192,7 +192,7 @@ class Poller:
     def _looked_at(self) -> Iterable[Job]:
         jobs = self._store.jobs
         names = self.looked_at() if self.looked_at is not None else ()
-        # Before the first picture nothing is in view; those read first, the newest, will be.
+        # Before the first paint nothing is visible; the newest jobs will be.
         return [jobs[name] for name in names if name in jobs] or list(islice(jobs.values(), FIRST_LOOK))
 
     async def _read_progress(self) -> None:

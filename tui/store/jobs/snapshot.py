@@ -79,7 +79,7 @@ class SnapshotFile:
 
 
 def _plain(value: Any) -> dict[str, Any]:
-    """A dataclass as what JSON has, without the fields that say nothing."""
+    """A dataclass as JSON values, without empty fields."""
     found = {}
     for name in _names(type(value)):
         field = getattr(value, name)
@@ -89,7 +89,7 @@ def _plain(value: Any) -> dict[str, Any]:
 
 
 def _names(kind: type) -> tuple[str, ...]:
-    """Fields that are kept, found out once for each class."""
+    """Fields that are saved, computed once for each class."""
     if kind not in _NAMES:
         _NAMES[kind] = tuple(f.name for f in fields(kind) if (kind, f.name) != (Job, "replicas"))
     return _NAMES[kind]

@@ -1,4 +1,4 @@
-"""How busy the jobs in view are: the course of their GPUs and CPUs, a few jobs at a time."""
+"""Recent GPU and CPU utilization of the visible jobs, read a few jobs at a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BARS = 6
 LATE = timedelta(minutes=6)
 """Samples of the cloud are up to five minutes late (vertex facts 6.3)."""
 KEPT = 500
-"""Jobs whose figures are remembered."""
+"""Jobs whose figures are kept."""
 
 
 @dataclass(frozen=True, slots=True)

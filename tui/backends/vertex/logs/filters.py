@@ -1,4 +1,4 @@
-"""Filters of the services' own languages, with text from outside safely quoted. Pure."""
+"""Filters in the services' own languages, with untrusted text quoted. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def quote(text: str) -> str:
-    """`text` as one string literal: nothing in it can end the literal or stand for something else."""
+    """`text` as one string literal: nothing in it can end the literal or act as an operator."""
     return '"' + "".join(_escaped(character) for character in text) + '"'
 
 
@@ -27,7 +27,7 @@ def _escaped(character: str) -> str:
     code = ord(character)
     if code < 0x20 or 0x7F <= code < 0xA0:
         return f"\\x{code:02x}"
-    # A lone surrogate (an undecodable byte of a command line) can't travel as UTF-8.
+    # A lone surrogate (an undecodable byte of a command line) can't be encoded as UTF-8.
     return "\ufffd" if 0xD800 <= code <= 0xDFFF else character
 
 
@@ -79,7 +79,7 @@ def log_filter(
     if before is not None:
         parts.append(f"receiveTimestamp<{quote(stamp(before))}")
     if query.until is not None:
-        # Entries have nanoseconds, and ours are cut to microseconds: the whole last one belongs to it.
+        # Entries have nanoseconds and `until` has microseconds: include the whole last microsecond.
         parts.append(f"timestamp<{quote(stamp(query.until + MICROSECOND))}")
     if query.severity > Severity.DEFAULT:
         parts.append(f"severity>={query.severity.name}")

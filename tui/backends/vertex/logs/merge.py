@@ -1,4 +1,4 @@
-"""One log out of many sources: each entry once, in order. Pure; `now` is in seconds of any clock."""
+"""Merges sources into one log: each entry once, in order. Pure; `now` is in seconds of any clock."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tui.domain.log_entry import LogEntry
 
 Key = tuple[datetime, int, str, str]
 GENERATION = timedelta(seconds=2)
-"""What was received within so long is forgotten together."""
+"""Seconds of one generation of keys, which expire together."""
 MOST = 4_000_000
-"""Keys remembered at most, whatever `forget` is told: five minutes of 13,000 lines a second."""
+"""Most keys kept, whatever `forget` allows: five minutes of 13,000 lines a second."""
 
 
 class _Generation:
-    """Keys of entries that came one after the other, by their hashes.
+    """Hashed keys of entries received one after the other.
 
     A hash has 64 bits: of a million keys two are the same with a probability of one in 40 million, and
     remembering keys themselves takes five times the memory.
@@ -32,7 +32,7 @@ class _Generation:
 
 
 class LogMerger:
-    """Entries go in as they come, and come out in the order of their keys.
+    """Takes entries in order of arrival and returns them in order of their keys.
 
     An entry waits `hold` seconds for an older one. One that comes later still is delivered when its own
     wait is over, out of order rather than not at all. An entry whose key was seen before is dropped, until
@@ -54,7 +54,7 @@ class LogMerger:
         return sum(len(one.keys) for one in self._generations)
 
     def fresh(self, entries: Iterable[LogEntry], received: datetime | None = None) -> list[LogEntry]:
-        """Those not seen before, now seen; for entries that are in order already.
+        """Mark entries as seen and return the new ones; for entries that are already in order.
 
         `received` is the newest time at which the service received one of them, where it is known.
         """
@@ -78,7 +78,7 @@ class LogMerger:
     def _remember(self, keys: set[int], received: datetime) -> None:
         last = self._generations[-1] if self._generations else None
         if last is None or received - last.first > GENERATION or len(last.keys) > MOST // 40:
-            # A time that goes back joins the generation before it, which then lives longer.
+            # An earlier time joins the current generation, which then lives longer.
             last = _Generation(received)
             self._generations.append(last)
         last.keys |= keys
@@ -87,12 +87,12 @@ class LogMerger:
             self._generations.popleft()
 
     def forget(self, before: datetime) -> None:
-        """Nothing that the service received before that will be given again."""
+        """The service delivers nothing again that it received before this time."""
         while len(self._generations) > 1 and self._generations[0].last < before:
             self._generations.popleft()
 
     def add(self, entries: Iterable[LogEntry], now: float, received: datetime | None = None) -> int:
-        """Take in what has come; the number of entries that were new."""
+        """Add entries; returns how many were new."""
         found = self.fresh(entries, received)
         if found:
             made = [(entry.key, entry) for entry in found]
@@ -102,7 +102,7 @@ class LogMerger:
         return len(found)
 
     def ready(self, now: float) -> list[LogEntry]:
-        """Entries whose wait is over, and all that belong before them."""
+        """Entries whose wait is over, and all that precede them."""
         last: Key | None = None
         while self._arrivals and self._arrivals[0][0] + self._hold <= now:
             key = self._arrivals.popleft()[1]
@@ -117,7 +117,7 @@ class LogMerger:
         return [entry for _, entry in found]
 
     def rest(self) -> list[LogEntry]:
-        """Everything that still waits."""
+        """All entries that still wait."""
         self._sort()
         found = [entry for _, entry in self._waiting]
         self._waiting.clear()
@@ -126,11 +126,11 @@ class LogMerger:
 
     @property
     def due(self) -> float | None:
-        """When `ready` may have something next; `None` while nothing waits."""
+        """When `ready` may return entries next; `None` while nothing waits."""
         return self._arrivals[0][0] + self._hold if self._arrivals else None
 
     def _sort(self) -> None:
-        # Nearly in order already, which the sort makes use of: far cheaper than a heap.
+        # Nearly sorted input makes this sort far cheaper than a heap.
         if not self._sorted:
             self._waiting.sort(key=_key)
             self._sorted = True

@@ -1,4 +1,4 @@
-"""Training progress lifted from the trainer's structured log lines, in as few log reads as possible."""
+"""Training progress from the trainer's structured log lines, in as few log reads as possible."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from tui.domain.log_entry import LogEntry
 from tui.domain.training.progress import Progress, TrainingStep, advance, training_step
 
 KINDS = ("step", "checkpoint", "phase", "resumed", "preempted", "done")
-"""What moves a job's progress; a job's `gpu` lines would only crowd the page."""
+"""Kinds of lines that change a job's progress; `gpu` lines would fill the page."""
 JOBS_PER_READ = 500
 """Job ids that fit in one filter of 20,000 characters with room to spare."""
 PER_JOB = 40
-"""Entries asked for each job of a first look; the newest few are enough."""
+"""Entries requested for each job at first; the newest few are enough."""
 ALONE = 10
-"""Most jobs that one `read` asks for one by one."""
+"""Most jobs that one `read` requests one by one."""
 FIRST_LOSSES = 4
-"""Jobs whose first loss one `read` asks for: reads are few, and the next one goes on."""
+"""Jobs whose first loss one `read` requests: reads are limited, and the next one continues."""
 ALONE_OVERLAP = timedelta(minutes=5)
 """How much the clocks of a job and of this machine may differ."""
 MOST_TRAINING_STEPS = 2000
 STEP_PAGES = 20
-"""Pages one `read_training_steps` reads at most; the next one goes on where it ended."""
+"""Most pages of one `read_training_steps`; the next call continues where it ended."""
 
 
 @dataclass(slots=True)
 class _Known:
-    """What earlier reads found about one job."""
+    """Results of earlier reads of one job."""
 
     progress: Progress = field(default_factory=Progress)
     last: tuple[datetime, int, str, str] | None = None
     first_loss: float | None = None
     alone: datetime | None = None
-    """When it was asked for by itself; what was there then need not be read again."""
+    """When it was read on its own; earlier entries need not be read again."""
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class _Steps:
 
 
 class ProgressReader(ProgressService):
-    """Reads of one context. What has been read once is not read again."""
+    """Progress reads of one context; nothing is read twice."""
 
     def __init__(self, logs: LogReader, overlap: float) -> None:
         self._logs = logs
@@ -65,7 +65,7 @@ class ProgressReader(ProgressService):
         self._steps: dict[str, _Steps] = {}
 
     async def read(self, jobs: Sequence[Job]) -> Mapping[str, Progress]:
-        """Progress by job name: one read for all, and for a few jobs a time one more for the first loss."""
+        """Progress by job name: one read for all jobs, and for a few one more for the first loss."""
         if not jobs:
             return {}
         by_id = {job.id: job for job in jobs}
@@ -97,11 +97,11 @@ class ProgressReader(ProgressService):
             k.last = entry.key
             k.progress = advance(k.progress, entry.timestamp, entry.json)
         if not reply.next_page_token:
-            # All there is was in this page, the first losses too.
+            # The page held all entries, including the first losses.
             for job in new:
                 known[job.id].first_loss = known[job.id].progress.first_loss
         elif len(jobs) > 1:
-            # Busier jobs filled the page; the quiet ones are asked for by themselves, once.
+            # Busy jobs filled the page; read the quiet ones on their own, once.
             for job in [job for job in new if known[job.id].last is None][:ALONE]:
                 await self._advance([job])
                 known[job.id].alone = now
@@ -117,7 +117,7 @@ class ProgressReader(ProgressService):
         return (job.create_time - BEFORE) if job.create_time is not None else now - RETENTION
 
     async def _first_loss(self, job: Job, *, may_read: bool) -> bool:
-        """The loss that a person compares with is the first ever, which the newest lines don't have.
+        """The first loss of the job, which users compare with; the newest lines do not contain it.
 
         Whether it took a read of its own.
         """

@@ -1,4 +1,4 @@
-"""Log entries of one job: reading what is there. What comes later is in `tui.backends.vertex.logs.tail`."""
+"""Reads stored log entries of one job; `tui.backends.vertex.logs.tail` follows new ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAGE = 1000
 """Most entries a page (vertex facts 5.3)."""
 RETENTION = timedelta(days=30)
 BEFORE = timedelta(minutes=5)
-"""How much earlier than its job an entry may claim to be; clocks differ."""
+"""How much earlier than its job's creation an entry may be dated: clocks differ."""
 
 
 class LogReader:
@@ -40,7 +40,7 @@ class LogReader:
     async def read(
         self, query: LogQuery, *, newest_first: bool = False, limit: int | None = None
     ) -> AsyncGenerator[LogBatch, None]:
-        """What is there now, a page at a time, at most `limit` entries."""
+        """Stored entries, a page at a time, at most `limit`."""
         left = limit
         text = log_filter(query, since=await self.lower_bound(query))
         token = ""
@@ -86,7 +86,7 @@ class LogReader:
         )
 
     async def lower_bound(self, query: LogQuery) -> datetime | None:
-        """Where to start without a `query.since`: a read without a bound is slow (vertex facts 5.2)."""
+        """The start of a read without `query.since`: an unbounded read is slow (vertex facts 5.2)."""
         if query.since is not None:
             return None
         known = self._created.get(query.job_name)

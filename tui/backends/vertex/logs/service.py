@@ -1,4 +1,4 @@
-"""Logs of one context: what is there, and what comes."""
+"""The log service of one context: stored entries and tails."""
 
 from __future__ import annotations
 

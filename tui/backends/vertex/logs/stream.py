@@ -1,4 +1,4 @@
-"""One stream of log entries, and the box in which what it says waits for its reader."""
+"""One stream of log entries, and the queue between it and its reader."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tui.domain.log_entry import LogEntry
 STREAM_SECONDS = 3600.0
 """A stream's own end, as the client's default has it (client facts, 'Faults')."""
 WAITING = 20_000
-"""Entries of a stream that wait for the reader, about 20 MB; then the service has to."""
+"""Entries that wait for the reader, about 20 MB; beyond that the stream is not read."""
 NO_RECEIPT = Receipt()
 
 _REASONS = logging_types.TailLogEntriesResponse.SuppressionInfo.Reason
@@ -27,7 +27,7 @@ _REASONS = logging_types.TailLogEntriesResponse.SuppressionInfo.Reason
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """What a stream said: entries, entries left out, or that it ended and why; or that a list is read."""
+    """An event of a stream: entries, suppressed entries, or its end and why; or that a list was read."""
 
     entries: tuple[LogEntry, ...] = ()
     receipt: Receipt = NO_RECEIPT
@@ -38,7 +38,7 @@ class StreamEvent:
 
 
 class Inbox:
-    """Events in the order in which they came; a writer waits while too many entries are in it.
+    """Events in order of arrival; a writer waits while it holds too many entries.
 
     By entries, as a reader that is behind gets them in ever larger messages.
     """
@@ -73,7 +73,7 @@ class Inbox:
 
 
 class Stream:
-    """One TailLogEntries call that feeds an inbox, as a task; its cut is the last that it puts there."""
+    """One TailLogEntries call that feeds an inbox, as a task; the last event it puts is its end."""
 
     def __init__(self, clients: Clients, project: str, text: str, events: Inbox) -> None:
         self._clients = clients

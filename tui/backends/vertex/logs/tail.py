@@ -1,4 +1,4 @@
-"""A log that is followed: history, then what comes, each entry once, until its job has ended.
+"""Follows a log: history, then new entries, each once, until its job has ended.
 
 History is read, then a stream opened, then a list fills the seam between the two: a stream has no resume
 token, and the service does not say from when on it listens. The same happens after every cut. Such a list
@@ -29,29 +29,29 @@ from tui.backends.vertex.transport.retry import delay
 from tui.domain.log_entry import LogEntry, LogGap
 
 STREAM_AGAIN = 60.0
-"""Before the next try to get a stream where all were taken."""
+"""Seconds before the next attempt to open a stream when the project's limit is reached."""
 GIVE_UP = 180.0
-"""Of a service that can't be reached; then the tail ends with that error."""
+"""Seconds of an unreachable service after which the tail ends with its error."""
 SETTLE = 1.0
 """After opening, before the list that makes sure of the seam. Till then what comes is kept back, so that
 an older entry which only the list has does not come after it."""
 SEAM = 5.0
-"""Longest that a list which fails may keep new entries back."""
+"""Longest time that a failing list holds new entries back."""
 
 OUTAGE = 5.0
-"""Without a stream for longer than that a person sees the log stand still: then the hole is told of."""
+"""Without a stream for longer than this the log visibly stalls: the hole is reported."""
 REPEATS = timedelta(seconds=5)
-"""How much later a stream may bring an entry once more; for so long, beyond what lists bring, it is known."""
+"""How much later a stream may repeat an entry; its key is kept for so long beyond what lists repeat."""
 MOST_DRAIN = 60.0
-"""Longest wait after a job's end for entries as late as some that were seen."""
+"""Longest wait after a job's end for entries as late as earlier ones."""
 NOTHING = LogBatch()
 FILLS = 2
-"""Lists that look for entries which a stream left out, before they count as lost."""
+"""Lists that search for entries which a stream suppressed, before they count as lost."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Overlap:
-    """Where a hole begins."""
+class _HoleStart:
+    """The start of a hole."""
 
     received: datetime | None
     """By the service's time of receipt; `None` where nothing was received before it."""
@@ -61,14 +61,14 @@ class _Overlap:
 
 @dataclass(slots=True)
 class _MissingRange:
-    """Entries that a stream did not bring, being looked for."""
+    """Entries that a stream did not deliver, while lists search for them."""
 
     since: datetime | None
     """The newest entry known when it began."""
     began: float
     reasons: list[str]
     lost: int = 0
-    """How many the service said it left out; 0 after a cut, of which nobody knows."""
+    """How many entries the service reported as suppressed; 0 (unknown) after a broken stream."""
     found: int = 0
     fills: int = 0
 
@@ -77,7 +77,7 @@ class Tail:
     """One followed log. `follow` may be run once."""
 
     _done = False
-    """All has been delivered."""
+    """Everything has been delivered."""
     _failures = 0
 
     def __init__(self, clients: Clients, project: str, get: Get, logs: LogReader, query: LogQuery) -> None:
@@ -97,12 +97,12 @@ class Tail:
         self._text = log_filter(replace(query, since=None))
         self._lower: datetime | None = None
         self._received: datetime | None = None
-        """What the service had received until then has come, but for the overlap; its own clock."""
+        """Everything the service had received until then has arrived, except the overlap; by its clock."""
         self._heard: datetime | None = None
         """Newest receipt of the first message of a stream that was just opened."""
         self._opening = False
         """The seam before the open stream is not filled yet."""
-        self._seam: _Overlap | None = None
+        self._seam: _HoleStart | None = None
         """Where the next list begins while a hole is open, however far `_received` moves on."""
         self._hole: _MissingRange | None = None
         self._gaps: list[LogGap] = []
@@ -123,17 +123,17 @@ class Tail:
         """The stream that was open when the newest list began."""
         self._spoke = self._list_spoke = False
         """The open stream has said something; it had when the newest list began."""
-        self._seams: list[_Overlap] = []
+        self._seams: list[_HoleStart] = []
         """Where the seam before each stream begins, the open one's last, of those that are not filled. A
         list may take longer than a stream lives: then there are several."""
-        self._filling: list[_Overlap] = []
+        self._filling: list[_HoleStart] = []
         """Those that the newest list fills."""
         self._ended_at: float | None = None
         self._keep_until = now
         """Until then, or until the seam has been filled, nothing is delivered."""
 
     async def follow(self) -> AsyncGenerator[LogBatch, None]:
-        """Batches until the job has ended and the last list brought nothing new."""
+        """Batches until the job has ended and the last list found nothing new."""
         job = await self._get(self._query.job_name)
         self._lower = await self._logs.lower_bound(self._query) or self._query.since
         try:
@@ -162,7 +162,7 @@ class Tail:
             self._release()
 
     async def _history(self) -> AsyncGenerator[tuple[LogEntry, ...], None]:
-        """What is there, a page at a time, in order.
+        """Stored entries, a page at a time, in order.
 
         Only what is there now: pages of a busy log come more slowly than its lines (60 a minute, vertex
         facts 5.3), and would have no end. What comes meanwhile is in the seam.
@@ -201,25 +201,25 @@ class Tail:
         return self._begin() if self._seam is None else self._seam.received
 
     def _begin(self) -> datetime | None:
-        """As `_begin_of_list`, if nothing before were missing."""
+        """`_begin_of_list`, assuming nothing earlier is missing."""
         return None if self._received is None else self._received - self._overlap
 
     def _pin(self) -> None:
         """A hole opens here, or another one within it."""
         if self._seam is None:
-            self._seam = _Overlap(self._begin_of_list(), self._merger.newest)
+            self._seam = _HoleStart(self._begin_of_list(), self._merger.newest)
 
     def _forget(self) -> None:
-        """Forget what neither the stream nor the next list nor the one under way can bring again."""
+        """Forget keys that neither the stream nor the current or next list can repeat."""
         begins = [self._begin_of_list(), *self._under_way]
         known = [begin for begin in begins if begin is not None]
         if len(known) == len(begins):
             self._merger.forget(min(known) - REPEATS)
 
     async def _step(self) -> None:
-        """Wait for the next thing and do it."""
+        """Wait for the next event or due step and handle it."""
         now = self._loop.time()
-        # First what is due: a busy stream always has an event.
+        # Due steps first: a busy stream always has an event.
         if self._open_at is not None and now >= self._open_at:
             self._open()
         elif self._fill_at is not None and now >= self._fill_at and self._listing is None:
@@ -237,7 +237,7 @@ class Tail:
                 await self._take(event, self._loop.time())
 
     async def _next_event(self) -> StreamEvent | None:
-        """An event of the stream, or `None` when something is due before one came."""
+        """The next event of the stream, or `None` when a step is due before it."""
         due = self._merger.due
         if due is not None:
             due = max(due, self._keep_until)
@@ -260,13 +260,13 @@ class Tail:
         self._stream = Stream(self._clients, self._project, self._text, self._events)
         self._opening, self._heard, self._spoke = True, None, False
         self._opened_at, self._open_at = now, None
-        self._seams.append(_Overlap(self._begin(), self._merger.newest))
+        self._seams.append(_HoleStart(self._begin(), self._merger.newest))
         self._pin()
         self._fill_at = now + SETTLE
         self._keep_until = self._fill_at + SEAM
 
     def _poll(self, now: float, again: float, why: str) -> None:
-        """Read by lists for `again` seconds, for no stream is to be had."""
+        """Read by lists for `again` seconds, because no stream is available."""
         self._open_at = now + again
         self._fill_at = min(self._fill_at or now + self._pace.poll, now + self._pace.poll)
         self._note = f"read every {self._pace.poll:g} s, not streamed: {why}"
@@ -295,7 +295,7 @@ class Tail:
             self._received = _newest(self._received, whole) if whole else None
             self._late = max(self._late, receipt.late)
             self._forget()
-        # A log that moves belongs to a job that runs.
+        # New entries mean that the job runs.
         self._look_at = now + self._pace.state_poll
         lost = sum(count for _reason, count in event.suppressed)
         if lost:
@@ -305,7 +305,7 @@ class Tail:
             self._fill_at = min(self._fill_at or now + SETTLE, now + SETTLE)
 
     def _first_word(self, receipt: Receipt, now: float) -> None:
-        """From now on the stream brings all; the list that fills the seam before it can begin."""
+        """The stream now delivers everything new; the list that fills the gap before it can begin."""
         self._spoke, self._heard = True, receipt.newest
         if self._fill_at is None and self._listing is None:
             self._fill_at, self._keep_until = now, now + SEAM
@@ -317,12 +317,12 @@ class Tail:
         return self._hole
 
     async def _cut(self, error: BackendError, now: float) -> None:
-        """Plan the next opening, or raise what no patience mends."""
+        """Schedule the next opening, or raise an error that retrying does not fix."""
         assert self._stream is not None
         await self._stream.close()
         self._stream, self._opening, self._heard = None, False, None
         if self._ended_at is not None:
-            # Lists bring the rest.
+            # Lists deliver the rest.
             return
         if isinstance(error, QuotaExceeded):
             self._release()
@@ -332,12 +332,12 @@ class Tail:
             raise error
         self._open_hole(self._merger.newest, now)
         if now - self._opened_at > STREAM_AGAIN:
-            # It had lived: an hour is a stream's usual age, and says nothing about the next one.
+            # It had worked: streams usually end after an hour, which says nothing about the next one.
             self._recovered()
         self._open_at = now + self._failed(error, now)
 
     def _failed(self, error: BackendError, now: float) -> float:
-        """Seconds to wait after one more failure; raises it when that has gone on for too long."""
+        """Seconds to wait after one more failure; raises the error after too many."""
         self._failing_since = self._failing_since if self._failing_since is not None else now
         if now - self._failing_since > GIVE_UP or self._clients.caller.closed:
             raise error
@@ -348,7 +348,7 @@ class Tail:
         self._failures, self._failing_since = 0, None
 
     async def _list(self) -> None:
-        """List what the stream may have missed, while the stream goes on."""
+        """List what the stream may have missed, while the stream continues."""
         said: int | Exception
         try:
             said = await self._list_new()
@@ -357,7 +357,7 @@ class Tail:
         await self._events.put(StreamEvent(listed=said))
 
     def _take_list(self, found: int | Exception, now: float) -> None:
-        """A list has been read, or could not be; plan the next."""
+        """Handle the end or failure of a list; schedule the next."""
         self._listing = None
         if isinstance(found, Exception):
             if not isinstance(found, Unavailable | QuotaExceeded):
@@ -394,7 +394,7 @@ class Tail:
         self._fill_at = now + (self._pace.poll if drain else 0.0)
 
     def _close_hole(self, found: int, now: float, *, last: bool = False) -> None:
-        """A list has been read to its end, and what is behind it is whole."""
+        """A list was read to its end: everything before it is complete."""
         if self._tell_hole(found, now, last=last) and self._stream is not None:
             self._seam, self._note = None, ""
             self._opening, self._heard = False, None
@@ -402,7 +402,7 @@ class Tail:
             self._loop.run_in_executor(None, trim)
 
     def _tell_hole(self, found: int, now: float, *, last: bool = False) -> bool:
-        """Say what is missing still, or look once more; whether that is settled."""
+        """Report what is still missing, or search again; returns whether the hole is closed."""
         hole = self._hole
         if hole is None:
             return True
@@ -420,11 +420,11 @@ class Tail:
         return True
 
     async def _list_new(self) -> int:
-        """Read what the service has received since a little before the newest known; the number of new."""
+        """Read what the service received since shortly before the newest known entry; the count of new."""
         lower, begin = self._lower, self._begin_of_list()
         newest = self._merger.newest if self._seam is None else self._seam.newest
         if newest is not None:
-            # Without times of receipt the entries' own have to do.
+            # Without receive timestamps, use the entries' own.
             late = self._pace.overlap if begin is None else self._pace.latest
             behind = newest - timedelta(seconds=late)
             lower = behind if lower is None else max(lower, behind)

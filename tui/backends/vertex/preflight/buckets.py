@@ -1,4 +1,4 @@
-"""Whether a bucket is there, near the job and of a class that bears checkpoints."""
+"""Checks that a bucket exists, is near the job and has a storage class fit for checkpoints."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ class Buckets:
             nearer = []
         if not nearer:
             return Check(id, CheckStatus.PROBLEM, sentence, f"Use a bucket in {region}.", stops=False)
-        # The longest name that begins alike is most likely the same thing at another place.
+        # The longest common prefix is most likely the same bucket in another location.
         best = max(nearer, key=lambda name: (_alike(name, bucket.name), -len(name)))
         edits = [Edit(path, _renamed(_at(job, path), bucket.name, best)) for path in paths]
         return Check(id, CheckStatus.PROBLEM, sentence, f"Use gs://{best}.", tuple(edits), stops=False)
 
 
 def _alike(one: str, other: str) -> int:
-    """Letters with which both begin."""
+    """Length of the common prefix."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 

@@ -1,4 +1,4 @@
-"""What a launch needs, looked up before it: every look at once, each bounded in time, none raises.
+"""Checks before a launch: all run at once, each with a time limit, none raises.
 
 A look that is refused or fails is `unknown` with the reason. Only what a service has answered is a problem.
 """
@@ -26,13 +26,13 @@ from tui.domain.vertex.preflight import Check, buckets_of, images_of, unknown
 
 LOG = logging.getLogger("vxtui")
 CHECK_SECONDS = 8.0
-"""Longest time of one look."""
+"""Time limit of one check."""
 
 Look = Callable[[], Awaitable[Sequence[Check]]]
 
 
 class Checks:
-    """The looks of one context."""
+    """The checks of one context."""
 
     def __init__(self, info: ContextInfo, clients: CheckClients, storage: Storage, quotas: Quotas) -> None:
         self._access = Access(info, clients)
@@ -44,7 +44,7 @@ class Checks:
     async def run(
         self, request: LaunchRequest, seconds: float = CHECK_SECONDS
     ) -> AsyncGenerator[Check, None]:
-        """Each check as soon as it is known; leaving early ends what is under way."""
+        """Each check as soon as it is known; leaving early cancels the others."""
         tasks = [asyncio.create_task(_bounded(name, look, seconds)) for name, look in self._looks(request)]
         try:
             for done in asyncio.as_completed(tasks):
@@ -97,7 +97,7 @@ async def _bounded(name: str, look: Look, seconds: float) -> list[Check]:
     except BackendError as error:
         found = [unknown(id, error.message, error.fix) for id in name.split()]
     except Exception as error:
-        # A defect here must not keep anybody from launching.
+        # A defect here must not prevent a launch.
         LOG.exception("the check %s failed", name)
         found = [unknown(id, f"the check failed: {type(error).__name__}") for id in name.split()]
     took = round(time.monotonic() - began, 3)

@@ -1,4 +1,4 @@
-"""Clients that only a launch's checks need. Imports them: load it late, in a thread."""
+"""Clients that only the launch checks need. Imports them: load it late, in a thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether an image is there, in Artifact Registry; of other registries nothing can be known."""
+"""Checks that an image exists in Artifact Registry; other registries can't be asked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tui.domain.vertex.preflight import Check, CheckStatus, Image, Path, image_o
 
 MOST_TAGS = 200
 SHOWN = 48
-"""Longest name of an image that is said in full where all is well."""
+"""Longest image name shown in full."""
 MACHINES = "amd64"
 """Architecture of every training machine but GB200's (vertex facts 8.1)."""
 
@@ -60,7 +60,7 @@ class Images:
         return str(found.version).rpartition("/versions/")[2]
 
     async def _about(self, image: Image, digest: str) -> Any:
-        """What is known of it; `None` where its tag is there but no more is said."""
+        """The image's properties; `None` where only its tag is known."""
 
         async def send(seconds: float) -> Any:
             name = f"{image.parent}/dockerImages/{quote(image.package, safe='')}@{digest}"
@@ -101,7 +101,7 @@ class Images:
 
 
 def _short(uri: str) -> str:
-    """The end of a long name, which tells images apart."""
+    """The end of a long name, which distinguishes images."""
     return uri if len(uri) <= SHOWN else "…/" + "/".join(uri.split("/")[-2:])
 
 

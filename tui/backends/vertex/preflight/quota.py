@@ -18,14 +18,14 @@ MOST_REGIONS = 5
 
 
 class QuotaCheck:
-    """Asks the limits and the usage of every region at once."""
+    """Reads the limits and the usage of every region at once."""
 
     def __init__(self, info: ContextInfo, quotas: Quotas) -> None:
         self._info = info
         self._quotas = quotas
 
     async def look(self, job: Mapping[str, Any], region: str) -> Sequence[Check]:
-        """One verdict over all metrics that the job takes; where it is short, the regions where it is not."""
+        """One check over all metrics that the job uses; where quota is short, it names regions with enough."""
         if within(job, "jobSpec", "persistentResourceId"):
             return [ok("quota", "runs on a persistent resource, which holds its quota already")]
         others = sorted({*self._info.regions, *region_accelerators()} - {region, "-"})
@@ -53,7 +53,7 @@ class QuotaCheck:
         if here.short:
             names = ", ".join(line.metric for line in here.short)
             sentence = f"{sentence} ({names} in {here.region})"
-        # What others hold may come free while the job waits; what is over the limit never will.
+        # Quota used by others may become free while the job waits; more than the limit never will.
         stops = bool(here.hardware) or any(_over(line) for line in here.short)
         there = fitting[0] if fitting else ""
         return Check("quota", CheckStatus.PROBLEM, sentence, fix, region=there, stops=stops)

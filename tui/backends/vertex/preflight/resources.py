@@ -76,7 +76,7 @@ class Parts:
         return [ok("board", f"the TensorBoard {match[3]} is there")]
 
     async def network(self, job: Mapping[str, Any]) -> Sequence[Check]:
-        """Nothing here can ask Compute Engine: said with the command that can."""
+        """Compute Engine is not asked: the check names the command that does."""
         spec = job.get("jobSpec") or {}
         network = _NETWORK.fullmatch(str(spec.get("network") or ""))
         attached = str(within(spec, "pscInterfaceConfig", "networkAttachment") or "")
@@ -84,10 +84,10 @@ class Parts:
         why = "is not looked up: Compute Engine isn't asked from here"
         if network:
             command = f"gcloud compute networks describe {network[2]} --project={network[1]}"
-            return [unknown("network", f"the network {network[2]} {why}", f"`{command}` tells.")]
+            return [unknown("network", f"the network {network[2]} {why}", f"run `{command}`.")]
         if attachment:
             command = f"gcloud compute network-attachments describe {attachment[3]} --region={attachment[2]}"
-            return [unknown("network", f"the attachment {attachment[3]} {why}", f"`{command}` tells.")]
+            return [unknown("network", f"the attachment {attachment[3]} {why}", f"run `{command}`.")]
         return [unknown("network", f"{spec.get('network') or attached} {why}")]
 
     async def _call(self, what: str, send: Any) -> Any:
@@ -95,7 +95,7 @@ class Parts:
 
 
 def _unfit(job: Mapping[str, Any], pools: Sequence[Any]) -> str:
-    """What a persistent resource lacks for a job, "" for nothing."""
+    """What a persistent resource lacks for a job; "" for nothing."""
     for index, pool in enumerate(within(job, "jobSpec", "workerPoolSpecs") or []):
         if not pool:
             continue

@@ -1,4 +1,4 @@
-"""Checks before a launch; what they need is imported when they are first asked for."""
+"""Checks before a launch; their clients are imported on first use."""
 
 from __future__ import annotations
 

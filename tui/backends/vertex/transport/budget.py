@@ -1,4 +1,4 @@
-"""What Google allows a project, shared out among all consoles and verbs of this machine.
+"""Google's quotas of a project, shared by all consoles and verbs of this machine.
 
 60 log reads a minute and 10 open tails are a project's, whoever asks (vertex facts 5.3). So there is a
 folder for each project: a file with the times of the last reads granted, under a lock, and a file for each
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 TAILS = 10
 PERIOD = 60.0
 LOCK_TRIES, LOCK_PAUSE = 100, 0.01
-"""How often, and seconds apart, the lock of the file is asked for: it is held for microseconds."""
+"""Attempts to lock the file, and seconds between them: it is held for microseconds."""
 SAME_BOOT = 60.0
 """Seconds that the time of the last start of this machine may seem to move; else the file is of another."""
 _HEAD = struct.Struct("<qd")
@@ -38,7 +38,7 @@ class Lease:
         self._file = file
 
     def release(self) -> None:
-        """Let somebody else have it. Idempotent."""
+        """Release it for others. Idempotent."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -63,7 +63,7 @@ class Budget:
             await asyncio.sleep(seconds)
 
     def lease(self) -> Lease | None:
-        """A tail of one's own, or `None` while all are taken."""
+        """One tail, or `None` while all are taken."""
         if self._folder is None:
             return Lease()
         for number in range(self._tails):
@@ -89,7 +89,7 @@ class Budget:
                     if await _locked(file):
                         return self._take(file)
                 finally:
-                    # Lets the lock go, too.
+                    # This releases the lock too.
                     os.close(file)
             except OSError as error:
                 self._complain(error)
@@ -129,7 +129,7 @@ async def _locked(file: int) -> bool:
             await asyncio.sleep(LOCK_PAUSE)
         else:
             return True
-    log.warning("the lock of the log reads is held by somebody who does not let go of it")
+    log.warning("another process keeps holding the lock of the log reads")
     return False
 
 
@@ -137,7 +137,7 @@ _budgets: dict[tuple[Path | None, str, int], Budget] = {}
 
 
 def budget_of(folder: Path | None, target: str, project: str, reads: int) -> Budget:
-    """The budget of one project of the service at `target`, `reads` a minute; one object for all who ask."""
+    """The budget of one project of the service at `target`, `reads` a minute; one shared object."""
     scope = f"{target}/{project}"
     known = _budgets.get((folder, scope, reads))
     if known is None:

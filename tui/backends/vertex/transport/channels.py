@@ -62,7 +62,7 @@ def channel_options(reconnect: float) -> list[tuple[str, int]]:
 
 
 class Clients:
-    """Official async clients over channels of ours; made when first asked for, in the event loop."""
+    """Official async clients over our channels; made on first use, in the event loop."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -88,7 +88,7 @@ class Clients:
         return self._client(Service.QUOTAS)  # type: ignore[no-any-return]
 
     def channel_of(self, service: Service, region: str = "") -> grpc.aio.Channel:
-        """The channel of a service, for clients that are made elsewhere."""
+        """The channel of a service, for clients made elsewhere."""
         return self._channel(self.endpoint.target(service, region))
 
     async def close(self) -> None:

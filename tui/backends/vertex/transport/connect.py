@@ -24,7 +24,7 @@ from tui.emulator.storage.server import bucket_url
 T = TypeVar("T")
 LOGIN = "Run `gcloud auth application-default login`, then try again."
 UNBOUND = "http://127.0.0.1:9"
-"""Where nobody listens: in the place of a bucket server that has never been started."""
+"""An address where nothing listens, for a bucket server that was never started."""
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 
@@ -43,13 +43,13 @@ class Service(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a service may be asked, and how late what it says may come. Times are in seconds."""
+    """How often a service may be called, and how late its data may arrive. Times are in seconds."""
 
     log_reads_per_minute: int
     buffer_window: float
     """Of a tail: the service sorts what came within it."""
     hold: float
-    """How long an entry waits for an older one of another replica."""
+    """How long an entry waits for older ones of other replicas."""
     overlap: float
     """How far a back-fill goes back behind the newest time of receipt known."""
     latest: float
@@ -57,9 +57,9 @@ class Pace:
     poll: float
     """Between two reads of a log that can't be tailed."""
     state_poll: float
-    """Between two looks at the state of a job whose log is quiet."""
+    """Between two reads of the state of a job whose log is quiet."""
     drain: float
-    """How long after a job's end its last entries may still come."""
+    """How long after a job's end its last entries may still arrive."""
     reconnect: float
     """Longest wait before the next try to connect."""
     sample_period: float
@@ -109,7 +109,7 @@ class Endpoint(ABC):
     credentials: Any = None
     """google-auth credentials, or `None` for a channel without TLS."""
     budgets: Path | None = None
-    """Where all who use this service from this machine share out its quotas, a folder for each project."""
+    """Folder in which all processes of this machine share the service's quotas, one per project."""
 
     @abstractmethod
     def target(self, service: Service, region: str) -> str:
@@ -117,17 +117,17 @@ class Endpoint(ABC):
 
     @abstractmethod
     async def open(self) -> None:
-        """Make sure that something can be called. Idempotent; raises BackendError."""
+        """Make the service ready for calls. Idempotent; raises BackendError."""
 
     async def ready(self) -> None:  # noqa: B027 - most endpoints have nothing to renew
-        """Called before every RPC; renews what is about to end. Raises BackendError."""
+        """Called before every RPC; renews expiring credentials. Raises BackendError."""
 
     def storage(self) -> str | None:
         """Base address of Cloud Storage's API; `None` for Google's own."""
         return None
 
     def explain(self, error: BackendError) -> BackendError:
-        """What is behind the failure of an RPC, where more is known than the RPC says."""
+        """The cause of a failed RPC, where more is known than the RPC says."""
         return error
 
 
@@ -225,7 +225,7 @@ async def _auth(work: Callable[[], T]) -> T:
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """`work` in a daemon thread: unlike an executor's, it never holds up the end of the program."""
+    """Run `work` in a daemon thread, which unlike an executor's never delays the end of the program."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 

@@ -26,7 +26,7 @@ from tui.backends.vertex.transport.connect import LOGIN
 PLUGIN_FAILED = "Getting metadata from plugin failed"
 """How expired credentials look over gRPC, under the code UNAVAILABLE (client facts, 'Faults')."""
 TOO_LARGE = "Received message larger than max"
-"""A limit of the client's own, under the code of a quota (client facts, 'Connecting without TLS')."""
+"""A limit of the client itself, under the code of a quota (client facts, 'Connecting without TLS')."""
 
 _LOST = frozenset(
     {StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.CANCELLED, StatusCode.ABORTED}
@@ -149,6 +149,6 @@ def _exhausted(message: str, said: str, details: Iterable[Any]) -> BackendError:
     ]
     fix = _QUOTA if "custom_model_training" in message or "_training_" in message else _WAIT
     if "disk" in message and not waits and not violations:
-        # The emulator's word for a full disk; the message has said what to do.
+        # The emulator's code for a full disk; the message says what to do.
         fix = ""
     return QuotaExceeded(message, fix=fix, retry_after=max(waits) if waits else None)

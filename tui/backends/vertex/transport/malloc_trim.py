@@ -1,4 +1,4 @@
-"""Returns to the system the memory that a burst took."""
+"""Returns unused heap memory to the system after a burst."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _trim = _trimmer()
 
 
 def trim() -> None:
-    """Let the system have what is free in the heap; some milliseconds, for a thread.
+    """Return free heap memory to the system; takes some milliseconds, so call it in a thread.
 
     A list that fills a hole of a busy log brings tens of thousands of entries at once. What they took stays
     with the process else, scattered over the heaps of all its threads.

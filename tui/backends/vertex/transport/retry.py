@@ -60,14 +60,14 @@ class RateLimiter:
 
 
 class Limiter(Protocol):
-    """Says when a call may be made."""
+    """Limits the rate of calls."""
 
     async def wait(self) -> None:
-        """Return when it may."""
+        """Return when a call may be made."""
 
 
 class Caller:
-    """Every RPC goes through here: credentials, time limits, retries, errors in our words."""
+    """Every RPC goes through here: credentials, timeouts, retries and error conversion."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -108,7 +108,7 @@ class Caller:
             if limiter is not None:
                 await limiter.wait()
             if not end:
-                # A wait for our own limiter is no fault of the service.
+                # Waiting for our own limiter is no failure of the service.
                 pace = self._endpoint.pace
                 end = time.monotonic() + (pace.patience if patience is None else patience)
             try:
