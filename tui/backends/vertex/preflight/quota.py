@@ -25,7 +25,7 @@ class QuotaCheck:
         self._quotas = quotas
 
     async def look(self, job: Mapping[str, Any], region: str) -> Sequence[Check]:
-        """One check over all metrics that the job uses; where quota is short, it names regions with enough."""
+        """One check over all metrics that the job uses; where short, it names regions with enough quota."""
         if within(job, "jobSpec", "persistentResourceId"):
             return [ok("quota", "runs on a persistent resource, which holds its quota already")]
         others = sorted({*self._info.regions, *region_accelerators()} - {region, "-"})
