@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from tui.domain.records import record
 from tui.domain.replica import Replica, ReplicaGroup
 from tui.domain.states import JobState
 from tui.domain.task import Task
-from tui.domain.training.progress import Progress
+from tui.domain.training.progress import NO_PROGRESS, Progress
 
 EPOCH = datetime.fromtimestamp(0, UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -34,7 +35,7 @@ class JobError:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Job:
     """One job of any kind and backend. `name` is the full resource name and its key everywhere."""
 
@@ -59,7 +60,7 @@ class Job:
     strategy: str = "STANDARD"
     timeout: timedelta | None = None
     replicas: tuple[Replica, ...] = ()
-    progress: Progress = field(default_factory=Progress)
+    progress: Progress = NO_PROGRESS
     web_access_uris: Mapping[str, str] = field(default_factory=dict)
     tasks: tuple[Task, ...] = ()
     """Parts that are, or have, jobs of their own."""

@@ -49,6 +49,10 @@ class Progress:
         return max(0.0, min(1.0, self.step / self.total_steps))
 
 
+NO_PROGRESS = Progress()
+"""Of a job that has said nothing."""
+
+
 def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 

@@ -10,7 +10,7 @@ from google.cloud.aiplatform_v1.types.custom_job import CustomJobSpec
 from google.cloud.aiplatform_v1.types.pipeline_state import PipelineState
 from google.protobuf import json_format
 
-from tui.backends.vertex.jobs.convert import error_of, group_of_pool, moment, region_of, strategy_of
+from tui.backends.vertex.jobs.convert import error_of, groups_of, moment, region_of, strategy_of
 from tui.domain.job import Job, infer_replicas
 from tui.domain.states import JobState, from_vertex
 from tui.domain.task import Task
@@ -67,7 +67,7 @@ def _asked_for(pb: Any, context: str) -> Job:
     limit = spec.scheduling.timeout
     return replace(
         found,
-        groups=tuple(group_of_pool(position, pool) for position, pool in enumerate(spec.worker_pool_specs)),
+        groups=groups_of(spec.worker_pool_specs),
         strategy=strategy_of(spec.scheduling),
         timeout=timedelta(seconds=limit.seconds) if spec.scheduling.HasField("timeout") else None,
     )
