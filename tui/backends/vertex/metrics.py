@@ -12,9 +12,9 @@ from google.cloud.monitoring_v3.types import common, metric_service
 from google.protobuf import duration_pb2, timestamp_pb2
 
 from tui.backends.interface import BackendError, ContextInfo, MetricService
-from tui.backends.vertex.jobs import convert
 from tui.backends.vertex.logs.filters import job_id, quote
 from tui.backends.vertex.logs.reader import Get
+from tui.backends.vertex.timestamps import moment
 from tui.backends.vertex.transport.channels import Clients
 from tui.domain.job import Job
 from tui.domain.metric import (
@@ -158,7 +158,7 @@ def points(pb: Any) -> list[tuple[datetime, float]]:
     """Points of a TimeSeries message, oldest first; on the wire they are newest first."""
     found = []
     for point in reversed(pb.points):
-        at = convert.moment(point.interval, "end_time")
+        at = moment(point.interval, "end_time")
         kind = point.value.WhichOneof("value")
         if at is not None and kind in {"double_value", "int64_value", "bool_value"}:
             found.append((at, float(getattr(point.value, kind))))

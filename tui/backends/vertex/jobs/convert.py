@@ -1,27 +1,24 @@
-"""Plain protobuf of Vertex AI and Logging into domain objects, and back for a create.
+"""Plain protobuf of Vertex AI jobs into domain objects, and back for a create.
 
 Reads `Type.pb(message)`: 8 to 20 times cheaper than the clients' own wrappers (client facts, 'Throughput').
 """
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
 from functools import cache, lru_cache
 from typing import Any
 
 from google.cloud.aiplatform_v1.types.accelerator_type import AcceleratorType
 from google.cloud.aiplatform_v1.types.custom_job import CustomJob, Scheduling
 from google.cloud.aiplatform_v1.types.job_state import JobState as NativeState
-from google.cloud.logging_v2.types.log_entry import LogEntry as LogEntryMessage
-from google.protobuf import json_format, struct_pb2
+from google.protobuf import json_format
 
 from tui.backends.interface import InvalidRequest
+from tui.backends.vertex.timestamps import moment
 from tui.domain.job import Job, JobError, infer_replicas
-from tui.domain.log_entry import LogEntry, Severity
 from tui.domain.replica import ReplicaGroup
 from tui.domain.states import from_vertex
 from tui.domain.vertex.catalog import REDUCTION_SERVER
@@ -29,7 +26,6 @@ from tui.domain.vertex.worker_pools import worker_pool
 
 CustomJobPb = CustomJob.pb()
 _SchedulingPb = Scheduling.pb()
-LogEntryPb = LogEntryMessage.pb()
 LIST_FIELDS = (
     "name",
     "display_name",
@@ -53,28 +49,6 @@ def _names(enum: Any) -> dict[int, str]:
 _STATES = _names(NativeState)
 _ACCELERATORS = {number: name for number, name in _names(AcceleratorType).items() if number}
 _STRATEGIES = {**_names(Scheduling.Strategy), 0: "STANDARD"}
-_SEVERITIES = {severity.value: severity for severity in Severity}
-_EXACT = 2**53
-_EPOCH = datetime.fromtimestamp(0, UTC)
-
-
-def moment(message: Any, field: str) -> datetime | None:
-    """A Timestamp field as an aware datetime; `None` where it is not set or out of range."""
-    value = getattr(message, field)
-    seconds, nanos = value.seconds, value.nanos
-    # A listing of jobs asks 40,000 times: only the epoch itself looks like a field that is not set.
-    return time_of(seconds, nanos) if seconds or nanos or message.HasField(field) else None
-
-
-def time_of(seconds: int, nanos: int) -> datetime | None:
-    """The time so long after the epoch; `None` where it is out of range."""
-    try:
-        # The service gives most times in whole seconds; an addition takes half as long again.
-        if nanos:
-            return _EPOCH + timedelta(0, seconds, nanos // 1000)
-        return datetime.fromtimestamp(seconds, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 def region_of(name: str) -> str:
@@ -202,92 +176,3 @@ def job_message(resource: Mapping[str, Any]) -> Any:
             fix="Correct the profile's jobSpec; `gcloud ai custom-jobs create --config` takes the same form.",
         ) from error
     return message
-
-
-def entry(pb: Any) -> LogEntry:
-    """A LogEntry message as a domain entry.
-
-    `message` is the text payload, the `message` of a structured one, or that one whole as JSON. This runs
-    for every line of a log, so that it is written for speed: each access to a message costs a call.
-    """
-    stamp = pb.timestamp
-    seconds, nanos = stamp.seconds, stamp.nanos
-    try:
-        at = _second(seconds) + timedelta(0, 0, nanos // 1000) if seconds else _unusual_time(pb)
-    except (ValueError, OverflowError, OSError):
-        at = _unusual_time(pb)
-    payload: dict[str, Any] | None = None
-    text = pb.text_payload
-    if not text:
-        kind = pb.WhichOneof("payload")
-        if kind == "json_payload":
-            payload = plain_struct(pb.json_payload)
-            said = payload.get("message")
-            text = said if isinstance(said, str) else json.dumps(payload, ensure_ascii=False)
-        elif kind == "proto_payload":
-            text = f"({pb.proto_payload.type_url.rsplit('/', 1)[-1]})"
-    labels = pb.resource.labels
-    replica, number = labels.get("task_name", ""), labels.get("job_id", "")
-    severity = _SEVERITIES.get(pb.severity, Severity.DEFAULT)
-    return LogEntry(at, pb.insert_id, replica, severity, text, payload, number, nanos % 1000)
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """What a message's entries say of their receipt by the service."""
-
-    newest: datetime | None = None
-    """`None` where the service does not say it."""
-    whole_until: datetime | None = None
-    """A stream that sorts has nothing left to say of what was received before, whatever waits in it."""
-    late: int = 0
-    """Whole seconds between an entry's own time and its receipt, the most."""
-
-
-def receipt(pbs: Iterable[Any]) -> Receipt:
-    """See `Receipt`."""
-    newest, newest_own, late = (0, 0), (0, 0), 0
-    for pb in pbs:
-        at, own = pb.receive_timestamp, pb.timestamp
-        seconds, own_seconds = at.seconds, own.seconds
-        newest = max(newest, (seconds, at.nanos))
-        newest_own = max(newest_own, (own_seconds, own.nanos))
-        late = max(late, seconds - own_seconds)
-    if newest == (0, 0):
-        return Receipt()
-    # Late entries come first where many wait, for they are older: their receipt says nothing of the rest.
-    return Receipt(_moment(newest), _moment(min(newest, newest_own)), late)
-
-
-def _moment(at: tuple[int, int]) -> datetime | None:
-    return time_of(*at)
-
-
-def _unusual_time(pb: Any) -> datetime:
-    return moment(pb, "timestamp") or moment(pb, "receive_timestamp") or _EPOCH
-
-
-@lru_cache(maxsize=64)
-def _second(seconds: int) -> datetime:
-    # Lines come by the thousand a second: most share theirs with the line before.
-    return datetime.fromtimestamp(seconds, UTC)
-
-
-def plain_struct(struct: struct_pb2.Struct) -> dict[str, Any]:
-    """A Struct as Python values. Whole numbers become `int` again: on the wire all are doubles."""
-    return {name: _plain_value(value) for name, value in struct.fields.items()}
-
-
-def _plain_value(value: struct_pb2.Value) -> Any:
-    kind = value.WhichOneof("kind")
-    if kind == "number_value":
-        number = value.number_value
-        whole = math.isfinite(number) and number.is_integer() and abs(number) < _EXACT
-        return int(number) if whole else number
-    if kind == "struct_value":
-        return plain_struct(value.struct_value)
-    if kind == "list_value":
-        return [_plain_value(item) for item in value.list_value.values]
-    if kind in {None, "null_value"}:
-        return None
-    return getattr(value, kind)

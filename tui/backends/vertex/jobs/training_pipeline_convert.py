@@ -10,7 +10,8 @@ from google.cloud.aiplatform_v1.types.custom_job import CustomJobSpec
 from google.cloud.aiplatform_v1.types.pipeline_state import PipelineState
 from google.protobuf import json_format
 
-from tui.backends.vertex.jobs.convert import error_of, groups_of, moment, region_of, strategy_of
+from tui.backends.vertex.jobs.convert import error_of, groups_of, region_of, strategy_of
+from tui.backends.vertex.timestamps import moment
 from tui.domain.job import Job, infer_replicas
 from tui.domain.states import JobState, from_vertex
 from tui.domain.task import Task

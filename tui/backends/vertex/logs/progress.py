@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from tui.backends.interface import LogQuery, NotFound, ProgressService
-from tui.backends.vertex.jobs import convert
+from tui.backends.vertex.logs import convert
 from tui.backends.vertex.logs.filters import any_of, job_entries, job_id, stamp
 from tui.backends.vertex.logs.filters import quote as quoted
 from tui.backends.vertex.logs.reader import BEFORE, PAGE, RETENTION, LogReader

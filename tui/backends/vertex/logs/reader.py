@@ -9,7 +9,7 @@ from typing import Any
 from google.cloud.logging_v2.types import logging as logging_types
 
 from tui.backends.interface import ContextInfo, LogBatch, LogQuery, NotFound
-from tui.backends.vertex.jobs import convert
+from tui.backends.vertex.logs import convert
 from tui.backends.vertex.logs.filters import log_filter
 from tui.backends.vertex.transport.budget import budget_of
 from tui.backends.vertex.transport.channels import Clients

@@ -11,8 +11,8 @@ from google.cloud.logging_v2.types import logging as logging_types
 from google.protobuf import duration_pb2
 
 from tui.backends.interface import BackendError, Unavailable
-from tui.backends.vertex.jobs import convert
-from tui.backends.vertex.jobs.convert import Receipt
+from tui.backends.vertex.logs import convert
+from tui.backends.vertex.logs.convert import Receipt
 from tui.backends.vertex.transport.channels import Clients
 from tui.domain.log_entry import LogEntry
 

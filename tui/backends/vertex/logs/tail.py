@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from tui.backends.interface import BackendError, LogBatch, LogQuery, NotFound, QuotaExceeded, Unavailable
-from tui.backends.vertex.jobs import convert
-from tui.backends.vertex.jobs.convert import Receipt
+from tui.backends.vertex.logs import convert
+from tui.backends.vertex.logs.convert import Receipt
 from tui.backends.vertex.logs.filters import log_filter
 from tui.backends.vertex.logs.merge import LogMerger
 from tui.backends.vertex.logs.reader import Get, LogReader

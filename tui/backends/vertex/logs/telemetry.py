@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from tui.backends.interface import TelemetryService
-from tui.backends.vertex.jobs import convert
+from tui.backends.vertex.logs import convert
 from tui.backends.vertex.logs.filters import any_of, job_entries, quote, stamp
 from tui.backends.vertex.logs.reader import PAGE, LogReader
 from tui.domain.job import Job

@@ -1,0 +1,27 @@
+"""Timestamps of plain protobuf as aware datetimes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+def moment(message: Any, field: str) -> datetime | None:
+    """A Timestamp field as an aware datetime; `None` where it is not set or out of range."""
+    value = getattr(message, field)
+    seconds, nanos = value.seconds, value.nanos
+    # A listing of jobs asks 40,000 times: only the epoch itself looks like a field that is not set.
+    return time_of(seconds, nanos) if seconds or nanos or message.HasField(field) else None
+
+
+def time_of(seconds: int, nanos: int) -> datetime | None:
+    """The time so long after the epoch; `None` where it is out of range."""
+    try:
+        # The service gives most times in whole seconds; an addition takes half as long again.
+        if nanos:
+            return EPOCH + timedelta(0, seconds, nanos // 1000)
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
