@@ -13,7 +13,10 @@ from tests.ui.double import MemoryBackend
 from tests.ui.test_jobs_screen import until
 from tests.ui.test_profiles_screen import launch_screen, profiles, text
 from tui.backends.interface import Bucket, PermissionDenied, Progressed, StorageService
+from tui.config.settings import Context
+from tui.domain.profile.document_edit import Edit
 from tui.screens.launch.screen import LaunchScreen
+from tui.store.profiles.library import entry, with_edits
 
 PROFILE = """\
 displayName: packed
@@ -115,3 +118,14 @@ async def test_what_can_t_be_packed_or_sent_is_said_on_the_screen(
         await pilot.press("enter")
         await until(pilot, lambda: "task.py is not in" in text(app, "#answer"), "the missing script")
         assert not backend.created
+
+
+def test_a_change_for_this_launch_goes_into_the_job_with_the_package(folder: Path) -> None:
+    found = entry(folder / "profiles/packed.yaml", mine=True)
+    prepared = found.prepare({}, context=Context("one", project="p", regions=["us-central1"]), region="")
+    path = ("jobSpec", "workerPoolSpecs", 0, "machineSpec", "machineType")
+    changed = with_edits(prepared, [Edit(path, "n1-standard-8")])
+    assert changed.order is not None
+    for job in (changed.request.custom_job, changed.order.preview()):
+        assert job["jobSpec"]["workerPoolSpecs"][0]["machineSpec"]["machineType"] == "n1-standard-8"
+    assert changed.request.custom_job == changed.order.preview()

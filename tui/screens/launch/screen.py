@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import partial, reduce
 from operator import getitem
 from typing import TYPE_CHECKING, Any, cast
@@ -21,7 +20,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from tui.actions.registry import Action, bindings
-from tui.domain.profile.document_edit import Edit, edited
+from tui.domain.profile.document_edit import Edit
 from tui.domain.profile.source import dotted
 from tui.domain.spec_format import format_of, request_of
 from tui.domain.text import plain
@@ -37,6 +36,7 @@ from tui.screens.workers import background
 from tui.session import Session
 from tui.store.jobs.checks import launch_request, preflight
 from tui.store.profiles.entries import Parameter, Prepared, ProfileEntry, ProfileError, shape_lines
+from tui.store.profiles.library import with_edits
 from tui.widgets.checks import Checks
 from tui.widgets.header_lines import Line
 from tui.widgets.labelled_lines import Labelled, LabelledLines
@@ -147,7 +147,7 @@ class LaunchScreen(FrameScreen):
                 fields, context=self.console.connection.context, region=region
             )
             self._prepared = self._with_fixes(self._prepared)
-            self._problems = list(self._prepared.problems)
+            self._problems = []
         except ProfileError as error:
             self._prepared, self._problems = None, str(error).splitlines()
         self.query_one("#problems", LabelledLines).show(self._notes())
@@ -158,7 +158,7 @@ class LaunchScreen(FrameScreen):
     def _notes(self) -> list[Labelled]:
         """Problems found by the rules, and changes for this launch."""
         lines = [(Content.styled("✗ ", "$text-error"), Content(plain(text))) for text in self._problems]
-        for problem in self._prepared.found if self._prepared else ():
+        for problem in self._prepared.problems if self._prepared else ():
             mark = ("! ", "$text-warning") if problem.severity is Severity.WARNING else ("· ", "$text-muted")
             lines.append((Content.styled(*mark), Content(plain(f"{problem.field}: {problem.message}"))))
         for edit in self._fixes:
@@ -171,7 +171,7 @@ class LaunchScreen(FrameScreen):
         if not self._fixes:
             return prepared
         try:
-            return replace(prepared, custom_job=edited(prepared.custom_job, self._fixes))
+            return with_edits(prepared, self._fixes)
         except LookupError:
             self._fixes.clear()
             return prepared
@@ -200,7 +200,7 @@ class LaunchScreen(FrameScreen):
 
     async def _run_checks(self, session: Session, prepared: Prepared) -> None:
         checks = self.query_one(Checks)
-        async for check in preflight(session.backend, prepared.region, prepared.custom_job):
+        async for check in preflight(session.backend, prepared.request.region, prepared.request.custom_job):
             checks.add(check)
             self.refresh_frame()
         checks.end()
@@ -230,7 +230,7 @@ class LaunchScreen(FrameScreen):
 
     def _fix(self, edit: Edit, prepared: Prepared, before: Mapping[str, str]) -> None:
         """Change the value that the field comes from, if there is one; else the request alone."""
-        old = reduce(getitem, edit.path, cast("Any", prepared.custom_job))
+        old = reduce(getitem, edit.path, cast("Any", prepared.request.custom_job))
         for field in self.query(LaunchField):
             was = before.get(field.field)
             new = substituted(was, str(old), str(edit.value)) if was else None
@@ -248,21 +248,21 @@ class LaunchScreen(FrameScreen):
         """Show this launch as a dry run prints it."""
         if self._prepared is None:
             return
-        region, job = self._prepared.region, self._prepared.custom_job
-        collection = format_of(self._prepared.body).collection
-        path = self.console.create_path(region, collection)
+        request = self._prepared.request
+        collection = format_of(request.body).collection
+        path = self.console.create_path(request.region, collection)
         parent = path.removeprefix("/v1/").removesuffix(f"/{collection}")
         checks = self.query_one(Checks).checks
         shown = document(
-            parent, request_of(self._prepared.body, job), self._estimate(self._prepared),
-            self._prepared.found, checks,
+            parent, request_of(request.body, request.custom_job), self._estimate(self._prepared),
+            self._prepared.problems, checks,
         )  # fmt: skip
         self.app.push_screen(PreviewScreen(f"Dry run of {self._entry.name}", path, shown, as_json=True))
 
     def _shape(self) -> list[Labelled]:
         if self._prepared is None:
             return []
-        job = self._prepared.custom_job
+        job = self._prepared.request.custom_job
         facts = [*shape_lines(job), ("price", price_words(self._estimate(self._prepared)))]
         if self._prepared.order is not None:
             package = self._prepared.order.package
@@ -273,14 +273,14 @@ class LaunchScreen(FrameScreen):
         ]
 
     def _estimate(self, prepared: Prepared) -> Estimate:
-        return estimate(prepared.custom_job, prepared.region, self.console.costs.prices)
+        return estimate(prepared.request.custom_job, prepared.request.region, self.console.costs.prices)
 
     def top_line(self) -> Line:
         console = self.console
         left = Content.assemble(
             ("vxtui", "bold $accent"), "   ", (f"Launch {plain(self._entry.name)}", "bold")
         )
-        region = self._prepared.region if self._prepared else ""
+        region = self._prepared.request.region if self._prepared else ""
         right = Content.assemble((plain(console.context_name), "bold"), f"  {plain(region)}")
         if self.read_only:
             right = Content.assemble(("read-only", "bold $text-warning"), "   ", right)
@@ -369,7 +369,8 @@ class LaunchScreen(FrameScreen):
         if operations is None:
             self._under_way = False
             return
-        request = launch_request(prepared.region, prepared.custom_job, kind_of_body(prepared.body).key)
+        asked = prepared.request
+        request = launch_request(asked.region, asked.custom_job, kind_of_body(asked.body).key)
         task = asyncio.create_task(
             operations.launch(request, prepared.order, tell=self._show_step, on_send=self._sent)
         )
@@ -415,10 +416,10 @@ class LaunchScreen(FrameScreen):
     def action_preview(self) -> None:
         """Show the exact request with these values."""
         if self._prepared is not None:
-            collection = format_of(self._prepared.body).collection
-            path = self.console.create_path(self._prepared.region, collection)
+            collection = format_of(self._prepared.request.body).collection
+            path = self.console.create_path(self._prepared.request.region, collection)
             self.app.push_screen(
-                PreviewScreen(f"Request of {self._entry.name}", path, self._prepared.resource)
+                PreviewScreen(f"Request of {self._entry.name}", path, self._prepared.request.resource)
             )
 
     def action_down(self) -> None:

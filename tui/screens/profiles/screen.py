@@ -197,8 +197,8 @@ class ProfilesScreen(ListScreen):
         except ProfileError as error:
             self.notify(str(error), severity="error", markup=False)
             return
-        path = self.console.create_path(prepared.region, format_of(prepared.body).collection)
-        self.app.push_screen(PreviewScreen(f"Request of {entry.name}", path, prepared.resource))
+        path = self.console.create_path(prepared.request.region, format_of(prepared.request.body).collection)
+        self.app.push_screen(PreviewScreen(f"Request of {entry.name}", path, prepared.request.resource))
 
     def action_export(self) -> None:
         """Show the request as gcloud, curl and Python would send it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from textual.content import Content
 
@@ -159,13 +158,14 @@ class QuotaGridScreen(QuotaListScreen):
             return
         regions = self._grid.regions
         try:
-            job: Any = self._profile.prepare(
+            prepared = self._profile.prepare(
                 {}, context=self.console.connection.context, region=self._profile.region
-            ).custom_job
+            )
         except ProfileError as error:
             self._profile_problem = str(error).splitlines()[0]
             return
         self._profile_problem = ""
+        job = prepared.request.custom_job
         running = tuple(self.console.store.active.values())
         spot, standard = (
             fits_in(as_strategy(job, strategy), regions, self._quotas, running=running)

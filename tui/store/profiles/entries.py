@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tui.config.settings import Context
-from tui.domain.spec_format import format_of
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT
 from tui.domain.vertex.custom_job_spec import duration, machine_of, whole, within
 from tui.domain.vertex.packaging import PackageRequest
 from tui.domain.vertex.reducers import is_reducer
 
 if TYPE_CHECKING:
+    from tui.domain.profile.model import Request
     from tui.domain.profile.source import Problem
 
 
@@ -35,23 +35,14 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A request that could be sent, with the problems that the rules found."""
+    """A request that can be sent, with the problems that do not prevent it.
 
-    region: str
-    custom_job: Mapping[str, Any]
-    pools: tuple[str, ...] = ()
-    problems: tuple[str, ...] = ()
-    found: tuple[Problem, ...] = ()
-    """Problems that do not prevent a launch."""
+    With an `order` that package is built first; the request then has a placeholder for its address.
+    """
+
+    request: Request
+    problems: tuple[Problem, ...] = ()
     order: PackageRequest | None = None
-    """The package to build first; `custom_job` then has a stand-in for its address."""
-    body: str = "jobSpec"
-    """Key of the profile's body; its format makes of the custom job what is sent."""
-
-    @property
-    def resource(self) -> dict[str, Any]:
-        """What a launch sends, in REST form."""
-        return format_of(self.body).resource(self.custom_job)
 
 
 Prepare = Callable[[Mapping[str, str], Context, str], Prepared]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from tui.config.paths import shipped
 from tui.config.settings import Context
 from tui.domain.profile import Checked, Problem, Profile, ProfileInvalid, judged, load
+from tui.domain.profile.document_edit import Edit, edited
 from tui.domain.profile.source import decode
 from tui.domain.vertex.packaging import LaunchTarget, PackageRequest, PackagingError
 from tui.domain.vertex.rules.base import Severity
@@ -142,16 +144,28 @@ def _prepare(profile: Profile, values: Mapping[str, str], context: Context, regi
         raise ProfileError(str(error)) from error
     if checked.errors:
         raise ProfileError("\n".join(map(str, checked.errors)))
-    request, place = checked.request, checked.request.region
-    found = checked.problems
+    request = checked.request
     if request.package is None:
-        return Prepared(place, request.custom_job, pools=(shape(profile),), found=found, body=request.body)
-    target = LaunchTarget(context.project, place, context.kind == "local")
+        return Prepared(request, checked.problems)
+    target = LaunchTarget(context.project, request.region, context.kind == "local")
     order = PackageRequest(
         request.custom_job, request.package, str(Path(profile.document.file).parent), target
     )
     try:
-        preview = order.preview()
-        return Prepared(place, preview, pools=(shape(profile),), found=found, order=order, body=request.body)
+        return Prepared(replace(request, custom_job=order.preview()), checked.problems, order)
     except PackagingError as error:
         raise ProfileError(f"{error.message} {error.fix}") from error
+
+
+def with_edits(prepared: Prepared, edits: Sequence[Edit]) -> Prepared:
+    """With these changes of the custom job, in what is shown and in what the package goes into.
+
+    Raises:
+        LookupError: a path goes through a value that does not exist and can't be created.
+    """
+    request, order = prepared.request, prepared.order
+    return replace(
+        prepared,
+        request=replace(request, custom_job=edited(request.custom_job, edits)),
+        order=None if order is None else replace(order, job=edited(order.job, edits)),
+    )
