@@ -84,10 +84,10 @@ class Parts:
         why = "is not looked up: Compute Engine isn't asked from here"
         if network:
             command = f"gcloud compute networks describe {network[2]} --project={network[1]}"
-            return [unknown("network", f"the network {network[2]} {why}", f"run `{command}`.")]
+            return [unknown("network", f"the network {network[2]} {why}", f"Run `{command}`.")]
         if attachment:
             command = f"gcloud compute network-attachments describe {attachment[3]} --region={attachment[2]}"
-            return [unknown("network", f"the attachment {attachment[3]} {why}", f"run `{command}`.")]
+            return [unknown("network", f"the attachment {attachment[3]} {why}", f"Run `{command}`.")]
         return [unknown("network", f"{spec.get('network') or attached} {why}")]
 
     async def _call(self, what: str, send: Any) -> Any:
