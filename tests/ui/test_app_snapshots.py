@@ -11,7 +11,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.ui.double import MemoryBackend, console, fleet, progress_is_known
-from tests.ui.test_jobs_screen import painted, table, until
+from tests.ui.test_jobs_screen import lines, painted, table, until
 from tui.app import VxtuiApp
 from tui.backends.interface import PermissionDenied, Unavailable
 from tui.config.settings import Settings
@@ -143,7 +143,9 @@ async def test_launch_screen_is_usable_at_80_columns(tmp_path: Path) -> None:
         await _ready(pilot, app=app, keys=("2",))
         await until(pilot, lambda: table(app).keys, "the profile")
         await pilot.press("l")
-        await pilot.pause()
+        await until(
+            pilot, lambda: "estimate" in lines(app) and "100000" in lines(app), "the profile's values"
+        )
         picture = app.export_screenshot().replace("&#160;", " ")
         fields = ("region", "us-central1", "size", "steps", "100000")
         for words in (*fields, "1 + 3", "32 A100", "spot, 48 h", "estimate"):

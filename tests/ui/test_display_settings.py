@@ -25,7 +25,10 @@ def place() -> Iterator[Home]:
 
 
 def profiles_alone(text: str) -> bool:
-    return "yours are in" in text and "local-2node" in text and "▌" not in text and "view request" in text
+    """Whether the list is shown without a notice above it, and the rules have been asked about each profile."""
+    shown = "yours are in" in text and "▌" not in text and "view request" in text
+    marked = re.findall(r"^ +[✓!✗] +\S+", text, re.MULTILINE)
+    return shown and "local-2node" in text and f"{len(marked)} profiles" in text
 
 
 def session(

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 HANGING = """
-import asyncio, sys
+import asyncio, signal, sys
+# A shell starts its background jobs with SIGINT ignored, and the tests may be one of them.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import click
 from tui.verbs.run import Run, value_of, verb
 
