@@ -11,7 +11,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.ui.double import MemoryBackend, console, fleet, progress_is_known
-from tests.ui.test_jobs_screen import lines, painted, table, until
+from tests.ui.test_jobs_screen import painted, table, until
 from tui.app import VxtuiApp
 from tui.backends.interface import PermissionDenied, Unavailable
 from tui.config.settings import Settings

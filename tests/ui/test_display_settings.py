@@ -25,7 +25,7 @@ def place() -> Iterator[Home]:
 
 
 def profiles_alone(text: str) -> bool:
-    """Whether the list is shown without a notice above it, and the rules have been asked about each profile."""
+    """Whether the list is shown without a notice above it, and the rules have marked each profile."""
     shown = "yours are in" in text and "▌" not in text and "view request" in text
     marked = re.findall(r"^ +[✓!✗] +\S+", text, re.MULTILINE)
     return shown and "local-2node" in text and f"{len(marked)} profiles" in text

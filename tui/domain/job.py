@@ -80,6 +80,16 @@ class Job:
             return self.name
         return self.tasks[0].job if len(self.tasks) == 1 else ""
 
+    def as_runner(self) -> Job:
+        """This job under its runner's name and id, which its log and figures are read by.
+
+        Raises:
+            ValueError: when its runner is not known; see `runner`.
+        """
+        if not self.runner:
+            raise ValueError(f"the job that runs {self.name} is not known")
+        return replace(self, name=self.runner, id=self.runner.rpartition("/")[2])
+
     @property
     def runs_itself(self) -> bool:
         """The replicas are its own; those of a job with tasks are counted with the jobs of its tasks."""

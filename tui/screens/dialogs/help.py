@@ -51,7 +51,7 @@ class HelpScreen(ModalScreen[None]):
         lines: list[Labelled] = []
         scopes = dict.fromkeys((*self._frame.scopes(), "table"))
         for scope in sorted(scopes, key=lambda s: s in {"app", "table"}):
-            if scope == "table" and not self._frame.query("Table"):
+            if not actions(scope) or (scope == "table" and not self._frame.query("Table")):
                 continue
             lines += [(EMPTY, EMPTY), (EMPTY, Content.styled(_TITLES.get(scope, scope), "bold $accent"))]
             for found in actions(scope):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tui.actions.registry import Action, action, key_text
-from tui.domain.formatting import age
+from tui.domain.formatting import age, pieces
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.dialogs.prompt import PromptScreen
@@ -311,7 +311,7 @@ class FileActions:
             ("t", "throw the changes away", ""),
         ]
         if not self._screen.read_only:
-            answers.insert(0, ("s", "save and leave", f"{lines} lines differ"))
+            answers.insert(0, ("s", "save and leave", f"{pieces(lines, 'line')} changed"))
 
         def chosen(key: str | None) -> None:
             if key:

@@ -404,8 +404,7 @@ class JobFeed:
             self.training_steps.setdefault((sample.timestamp, sample.step), sample)
         self._steps_differ()
         if self.job is not None:
-            job = replace(self.job, name=runner, id=runner.rpartition("/")[2])
-            found = (await backend.progress.read([job])).get(runner)
+            found = (await backend.progress.read([self.job.as_runner()])).get(runner)
             mine = self.progress.updated_at
             if found is not None and (mine is None or (found.updated_at and found.updated_at >= mine)):
                 self.progress = found

@@ -104,14 +104,17 @@ class FleetFeed:
         if not backend.offers("telemetry") or (last and (now - last).total_seconds() < every / 2):
             return
         overlap = OVERLAP_LOCAL if backend.info.local else 4 * timedelta(seconds=LINES_CLOUD)
+        running = {job.name: job.as_runner() for job in jobs if job.runner}
         try:
-            lines = await backend.telemetry.read(jobs, last - overlap if last else now - FIRST_LOOK)
+            lines = await backend.telemetry.read(
+                [*running.values()], last - overlap if last else now - FIRST_LOOK
+            )
         except BackendError as error:
             self.errors[LOG] = error
             return
         self.errors.pop(LOG, None)
         self._lines_at = now
-        names = {job.id: job.name for job in jobs}
+        names = {runner.id: name for name, runner in running.items()}
         by_job: dict[str, list[int]] = {}
         for at, line in enumerate(lines):
             by_job.setdefault(names.get(line.job_id, ""), []).append(at)
@@ -125,14 +128,14 @@ class FleetFeed:
         every = SERIES_LOCAL if local else SERIES_CLOUD
         last = {metric: self._series_at.get((job.name, metric)) for metric in wanted(job, self.measure)}
         due = [m for m, at in last.items() if at is None or (now - at).total_seconds() >= every * 0.9]
-        if not due or not backend.offers("metrics"):
+        if not due or not job.runner or not backend.offers("metrics"):
             return
         overlap = OVERLAP_LOCAL if local else OVERLAP_CLOUD
         seen = [at for m in due if (at := last[m]) is not None]
         since = min(seen) - overlap if len(seen) == len(due) else now - FIRST_LOOK
         async with self._slots:
             try:
-                reading = await backend.metrics.read(job.name, since=since, metrics=due)
+                reading = await backend.metrics.read(job.runner, since=since, metrics=due)
             except BackendError as error:
                 self.errors[job.display_name] = error
                 return

@@ -66,7 +66,7 @@ class UsageFeed:
     async def read_due(self) -> None:
         """Read what has not been read for a while."""
         now = self._session.clock()
-        due = [job for job in self._jobs() if self._is_due(job.name, now)]
+        due = [job for job in self._jobs() if job.runner and self._is_due(job.name, now)]
         if not due:
             return
         self._forget({job.name for job in due})
@@ -95,7 +95,9 @@ class UsageFeed:
         async with self._slots:
             since = now - self.span - LATE
             try:
-                reading = await self._session.backend.metrics.read(job.name, since=since, metrics=(GPU, CPU))
+                reading = await self._session.backend.metrics.read(
+                    job.runner, since=since, metrics=(GPU, CPU)
+                )
             except BackendError:
                 # Asked again when it is due; the job's own screen says what is wrong.
                 self._asked[job.name] = now
