@@ -42,11 +42,12 @@ from tui.widgets.table.table import Table
 
 
 async def until(pilot: Pilot[Any], look: Callable[[], object], what: str, seconds: float = LIMIT) -> None:
-    """Wait for a condition, not for time."""
+    """Wait for a condition, not for time; then for what follows from it to be painted."""
     deadline = time.monotonic() + seconds
     while not look():
         assert time.monotonic() < deadline, f"waited {seconds:.0f} s in vain for {what}"
         await pilot.pause(0.02)
+    await pilot.pause()
 
 
 @asynccontextmanager

@@ -117,7 +117,12 @@ async def test_what_only_the_rules_refuse_is_no_tick(tmp_path: Path, monkeypatch
     (folder / "open.yaml").write_text(MENDED)
     async with profiles(MemoryBackend(), tmp_path, monkeypatch) as (app, pilot, _):
         await until(pilot, lambda: "1 not valid" in lines(app), "the rules")
-        rows = {row.split()[1]: row for row in painted(app) if len(row.split()) > 1}
+
+        def read() -> dict[str, str]:
+            return {row.split()[1]: row for row in painted(app) if len(row.split()) > 1}
+
+        await until(pilot, lambda: read()["refused"].split()[0] != "·", "the row after the header")
+        rows = read()
         assert rows["refused"].split()[0] == "✗" and "primary pool" in rows["refused"]
         assert rows["open"].split()[0] == "!", "Spot without a place for checkpoints is a warning"
         assert rows["local-2node"].split()[0] == "✓" and rows["a100-4node-spot"].split()[0] == "✓"
