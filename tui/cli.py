@@ -5,29 +5,37 @@ from __future__ import annotations
 import gc
 import sys
 
-from tui import skeleton
+from tui import interrupts
 
 
 def main() -> None:
     """The console script."""
+    # All else is imported after this.
+    interrupts.end_at_once()
+    sys.exit(_run())
+
+
+def _run() -> int:
+    from tui import skeleton
+
     options = skeleton.screen_options(sys.argv[1:])
     if options is None:
         from tui.verbs.command_group import run
 
-        sys.exit(run())
+        return run()
     # Nothing that a start makes is garbage; the console collects again once its first list is there.
     gc.disable()
+    interrupts.before_end(skeleton.take_back)
     skeleton.show(str(options["context_name"]), ascii_only="ascii_only" in options)
-    sys.exit(_screen(options))
-
-
-def _screen(options: dict[str, str | bool]) -> int:
     try:
         from tui.verbs.screen import screen
 
         return screen(**options)  # type: ignore[arg-type]
     except KeyboardInterrupt:
-        return 130
+        skeleton.take_back()
+        from tui.verbs.output import print_interrupted
+
+        return print_interrupted(as_json=False)
     except Exception as error:  # noqa: BLE001 - nobody is shown a traceback
         skeleton.take_back()
         from tui.verbs.output import crash

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tui import interrupts
 from tui.app import VxtuiApp
 from tui.config.paths import config_dir, shipped, state_dir
 from tui.config.settings import Context, Settings, all_contexts, profile_folder
@@ -60,7 +61,8 @@ def run_console(settings: Settings, context_name: str, *, read_only: bool = Fals
             )
             for problem in problems:
                 app.journal.add("error", problem)
-            app.run()
+            with interrupts.raising():
+                app.run()
     except NoTerminal as error:
         sys.stderr.write(f"vxtui: {error}. The verbs work without one: vxtui jobs, vxtui --help.\n")
         return 2

@@ -48,12 +48,12 @@ def show(context: str = "", *, ascii_only: bool = False) -> None:
     tty = next((fd for fd in (1, 2) if os.isatty(fd)), None)
     if tty is None:
         return
+    _shown_on = tty
     try:
         columns, rows = _size(tty)
         os.write(tty, (ENTER + frame(columns, rows, context, ascii_only=ascii_only)).encode())
     except OSError:
-        return
-    _shown_on = tty
+        _shown_on = None
 
 
 def _size(tty: int) -> tuple[int, int]:

@@ -88,7 +88,9 @@ def run() -> int:
     except click.exceptions.Exit as end:
         code = end.exit_code
     except (click.Abort, KeyboardInterrupt):
-        code = 130
+        from tui.verbs.output import print_interrupted
+
+        code = print_interrupted(as_json="--json" in sys.argv)
     except BrokenPipeError:
         # The reader of the pipe has gone: write nothing more while the interpreter ends.
         sys.stdout = None  # type: ignore[assignment]

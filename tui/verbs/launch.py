@@ -32,7 +32,7 @@ from tui.verbs.dry_run import (
 )
 from tui.verbs.output import job_json, note, out, print_json
 from tui.verbs.package import StepPrinter, plan_of
-from tui.verbs.run import INTERRUPTED, Failure, Run, confirmed, value_of, verb
+from tui.verbs.run import Failure, Run, confirmed, value_of, verb
 
 POLL_LOCAL, POLL_CLOUD = 0.5, 10.0
 PATIENCE = 600.0
@@ -168,7 +168,7 @@ async def _wait(run: Run, backend: Backend, job: Job) -> int:
                 note(f"{job.display_name}: {said.value.lower()}")
     except asyncio.CancelledError:
         note(f"no longer waiting; {job.display_name} keeps running. `vxtui cancel {job.id}` ends it.")
-        return INTERRUPTED
+        raise
     progress = (await backend.progress.read([job]))[job.name]
     document: dict[str, Any] = job_json(job, progress)
     if run.json:

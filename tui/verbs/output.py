@@ -13,6 +13,7 @@ from tui.config.paths import state_dir
 from tui.domain.job import Job, known_replicas
 from tui.domain.text import plain
 from tui.domain.training.progress import Progress
+from tui.interrupts import INTERRUPTED, WORD
 
 SCHEMA = 1
 
@@ -34,15 +35,21 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 
 def print_error(code: str, message: str, fix: str, exit_code: int, *, as_json: bool) -> int:
-    """Print what happened and what to do; return the exit code."""
+    """Print what happened and what to do, JSON on one line; return the exit code."""
     if as_json:
-        print_json({"error": {"code": code, "message": message, "fix": fix}})
+        error = {"code": code, "message": message, "fix": fix}
+        out(json.dumps({"schema": SCHEMA, "error": error}, ensure_ascii=False))
     else:
         for line in message.splitlines():
             note(line)
         if fix:
             note(f"→ {fix}")
     return exit_code
+
+
+def print_interrupted(*, as_json: bool) -> int:
+    """Say that the user ended the verb; return the exit code."""
+    return print_error("INTERRUPTED", WORD, "", INTERRUPTED, as_json=as_json)
 
 
 def crash(error: BaseException) -> int:

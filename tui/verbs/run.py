@@ -33,13 +33,13 @@ from tui.config.settings import (
     profile_folder,
 )
 from tui.domain.job import Job
+from tui.interrupts import ending_at_once, raising
 from tui.session import now
 from tui.store.journal import Journal
-from tui.verbs.output import note, print_error
+from tui.verbs.output import note, print_error, print_interrupted
 
 T = TypeVar("T")
 USAGE = 2
-INTERRUPTED = 130
 
 
 class Failure(OperationError):
@@ -185,14 +185,14 @@ def _run(
     try:
         run = Run(load_settings(), context, as_json, read_only)
         run.must_be_writable(declared, given)
-        return asyncio.run(_guarded(function, run, given)) or 0
+        with raising():
+            return asyncio.run(_guarded(function, run, given)) or 0
     except (BackendError, OperationError) as error:
         return print_error(error.code, error.message, error.fix, error.exit_code, as_json=as_json)
     except SettingsError as error:
         return print_error("INVALID_SETTINGS", str(error), "", USAGE, as_json=as_json)
     except (KeyboardInterrupt, asyncio.CancelledError):
-        note("interrupted")
-        return INTERRUPTED
+        return print_interrupted(as_json=as_json)
 
 
 async def _guarded(function: Verb, run: Run, kw: dict[str, Any]) -> int | None:
@@ -256,5 +256,8 @@ async def confirmed(question: str, *, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise Failure("There is no terminal to ask on.", fix="Add --yes.", code="USAGE")
     ask: Callable[[], bool] = functools.partial(click.confirm, question, default=False, err=True)
-    if not await asyncio.to_thread(ask):
+    # A thread that waits for the terminal can't be cancelled.
+    with ending_at_once():
+        answer = await asyncio.to_thread(ask)
+    if not answer:
         raise click.Abort

@@ -17,6 +17,7 @@ from tui.domain.profile.source import decode
 from tui.domain.vertex.interchange import FORMS, Imported, export, from_resource, from_text
 from tui.domain.vertex.interchange.gcloud import is_command
 from tui.domain.vertex.rules import Severity
+from tui.interrupts import ending_at_once
 from tui.store.profiles.library import MAX_BYTES, NoProfile, find, read_profile
 from tui.verbs.output import note, out, print_json
 from tui.verbs.run import READS, Failure, Run, find_job, value_of, verb
@@ -126,7 +127,9 @@ async def _imported(run: Run, source: tuple[str, ...]) -> Imported:
 def _read(source: str) -> Imported | None:
     """What stands in stdin, a command line or a file; None where only a job can be meant."""
     if source == "-":
-        return _of_text(_decoded(sys.stdin.buffer.read(MAX_BYTES + 1), "stdin"), "stdin", Path.cwd())
+        with ending_at_once():
+            data = sys.stdin.buffer.read(MAX_BYTES + 1)
+        return _of_text(_decoded(data, "stdin"), "stdin", Path.cwd())
     if is_command(source):
         return _of_text(source, "the command line", Path.cwd())
     path = Path(source).expanduser()
