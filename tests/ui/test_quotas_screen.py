@@ -134,6 +134,26 @@ async def test_what_uses_a_quota_the_link_and_the_list(tmp_path: Path) -> None:
         assert isinstance(app.screen, QuotaGridScreen)
 
 
+@pytest.mark.parametrize("width", [80, 100, 120, 160])
+async def test_no_two_regions_look_the_same(tmp_path: Path, width: int) -> None:
+    """Long names of regions differ in their last letter only."""
+    alike = ("northamerica-northeast1", "northamerica-northeast2")
+    found = [
+        Quota(STEM + metric(word, preemptible=False), region, 64, 0, used_at=NOON, limit_read_at=NOON)
+        for region in alike
+        for word in words()
+    ]
+    backend = MemoryBackend(fleet(), local=False)
+    backend.stored_quotas = found
+    app = console(backend, tmp_path)
+    async with app.run_test(size=(width, 24)) as pilot:
+        await until(pilot, lambda: app.live, "the service")
+        await pilot.press("4")
+        await until(pilot, lambda: set(alike) <= set(table(app).keys), "the regions")
+        names = {line(app, region).split()[0] for region in alike}
+        assert len(names) == len(alike)
+
+
 async def test_columns_that_are_cut_off_come_by_the_angle_keys(tmp_path: Path) -> None:
     app = app_of(tmp_path)
     async with app.run_test(size=(80, 24)) as pilot:

@@ -22,9 +22,9 @@ from tui.store.profiles.entries import ProfileEntry, ProfileError
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.table.table import Cells, Column, Table
 
-NARROW = 15
-"""Width of a region's name on a narrow screen."""
-REGION = Column("region", "REGION", NARROW, max_width=24, fold=False)
+NARROW, MEDIUM, WHOLE = 15, 20, 24
+"""Widths of a region's name: below `WIDE` columns, below `WIDEST`, and of the longest name."""
+WIDEST = 160
 FITS = Column("fits", "FITS", 34, max_width=60, flex=True, fold=False)
 HOME_RANK = 1
 
@@ -48,7 +48,7 @@ class QuotaGridScreen(QuotaListScreen):
         self._grid = Grid((), preemptible=False)
 
     def make_table(self) -> Table:
-        return Table((REGION, FITS))
+        return Table((self._region_column(), FITS))
 
     def _places(self) -> Sequence[str]:
         """The context's regions, then all others; a group's regions are those of its members."""
@@ -110,7 +110,16 @@ class QuotaGridScreen(QuotaListScreen):
             Column(word, names[word], 6, max_width=14, rank=HOME_RANK + at, right=True)
             for at, word in enumerate(turned)
         ]
-        return (REGION, *middle, *([FITS] if self._profile else []))
+        return (self._region_column(), *middle, *([FITS] if self._profile else []))
+
+    def _region_column(self) -> Column:
+        room = self._region_room()
+        longest = max(map(len, self._grid.regions), default=NARROW)
+        return Column("region", "REGION", max(NARROW, min(room, longest)), max_width=room, fold=False)
+
+    def _region_room(self) -> int:
+        width = self.size.width
+        return NARROW if width < WIDE else MEDIUM if width < WIDEST else WHOLE
 
     def _needed(self) -> set[str]:
         """Columns that the chosen profile uses, with Spot or standard machines."""
@@ -133,9 +142,11 @@ class QuotaGridScreen(QuotaListScreen):
 
     def _region_words(self, region: str) -> str:
         """A long name is cut in the middle: similar regions differ in their last letter."""
-        if self.size.width >= WIDE or len(region) <= NARROW:
+        room = self._region_room()
+        if len(region) <= room:
             return region
-        return f"{region[: NARROW // 2]}…{region[-(NARROW // 2) :]}"
+        end = (room - 1) // 2
+        return f"{region[: room - 1 - end]}…{region[-end:]}"
 
     def on_resize(self) -> None:
         """Cut the names for the new width."""
