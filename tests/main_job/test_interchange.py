@@ -86,43 +86,63 @@ def test_every_export_comes_back_as_the_same_request(place: Home) -> None:
 
 
 RUN = """
-import json, sys, types
+import sys, types
 import google.auth.credentials
 from google.cloud import aiplatform_v1
 from google.cloud.aiplatform_v1.services.job_service.transports import JobServiceRestTransport
+from google.cloud.aiplatform_v1.services.pipeline_service.transports import PipelineServiceRestTransport
 
 class Token(google.auth.credentials.Credentials):
     def refresh(self, request): self.token = sys.argv[2]
     @property
     def expired(self): return False
 
-exported = types.ModuleType("exported")
-exec(open(sys.argv[3]).read(), exported.__dict__)
 scheme, host = sys.argv[1].split("://")
-transport = JobServiceRestTransport(host=host, url_scheme=scheme, credentials=Token())
-print(exported.create(aiplatform_v1.JobServiceClient(transport=transport)).name)
+for path, service in (sys.argv[3], "Job"), (sys.argv[4], "Pipeline"):
+    exported = types.ModuleType("exported")
+    exec(open(path).read(), exported.__dict__)
+    transport = globals()[service + "ServiceRestTransport"](host=host, url_scheme=scheme, credentials=Token())
+    client = getattr(aiplatform_v1, service + "ServiceClient")(transport=transport)
+    print(exported.create(client).name)
+"""
+PIPELINE = """\
+displayName: a pipeline
+labels: {team: nlp}
+trainingPipeline:
+  trainingTaskInputs:
+    workerPoolSpecs:
+      - machineSpec: {machineType: n1-standard-4}
+        replicaCount: 1
+        containerSpec: {imageUri: python, command: [python3, -c, "print('hello')"], args: ["1", a]}
 """
 
 
-# Seconds: eight commands, each a process of its own, and the import of a client.
-def test_the_exported_program_and_the_curl_call_create_the_job(place: Home) -> None:
+def exported(place: Home, source: str, form: str) -> str:
+    return place.run("profiles", "export", source, "--as", form, "--region", "us-east1").stdout
+
+
+# Seconds: a dozen commands, each a process of its own, and the import of a client.
+def test_the_exported_programs_and_the_curl_calls_create_the_jobs(place: Home) -> None:
     status = place.json("emulator", "status")
     token = (place.state / "token").read_text().strip()
-    source = str(place.root / "hello.yaml")
-    code = place.root / "create.py"
-    code.write_text(place.run("profiles", "export", source, "--as", "python", "--region", "us-east1").stdout)
+    (place.root / "pipeline.yaml").write_text(PIPELINE)
+    sources = [str(place.root / name) for name in ("hello.yaml", "pipeline.yaml")]
+    programs = [place.root / "create.py", place.root / "create_pipeline.py"]
+    for source, program in zip(sources, programs, strict=True):
+        program.write_text(exported(place, source, "python"))
     done = subprocess.run(
-        [sys.executable, "-c", RUN, status["rest"], token, str(code)],
+        [sys.executable, "-c", RUN, status["rest"], token, *map(str, programs)],
         env=place.env, text=True, capture_output=True, timeout=240, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
-    # The script as it is, with another host and gcloud's token given by hand.
-    script = place.run("profiles", "export", source, "--as", "rest", "--region", "us-east1").stdout
-    script = script.replace("https://us-east1-aiplatform.googleapis.com", status["rest"])
-    script = script.replace("$(gcloud auth print-access-token)", token)
-    made = subprocess.run(["sh", "-c", script], text=True, capture_output=True, timeout=60, check=True)
-    wanted = body(place, source)
-    for name in (done.stdout.strip(), json.loads(made.stdout)["name"]):
-        assert "/locations/us-east1/" in name
-        place.json("profiles", "import", name, "--name", "back", "--force")
-        assert body(place, "back") == wanted
+    for source, created in zip(sources, done.stdout.split(), strict=True):
+        # The script as it is, with another host and gcloud's token given by hand.
+        script = exported(place, source, "rest")
+        script = script.replace("https://us-east1-aiplatform.googleapis.com", status["rest"])
+        script = script.replace("$(gcloud auth print-access-token)", token)
+        made = subprocess.run(["sh", "-c", script], text=True, capture_output=True, timeout=60, check=True)
+        wanted = body(place, source)
+        for name in (created, json.loads(made.stdout)["name"]):
+            assert "/locations/us-east1/" in name
+            place.json("profiles", "import", name, "--name", "back", "--force")
+            assert body(place, "back") == wanted

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
+from google.cloud.aiplatform_v1.types import TrainingPipeline
+from google.protobuf import json_format
 
 from tui.domain.profile import Problem, ProfileInvalid, load
 from tui.domain.profile.document_edit import Edit
 from tui.domain.profile.edit import apply as apply_edits
 from tui.domain.spec_format import bodies, format_of, register
+from tui.domain.vertex.custom_job_spec import whole_numbers
 from tui.domain.vertex.form import FormState, build_rows
 from tui.domain.vertex.form.analysis import analyse
+from tui.domain.vertex.interchange import from_resource, from_text
 from tui.domain.vertex.interchange.exports import FORMS, export
 from tui.domain.vertex.spec_formats import CUSTOM_TASK
 from tui.kinds.registry import kind_of_body, kinds
@@ -98,10 +106,77 @@ def test_an_export_says_where_the_pipeline_is_left_out() -> None:
     }
     assert "/locations/us-east4/trainingPipelines" in found["rest"].text
     assert '"trainingTaskInputs"' in found["rest"].text
-    assert found["rest"].notes == ()
-    for form in ("gcloud", "python"):
-        assert "trainingPipeline" in found[form].notes[0]
-        assert "custom" in found[form].command + found[form].text
+    assert found["rest"].notes == found["python"].notes == ()
+    assert "trainingPipeline" in found["gcloud"].notes[0]
+    assert "custom-jobs create" in found["gcloud"].command
+
+
+def test_the_python_program_sends_the_same_pipeline() -> None:
+    profile = load(PIPELINE + "    scheduling: {disableRetries: true}\n", "f.yaml", "f")
+    request = profile.check().request
+    code = export(profile, request, "python", project="p", region="us-east4", file="f.yaml").text
+    space: dict[str, Any] = {"__name__": "exported"}
+    exec(compile(code, "exported.py", "exec"), space)
+    sent: dict[str, Any] = {}
+    client = SimpleNamespace(create_training_pipeline=lambda **call: sent.update(call))
+    space["create"](client)
+    assert sent["parent"] == "projects/p/locations/us-east4"
+    pipeline = TrainingPipeline.pb(sent["training_pipeline"])
+    assert whole_numbers(json_format.MessageToDict(pipeline)) == request.resource
+
+
+REPORTED = {
+    "name": "projects/p/locations/us-east4/trainingPipelines/7",
+    "displayName": "bert",
+    "labels": {"team": "nlp", "vxtui-launch": "abc"},
+    "trainingTaskDefinition": CUSTOM_TASK,
+    "trainingTaskInputs": {
+        "worker_pool_specs": [
+            {
+                "machine_spec": {"machine_type": "n1-standard-4"},
+                "replica_count": 1.0,
+                "container_spec": {"image_uri": "a", "args": [5.0, 0.5]},
+            }
+        ]
+    },
+    "trainingTaskMetadata": {"backingCustomJob": "projects/p/locations/us-east4/customJobs/8"},
+    "modelId": "best",
+    "state": "PIPELINE_STATE_SUCCEEDED",
+    "createTime": "2026-11-21T09:00:00Z",
+}
+"""As the service answers for a pipeline that Google's SDK made."""
+
+
+def test_a_reported_pipeline_becomes_a_profile() -> None:
+    for found in (from_resource(REPORTED), from_text(json.dumps(REPORTED), "f", lambda _: {})):
+        assert found.name == "bert"
+        assert found.notes == ("modelId was left out: a profile has no place for it",)
+        profile = load(found.text, "f", "f")
+        assert (profile.format.body, profile.region, profile.labels) == (
+            "trainingPipeline",
+            "us-east4",
+            {"team": "nlp"},
+        )
+        (pool,) = profile.check().request.custom_job["jobSpec"]["workerPoolSpecs"]
+        assert pool["replicaCount"] == 1
+        assert pool["containerSpec"]["args"] == ["5", "0.5"]
+
+
+def test_an_exported_pipeline_is_imported_again() -> None:
+    profile = load(PIPELINE, "f.yaml", "f")
+    request = profile.check().request
+    text = export(profile, request, "rest", project="p", region="us-east4", file="f.yaml").text
+    body = text.split("<<'JSON'\n")[1].split("\nJSON\n")[0]
+    again = load(from_text(body, "f", lambda _: {}).text, "f", "f").check().request
+    assert (again.body, again.resource) == (request.body, request.resource)
+
+
+def test_a_pipeline_without_code_of_ones_own_is_no_profile() -> None:
+    automl = {**REPORTED, "trainingTaskDefinition": "gs://x/automl_tabular_1.0.0.yaml"}
+    with pytest.raises(ProfileInvalid, match="automl_tabular"):
+        from_resource(automl)
+    with pytest.raises(ProfileInvalid, match="of this kind"):
+        from_resource({"name": "projects/p/locations/l/toys/1", "displayName": "x"})
 
 
 def test_the_form_shows_and_edits_the_spec_in_the_pipeline() -> None:

@@ -21,6 +21,7 @@ from tui.actions.registry import action, actions
 from tui.backends.interface import ContextInfo
 from tui.backends.vertex.services import build_services
 from tui.domain.profile import ProfileInvalid, load
+from tui.domain.vertex.interchange import from_resource
 from tui.kinds import registry
 from tui.screens.job.screen import JobScreen
 from tui.verbs import run as verbs_run
@@ -120,6 +121,9 @@ class ToyFormat:
     spec_path = ("toySpec",)
     collection = "toys"
     resource_key = "toy"
+    resource_fields = {"toySpec": fields}
+    python_client = "ToyServiceClient"
+    sign = "toySpec"
     fix = "It holds the blocks."
 
     def stands_alone(self, names):
@@ -135,6 +139,9 @@ class ToyFormat:
 
     def resource(self, job):
         return {"displayName": job["displayName"], "toySpec": job["jobSpec"]}
+
+    def header(self, resource):
+        return {"toySpec": resource["toySpec"]}, ("the paint was left out",)
 
 TOY = ToyFormat()
 """
@@ -240,6 +247,12 @@ def test_a_profile_may_have_its_body(toy: Any) -> None:
     assert (problem.id, problem.line, problem.column) == ("toy.blocks", 1, 11)
     with pytest.raises(ProfileInvalid, match="jobSpec and toySpec"):
         load("jobSpec: {}\ntoySpec: {}\n", "f", "f")
+
+
+def test_a_job_of_it_becomes_a_profile(toy: Any) -> None:
+    found = from_resource({"name": "projects/p/locations/us-central1/toys/1", "toySpec": {"blocks": 3}})
+    assert found.notes == ("the paint was left out",)
+    assert load(found.text, "f", "f").body == {"blocks": 3}
 
 
 def test_a_kind_is_registered_once(toy: Any) -> None:

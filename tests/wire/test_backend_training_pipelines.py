@@ -99,6 +99,8 @@ async def test_a_pipeline_is_found_and_deleted_and_its_custom_job_stays() -> Non
             assert [job.name for job in await found.find_jobs(reference)] == [made.name]
         spec = await pipelines.spec(made.name)
         assert spec["trainingTaskInputs"]["workerPoolSpecs"][0]["containerSpec"]["imageUri"] == "python:3.11"
+        # The inputs are JSON, whose numbers are floats on the wire.
+        assert repr(spec["trainingTaskInputs"]["workerPoolSpecs"][0]["replicaCount"]) == "1"
         assert set(spec["labels"]) == {"vxtui-launch"}
 
         await pipelines.delete(made.name)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 from google.api_core import exceptions
 from google.cloud.aiplatform_v1.services.pipeline_service import PipelineServiceAsyncClient
@@ -137,6 +138,20 @@ async def test_cancel_ends_the_custom_job(pipelines: Pipelines) -> None:
     assert await pipelines.jobs.state(child(cancelled)) == "JOB_STATE_CANCELLED"
     with pytest.raises(exceptions.FailedPrecondition, match="has ended"):
         await pipelines.client.cancel_training_pipeline(name=made.name)
+
+
+async def test_preempting_a_pipeline_preempts_its_custom_job(pipelines: Pipelines) -> None:
+    made = await pipelines.create(FOREVER)
+    for reference in (made.name, made.name.rpartition("/")[2], "bert"):
+        await pipelines.jobs.reach(child(made), "RUNNING")
+        hit = await pipelines.jobs.admin(do="preempt", job=reference, replica="workerpool0-0")
+        assert hit == {"job": child(made), "replicas": ["workerpool0-0"]}
+    await pipelines.client.cancel_training_pipeline(name=made.name)
+    await pipelines.reach(made.name, "CANCELLED")
+    with pytest.raises(grpc.RpcError, match="has ended"):
+        await pipelines.jobs.admin(do="preempt", job=made.name)
+    with pytest.raises(grpc.RpcError, match="does not exist"):
+        await pipelines.jobs.admin(do="preempt", job="nothing")
 
 
 async def test_a_cancelled_child_and_a_deleted_pipeline(idle: Pipelines) -> None:

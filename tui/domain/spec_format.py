@@ -32,6 +32,12 @@ class SpecFormat(Protocol):
     """What is created, as in the service's paths: `customJobs`."""
     resource_key: str
     """Its name in a request, e.g. `customJob`."""
+    resource_fields: Mapping[str, FieldType]
+    """The fields of what is sent."""
+    python_client: str
+    """The class of Google's Python library that creates it."""
+    sign: str
+    """The field that a resource of this format has and no other's."""
     fix: str
     """What a body that is missing should hold."""
 
@@ -46,6 +52,13 @@ class SpecFormat(Protocol):
 
     def resource(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """What a create sends for the custom job `job`, in REST form."""
+
+    def header(self, resource: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """A profile's header, body included, of a resource as the service reports it; notes on what it lacks.
+
+        Raises:
+            ProfileInvalid: for a resource whose work no profile can describe.
+        """
 
 
 _LOADERS: dict[str, Callable[[], SpecFormat]] = {}
@@ -77,6 +90,11 @@ def request_of(body: str, job: Mapping[str, Any]) -> dict[str, Any]:
     """What a create sends for the custom job `job` of a profile with this body, under its name there."""
     found = format_of(body)
     return {found.resource_key: found.resource(job)}
+
+
+def reported_as(names: Collection[str]) -> SpecFormat | None:
+    """The format of a resource with these fields (camelCase), as the service reports it."""
+    return next((found for body in _LOADERS if (found := format_of(body)).sign in names), None)
 
 
 def standing_alone(names: Collection[str]) -> SpecFormat | None:

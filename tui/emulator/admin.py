@@ -12,7 +12,8 @@ Service `vxtui.emulator.v1.Admin`, method `Call`, google.protobuf.Struct both wa
                                                        → the same for a launch's checks
     {"do": "stop"}                                     → stopping
 
-REF is an id, a full resource name or the display name of one job that has not ended.
+REF is an id, a full resource name or the display name of one job that has not ended. That of a training
+pipeline means its custom job.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ from tui.emulator.rpc.methods import Method, failed_precondition, invalid, not_f
 from tui.emulator.runs.scheduler import Scheduler
 from tui.emulator.services.check_faults import ActiveCheckFaults, CheckFaults
 from tui.emulator.storage.server import BucketServer
-from tui.emulator.vertex.job_service import find_by_reference
 from tui.emulator.vertex.job_table import Job, JobTable
 from tui.emulator.vertex.operations import CUSTOM_JOB_KIND
+from tui.emulator.vertex.resource_requests import find_by_reference
+from tui.emulator.vertex.training_pipeline_table import TrainingPipelineTable
 
 SERVICE = "vxtui.emulator.v1.Admin"
 
@@ -41,6 +43,7 @@ class Admin:
     def __init__(  # noqa: PLR0917 - one for each part
         self,
         table: JobTable,
+        pipelines: TrainingPipelineTable,
         scheduler: Scheduler,
         info: Callable[[], Mapping[str, Any]],
         stop: Callable[[], None],
@@ -49,6 +52,7 @@ class Admin:
         checks: ActiveCheckFaults,
     ) -> None:
         self._table = table
+        self._pipelines = pipelines
         self._scheduler = scheduler
         self._info = info
         self._stop = stop
@@ -118,7 +122,9 @@ class Admin:
     def _job(self, reference: object) -> Job:
         if not isinstance(reference, str) or not reference:
             raise invalid(("job", "a job's id, full name or display name, as a string"))
-        found = find_by_reference(self._table, reference)
+        found = list(find_by_reference(self._table, reference))
+        own = (self._table.get(pipeline.job_id) for pipeline in find_by_reference(self._pipelines, reference))
+        found += [job for job in own if job is not None]
         if not found:
             raise not_found(CUSTOM_JOB_KIND, reference)
         active = [job for job in found if not job.terminal]

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from tui.domain.vertex.custom_job_spec import whole_numbers
 from tui.emulator.paths import StateDir
 
 METHOD = "/vxtui.emulator.v1.Admin/Call"
@@ -43,13 +44,6 @@ def admin_call(state: StateDir, request: Mapping[str, Any], *, timeout: float = 
             answer = call(message, timeout=timeout)
         except grpc.RpcError as error:
             raise AdminError(error.code().name, str(error.details())) from error
-    return {key: _whole(value) for key, value in json_format.MessageToDict(answer).items()}
-
-
-def _whole(value: Any) -> Any:
     # A Struct has only doubles; counts and process ids are whole.
-    if isinstance(value, dict):
-        return {key: _whole(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_whole(inner) for inner in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    found: dict[str, Any] = whole_numbers(json_format.MessageToDict(answer))
+    return found

@@ -180,7 +180,7 @@ class Emulator:
         stack.push_async_callback(training_pipelines.close)
         training_pipelines.adopt()
         checks = ActiveCheckFaults()
-        admin = Admin(table, scheduler, self.info, self.stopping.set, faults, self.buckets, checks)
+        admin = Admin(table, pipelines, scheduler, self.info, self.stopping.set, faults, self.buckets, checks)
         return [
             *JobServer(table, scheduler, operations).methods(),
             *TrainingPipelineServer(pipelines, training_pipelines, operations).methods(),

@@ -43,3 +43,22 @@ def task_of(pool: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
         if pool.get(name):
             return name, pool[name]
     return "", {}
+
+
+def whole_numbers(value: Any) -> Any:
+    """The same JSON with every whole float as an int: a google.protobuf.Value has only doubles."""
+    if isinstance(value, Mapping):
+        return {name: whole_numbers(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [whole_numbers(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def text_arguments(value: Any, field: str = "") -> Any:
+    """The same JSON with every number of an `args` list as text: Google's SDK sends numbers there."""
+    if isinstance(value, Mapping):
+        return {name: text_arguments(inner, name) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [text_arguments(inner, field) for inner in value]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return str(whole_numbers(value)) if field == "args" and is_number else value

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """Type of a field: "string", "integer", "boolean", "duration", "enum", "message", "map".
+    """Type of a field: "string", "integer", "boolean", "duration", "enum", "message", "map",
+    "value".
 
     `bits` is the width of an integer. Of an enum `numbers` has every name of the wire, `choices` those that
     may be meant by somebody (not the unspecified one). `type` is a message's name.
@@ -30,6 +31,8 @@ SMALL = FieldType("integer", bits=32)
 BOOLEAN = FieldType("boolean")
 DURATION = FieldType("duration")
 LABELS = FieldType("map")
+VALUE = FieldType("value")
+"""Any JSON: a google.protobuf.Value."""
 
 
 def _enum(**numbers: int) -> FieldType:
@@ -179,6 +182,12 @@ HEADER: Mapping[str, FieldType] = {
     "jobSpec": JOB_SPEC,
 }
 """Top level of a custom job's profile; `parameters` has a form of its own, see `tui.domain.profile`."""
+
+
+RESOURCE: Mapping[str, FieldType] = {
+    name: HEADER[name] for name in ("displayName", "labels", "encryptionSpec")
+}
+"""The fields of a header that are sent as they stand, with any body."""
 
 
 def stands_alone(names: Collection[str]) -> bool:

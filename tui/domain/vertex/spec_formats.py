@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from tui.domain.profile.source import Path
-from tui.domain.vertex.field_table import JOB_SPEC, TRAINING_PIPELINE_BODY, FieldType, stands_alone
+from tui.domain.profile.source import Path, Problem, ProfileInvalid
+from tui.domain.vertex.custom_job_spec import whole_numbers
+from tui.domain.vertex.field_table import (
+    JOB_SPEC,
+    OUTPUT_ONLY,
+    RESOURCE,
+    STRING,
+    TRAINING_PIPELINE_BODY,
+    VALUE,
+    FieldType,
+    stands_alone,
+)
 from tui.domain.vertex.rules import check_job
 from tui.domain.vertex.rules.base import Case, Finding
 
@@ -22,6 +32,9 @@ class CustomJobSpecFormat:
     spec_path: Path = ("jobSpec",)
     collection = "customJobs"
     resource_key = "customJob"
+    resource_fields: Mapping[str, FieldType] = {**RESOURCE, "jobSpec": JOB_SPEC}
+    python_client = "JobServiceClient"
+    sign = "jobSpec"
     fix = "It holds the workerPoolSpecs of the job."
 
     def stands_alone(self, names: Collection[str]) -> bool:
@@ -36,6 +49,9 @@ class CustomJobSpecFormat:
     def resource(self, job: Mapping[str, Any]) -> dict[str, Any]:
         return dict(job)
 
+    def header(self, resource: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+        return {name: value for name, value in resource.items() if name not in OUTPUT_ONLY}, ()
+
 
 class TrainingPipelineFormat:
     """`trainingPipeline`: a training pipeline whose custom job has its `trainingTaskInputs`."""
@@ -45,6 +61,13 @@ class TrainingPipelineFormat:
     spec_path: Path = ("trainingPipeline", "trainingTaskInputs")
     collection = "trainingPipelines"
     resource_key = "trainingPipeline"
+    resource_fields: Mapping[str, FieldType] = {
+        **RESOURCE,
+        "trainingTaskDefinition": STRING,
+        "trainingTaskInputs": VALUE,
+    }
+    python_client = "PipelineServiceClient"
+    sign = "trainingTaskInputs"
     fix = "Its trainingTaskInputs hold the workerPoolSpecs of the job."
 
     def stands_alone(self, names: Collection[str]) -> bool:
@@ -63,6 +86,20 @@ class TrainingPipelineFormat:
             "trainingTaskDefinition": CUSTOM_TASK,
             "trainingTaskInputs": dict(job.get("jobSpec") or {}),
         }
+
+    def header(self, resource: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+        task = str(resource.get("trainingTaskDefinition", CUSTOM_TASK))
+        if task != CUSTOM_TASK:
+            message = f"the pipeline trains by {task}; a profile holds code of one's own."
+            raise ProfileInvalid([Problem(str(resource.get("name", "")), 0, "", message)])
+        made = {name: value for name, value in resource.items() if name in RESOURCE}
+        inputs = whole_numbers(resource["trainingTaskInputs"])
+        made[self.body] = {"trainingTaskInputs": inputs}
+        kept = {*RESOURCE, *OUTPUT_ONLY, *self.resource_fields, "trainingTaskMetadata"}
+        notes = tuple(
+            f"{name} was left out: a profile has no place for it" for name in resource if name not in kept
+        )
+        return made, notes
 
 
 CUSTOM_JOB_SPEC = CustomJobSpecFormat()

@@ -7,7 +7,6 @@ for Vertex: cancelling an ended job and deleting one that has not ended are FAIL
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 from google.cloud.aiplatform_v1.types import job_service
@@ -105,11 +104,3 @@ class JobServer:
 
     def _find(self, name: str) -> Job:
         return find(self._table, JobRecord.COLLECTION, CUSTOM_JOB_KIND, name)
-
-
-def find_by_reference(table: JobTable, reference: str) -> Sequence[Job]:
-    """Jobs with this id, full resource name or display name, newest first."""
-    exact = table.get(reference.rsplit("/", 1)[-1])
-    if exact is not None and reference in (exact.record.id, exact.record.name):
-        return [exact]
-    return [job for job in table.newest_first() if job.pb.display_name == reference]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tui.emulator.database import Pb
 from tui.emulator.filters import Condition, FieldTable, FilterError, compile_filter
@@ -91,3 +91,11 @@ def _compile(text: str, fields: FieldTable[Pb]) -> Condition[Pb]:
         return compile_filter(text, fields)
     except FilterError as error:
         raise invalid(("filter", str(error))) from error
+
+
+def find_by_reference(table: ResourceTable[R], reference: str) -> Sequence[R]:
+    """Resources with this id, full resource name or display name, newest first."""
+    exact = table.get(reference.rsplit("/", 1)[-1])
+    if exact is not None and reference in (exact.record.id, exact.record.name):
+        return [exact]
+    return [resource for resource in table.newest_first() if resource.pb.display_name == reference]

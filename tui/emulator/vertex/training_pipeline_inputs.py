@@ -7,16 +7,16 @@ refuses a pipeline that names input data or a model to upload, rather than drop 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from google.cloud.aiplatform_v1.types import custom_job as custom_job_types
 from google.protobuf import json_format
 
+from tui.domain.vertex.custom_job_spec import text_arguments
+from tui.domain.vertex.spec_formats import CUSTOM_TASK
 from tui.emulator.database import Pb
 from tui.emulator.rpc.methods import invalid
 from tui.emulator.vertex.validate_pools import Problem
 
-CUSTOM_TASK = "gs://google-cloud-aiplatform/schema/trainingjob/definition/custom_task_1.0.0.yaml"
 CustomJobSpecPb = custom_job_types.CustomJobSpec.pb()
 
 _NO_REGISTRY = (
@@ -36,7 +36,7 @@ def read_custom_task(pipeline: Pb) -> Pb:
     if problems:
         raise invalid(*problems)
     try:
-        inputs = _with_text_arguments(json_format.MessageToDict(pipeline.training_task_inputs))
+        inputs = text_arguments(json_format.MessageToDict(pipeline.training_task_inputs))
         if not isinstance(inputs, dict):
             raise json_format.ParseError("an object is required")
         return json_format.ParseDict(inputs, CustomJobSpecPb())
@@ -69,17 +69,3 @@ def _unsupported(pipeline: Pb) -> Iterator[Problem]:
     for field in ("model_id", "parent_model"):
         if getattr(pipeline, field):
             yield f"training_pipeline.{field}", _NO_REGISTRY
-
-
-def _with_text_arguments(value: Any, field: str = "") -> Any:
-    """The same JSON with every number of an `args` list as text.
-
-    Google's SDK sends numbers among the arguments as they are, and a google.protobuf.Value has only doubles.
-    """
-    if isinstance(value, dict):
-        return {name: _with_text_arguments(inner, name) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_with_text_arguments(inner, field) for inner in value]
-    if field == "args" and isinstance(value, float):
-        return f"{value:.0f}" if value.is_integer() else repr(value)
-    return value

@@ -37,7 +37,7 @@ def confirm_preempt(console: ConsoleApp, job: Job) -> None:
     operations = console.emulator_operations()
 
     async def preempt(job: Job) -> Outcome[Any]:
-        return await operations.fault({"do": "preempt", "job": job.runner or job.name})
+        return await operations.fault({"do": "preempt", "job": job.name})
 
     _confirm(console, "Preempt", [job], preempt)
 

@@ -22,6 +22,7 @@ from tui.domain.job import Job, JobError, infer_replicas
 from tui.domain.replica import ReplicaGroup
 from tui.domain.states import from_vertex
 from tui.domain.vertex.catalog import REDUCTION_SERVER
+from tui.domain.vertex.custom_job_spec import whole_numbers
 from tui.domain.vertex.worker_pools import worker_pool
 
 CustomJobPb = CustomJob.pb()
@@ -157,7 +158,7 @@ def _groups(pools: tuple[_Said, ...]) -> tuple[ReplicaGroup, ...]:
 
 def job_dict(pb: Any) -> dict[str, Any]:
     """The resource in REST form: camelCase, enums by name, int64 as strings (vertex facts 1.11)."""
-    found: dict[str, Any] = json_format.MessageToDict(pb, use_integers_for_enums=False)
+    found: dict[str, Any] = whole_numbers(json_format.MessageToDict(pb, use_integers_for_enums=False))
     return found
 
 

@@ -15,6 +15,7 @@ from tui.backends.vertex.timestamps import moment
 from tui.domain.job import Job, infer_replicas
 from tui.domain.states import JobState, from_vertex
 from tui.domain.task import Task
+from tui.domain.vertex.custom_job_spec import text_arguments
 
 KIND = "training_pipeline"
 _STATES: dict[int, str] = {state.value: state.name for state in iter(PipelineState)}  # type: ignore[call-overload]
@@ -61,7 +62,7 @@ def _asked_for(pb: Any, context: str) -> Job:
     )
     spec = _SpecPb()
     try:
-        inputs = _with_text_arguments(json_format.MessageToDict(pb.training_task_inputs))
+        inputs = text_arguments(json_format.MessageToDict(pb.training_task_inputs))
         json_format.ParseDict(inputs, spec, ignore_unknown_fields=True)
     except (json_format.ParseError, json_format.SerializeToJsonError, AttributeError, TypeError):
         return found
@@ -82,14 +83,3 @@ def _task(pb: Any, state: JobState) -> Task:
             return Task(id, state, fields[field].string_value)
     definition = pb.training_task_definition.rpartition("/")[2]
     return Task("custom-job" if definition.startswith("custom_task") else definition or "task", state)
-
-
-def _with_text_arguments(value: Any, field: str = "") -> Any:
-    """The same JSON with every number of an `args` list as text: Google's SDK sends numbers there."""
-    if isinstance(value, dict):
-        return {name: _with_text_arguments(inner, name) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_with_text_arguments(inner, field) for inner in value]
-    if field == "args" and isinstance(value, float):
-        return f"{value:.0f}" if value.is_integer() else repr(value)
-    return value

@@ -18,7 +18,7 @@ PROJECT = "PROJECT_ID"
 """Stands for a project that is not known."""
 
 JOB_SPEC = "jobSpec"
-"""The body that each of the forms can carry."""
+"""The body that gcloud's form can carry."""
 FORMS = ("gcloud", "rest", "python")
 
 WIDE = 96
@@ -53,7 +53,9 @@ def export(
         remarks = _remarks(profile, notes)
         if form == "rest":
             return Exported(_rest(request, project, region, remarks), notes=notes)
-        return Exported(python_code(request.custom_job, project, region, remarks), notes=notes)
+        return Exported(
+            python_code(format_of(request.body), request.resource, project, region, remarks), notes=notes
+        )
     shown = [*_remarks(profile, notes), "Use it with:", *(f"  {line}" for line in command.splitlines())]
     head = "".join(f"# {_comment(line)}\n" for line in shown)
     return Exported(head + text, command, notes)
@@ -71,8 +73,8 @@ def _lost(profile: Profile) -> tuple[str, ...]:
 
 
 def _without_wrapper(request: Request, form: str) -> tuple[str, ...]:
-    """What is left out of a form that has custom jobs alone."""
-    if form == "rest" or request.body == JOB_SPEC:
+    """What is left out of gcloud's form, which has custom jobs alone."""
+    if form != "gcloud" or request.body == JOB_SPEC:
         return ()
     return (
         f"it creates the custom job alone: {form} has no form for the profile's {request.body} around it",

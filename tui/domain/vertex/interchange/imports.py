@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tui.domain.profile import Profile, ProfileInvalid, load
+from tui.domain.profile import Problem, Profile, ProfileInvalid, load
 from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.profile.edit import apply, render_new
+from tui.domain.profile.model import header_fields
 from tui.domain.profile.source import camel, is_json, read
-from tui.domain.vertex.field_table import HEADER, JOB_SPEC, OUTPUT_ONLY
+from tui.domain.spec_format import bodies, format_of, reported_as
+from tui.domain.vertex.field_table import JOB_SPEC, OUTPUT_ONLY
 from tui.domain.vertex.interchange import gcloud
 
 LAUNCH_LABEL = "vxtui-launch"
@@ -46,9 +48,10 @@ def from_text(text: str, file: str, config: gcloud.Config, base: str = "") -> Im
     value = document.value
     if not isinstance(value, Mapping):
         raise ProfileInvalid([document.problem((), "expected the fields of a custom job.")])
-    if set(map(camel, value)) == {"customJob"}:
+    names = set(map(camel, value))
+    if len(names) == 1 and names & {format_of(body).resource_key for body in bodies()} - set(bodies()):
         return from_text(json.dumps(next(iter(value.values()))), file, config)
-    if "name" in value and "jobSpec" in value:
+    if _is_resource(value):
         return from_resource(value)
     name = str(value.get("displayName") or value.get("display_name") or _stem(file))
     dropped = [key for key in value if camel(key) in OUTPUT_ONLY]
@@ -65,6 +68,12 @@ def from_text(text: str, file: str, config: gcloud.Config, base: str = "") -> Im
     return Imported(slug(name), made, notes)
 
 
+def _is_resource(value: Mapping[str, Any]) -> bool:
+    """A job as the service reports it, or the request for one that has no header's form."""
+    found = reported_as(value)
+    return found is not None and ("name" in value or found.sign not in header_fields())
+
+
 def _is_document(text: str) -> bool:
     """Fields of a job, some text of which may call gcloud."""
     try:
@@ -72,25 +81,30 @@ def _is_document(text: str) -> bool:
     except ProfileInvalid:
         return False
     names = set(map(camel, value)) if isinstance(value, Mapping) else set()
-    return bool(names & {"customJob", *HEADER, *JOB_SPEC.fields})
+    formats = [format_of(body) for body in bodies()]
+    known = {*header_fields(), *JOB_SPEC.fields, *(x for f in formats for x in (f.resource_key, f.sign))}
+    return bool(names & known)
 
 
 def from_resource(resource: Mapping[str, Any]) -> Imported:
     """A profile of a job as the service reports it (REST form), without what only the service fills.
 
     Raises:
-        ProfileInvalid: where the job has fields that a profile does not know.
+        ProfileInvalid: where the job has fields that a profile does not know, or is of a kind that has none.
     """
-    job = {k: v for k, v in resource.items() if k not in OUTPUT_ONLY}
-    labels = {k: v for k, v in (job.pop("labels", None) or {}).items() if k != LAUNCH_LABEL}
     name = str(resource.get("name", ""))
+    format = reported_as(resource)
+    if format is None:
+        raise ProfileInvalid([Problem(name, 0, "", "a profile can't describe a job of this kind.")])
+    job, notes = format.header(resource)
+    labels = {k: v for k, v in (job.pop("labels", None) or {}).items() if k != LAUNCH_LABEL}
     display_name = str(job.get("displayName") or "job")
     value = _value(load(json.dumps(job), name, display_name))
     region = re.search(r"/locations/([a-z0-9-]+)/", name)
     value |= {"region": region[1]} if region else {}
     value |= {"labels": labels} if labels else {}
     source = f"# A copy of {name}.\n" if re.fullmatch(r"[\w/.-]+", name) else ""
-    return Imported(slug(display_name), source + render_new(value))
+    return Imported(slug(display_name), source + render_new(value), notes)
 
 
 def from_command(command: gcloud.Command, file: str, base: str = "") -> Imported:
@@ -144,4 +158,4 @@ def _value(profile: Profile) -> dict[str, Any]:
     found |= {"parameters": given["parameters"]} if profile.references else {}
     found |= {"package": dict(profile.package)} if profile.package else {}
     found |= {"encryptionSpec": dict(profile.encryption)} if profile.encryption is not None else {}
-    return {**found, "jobSpec": dict(profile.job_spec)}
+    return {**found, profile.format.body: dict(profile.body)}

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from tui.domain.vertex.field_table import HEADER, FieldType
+from tui.domain.spec_format import SpecFormat
+from tui.domain.vertex.field_table import VALUE, FieldType
 
 WIDE = 88
 
@@ -22,28 +23,33 @@ PARENT = {parent}
 ENDPOINT = {endpoint}
 
 
-def create(client: aiplatform_v1.JobServiceClient) -> aiplatform_v1.CustomJob:
+def create(client: aiplatform_v1.{client}) -> aiplatform_v1.{message}:
     """Create the job; it is sent once and never again."""
     job = {job}
-    return client.create_custom_job(parent=PARENT, custom_job=job, timeout=60)
+    return client.create_{field}(parent=PARENT, {field}=job, timeout=60)
 
 
 if __name__ == "__main__":
     options = {{"api_endpoint": ENDPOINT}}
-    print(create(aiplatform_v1.JobServiceClient(client_options=options)).name)
+    print(create(aiplatform_v1.{client}(client_options=options)).name)
 '''
 
 
-def python_code(job: Mapping[str, Any], project: str, region: str, remarks: list[str]) -> str:
-    """A program whose `create` sends exactly `job` (a CustomJob in REST form)."""
-    fields = {name: HEADER[name] for name in ("displayName", "labels", "encryptionSpec", "jobSpec")}
-    body = _message("CustomJob", job, fields, indent=4, used=10)
+def python_code(
+    format: SpecFormat, resource: Mapping[str, Any], project: str, region: str, remarks: list[str]
+) -> str:
+    """A program whose `create` sends exactly `resource`, in REST form, of this format."""
+    message = format.resource_key[0].upper() + format.resource_key[1:]
+    body = _message(message, resource, format.resource_fields, indent=4, used=10)
     durations = "duration_pb2" in body
     return _PROGRAM.format(
         remarks="\n".join(f"# {line}" for line in remarks),
         imports="from google.protobuf import duration_pb2\n" if durations else "",
         parent=_text(f"projects/{project}/locations/{region}"),
         endpoint=_text(f"{region}-aiplatform.googleapis.com"),
+        client=format.python_client,
+        message=message,
+        field=snake(format.resource_key),
         job=body,
     )
 
@@ -70,6 +76,15 @@ def _value(value: Any, kind: FieldType, indent: int, used: int) -> str:
         return _wrapped("[", parts, "]", indent, used)
     if kind.name == "message":
         return _message(kind.type, value, kind.fields, indent, used)
+    if kind.name == "value" and isinstance(value, list):
+        parts = [("", lambda room, taken, v=v: _value(v, VALUE, room, taken)) for v in value]
+        return _wrapped("[", parts, "]", indent, used)
+    if kind.name == "value" and isinstance(value, Mapping):
+        parts = [
+            (f"{_text(k)}: ", lambda room, taken, v=v: _value(v, VALUE, room, taken))
+            for k, v in value.items()
+        ]
+        return _wrapped("{", parts, "}", indent, used)
     if kind.name == "map":
         parts = [(f"{_text(k)}: ", lambda room, taken, v=v: _text(v)) for k, v in value.items()]
         return _wrapped("{", parts, "}", indent, used)
