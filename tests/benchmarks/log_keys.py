@@ -51,7 +51,7 @@ def latencies(kind: str, rate: int, replicas: int = 1, keys: int = KEYS) -> tupl
 
 
 def _drain(screen: Terminal, seconds: float) -> None:
-    """Read what comes for so long, and throw it away: no terminal to be drawn costs us time."""
+    """Read and discard the output for so long: drawing a terminal would cost time."""
     until = time.perf_counter() + seconds
     while (left := until - time.perf_counter()) > 0:
         if select.select([screen._master], [], [], left)[0]:

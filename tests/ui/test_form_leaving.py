@@ -67,7 +67,7 @@ async def test_the_key_of_the_list_asks_as_esc_does(tmp_path: Path) -> None:
         assert "unsaved changes; 2 goes back to it" in said(app)
         await pilot.press("2")
         assert isinstance(app.screen, FormScreen) and screen(app).draft.changed
-        await pilot.press("2", "t")
+        await pilot.press("2", "d")
         await until(pilot, lambda: isinstance(app.screen, ProfilesScreen), "the list")
         assert path.read_text() == A100 and not list((tmp_path / "drafts").glob("*.json"))
 

@@ -229,6 +229,35 @@ def test_a_job_leaves_out_what_the_service_and_the_launch_added() -> None:
         assert profile_of(found).region == "us-east4"
 
 
+BAD = """
+workerPoolSpecs:
+- machineSpec: {machineType: n1-standard-4}
+  replicaCount: one
+"""
+
+
+def indented(text: str) -> str:
+    return text.replace("\n", "\n  ")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "path"),
+    [
+        (BAD, 4, ""),
+        (f"state: JOB_STATE_FAILED{BAD}", 4, ""),
+        (f"# Mine.\njobSpec:{indented(BAD)}", 5, "jobSpec."),
+        (f"displayName: x\nname: projects/p\njobSpec:{indented(BAD)}", 6, "jobSpec."),
+        (f"customJob:\n  displayName: x\n  jobSpec:{indented(indented(BAD))}", 6, "customJob.jobSpec."),
+    ],
+    ids=["config", "dropped", "wrapper", "resource", "request"],
+)
+def test_a_problem_has_its_line_in_the_file_that_is_imported(text: str, line: int, path: str) -> None:
+    with pytest.raises(ProfileInvalid) as caught:
+        taken(text)
+    [found] = caught.value.problems
+    assert (found.file, found.line, found.field) == ("given", line, f"{path}workerPoolSpecs[0].replicaCount")
+
+
 # Round trips
 
 

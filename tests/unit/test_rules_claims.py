@@ -61,7 +61,7 @@ STUDY = "studySpec: {metrics: [], maxTrialCount: 20, parallelTrialCount: 4}\ntri
 
 CLAIMS = [
     # 14.1
-    ("a reductionServerSpec inside a pool", REDUCERS, "wild.reduction-server"),
+    ("a reductionServerSpec inside a pool", REDUCERS, "misnomer.reduction-server"),
     ("its image, inside", REDUCERS, "reduction.image"),
     ("two reducers for 4 × 100 Gbps, inside", REDUCERS, "reduction.sizing"),
     ("four replicas in the only pool", REDUCERS, "shape.primary"),
@@ -85,15 +85,15 @@ CLAIMS = [
     ("Spot by a restart flag", pool() + RESTART, "scheduling.restart-is-not-spot"),
     ("a resume by a restart flag", pool() + RESTART.replace("{", "{strategy: SPOT, "),
      "scheduling.restart-on-spot"),
-    ("trial counts in the studySpec", STUDY, "wild.trial-counts"),
-    ("a tuning job's file", STUDY, "wild.tuning-job"),
+    ("trial counts in the studySpec", STUDY, "misnomer.trial-counts"),
+    ("a tuning job's file", STUDY, "misnomer.tuning-job"),
     ("a CIDR as a range", pool() + "network: projects/1/global/networks/n\nreservedIpRanges: [10.0.0.0/8]\n",
      "network.ranges"),
     ("a network by the project's id", pool() + "network: projects/my-project/global/networks/n\n",
      "network.project-number"),
-    ("a quota's name as a GPU", gpu("NVIDIA_T4_GPUS"), "wild.accelerator-name"),
+    ("a quota's name as a GPU", gpu("NVIDIA_T4_GPUS"), "misnomer.accelerator-name"),
     ("80 GB by NVIDIA_TESLA_A100", gpu("NVIDIA_TESLA_A100", "a2-ultragpu-8g", 8), "machine.a100-memory"),
-    ("TPU_V4", gpu("TPU_V4"), "wild.accelerator-name"),
+    ("TPU_V4", gpu("TPU_V4"), "misnomer.accelerator-name"),
     ("K80", gpu("NVIDIA_TESLA_K80"), "machine.not-offered"),
     ("a2-highgpu with 16 GPUs", gpu("NVIDIA_TESLA_A100", "a2-highgpu-16g", 16), "machine.type"),
     ("n1-standard from 1", machine("n1-standard-1"), "machine.type"),
@@ -105,19 +105,19 @@ CLAIMS = [
      "runtime.one-process"),
     ("gcr.io", pool().replace("us-docker.pkg.dev/p/r/i:t", "gcr.io/p/i:v1"), "image.registry"),
     # 14.2
-    ("a persistent disk", pool(f"{N1}\n  persistentDiskSpec: {{diskSizeGb: 100}}"), "wild.disk"),
+    ("a persistent disk", pool(f"{N1}\n  persistentDiskSpec: {{diskSizeGb: 100}}"), "misnomer.disk"),
     ("its mount", args("--save=/mnt/disks/training_data"), "runtime.persistent-disk"),
     ("pd-balanced", disk("pd-balanced"), "machine.disk-type"),
     ("pd-extreme", disk("pd-extreme"), "machine.disk-type"),
     # 14.5 and 14.6
     ("a pipeline's field", "displayName: x\ntrainingTaskInputs:\n" + textwrap.indent(pool(), "  "),
-     "wild.pipeline-field"),
+     "misnomer.pipeline-field"),
     ("an image long gone",
      pool(f"{N1}\n  pythonPackageSpec: {{pythonModule: m, packageUris: ['gs://b/p'], executorImageUri: "
           "'us-docker.pkg.dev/vertex-ai/training/tf-cpu.2-1:latest'}").replace(f"\n  {IMAGE}}}", ""),
      "package.prebuilt"),
-    ("NVIDIA_H100", gpu("NVIDIA_H100", "a3-highgpu-8g", 8), "wild.accelerator-name"),
-    ("NVIDIA_H200", gpu("NVIDIA_H200", "a3-ultragpu-8g", 8), "wild.accelerator-name"),
+    ("NVIDIA_H100", gpu("NVIDIA_H100", "a3-highgpu-8g", 8), "misnomer.accelerator-name"),
+    ("NVIDIA_H200", gpu("NVIDIA_H200", "a3-ultragpu-8g", 8), "misnomer.accelerator-name"),
     ("NCCL_PLUGIN_P2P", env("NCCL_PLUGIN_P2P", "ib"), "runtime.nccl"),
 ]  # fmt: skip
 
@@ -144,7 +144,7 @@ def test_ready_made_profiles_have_no_problem(path: Path, local: bool) -> None:
 
 def test_the_reduction_servers_example_is_fixed_to_what_it_meant() -> None:
     found = apply_fixes(REDUCERS, "f.yaml", "f")
-    assert {p.id for p in found.fixed} == {"wild.reduction-server", "reduction.sizing", "shape.primary"}
+    assert {p.id for p in found.fixed} == {"misnomer.reduction-server", "reduction.sizing", "shape.primary"}
     assert found.remaining == ()
     assert found.text.count("a2-highgpu-8g") == 2 and "replicaCount: 3" in found.text
     assert "replicaCount: 13" in found.text and "vertex-ai-restricted" in found.text

@@ -322,34 +322,39 @@ PLACE = ("jobSpec", "workerPoolSpecs", 0, "machineSpec", "acceleratorType")
         ("TPU_V5E", "ct5lp-hightpu-4t", "REMOVED"),
     ],
 )
-def test_names_of_accelerators_in_the_wild(name: str, machine_type: str, right: str | None) -> None:
+def test_names_of_accelerators_that_do_not_exist(name: str, machine_type: str, right: str | None) -> None:
     root = job(machine(machine_type))
     finding = misnomer(PLACE, name, root)
-    assert finding is not None and finding.rule == "wild.accelerator-name" and finding.fix
+    assert finding is not None and finding.rule == "misnomer.accelerator-name" and finding.fix
     assert (repr(finding.edits[0].value).strip("'") if finding.edits else None) == right
 
 
 @pytest.mark.parametrize(
     ("place", "value", "rule", "right"),
     [
-        (("workerPoolSpecs", 0, "machine-type"), "m", "wild.gcloud-key", ("machineSpec", "machineType")),
-        (("workerPoolSpecs", 0, "machineType"), "m", "wild.misplaced", ("machineSpec", "machineType")),
+        (("workerPoolSpecs", 0, "machine-type"), "m", "misnomer.gcloud-key", ("machineSpec", "machineType")),
+        (("workerPoolSpecs", 0, "machineType"), "m", "misnomer.misplaced", ("machineSpec", "machineType")),
         (
             ("workerPoolSpecs", 0, "container-image-uri"),
             "i",
-            "wild.gcloud-key",
+            "misnomer.gcloud-key",
             ("containerSpec", "imageUri"),
         ),
-        (("workerPoolSpecs", 0, "local-package-path"), ".", "wild.autopackaging", None),
-        (("jobSpec", "displayName"), "x", "wild.misplaced", None),
-        (("jobSpec", "strategy"), "SPOT", "wild.misplaced", None),
-        (("jobSpec", "scheduling", "spot"), True, "wild.spot-flag", None),
-        (("jobSpec", "enable-web-access"), True, "wild.gcloud-key", None),
-        (("jobSpec", "baseOutputDirectory"), "gs://b", "wild.output-text", None),
-        (("jobSpec", "workerPoolSpecs", 0, "machineSpec", "minGpuDriverVersion"), 1, "wild.beta-field", None),
+        (("workerPoolSpecs", 0, "local-package-path"), ".", "misnomer.autopackaging", None),
+        (("jobSpec", "displayName"), "x", "misnomer.misplaced", None),
+        (("jobSpec", "strategy"), "SPOT", "misnomer.misplaced", None),
+        (("jobSpec", "scheduling", "spot"), True, "misnomer.spot-flag", None),
+        (("jobSpec", "enable-web-access"), True, "misnomer.gcloud-key", None),
+        (("jobSpec", "baseOutputDirectory"), "gs://b", "misnomer.output-text", None),
+        (
+            ("jobSpec", "workerPoolSpecs", 0, "machineSpec", "minGpuDriverVersion"),
+            1,
+            "misnomer.beta-field",
+            None,
+        ),
     ],
 )
-def test_fields_in_the_wild(
+def test_fields_that_do_not_exist(
     place: tuple[Any, ...], value: Any, rule: str, right: tuple[str, ...] | None
 ) -> None:
     finding = misnomer(place, value, {"workerPoolSpecs": [{}], "jobSpec": {}})

@@ -63,7 +63,7 @@ def test_a_problem_has_its_place_its_rule_and_its_fix(tmp_path: Path) -> None:
     result = validate(path)
     assert result.exit_code == 2 and "\x1b" not in result.stdout
     first = result.stdout.splitlines()[0]
-    assert first.startswith(f"{path}:6:49: error wild.accelerator-name: NVIDIA_H100 is not")
+    assert first.startswith(f"{path}:6:49: error misnomer.accelerator-name: NVIDIA_H100 is not")
     assert first.endswith("Write NVIDIA_H100_80GB.")
     assert "3 errors in 1 file; --fix fixes 3 of them." in result.stderr
 
@@ -73,7 +73,7 @@ def test_the_documented_shape(tmp_path: Path) -> None:
     result = validate(path, "--json")
     assert result.exit_code == 2
     found = json.loads(result.stdout)["problems"]
-    assert {p["id"] for p in found} == {"wild.accelerator-name", "wild.strategy", "shape.primary"}
+    assert {p["id"] for p in found} == {"misnomer.accelerator-name", "misnomer.strategy", "shape.primary"}
     assert all(list(p) == KEYS and all(p[k] for k in KEYS) for p in found)
     assert found[0]["path"] == "jobSpec.workerPoolSpecs[0].machineSpec.acceleratorType"
 
@@ -156,7 +156,7 @@ def test_files_that_are_no_profiles_are_told_with_a_place(tmp_path: Path) -> Non
     assert problems(written(tmp_path / "e.yaml", ""))[0]["id"] == "profile.syntax"
     assert validate("nope").exit_code == 3 and validate(tmp_path / "nope.yaml").exit_code == 3
     body = written(tmp_path / "r.yaml", GOOD)
-    assert [p["id"] for p in problems(body)] == ["wild.gcloud-wrapper"]
+    assert [p["id"] for p in problems(body)] == ["misnomer.gcloud-wrapper"]
     assert validate(body).exit_code == 0
 
 
@@ -172,4 +172,4 @@ def test_colours_are_for_terminals_only(tmp_path: Path) -> None:
         out = os.read(main, 65536).decode()
     finally:
         os.close(main)
-    assert process.returncode == 2 and "\x1b[31merror\x1b[0m wild.accelerator-name" in out
+    assert process.returncode == 2 and "\x1b[31merror\x1b[0m misnomer.accelerator-name" in out

@@ -301,17 +301,18 @@ def _body(document: Document, header: Mapping[str, Any]) -> tuple[str, list[Prob
     given = {camel(str(key)): str(key) for key in document.value}
     found = [body for body in bodies() if body in given]
     if len(found) > 1:
-        # The first is taken to be meant; the line is that of the second.
-        message = f"{' and '.join(found)} stand side by side; a profile describes one job."
-        fix = f"Keep one of them, and put the other into a file of its own: remove {' or '.join(found)}."
-        return found[0], [document.problem((given[found[1]],), message, fix, "profile.body")]
+        # The rules check the first; the line is that of the second.
+        message = f"a profile has one body, not {' and '.join(found)}."
+        return found[0], [document.problem((given[found[1]],), message, "Keep one.", "profile.body")]
     if found and isinstance(header.get(found[0]), Mapping):
         return found[0], []
     body = found[0] if found else bodies()[0]
-    fix = format_of(body).fix
-    if not found and len(bodies()) > 1:
-        fix += f" Another kind of job has {' or '.join(bodies()[1:])} instead."
-    return body, [document.problem((body,), "it is missing.", fix, "profile.missing")]
+    empty = document.problem((body,), "it is missing.", format_of(body).fix, "profile.missing")
+    if found:
+        return body, [empty]
+    # No field of the file is wrong; with the path the rules are silent about the body's fields.
+    message = f"the body is missing: {' or '.join(bodies())}."
+    return body, [replace(empty, field="", message=message, fix=f"Add {body}. {empty.fix}")]
 
 
 def _with_header(document: Document, name: str) -> tuple[Profile, list[Problem]]:

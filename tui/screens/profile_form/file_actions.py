@@ -235,12 +235,12 @@ class FileActions:
     def _offer(self, kept: UnsavedCopy) -> None:
         since = age(now() - kept.time)
         changed = "" if kept.base == self._draft.saved else "; the file was changed since"
-        answers = [("g", "go on with them", "u undoes them"), ("t", "throw them away", "")]
+        answers = [("g", "go on with them", "u undoes them"), ("d", "discard them", "")]
 
         def chosen(key: str | None) -> None:
             if key == "g":
                 self._background(partial(self._take_kept, kept))
-            elif key == "t":
+            elif key == "d":
                 self._background(partial(asyncio.to_thread, self._draft.discard, kept))
 
         question = f"Changes of {since} ago to {self._draft.path.name} were not saved{changed}"
@@ -308,7 +308,7 @@ class FileActions:
         lines = len([x for x in diff if x[:1] in "+-" and not x.startswith(("+++", "---"))])
         answers = [
             ("k", "keep for later", "offered at the next opening"),
-            ("t", "throw the changes away", ""),
+            ("d", "discard the changes", ""),
         ]
         if not self._screen.read_only:
             answers.insert(0, ("s", "save and leave", f"{pieces(lines, 'line')} changed"))
@@ -328,7 +328,7 @@ class FileActions:
                 return
             if not await self._save():
                 return
-        await asyncio.to_thread(self._draft.discard if answer == "t" else self._draft.keep)
+        await asyncio.to_thread(self._draft.discard if answer == "d" else self._draft.keep)
         await asyncio.to_thread(self._draft.close)
         self._asked = True
         self._screen.dismiss()

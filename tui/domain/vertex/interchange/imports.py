@@ -13,7 +13,7 @@ from tui.domain.profile import Problem, Profile, ProfileInvalid, load
 from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.profile.edit import apply, render_new
 from tui.domain.profile.model import header_fields
-from tui.domain.profile.source import camel, is_json, read
+from tui.domain.profile.source import Document, Path, camel, dotted, is_json, read
 from tui.domain.spec_format import bodies, format_of, reported_as
 from tui.domain.vertex.field_table import JOB_SPEC, OUTPUT_ONLY
 from tui.domain.vertex.interchange import gcloud
@@ -36,21 +36,29 @@ def from_text(text: str, file: str, config: gcloud.Config, base: str = "") -> Im
 
     `base` is put before the path of a folder that a command line would pack.
 
-    A YAML file keeps its comments. Of a REST answer the fields that the service fills are left out.
+    A YAML file keeps its comments. Fields of a REST answer that the service fills are left out.
 
     Raises:
-        ProfileInvalid: with every problem that keeps it from being a profile.
+        ProfileInvalid: with every problem that keeps it from being a profile, at its line of `text`.
         OSError: when the file that a command line names can't be read.
     """
     if gcloud.is_command(text) and not _is_document(text):
         return from_command(gcloud.parse(text, file, config), file, base)
     document = read(text, file)
-    value = document.value
+    try:
+        return _from_document(text, document)
+    except ProfileInvalid as error:
+        raise ProfileInvalid([_in_source(p, document) for p in error.problems]) from error
+
+
+def _from_document(text: str, document: Document) -> Imported:
+    """Problems that it raises are those of the profile that it makes."""
+    value, file = document.value, document.file
     if not isinstance(value, Mapping):
         raise ProfileInvalid([document.problem((), "expected the fields of a custom job.")])
-    names = set(map(camel, value))
-    if len(names) == 1 and names & {format_of(body).resource_key for body in bodies()} - set(bodies()):
-        return from_text(json.dumps(next(iter(value.values()))), file, config)
+    if _is_request(value):
+        inner = json.dumps(next(iter(value.values())))
+        return _from_document(inner, read(inner, file))
     if _is_resource(value):
         return from_resource(value)
     name = str(value.get("displayName") or value.get("display_name") or _stem(file))
@@ -68,10 +76,31 @@ def from_text(text: str, file: str, config: gcloud.Config, base: str = "") -> Im
     return Imported(slug(name), made, notes)
 
 
+def _is_request(value: Mapping[str, Any]) -> bool:
+    """One field, which names what is created and is no body of a header: `customJob`."""
+    keys = {format_of(body).resource_key for body in bodies()} - set(bodies())
+    return len(value) == 1 and set(map(camel, value)) <= keys
+
+
 def _is_resource(value: Mapping[str, Any]) -> bool:
     """A job as the service reports it, or the request for one that has no header's form."""
     found = reported_as(value)
     return found is not None and ("name" in value or found.sign not in header_fields())
+
+
+def _in_source(problem: Problem, document: Document) -> Problem:
+    """A problem of the profile that was made, at its place in the document."""
+    value, path = document.value, problem.path
+    outer: Path = ()
+    if isinstance(value, Mapping) and _is_request(value):
+        [(key, value)] = value.items()
+        outer = (key,)
+    names = set(map(camel, value)) if isinstance(value, Mapping) else set()
+    if path and path[0] in bodies() and path[0] not in names:
+        path = path[1:]
+    path = (*outer, *path)
+    line, column = document.place(path)
+    return replace(problem, file=document.file, line=line, column=column, path=path, field=dotted(path))
 
 
 def _is_document(text: str) -> bool:

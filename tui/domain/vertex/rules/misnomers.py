@@ -197,7 +197,7 @@ def _wrong(
     source: str = _SOURCE,
     severity: Severity = Severity.ERROR,
 ) -> Finding:
-    return Finding(path, sentence, fix, edits, f"wild.{rule}", severity, source)
+    return Finding(path, sentence, fix, edits, f"misnomer.{rule}", severity, source)
 
 
 def _camel(name: str) -> str:
