@@ -56,12 +56,12 @@ def rows_of(text: str) -> tuple[Any, list[Row], bool]:
     )
 
 
-def edits_of(text: str, deed: str, number: int, words: str) -> tuple[Edit, ...]:
+def edits_of(text: str, operation: str, number: int, words: str) -> tuple[Edit, ...]:
     """What the form would do at one of its rows; nothing where it refuses."""
     root, rows, spec_path = rows_of(text)
     row = rows[number % len(rows)]
     try:
-        match deed:
+        match operation:
             case "type" if row.field is not None or row.path[:1] == ("parameters",):
                 return changes.value_edits(root, row, words) if row.path != ("parameters",) else ()
             case "add":
@@ -93,9 +93,9 @@ def test_any_edits_stay_readable_and_undo_gives_the_file_back(
 ) -> None:
     draft = Draft(Path("f.yaml"), text, Path("nowhere"))
     seen = [text]
-    for deed, number, words in steps:
-        edits = edits_of(draft.text, deed, number, words)
-        if draft.replace(draft.preview(edits), deed):
+    for operation, number, words in steps:
+        edits = edits_of(draft.text, operation, number, words)
+        if draft.replace(draft.preview(edits), operation):
             seen.append(draft.text)
             read(draft.text, "f.yaml")
     for earlier in reversed(seen[:-1]):

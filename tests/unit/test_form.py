@@ -258,7 +258,7 @@ def test_values_of_any_shape_are_shown_and_edited_or_refused(value: dict[str, ob
     root = found.value
     for each in build_rows(FormState(root, {}, found.spec_path, problems=found.problems, expanded=True)):
         pool = pool_of(each)
-        deeds = [
+        operations = [
             lambda each=each: changes.value_edits(root, each, words),
             lambda each=each: changes.removal_edits(root, each),
             lambda each=each: changes.addition_edits(root, each, words)[0],
@@ -268,14 +268,14 @@ def test_values_of_any_shape_are_shown_and_edited_or_refused(value: dict[str, ob
             lambda each=each: changes.pool_edits(root, pools_path(root, found.spec_path), 2),
         ]
         if pool is not None:
-            deeds += [
+            operations += [
                 lambda pool=pool: changes.machine_edits(root, pool, "g2-standard-4"),
                 lambda pool=pool: changes.accelerator_edits(root, pool, "NVIDIA_L4"),
                 lambda pool=pool: changes.task_edits(root, pool),
             ]
-        for deed in deeds:
+        for operation in operations:
             try:
-                edits = deed()
+                edits = operation()
             except (ValueError, changes.Refused):
                 continue
             if each.key == "region":

@@ -46,16 +46,16 @@ def test_slips(typed: str, meant: str) -> None:
 
 @given(st.sampled_from(MACHINES), st.integers(0, 30), st.sampled_from("abcgnx-"), st.sampled_from("+-=x"))
 def test_one_slip_is_never_fixed_to_a_machine_of_other_figures(
-    name: str, at: int, letter: str, deed: str
+    name: str, at: int, letter: str, operation: str
 ) -> None:
     at %= len(name)
-    assume(not name[at].isdigit() or deed == "+")
+    assume(not name[at].isdigit() or operation == "+")
     typed = {
         "+": name[:at] + letter + name[at:],
         "-": name[:at] + name[at + 1 :],
         "=": name[:at] + letter + name[at + 1 :],
         "x": name[:at] + name[at + 1 : at + 2] + name[at] + name[at + 2 :],
-    }[deed]
+    }[operation]
     assume(typed not in catalog.machines())
     after = fixed(typed)
     assert not after or re.findall(r"\d+", after) == re.findall(r"\d+", typed)
