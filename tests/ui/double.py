@@ -195,7 +195,7 @@ class MemoryJobs(JobService):
         self.backend.change(name, state=JobState.CANCELLED, end_time=NOON + timedelta(minutes=1))
 
     async def delete(self, name: str) -> None:
-        self.backend.meet_error()
+        await self.get(name)
         self.backend.deleted.append(name)
         del self.backend.stored[name]
         self.backend.gone.append(name)

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import Static
 
 from tests.ui.double import NOON, Clock, UnchangeableJobs, console, job, pool
 from tests.ui.job_double import JobBackend, a_log, event, no_gpu, step, waves
-from tests.ui.test_jobs_screen import until
+from tests.ui.test_jobs_screen import said, until
 from tui.app import VxtuiApp
 from tui.backends.interface import PermissionDenied, Unavailable
 from tui.config.settings import Settings
@@ -113,7 +114,7 @@ def footer(screen: JobScreen) -> str:
     return screen.query_one(KeyFooter).render().plain
 
 
-def text_of(pane: JobPane, selector: str) -> str:
+def text_of(pane: JobPane | JobScreen, selector: str) -> str:
     return str(pane.query_one(selector).render())
 
 
@@ -405,3 +406,68 @@ async def test_the_events_open_at_the_newest(tmp_path: Path) -> None:
         table = pane.events_view
         await until(pilot, lambda: len(table.keys) > 60 and table.cursor == table.keys[-1], "the events")
         await until(pilot, lambda: table.keys[-1] in table.in_view, "the last one in view")
+
+
+async def test_an_ended_job_that_another_console_deletes_is_said_to_be_deleted(tmp_path: Path) -> None:
+    backend = backend_of(job(7, "local-2node", JobState.SUCCEEDED, age=90, ended=60))
+    name = next(iter(backend.stored))
+    async with opened(backend, tmp_path) as (screen, pilot):
+        await until(pilot, lambda: screen.feed.sources["job"].done, "the last reading of an ended job")
+        await tab(screen, pilot, LogsPane)
+        assert footer(screen).startswith("D delete  C clone  f follow")
+        backend.stored.clear()
+        backend.gone.append(name)
+        screen.console.connection.again()
+        await until(pilot, lambda: "local-2node was deleted." in text_of(screen, "#gone"), "the notice")
+        assert "deleted" in header(screen) and "D delete" not in footer(screen)
+        await pilot.press("D", "c", "C")
+        await pilot.pause()
+        assert screen.is_current and "local-2node was deleted." in said(screen.app)
+        assert backend.deleted == [] and not (tmp_path / "audit.jsonl").exists()
+
+
+async def test_ctrl_r_reads_an_ended_job_again(tmp_path: Path) -> None:
+    backend = backend_of(job(7, "local-2node", JobState.SUCCEEDED, age=90, ended=60))
+    async with opened(backend, tmp_path) as (screen, pilot):
+        await until(pilot, lambda: screen.feed.sources["job"].done, "the last reading of an ended job")
+        backend.stored.clear()
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: screen.feed.gone, "the end of the job")
+
+
+async def test_a_delete_that_comes_second_says_so(tmp_path: Path) -> None:
+    backend = backend_of(job(7, "local-2node", JobState.SUCCEEDED, age=90, ended=60))
+    async with opened(backend, tmp_path) as (screen, pilot):
+        await pilot.press("D")
+        await until(pilot, lambda: isinstance(screen.app.screen, ConfirmScreen), "the question")
+        backend.stored.clear()
+        await pilot.press("y")
+        await until(pilot, lambda: "local-2node was deleted already" in said(screen.app), "what was found")
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_a_screen_that_is_left_while_it_opens_fails_nowhere(tmp_path: Path, turns: int) -> None:
+    """Leave after so many turns of the event loop."""
+    backend = backend_of()
+    app = console(backend, tmp_path)
+    name = next(iter(backend.stored))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: name in app.store.jobs, "the list")
+        app.open_job(name)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        app.close_to_list()
+        await pilot.pause()
+        assert isinstance(app.screen, JobsScreen)
+
+
+async def test_a_status_that_does_not_fit_beside_the_tabs_has_a_line_of_its_own(tmp_path: Path) -> None:
+    async with opened(backend_of(), tmp_path, size=(80, 24)) as (screen, pilot):
+        line = screen.query_one("#status-line", Static)
+        assert not line.display
+        await tab(screen, pilot, MetricsPane)
+        assert line.display and text_of(screen, "#status-line") == "by step   all of it   all replicas"
+        assert "by step" not in header(screen)
+        await pilot.resize_terminal(120, 24)
+        await until(pilot, lambda: not line.display, "the wide screen")
+        assert "all of it   all replicas" in header(screen)

@@ -29,8 +29,7 @@ _JOB = (
     _act("job.spec", "d", "spec", "Show the job's specification", "tab_spec"),
     _act("job.fleet", "m", "map", "Show this job's replicas and GPUs as a heat map"),
     Action(
-        "job.clone", "C", "clone", "Save the job as a profile", "job", "clone",
-        operation="profile.import", footer=False,
+        "job.clone", "C", "clone", "Save the job as a profile", "job", "clone", operation="profile.import",
     ),
     _act("job.pause", "p", "pause", "Pause or resume the display"),
     _act("job.copy_name", "Y", "copy name", "Copy the job's resource name"),

@@ -101,9 +101,12 @@ class FrameScreen(Screen[None]):
         if not self.is_mounted:
             return
         self.query_one(HeaderLines).show(self.top_line(), self.second_line())
-        keymap = self.keymap
-        shown = [a for s in self.scopes() for a in actions(s) if a.footer and self.blocked_reason(a) is None]
+        keymap, shown = self.keymap, self.footer_actions()
         self.query_one(KeyFooter).show([(a.id, key_text(a, keymap).split(" ")[0], a.label) for a in shown])
+
+    def footer_actions(self) -> list[Action]:
+        """The actions of the footer that can run now, the most useful first."""
+        return [a for s in self.scopes() for a in actions(s) if a.footer and self.blocked_reason(a) is None]
 
     def keep_focus(self, widget: Widget) -> None:
         """Focus a widget if nothing has the focus: hiding a widget takes its focus away.

@@ -27,8 +27,8 @@ class Notice(Static):
     }
     """
 
-    def __init__(self) -> None:
-        super().__init__("", markup=False)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__("", id=id, markup=False)
         self._shown: tuple[object, ...] = ()
 
     def show(self, what: str, why: str = "", fix: str = "", *, bad: bool = False, alone: bool = True) -> None:

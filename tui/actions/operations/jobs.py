@@ -23,23 +23,27 @@ class JobOperations:
         self._runner = runner
         self._backend = backend
 
-    async def cancel(self, job: Job) -> Outcome[None]:
+    async def cancel(self, job: Job) -> Outcome[str]:
         """Ask for a cancel; the job ends a little later."""
-        return await self._change(
-            "job.cancel", job, lambda service: service.cancel(job.name), f"Cancelling {job.display_name}"
-        )
 
-    async def delete(self, job: Job) -> Outcome[None]:
+        async def cancel(service: JobService) -> str:
+            await service.cancel(job.name)
+            return f"Cancelling {job.display_name}"
+
+        return await self._change("job.cancel", job, cancel)
+
+    async def delete(self, job: Job) -> Outcome[str]:
         """Delete an ended job. One that is gone already counts as deleted."""
 
-        async def delete(service: JobService) -> None:
+        async def delete(service: JobService) -> str:
             try:
                 await service.delete(job.name)
             except NotFound:
                 # Somebody else was first: what was asked for holds.
-                return
+                return f"{job.display_name} was deleted already"
+            return f"Deleted {job.display_name}"
 
-        return await self._change("job.delete", job, delete, f"Deleted {job.display_name}")
+        return await self._change("job.delete", job, delete)
 
     async def launch(
         self,
@@ -85,13 +89,14 @@ class JobOperations:
             raise OperationError(error.message, fix=fix, code="INVALID_PACKAGE") from error
 
     async def _change(
-        self, operation_id: str, job: Job, act: Callable[[JobService], Awaitable[None]], done: str
-    ) -> Outcome[None]:
+        self, operation_id: str, job: Job, act: Callable[[JobService], Awaitable[str]]
+    ) -> Outcome[str]:
+        """`act` answers what was done."""
         return await self._runner.run(
             operation_id,
             job.name,
             lambda: act(self._backend.job_service(job.name)),
-            lambda _: done,
+            str,
             region=job.region,
             context=job.context,
         )

@@ -18,7 +18,6 @@ from tui.store.job.events import JobEvent
 from tui.store.job.feed import Changed, JobFeed
 from tui.store.log.lines import Line
 from tui.widgets.events_list import EventsList
-from tui.widgets.notice import Notice
 from tui.widgets.table.table import Table
 
 
@@ -45,7 +44,7 @@ class EventsPane(JobPane):
 
     def compose(self) -> Iterable[Widget]:
         yield self.events_view
-        yield Notice()
+        yield self.notice
 
     def default_focus(self) -> Widget:
         return self.events_view
@@ -64,7 +63,7 @@ class EventsPane(JobPane):
         self._events = {event.key: event for event in events}
         start = (job.start_time or job.create_time) if job else None
         self.events_view.display_events(events, start)
-        notice = self.query_one(Notice)
+        notice = self.notice
         if events:
             notice.hide()
         else:

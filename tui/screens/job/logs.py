@@ -35,7 +35,6 @@ from tui.widgets.filter_bar import FilterBar
 from tui.widgets.log.render import JsonForm, entry_details, short_replica
 from tui.widgets.log.severity_strip import SeverityStrip, bins_for
 from tui.widgets.log.view import LogView
-from tui.widgets.notice import Notice
 from tui.widgets.state import glyphs
 
 LEVELS = (Severity.DEFAULT, Severity.INFO, Severity.WARNING, Severity.ERROR)
@@ -62,13 +61,16 @@ class LogsPane(JobPane):
         self.source: LogFeed = feed
         self.log_view = LogView(feed.buffer)
         self._status = Content("")
+        self._status_line = Static("", id="log-status", markup=False)
+        self._strip = SeverityStrip()
+        self._bar = FilterBar("regular expression; capitals matter only when there are some")
 
     def compose(self) -> Iterable[Widget]:
-        yield Static("", id="log-status", markup=False)
+        yield self._status_line
         yield self.log_view
-        yield SeverityStrip()
-        yield Notice()
-        yield FilterBar("regular expression; capitals matter only when there are some")
+        yield self._strip
+        yield self.notice
+        yield self._bar
 
     def default_focus(self) -> Widget:
         return self.log_view
@@ -82,7 +84,7 @@ class LogsPane(JobPane):
             self.log_view.set_start(job.start_time or job.create_time)
         self.log_view.tick()
         self._update_status()
-        if not self.query_one(SeverityStrip).display:
+        if not self._strip.display:
             self._show_times()
 
     def tick(self) -> None:
@@ -91,7 +93,7 @@ class LogsPane(JobPane):
 
     def _show_times(self) -> None:
         """Show the severities over the log's time if there is room."""
-        log, strip = self.source.buffer, self.query_one(SeverityStrip)
+        log, strip = self.source.buffer, self._strip
         room = isinstance(log, LogStore) and self.size.height >= MIN_ROWS and len(self.log_view.view)
         found = histogram(log, bins_for(self.size.width)) if isinstance(log, LogStore) and room else None
         strip.show(found)
@@ -109,10 +111,10 @@ class LogsPane(JobPane):
         line = Content.assemble(left.truncate(room, ellipsis=True, pad=True), " ", right)
         if line != self._status:
             self._status = line
-            self.query_one("#log-status", Static).update(glyphs(line, self), layout=False)
+            self._status_line.update(glyphs(line, self), layout=False)
 
     def _notice(self) -> None:
-        notice, view, source = self.query_one(Notice), self.log_view, self.source.sources["logs"]
+        notice, view, source = self.notice, self.log_view, self.source.sources["logs"]
         # Lines that wait to be scanned don't hide it: hiding it would lose the focus.
         empty = not len(view.view) and not view.view.unscanned
         view.display = not empty
@@ -197,7 +199,7 @@ class LogsPane(JobPane):
         elif view.views.only_matches:
             view.show_only_matches(False)
         elif view.views.pattern is not None:
-            self.query_one(FilterBar).clear()
+            self._bar.clear()
             view.set_pattern(None)
         elif view.views.filter.without is not None:
             view.exclude(None)
@@ -257,12 +259,12 @@ class LogsPane(JobPane):
 
     def action_search(self) -> None:
         """Open the search line."""
-        self.query_one(FilterBar).open()
+        self._bar.open()
 
     @on(FilterBar.Changed)
     def _typed(self, event: FilterBar.Changed) -> None:
         event.stop()
-        bar, text = self.query_one(FilterBar), event.text
+        bar, text = self._bar, event.text
         try:
             pattern = compile_search(text)
         except re.error as error:

@@ -24,7 +24,6 @@ from tui.screens.dialogs.pick import PickScreen
 from tui.screens.job.pane import JobPane, Scroll
 from tui.store.job.feed import Changed, JobFeed
 from tui.widgets.log.render import short_replica
-from tui.widgets.notice import Notice
 from tui.widgets.plot.chart import Chart, ChartFormat, ChartLine, XView
 from tui.widgets.plot.view_range import Range, ViewRange, part
 
@@ -102,24 +101,27 @@ class MetricsPane(JobPane):
         self.by_step = True
         self.view = ViewRange()
         self.replica = ""
+        self._scroll = Scroll()
+        self._grid = Grid(id="charts")
+        self._missing = Static("", id="not-measured", markup=False)
         self._charts: dict[str, Chart] = {}
         self._paused = False
 
     def compose(self) -> Iterable[Widget]:
-        yield Notice()
-        with Scroll():
-            yield Grid(id="charts")
-            yield Static("", id="not-measured", markup=False)
+        yield self.notice
+        with self._scroll:
+            yield self._grid
+            yield self._missing
 
     def default_focus(self) -> Widget:
-        return self.query_one(Scroll)
+        return self._scroll
 
     def on_resize(self) -> None:
         self._arrange()
 
     def _arrange(self) -> None:
         """Use as many columns as fit the width, and rows that fill the height."""
-        grid, width = self.query_one("#charts", Grid), self.size.width
+        grid, width = self._grid, self.size.width
         columns = 1 + (width >= TWO_COLUMNS) + (width >= THREE_COLUMNS)
         rows = max(1, -(-len(self._charts) // columns))
         height = max(MIN_HEIGHT, min(MAX_HEIGHT, (self.size.height - 2) // rows))
@@ -154,7 +156,7 @@ class MetricsPane(JobPane):
         if self._paused:
             return
         wanted = self._wanted()
-        grid = self.query_one("#charts", Grid)
+        grid = self._grid
         for key in [key for key in self._charts if key not in wanted]:
             self._charts.pop(key).remove()
         for key, (format, lines) in wanted.items():
@@ -308,7 +310,7 @@ class MetricsPane(JobPane):
     # Notices
 
     def _show_notice(self, any_chart: bool) -> None:
-        feed, notice = self.feed, self.query_one(Notice)
+        feed, notice = self.feed, self.notice
         source = feed.sources["metrics"]
         if source.error is not None:
             since = age(feed.session.clock() - (source.failing_since or feed.session.clock()))
@@ -324,7 +326,7 @@ class MetricsPane(JobPane):
         if not feed.training_steps and source.read_at is not None:
             lines.append("Loss and throughput: not reported — the log has no step lines (yet)")
         text = "\n".join(plain(line) for line in lines)
-        self.query_one("#not-measured", Static).update(Content(text))
+        self._missing.update(Content(text))
 
     # Actions
 

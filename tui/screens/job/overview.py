@@ -46,15 +46,17 @@ class OverviewPane(JobPane):
 
     def __init__(self, feed: object) -> None:
         super().__init__(feed)  # type: ignore[arg-type]
+        self._scroll = Scroll()
+        self._facts_view = LabelledLines("facts")
         self._paused = False
 
     def compose(self) -> Iterable[Widget]:
-        with Scroll():
-            yield LabelledLines("facts")
-        yield Notice()
+        with self._scroll:
+            yield self._facts_view
+        yield self.notice
 
     def default_focus(self) -> Widget:
-        return self.query_one(Scroll)
+        return self._scroll
 
     def pause(self, on: bool) -> None:
         self._paused = on
@@ -66,14 +68,14 @@ class OverviewPane(JobPane):
         self.show(Changed.JOB)
 
     def show(self, changed: Changed) -> None:
-        job, notice = self.feed.job, self.query_one(Notice)
+        job = self.feed.job
         if self._paused:
             return
-        self.query_one(Scroll).display = job is not None
+        self._scroll.display = job is not None
         if job is None:
-            self._show_missing(notice)
+            self._show_missing(self.notice)
             return
-        notice.hide()
+        self.notice.hide()
         blocks = [
             self._state(job),
             self._error(job),
@@ -82,7 +84,7 @@ class OverviewPane(JobPane):
             self._facts(job),
         ]
         lines = [line for block in blocks if block for line in (*block, (EMPTY, EMPTY))]
-        self.query_one("#facts", LabelledLines).show(lines[:-1])
+        self._facts_view.show(lines[:-1])
 
     def _show_missing(self, notice: Notice) -> None:
         source = self.feed.sources["job"]

@@ -11,6 +11,7 @@ from textual.widget import Widget
 
 from tui.actions.registry import Action, bindings
 from tui.store.job.feed import Changed, JobFeed
+from tui.widgets.notice import Notice
 
 if TYPE_CHECKING:
     from tui.screens.console_app import ConsoleApp
@@ -28,6 +29,9 @@ class Scroll(VerticalScroll):
 class JobPane(VerticalGroup):
     """One tab. The screen calls `show` while it is visible, and asks it for its status and its actions.
 
+    A pane keeps its widgets in attributes: it may be asked to show something while the screen opens or
+    closes, when a query does not find them.
+
     `NEEDS` are the changes that it shows; `SCOPE` holds its actions, `EXTRA` its cursor keys.
     """
 
@@ -43,6 +47,7 @@ class JobPane(VerticalGroup):
         """`feed` is the job's, or for a log alone any `LogFeed`."""
         super().__init__(id=f"pane-{type(self).TITLE.lower()}")
         self.feed: JobFeed = feed
+        self.notice = Notice()
 
     @property
     def console(self) -> ConsoleApp:

@@ -18,7 +18,6 @@ from tui.domain.text import plain
 from tui.screens.job.pane import JobPane
 from tui.store.job.feed import Changed, JobFeed
 from tui.widgets.heat_map.scale import palette
-from tui.widgets.notice import Notice
 from tui.widgets.replica_tree import ReplicaTree, TreeData
 from tui.widgets.state import wants_ascii
 from tui.widgets.table.table import Table
@@ -49,7 +48,7 @@ class ReplicasPane(JobPane):
 
     def compose(self) -> Iterable[Widget]:
         yield self.tree_view
-        yield Notice()
+        yield self.notice
 
     def default_focus(self) -> Widget:
         return self.tree_view
@@ -76,7 +75,7 @@ class ReplicasPane(JobPane):
         self.show(Changed.METRICS)
 
     def show(self, changed: Changed) -> None:
-        job, notice = self.feed.job, self.query_one(Notice)
+        job, notice = self.feed.job, self.notice
         if self._paused:
             return
         if job is None or not job.replicas:

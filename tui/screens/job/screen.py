@@ -11,7 +11,7 @@ from pathlib import Path
 from textual import on
 from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import ContentSwitcher
+from textual.widgets import ContentSwitcher, Static
 
 from tui.actions.registry import Action, bindings
 from tui.domain.formatting import age, figure
@@ -30,13 +30,14 @@ from tui.screens.jobs.job_actions import confirm_cancel, confirm_delete
 from tui.screens.workers import background
 from tui.session import Session
 from tui.store.job.feed import Changed, JobFeed
+from tui.store.jobs.table import JobChange
 from tui.widgets.header_lines import Line
 from tui.widgets.log.view import LogView
-from tui.widgets.state import state_content
+from tui.widgets.notice import Notice
+from tui.widgets.state import glyphs, state_content
 from tui.widgets.table.table import Table
 
 MIN_NAME = 16
-MIN_STATUS = 8
 WIDE = 100
 """Width from which the first line has room for the job's cost."""
 
@@ -64,6 +65,10 @@ class JobScreen(FrameScreen):
         self.feed = JobFeed(session, job_name, self._changed, log_folder)
         self.panes: dict[str, JobPane] = {tab.key: resolve(tab.pane)(self.feed) for tab in self.kind.tabs}
         """By the key of the tab."""
+        self._pane = next(iter(self.panes.values()))
+        self._switcher = ContentSwitcher(initial=self._pane.id)
+        self._status_line = Static("", id="status-line", markup=False)
+        self._gone_notice = Notice(id="gone")
         self._kind_target = resolve(self.kind.target)(self) if self.kind.target else None
         self.paused = False
         self._stale = dict.fromkeys((pane.id for pane in self.panes.values()), ~Changed(0))
@@ -76,21 +81,23 @@ class JobScreen(FrameScreen):
     @property
     def pane(self) -> JobPane:
         """The visible tab."""
-        shown = self.query_one(ContentSwitcher).current
-        return next(pane for pane in self.panes.values() if pane.id == shown)
+        return self._pane
 
     def compose_body(self) -> Iterable[Widget]:
-        with ContentSwitcher(initial=next(iter(self.panes.values())).id):
+        yield self._status_line
+        with self._switcher:
             yield from self.panes.values()
+        yield self._gone_notice
 
     def on_mount(self) -> None:
         self.feed.know(self.console.store.jobs.get(self.job_name))
+        self.console.jobs_changed.subscribe(self, self._jobs_changed)
         background(self, self.feed.run, "job feed")
         self.set_interval(1.0, self._tick)
         if self._first_replica:
             self.show_replica(self._first_replica)
         else:
-            self._open(next(iter(self.panes.values())))
+            self._open(self.pane)
 
     def show_replica(self, name: str) -> None:
         """Open the Replicas tab with the cursor on a replica."""
@@ -103,11 +110,18 @@ class JobScreen(FrameScreen):
 
     # Updates
 
+    def _jobs_changed(self, change: JobChange) -> None:
+        """Ask for this job again where the list of jobs has it no more: an ended one is not read again."""
+        if self.job_name in change.removed:
+            self.feed.kick()
+
     def _changed(self, changed: Changed) -> None:
         for pane in self.panes.values():
             self._stale[pane.id] |= changed & pane.NEEDS
         if self.is_mounted and self.is_attached:
             self._refresh_pane()
+            if changed & Changed.JOB:
+                self._show_gone()
             if changed & (Changed.JOB | Changed.TRAINING_STEPS | Changed.SOURCES):
                 self.refresh_frame()
 
@@ -119,6 +133,13 @@ class JobScreen(FrameScreen):
             pane.show(changed)
             self.refresh_frame()
             self.call_after_refresh(self._keep_focus)
+
+    def _show_gone(self) -> None:
+        """Say that the job was deleted, under what was read of it before."""
+        if self.feed.gone and self.job is not None:
+            what = f"{plain(self.job.display_name)} was deleted."
+            why = "What was read before stays here until you leave."
+            self._gone_notice.show(what, why, "esc goes back", bad=True, alone=False)
 
     def _keep_focus(self) -> None:
         """Focus the pane again: an empty pane hides its widget, which loses the focus."""
@@ -194,21 +215,44 @@ class JobScreen(FrameScreen):
         return Content("   ".join(parts))
 
     def second_line(self) -> Line:
+        tabs, note = self._tabs(), self._status()
+        return tabs, note if self._fits(tabs, note) else Content("")
+
+    def _tabs(self) -> Content:
         parts: list[Content | str | tuple[str, str]] = []
         for pane in self.panes.values():
             here = pane is self.pane
             parts += [(f" {pane.title()} ", "bold $accent reverse" if here else "$text-muted"), " "]
+        return Content.assemble(*parts)
+
+    def refresh_frame(self) -> None:
+        super().refresh_frame()
+        if not self.is_mounted:
+            return
+        note, line = self._status(), self._status_line
+        line.display = not self._fits(self._tabs(), note)
+        text = glyphs(note.truncate(self.size.width - 2, ellipsis=True), self)
+        if line.display and line.content != text:
+            line.update(text, layout=False)
+
+    def footer_actions(self) -> list[Action]:
+        """What can be done with an ended job comes first: there is little to follow any more."""
+        shown = super().footer_actions()
+        ended = self.job is not None and self.job.state.terminal
+        return sorted(shown, key=lambda found: found.scope != "job" or not found.mutates) if ended else shown
+
+    def _status(self) -> Content:
+        """What the visible tab shows: beside the tabs, or in a line of its own where it is too long."""
         note = self.pane.status()
-        if self.paused:
-            note = Content.assemble(("paused", "bold $text-warning"), "   ", note)
-        tabs = Content.assemble(*parts)
-        room = self.size.width - 3 - tabs.cell_length
-        return tabs, note.truncate(room, ellipsis=True) if room >= MIN_STATUS else Content("")
+        return Content.assemble(("paused", "bold $text-warning"), "   ", note) if self.paused else note
+
+    def _fits(self, tabs: Content, note: Content) -> bool:
+        return tabs.cell_length + note.cell_length <= self.size.width - 3
 
     # Tabs
 
     def _open(self, pane: JobPane) -> None:
-        self.query_one(ContentSwitcher).current = pane.id
+        self._pane, self._switcher.current = pane, pane.id
         rest = pane.default_focus()
         if rest is not None:
             rest.focus()
@@ -272,6 +316,8 @@ class JobScreen(FrameScreen):
 
     def _job_blocked_reason(self, found: Action) -> str | None:
         job = self.job
+        if self.feed.gone and job is not None and (found.mutates or found.id == "job.link"):
+            return f"{plain(job.display_name)} was deleted."
         if found.id in {"job.cancel", "job.delete", "job.link", "job.clone"} and job is None:
             return "The job is not known yet."
         if found.id == "job.cancel" and job is not None and job.state.terminal:

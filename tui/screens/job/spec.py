@@ -19,7 +19,6 @@ from tui.screens.job.pane import JobPane
 from tui.screens.workers import background
 from tui.store.job.feed import Changed, JobFeed
 from tui.widgets.filter_bar import FilterBar
-from tui.widgets.notice import Notice
 from tui.widgets.spec_view import SpecView, to_yaml
 
 
@@ -33,14 +32,15 @@ class SpecPane(JobPane):
     def __init__(self, feed: JobFeed) -> None:
         super().__init__(feed)
         self.spec_view = SpecView()
+        self._bar = FilterBar("find in the specification")
         self._spec: dict[str, Any] | None = None
         self._open = False
         self._hidden = 0
 
     def compose(self) -> Iterable[Widget]:
         yield self.spec_view
-        yield Notice()
-        yield FilterBar("find in the specification")
+        yield self.notice
+        yield self._bar
 
     def default_focus(self) -> Widget:
         return self.spec_view
@@ -58,7 +58,7 @@ class SpecPane(JobPane):
             background(self, self._read, "spec")
 
     async def _read(self) -> None:
-        notice = self.query_one(Notice)
+        notice = self.notice
         if self._spec is None:
             notice.show("Reading the specification…")
         answer = await self.feed.read_spec()
@@ -86,7 +86,7 @@ class SpecPane(JobPane):
     def back(self) -> bool:
         if self.spec_view.pattern is None:
             return False
-        self.query_one(FilterBar).clear()
+        self._bar.clear()
         self.spec_view.find(None)
         self.spec_view.focus()
         return True
@@ -104,12 +104,12 @@ class SpecPane(JobPane):
 
     def action_find(self) -> None:
         """Open the search line."""
-        self.query_one(FilterBar).open()
+        self._bar.open()
 
     @on(FilterBar.Changed)
     def _typed(self, event: FilterBar.Changed) -> None:
         event.stop()
-        bar = self.query_one(FilterBar)
+        bar = self._bar
         try:
             pattern = compile_search(event.text)
         except re.error as error:

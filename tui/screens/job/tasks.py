@@ -15,7 +15,6 @@ from tui.domain.task import Task
 from tui.domain.text import plain
 from tui.screens.job.pane import JobPane
 from tui.store.job.feed import Changed, JobFeed
-from tui.widgets.notice import Notice
 from tui.widgets.state import state_content
 from tui.widgets.table.table import Cells, Column, Table
 
@@ -52,7 +51,7 @@ class TasksPane(JobPane):
 
     def compose(self) -> Iterable[Widget]:
         yield self.table_view
-        yield Notice()
+        yield self.notice
 
     def default_focus(self) -> Widget:
         return self.table_view
@@ -68,7 +67,7 @@ class TasksPane(JobPane):
             return
         rows = {task.id: task_cells(task) for task in self._tasks.values()}
         self.table_view.show(list(rows), rows)
-        notice = self.query_one(Notice)
+        notice = self.notice
         if rows:
             notice.hide()
         else:

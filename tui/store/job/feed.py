@@ -183,7 +183,9 @@ class JobFeed:
             await self._recall()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._drain())
-            group.create_task(self._repeat("job", self._read_job, 1.0 if self.local else 10.0))
+            every = 1.0 if self.local else 10.0
+            # An ended job may be deleted: it is asked for again on `kick`.
+            group.create_task(self._repeat("job", self._read_job, every, wakes=True))
             # What comes next depends on the job.
             await self._known.wait()
             if self.gone:
@@ -214,10 +216,15 @@ class JobFeed:
             await asyncio.sleep(0)
         self._on_change(Changed.LOGS)
 
-    async def _repeat(self, name: str, read: Callable[[], Awaitable[None]], every: float) -> None:
-        """Call `read` until its source is done, later and later while it fails."""
+    async def _repeat(
+        self, name: str, read: Callable[[], Awaitable[None]], every: float, *, wakes: bool = False
+    ) -> None:
+        """Call `read` until its source is done, later and later while it fails.
+
+        One that `wakes` is read again on `kick` once it is done, until it is lost.
+        """
         source, kick = self.sources[name], self._kick[name]
-        while not source.done:
+        while wakes or not source.done:
             kick.clear()
             try:
                 await read()
@@ -229,9 +236,11 @@ class JobFeed:
                 self._failed(source, error)
             else:
                 self._fine(source)
-            if source.done:
-                return
-            pause = every
+            pause: float | None = every
+            if source.done and not source.failures:
+                if not wakes:
+                    return
+                pause = None
             if source.failures:
                 later = max(1.0, every) * 2 ** min(source.failures - 1, 6)
                 pause = max(every, min(MOST_BACK_OFF, later)) * random.uniform(0.8, 1.2)

@@ -257,10 +257,15 @@ class VertexJobs(JobService):
         try:
             future = await self._call.read(what, send)
         except NotFound:
+            self._forget(name)
             if sent < 2:
                 raise
-        else:
-            await wait_for(self._clients, region, future.operation, what)
+            return
+        await wait_for(self._clients, region, future.operation, what)
+        self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        """Tell the next listing that the job is gone."""
         for listing in self._listings.values():
             listing.deleted(name)
 
