@@ -54,7 +54,7 @@ SPEC = {
 
 
 def backend_of(*jobs: Job, log: bool = True, gpus: int = 0) -> JobBackend:
-    made = jobs or (job(7, "local-2node", age=12, labels={"team": "nlp"}),)
+    made = jobs or (job(7, "local-2node", age=12, labels={"team": "nlp", "vxtui-launch": "a1b2"}),)
     backend = JobBackend(*made)
     if log:
         backend.say(*a_log())
@@ -156,6 +156,7 @@ async def test_the_overview_tells_the_facts(tmp_path: Path) -> None:
             "team=nlp", "customJobs/7", "from 5.4",
         ):  # fmt: skip
             assert words in facts, words
+        assert "vxtui-launch" not in facts
 
 
 async def test_a_failure_is_explained_with_the_replicas_last_words(tmp_path: Path) -> None:
@@ -166,6 +167,14 @@ async def test_a_failure_is_explained_with_the_replicas_last_words(tmp_path: Pat
         assert "non-zero status of 1" in facts and "what helps" in facts
         assert "RuntimeError: bad thing [/] in [red]batch[/red]" in facts
         assert "D delete" in footer(screen) and "c cancel" not in footer(screen)
+
+
+async def test_a_cancelled_job_says_who_ended_it_and_nothing_that_helps(tmp_path: Path) -> None:
+    error = JobError(1, "The job was cancelled by the user.")
+    backend = backend_of(job(5, "vit", JobState.CANCELLED, error=error, age=30, ended=1))
+    async with opened(backend, tmp_path) as (screen, _):
+        facts = text_of(screen.pane, "#facts")
+        assert "cancelled by the user" in facts and "what helps" not in facts and "error" not in facts
 
 
 async def test_a_waiting_job_says_what_for(tmp_path: Path) -> None:

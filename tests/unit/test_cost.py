@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,7 +13,17 @@ from hypothesis import strategies as st
 from tests.unit.test_quota_fit import ARR, custom_job, make_job, pool
 from tui.domain.states import JobState
 from tui.domain.vertex.cost import dated, estimate, hourly, money, spent, total
-from tui.domain.vertex.prices import Range, Sku, built_in, from_json, from_skus, key_of, newest, to_json
+from tui.domain.vertex.prices import (
+    Prices,
+    Range,
+    Sku,
+    built_in,
+    from_json,
+    from_skus,
+    key_of,
+    newest,
+    to_json,
+)
 from tui.domain.vertex.worker_pools import worker_pool
 
 US = "us-central1"
@@ -47,9 +58,20 @@ def test_spot_is_a_range_and_the_reducers_are_told_apart() -> None:
     assert found.hour.low < found.hour.high
     assert found.reducers.high < found.hour.high / 10
     assert money(found.reducers, "/h") == "~$2.12–4.40/h"
-    assert found.date == "2026-09-08"
+    assert (found.date, found.oldest) == (built_in().date, "2026-09-08")
     assert any("Spot" in note for note in found.notes)
     assert money(found.hour, "/h") == "~$30–72/h"
+
+
+def test_an_estimate_has_the_date_of_the_table_that_it_is_taken_from() -> None:
+    older = built_in()
+    here = {key: replace(price, date="2027-03-01") for key, price in older.regions[US].items()}
+    job = custom_job(pool("n1-standard-4", 1))
+    assert estimate(job, US).date == older.date
+    newer = newest(Prices("2027-03-01", "catalogue", older.spot, {US: here}))
+    assert estimate(job, US, newer).date == "2027-03-01"
+    del here["core:n1"]
+    assert estimate(job, US, newer).date == older.date, "the older table fills in"
 
 
 def test_the_whole_is_for_the_timeout() -> None:

@@ -262,6 +262,24 @@ async def test_operations_are_written_down_before_and_after(tmp_path: Path) -> N
     assert stat.S_IMODE(journal.path.stat().st_mode) == 0o600
 
 
+async def test_a_refused_operation_is_written_down_whoever_refuses_it(tmp_path: Path) -> None:
+    backend = MemoryBackend([job(1, "a"), job(2, "b", JobState.FAILED)])
+    journal = Journal(tmp_path / "audit.jsonl", Clock())
+    ops = operations(backend, journal)
+    running, ended = backend.stored.values()
+    early, late = await ops.delete(running), await ops.cancel(ended)
+    assert early.text == "Delete failed: a is running; only an ended job can be deleted."
+    assert late.text == "Cancel failed: b has ended already: failed."
+    backend.error = PermissionDenied("aiplatform.customJobs.delete is missing")
+    assert not (await ops.delete(ended)).ok
+    assert not backend.deleted and not backend.cancelled
+    assert [(x["result"], x.get("code", "")) for x in audit_lines(journal)] == [
+        ("asked", ""), ("failed", "FAILED_PRECONDITION"),
+        ("asked", ""), ("failed", "FAILED_PRECONDITION"),
+        ("asked", ""), ("failed", "PERMISSION_DENIED"),
+    ]  # fmt: skip
+
+
 async def test_an_interrupted_operation_is_written_down_as_such(tmp_path: Path) -> None:
     backend = MemoryBackend([job(1, "a")])
     journal = Journal(tmp_path / "audit.jsonl", Clock())

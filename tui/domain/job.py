@@ -17,6 +17,8 @@ from tui.domain.states import JobState
 from tui.domain.task import Task
 from tui.domain.training.progress import NO_PROGRESS, Progress
 
+LAUNCH_LABEL = "vxtui-launch"
+"""Label that a launch adds to find its job again; a clone is another launch."""
 EPOCH = datetime.fromtimestamp(0, UTC)
 _MICROSECOND = timedelta(microseconds=1)
 # The documented sentences about a dead replica (vertex facts 13.1, rules 1 and 2).
@@ -69,6 +71,11 @@ class Job:
     def created(self) -> int | None:
         """`create_time` in microseconds since the epoch: what jobs are ordered by."""
         return microseconds(self.create_time)
+
+    @property
+    def own_labels(self) -> dict[str, str]:
+        """The labels that a person gave it."""
+        return {key: value for key, value in self.labels.items() if key != LAUNCH_LABEL}
 
     @property
     def runner(self) -> str:

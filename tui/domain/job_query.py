@@ -83,7 +83,7 @@ class Term:
 
     def _matches(self, job: Job, now: datetime) -> bool:
         if not self.operator:
-            labels = [text for pair in job.labels.items() for text in pair]
+            labels = [text for pair in job.own_labels.items() for text in pair]
             where = [job.display_name, job.id, job.region, *labels]
             return any(self.values[0] in text.casefold() for text in where)
         if self.key in _SPANS:

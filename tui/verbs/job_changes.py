@@ -9,7 +9,7 @@ import click
 
 from tui.domain import formatting
 from tui.verbs.output import job_json, note, out, print_json
-from tui.verbs.run import Failure, Run, confirmed, find_job, value_of, verb
+from tui.verbs.run import Run, confirmed, find_job, value_of, verb
 
 PATIENCE = 30.0
 
@@ -23,13 +23,9 @@ async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
     """Cancel JOB and wait up to 30 seconds for it to end."""
     async with run.backend() as backend:
         found = await find_job(backend, job)
-        if found.state.terminal:
-            raise Failure(
-                f"{found.display_name} has ended already: {found.state.value.lower()}.",
-                code="FAILED_PRECONDITION",
-                exit_code=1,
-            )
-        await confirmed(f"Cancel {formatting.stakes(found, datetime.now(UTC))}?", yes=yes)
+        # The operation refuses a job that has ended, and records that: there is nothing to ask.
+        if not found.state.terminal:
+            await confirmed(f"Cancel {formatting.stakes(found, datetime.now(UTC))}?", yes=yes)
         value_of(await run.job_operations(backend).cancel(found))
         pause = 0.2 if backend.info.local else 2.0
         waited = 0.0
@@ -56,15 +52,12 @@ async def delete(run: Run, job: str, yes: bool) -> None:
     """Delete JOB, which must have ended."""
     async with run.backend() as backend:
         found = await find_job(backend, job)
-        if not found.state.terminal:
-            raise Failure(
-                f"{found.display_name} is {found.state.value.lower()}; only an ended job can be deleted.",
-                fix=f"vxtui cancel {found.id}",
-                code="FAILED_PRECONDITION",
-                exit_code=1,
+        if found.state.terminal:
+            await confirmed(
+                f"Delete {found.display_name} ({found.id}, {found.state.value.lower()})?", yes=yes
             )
-        await confirmed(f"Delete {found.display_name} ({found.id}, {found.state.value.lower()})?", yes=yes)
-        value_of(await run.job_operations(backend).delete(found))
+        fixes = {"FAILED_PRECONDITION": f"vxtui cancel {found.id}"}
+        value_of(await run.job_operations(backend).delete(found), fixes)
     if run.json:
         print_json({"deleted": found.name})
     else:

@@ -70,12 +70,12 @@ async def prices(run: Run, machines: tuple[str, ...], region: str | None) -> Non
             name,
             f"{count} {catalog.ACCELERATOR_SHORT.get(kind, kind)}" if kind else "–",
             *(money(by[s].hour) for s in STRATEGIES),
-            by["STANDARD"].date if by["STANDARD"].hour else "",
+            by["STANDARD"].oldest if by["STANDARD"].hour else "",
         ]
         for name, kind, count, by in found
         if machines or by["STANDARD"].hour
     ]
-    table(("MACHINE", "ACCEL", "$/H", "$/H SPOT", "PRICES OF"), rows, right=(2, 3))
+    table(("MACHINE", "ACCEL", "$/H", "$/H SPOT", "OLDEST PRICE"), rows, right=(2, 3))
     if not rows:
         note(f"No price in {place} is known here; `vxtui prices refresh` reads them.")
     note(f"estimates in USD, {place}, boot disk of 100 GB included; {table_of.source}")

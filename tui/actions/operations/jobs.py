@@ -27,6 +27,8 @@ class JobOperations:
         """Ask for a cancel; the job ends a little later."""
 
         async def cancel(service: JobService) -> str:
+            if job.state.terminal:
+                raise _wrong_state(f"{job.display_name} has ended already: {job.state.value.lower()}.")
             await service.cancel(job.name)
             return f"Cancelling {job.display_name}"
 
@@ -36,6 +38,9 @@ class JobOperations:
         """Delete an ended job. One that is gone already counts as deleted."""
 
         async def delete(service: JobService) -> str:
+            if not job.state.terminal:
+                state = job.state.value.lower()
+                raise _wrong_state(f"{job.display_name} is {state}; only an ended job can be deleted.")
             try:
                 await service.delete(job.name)
             except NotFound:
@@ -100,3 +105,7 @@ class JobOperations:
             region=job.region,
             context=job.context,
         )
+
+
+def _wrong_state(message: str) -> OperationError:
+    return OperationError(message, code="FAILED_PRECONDITION", exit_code=1)

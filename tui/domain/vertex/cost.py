@@ -45,7 +45,8 @@ class Estimate:
     """The cost of a job in USD; None if a price is in `missing`.
 
     `hour` is for all pools, `reducers` is Reduction Server's share of it (None without one), `whole` is for
-    `seconds`, the timeout. `date` (ISO) is the date of the oldest machine price used.
+    `seconds`, the timeout. `date` (ISO) is that of the price table, as every screen shows it; where it lacks
+    a price, that of the older table which has it. `oldest` is the date of the oldest price used.
     """
 
     hour: Range | None
@@ -56,6 +57,7 @@ class Estimate:
     notes: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     reducers: Range | None = None
+    oldest: str = ""
 
 
 def estimate(job: Mapping[str, Any], region: str, prices: Prices | None = None) -> Estimate:
@@ -79,10 +81,9 @@ def estimate(job: Mapping[str, Any], region: str, prices: Prices | None = None) 
     if "timeout" not in scheduling or not scheduling["timeout"]:
         notes.append("No timeout is set: the estimate assumes 7 days.")
     total = hour.times(seconds / HOUR) if hour is not None else None
-    day = min((p.date for p in lookup.used), default=table.date)
-    return Estimate(
-        hour, total, seconds, day, table.source, tuple(notes), tuple(dict.fromkeys(lookup.missing)), own
-    )
+    oldest = min((price.date for price in lookup.used), default=table.date)
+    missing = tuple(dict.fromkeys(lookup.missing))
+    return Estimate(hour, total, seconds, lookup.date, table.source, tuple(notes), missing, own, oldest)
 
 
 def parts_of(job: Mapping[str, Any]) -> list[Part]:
@@ -121,11 +122,11 @@ def hourly(job: Job, prices: Prices | None = None) -> Range | None:
 
 
 def dated(job: Job, prices: Prices | None = None) -> str:
-    """Date (ISO) of the oldest price in `hourly`."""
+    """Date (ISO) of the price table that `hourly` takes: of the older one where a price is from there."""
     table = prices or built_in()
     lookup = _PriceLookup(table, job.region, _MODES.get(job.strategy, ""))
     lookup.hour(parts_of_job(job))
-    return min((p.date for p in lookup.used), default=table.date)
+    return lookup.date
 
 
 def spent(
@@ -166,6 +167,7 @@ class _PriceLookup:
         self.table = table
         self.region = region
         self.mode = mode
+        self.date = table.date
         self.used: list[Price] = []
         self.missing: list[str] = []
         self.notes: list[str] = []
@@ -220,23 +222,30 @@ class _PriceLookup:
 
     def _priced(self, key: str, amount: float, part: Part) -> Range | None:
         if self.mode:
-            exact = self.table.of(self.region, f"{self.mode}:{key}")
+            exact = self._find(f"{self.mode}:{key}")
             if exact is not None:
-                self.used.append(exact)
                 return exact.usd.times(amount)
-        price = self.table.of(self.region, key)
-        if price is None or self.mode == "flex":
+        price = self._find(key) if self.mode != "flex" else None
+        if price is None:
             way = "Flex-start price" if self.mode == "flex" else "price"
             name = key.partition(":")[2] if key.startswith(("gpu:", "tpu:")) else part.machine_type
             self.missing.append(f"{way} of {name} in {self.region}")
             return None
-        self.used.append(price)
         usd = price.usd.times(amount)
         if self.mode == "spot":
             low, high = self.table.spot.low, self.table.spot.high
             self._note(f"Spot is estimated at {low:.0%} to {high:.0%} of the on-demand price; it changes.")
             return usd.between(self.table.spot)
         return usd
+
+    def _find(self, key: str) -> Price | None:
+        found = self.table.find(self.region, key)
+        if found is None:
+            return None
+        price, date = found
+        self.used.append(price)
+        self.date = min(self.date, date)
+        return price
 
     def _note(self, words: str) -> None:
         if words not in self.notes:

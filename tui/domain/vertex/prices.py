@@ -71,8 +71,15 @@ class Prices:
 
     def of(self, region: str, key: str) -> Price | None:
         """A price; None if neither table has it."""
+        found = self.find(region, key)
+        return found[0] if found is not None else None
+
+    def find(self, region: str, key: str) -> tuple[Price, str] | None:
+        """A price and the date of the table that has it; None if neither has."""
         found = self.regions.get(region, {}).get(key)
-        return found or (self.older.of(region, key) if self.older is not None else None)
+        if found is not None:
+            return found, self.date
+        return self.older.find(region, key) if self.older is not None else None
 
     def knows(self, region: str) -> bool:
         """Whether there is any price for the region."""

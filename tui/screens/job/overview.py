@@ -135,6 +135,9 @@ class OverviewPane(JobPane):
     def _error(self, job: Job) -> list[Labelled]:
         if job.error is None:
             return []
+        if job.state is JobState.CANCELLED:
+            # Nothing failed: there is nothing to explain and nothing that helps.
+            return table([("cancelled", Content(plain(job.error.message)))])
         failed = next((r for r in job.replicas if r.state is JobState.FAILED), None)
         last = self._last_lines(failed)
         found = diagnose(job.error.message, [line_text(entry) for entry in last])
@@ -224,8 +227,8 @@ class OverviewPane(JobPane):
             ("id", Content(plain(job.id))),
             ("name", Content.styled(plain(job.name), "$text-muted")),
         ]
-        if job.labels:
-            labels = "  ".join(f"{key}={value}" for key, value in sorted(job.labels.items()))
+        if job.own_labels:
+            labels = "  ".join(f"{key}={value}" for key, value in sorted(job.own_labels.items()))
             rows.append(("labels", Content(plain(labels))))
         for replica, uri in sorted(job.web_access_uris.items()):
             rows.append((f"shell {short_replica(replica)}", Content(plain(uri))))

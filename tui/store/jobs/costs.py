@@ -76,11 +76,11 @@ class Costs:
         """The price table in use, with its date."""
         if self.prices is None:
             return "not loaded yet"
-        fetched = f"fetched {self.prices.date}, {self.prices.source}"
-        built_in = f"the built-in table of {self.prices.date}"
-        return (fetched if self.prices.older is not None else built_in) + (
-            f" ({self.problem})" if self.problem else ""
-        )
+        table, older = self.prices, self.prices.older
+        words = f"the built-in table of {table.date}"
+        if older is not None:
+            words = f"fetched {table.date}, {table.source}; prices that it lacks are of {older.date}"
+        return words + (f" ({self.problem})" if self.problem else "")
 
     def rate(self, job: Job) -> Range | None:
         """USD an hour while it runs; None where not known, or not loaded yet."""
@@ -110,7 +110,7 @@ class Costs:
         return text
 
     def date(self, job: Job) -> str:
-        """ISO date of the oldest price that goes into it; "" where no prices are loaded."""
+        """ISO date of the price table that it is taken from; "" where no prices are loaded."""
         return "" if self.prices is None else str(self._cost.dated(job, self.prices))
 
     def total_text(self, jobs: Iterable[Job]) -> str:

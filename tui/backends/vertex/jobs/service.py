@@ -28,12 +28,11 @@ from tui.backends.vertex.jobs.operations import wait_for
 from tui.backends.vertex.jobs.resource import Resource
 from tui.backends.vertex.logs.filters import quote
 from tui.backends.vertex.transport.channels import Clients
-from tui.domain.job import Job
+from tui.domain.job import LAUNCH_LABEL, Job
 from tui.domain.states import JobState
 
 AT_ONCE = 8
 """Regions read at the same time."""
-LAUNCH_LABEL = "vxtui-launch"
 CREATE_TIMEOUT = 60.0
 LOOK_AGAIN = (0.5, 1.0, 2.0, 4.0)
 """Seconds between the looks for a job whose create got no reply."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tui.domain.job import LAUNCH_LABEL
 from tui.domain.profile import Problem, Profile, ProfileInvalid, load
 from tui.domain.profile.document_edit import REMOVED, Edit
 from tui.domain.profile.edit import apply, render_new
@@ -17,9 +18,6 @@ from tui.domain.profile.source import Document, Path, camel, dotted, is_json, re
 from tui.domain.spec_format import bodies, format_of, reported_as
 from tui.domain.vertex.field_table import JOB_SPEC, OUTPUT_ONLY
 from tui.domain.vertex.interchange import gcloud
-
-LAUNCH_LABEL = "vxtui-launch"
-"""Label that a launch adds to find its job again; a clone is another launch."""
 
 
 @dataclass(frozen=True, slots=True)
