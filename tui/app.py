@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.screen import Screen
 
 from tui.actions.registry import key_problems
+from tui.config.settings import unknown_context
 from tui.domain.job import Job
 from tui.domain.text import plain
 from tui.screens import lazy_screens
@@ -147,8 +148,9 @@ class VxtuiApp(ConsoleApp):
         found = self.store.find(reference)
         if len(found) == 1:
             return found[0]
+        which = "use the id." if len({job.id for job in found}) == len(found) else "use the resource name."
         words = (
-            f"{len(found)} jobs are called {reference}; use the id."
+            f"{len(found)} jobs are called {reference}; {which}"
             if found
             else f"No job is called {reference}."
         )
@@ -181,8 +183,7 @@ class VxtuiApp(ConsoleApp):
         if name in self.contexts:
             await self.go_to(self.contexts[name])
         else:
-            known = ", ".join(self.contexts)
-            self.notify(f"No context is called {name}. There are: {known}", severity="warning", markup=False)
+            self.notify(unknown_context(name, self.contexts), severity="warning", markup=False)
 
     async def action_command(self) -> None:
         """Type a command."""

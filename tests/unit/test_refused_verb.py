@@ -1,18 +1,22 @@
-"""A verb whose job is in the wrong state: refused without a question, and written down."""
+"""What a verb refuses: a job in the wrong state, an ambiguous name, a group where one context is meant."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from tests.ui.double import MemoryBackend, job
-from tui.config.settings import Settings
+from tui.config.settings import Context, Settings
+from tui.domain.job import Job
 from tui.domain.states import JobState
+from tui.store.profiles.library import check_in, find, read_profile
 from tui.verbs import run
 from tui.verbs.command_group import cli
+from tui.verbs.run import Failure, find_job
 
 
 @pytest.fixture(autouse=True)
@@ -53,3 +57,53 @@ def test_it_is_refused_and_the_audit_journal_says_so(
     ]
     assert lines[1]["code"] == "FAILED_PRECONDITION" and words in lines[1]["message"]
     assert not backend.deleted and not backend.cancelled
+
+
+GROUP = "contexts:\n  - {name: local, kind: local}\n  - {name: guarded, kind: local, read_only: true}\n"
+
+
+@pytest.mark.parametrize("words", [["launch", "local-2node"], ["prices"]], ids=" ".join)
+def test_what_needs_one_context_names_those_of_a_group(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(GROUP)
+    done = CliRunner().invoke(cli, [*words, "--context", "all", "--json"])
+    error = json.loads(done.output)["error"]
+    assert done.exit_code == 2
+    assert error["message"] == "all is a group; choose one context: local, guarded."
+    assert error["fix"] == "--context local"
+
+
+def test_an_unknown_context_is_named_with_those_there_are(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(GROUP)
+    for words in (["jobs", "--context", "none"], ["contexts", "--context", "none"]):
+        done = CliRunner().invoke(cli, [*words, "--json"])
+        message = json.loads(done.output)["error"]["message"]
+        assert message == "No context is called none. There are: local, guarded, all."
+
+
+@pytest.mark.parametrize(
+    ("other", "fix"),
+    [
+        (job(8, "train"), "Use the id."),
+        (job(7, "train", region="europe-west4"), "Use the full resource name."),
+        (
+            replace(job(7, "train"), context="guarded"),
+            "Choose one context: --context test or --context guarded",
+        ),
+    ],
+)
+async def test_jobs_of_one_name_are_told_apart_by_what_differs(other: Job, fix: str) -> None:
+    class Twice(MemoryBackend):
+        async def find_jobs(self, reference: str) -> list[Job]:
+            return [job(7, "train"), other]
+
+    with pytest.raises(Failure) as caught:
+        await find_job(Twice(), "train")
+    assert caught.value.fix == fix and f"{other.context}  {other.region}" in caught.value.message
+
+
+@pytest.mark.parametrize("profile", ["local-2node", "arr-coc-4x8-a100"])
+def test_no_name_of_a_member_is_taken_for_a_region(profile: str) -> None:
+    read = read_profile(find(profile, Path("nowhere")))
+    group = Context("both", kind="group", members=["local", "guarded"])
+    checked = check_in(read, {}, group)
+    assert not [problem for problem in checked.problems if "is not a region" in str(problem)]

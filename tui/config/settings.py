@@ -6,7 +6,7 @@ for the parser nor for the checks (`tui.config.settings_file`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -51,6 +51,11 @@ class Context:
             self.project, self.regions = "several", list(self.members)
         if not (self.name and self.project and self.regions):
             raise ValueError("a context has a name, a project and at least one region")
+
+    @property
+    def home_region(self) -> str:
+        """The region of what names none; "" for a group, whose members have regions of their own."""
+        return "" if self.kind == "group" else self.regions[0]
 
 
 @dataclass
@@ -107,9 +112,7 @@ def members_of(settings: Settings, group: Context) -> Sequence[Context]:
     known = {c.name: c for c in all_contexts(settings) if c.kind != "group"}
     for name in group.members:
         if name not in known:
-            raise SettingsError(
-                f"the group {group.name!r} has a member {name!r}, which is none of {', '.join(known)}."
-            )
+            raise SettingsError(f"A member of the group {group.name}: {unknown_context(name, known)}")
     return [known[name] for name in dict.fromkeys(group.members)]
 
 
@@ -128,8 +131,17 @@ def choose_context(settings: Settings, name: str = "") -> Context:
             if context.kind == "group":
                 members_of(settings, context)
             return context
-    known = ", ".join(c.name for c in contexts)
-    raise SettingsError(f"there is no context {wanted!r}; known are {known}.")
+    raise SettingsError(unknown_context(wanted, [c.name for c in contexts]))
+
+
+def unknown_context(name: str, known: Iterable[str]) -> str:
+    """The sentence about a name that no context has."""
+    return f"No context is called {name}. There are: {', '.join(known)}."
+
+
+def one_context(group: Context) -> str:
+    """The sentence about what needs one context, where a group is open."""
+    return f"{group.name} is a group; choose one context: {', '.join(group.members)}."
 
 
 def profile_folder(settings: Settings) -> Path:

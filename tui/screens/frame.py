@@ -15,6 +15,7 @@ from textual.widget import Widget
 
 from tui.actions.registry import Action, action, actions, bindings, key_text, refusal
 from tui.config.access import Access
+from tui.config.settings import Context, one_context
 from tui.domain.job import Job
 from tui.session import Session
 from tui.widgets.header_lines import HeaderLines, Line
@@ -152,9 +153,16 @@ class FrameScreen(Screen[None]):
             return "Not connected yet; ctrl+r tries again."
         if session is not None and found.local and not session.backend.info.local:
             return f"{found.label.capitalize()} is possible on the emulator alone."
+        if found.needs == "jobs.create" and (group := self._group()) is not None:
+            return f"{one_context(group)} :context goes there."
         if session is not None and found.needs and not session.backend.offers(found.needs):
             return f"{session.backend.info.name} can't do this: {found.label} is not offered there."
         return None
+
+    def _group(self) -> Context | None:
+        """The open context where it is a group."""
+        connection = getattr(self.app, "connection", None)
+        return connection.context if connection is not None and connection.context.kind == "group" else None
 
     def jobs_refusal(self, found: Action, jobs: Sequence[Job]) -> str | None:
         """Why the action is refused for every one of these jobs, as members of a group may be read-only."""

@@ -65,8 +65,9 @@ async def launch(  # noqa: PLR0917 - one for each option
     Checks run first. If one says that the job would fail, the question says so; with --yes the launch is
     refused (exit code 2) unless --force is given too. A check that can't tell does not stop the launch.
     """
+    context = run.one_context
     checked = check(run, profile, assignments, region or "")
-    request, context = _request(checked), run.context
+    request = _request(checked)
     package = None
     if not checked.errors:
         package = await plan_of(run, profile, checked.request)

@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from tui.config.paths import state_dir
-from tui.config.settings import choose_context
 from tui.domain.vertex import catalog
 from tui.domain.vertex.cost import estimate, money
 from tui.domain.vertex.dry_run import price_json
@@ -36,7 +35,7 @@ async def prices(run: Run, machines: tuple[str, ...], region: str | None) -> Non
         raise Failure(
             f"No training machine is called {wrong[0]}.", fix="`vxtui prices` shows all.", code="NOT_FOUND"
         )
-    place = region or choose_context(run.settings, run.context_name).regions[0]
+    place = region or run.one_context.home_region
     table_of, problem = read_prices(state_dir())
     if problem:
         note(problem)

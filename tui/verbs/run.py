@@ -6,7 +6,7 @@ import asyncio
 import functools
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -30,6 +30,7 @@ from tui.config.settings import (
     SettingsError,
     all_contexts,
     choose_context,
+    one_context,
     profile_folder,
 )
 from tui.domain.job import Job
@@ -65,6 +66,15 @@ class Run:
     def context(self) -> Context:
         """The context that this verb is about. Raises SettingsError."""
         return choose_context(self.settings, self.context_name)
+
+    @property
+    def one_context(self) -> Context:
+        """The same, for what needs one context. Raises SettingsError, and Failure for a group."""
+        context = self.context
+        if context.kind == "group":
+            fix = f"--context {context.members[0]}"
+            raise Failure(one_context(context), fix=fix, code="USAGE")
+        return context
 
     def job_operations(self, backend: Backend) -> JobOperations:
         """Launch, cancel and delete."""
@@ -220,12 +230,22 @@ async def find_job(backend: Backend, reference: str) -> Job:
         )
     if len(found) > 1:
         lines = "\n".join(
-            f"  {j.id}  {j.state.value.lower()}  {j.region}  {j.display_name}" for j in found[:20]
+            f"  {j.id}  {j.state.value.lower()}  {j.context}  {j.region}  {j.display_name}"
+            for j in found[:20]
         )
         raise Failure(
-            f"{len(found)} jobs are named {reference}:\n{lines}", fix="Use the id.", code="AMBIGUOUS"
+            f"{len(found)} jobs are named {reference}:\n{lines}", fix=_told_apart_by(found), code="AMBIGUOUS"
         )
     return found[0]
+
+
+def _told_apart_by(jobs: Sequence[Job]) -> str:
+    """What names one of these jobs. Two contexts of one service list the same job twice."""
+    if len({job.id for job in jobs}) == len(jobs):
+        return "Use the id."
+    if len({job.name for job in jobs}) == len(jobs):
+        return "Use the full resource name."
+    return "Choose one context: " + " or ".join(dict.fromkeys(f"--context {job.context}" for job in jobs))
 
 
 def runner_of(job: Job) -> str:

@@ -236,10 +236,14 @@ class JobScreen(FrameScreen):
             line.update(text, layout=False)
 
     def footer_actions(self) -> list[Action]:
-        """What can be done with an ended job comes first: there is little to follow any more."""
+        """What can be done with an ended job comes first: there is little to follow any more.
+
+        While it runs, its keys have the room that cloning would take.
+        """
         shown = super().footer_actions()
-        ended = self.job is not None and self.job.state.terminal
-        return sorted(shown, key=lambda found: found.scope != "job" or not found.mutates) if ended else shown
+        if self.job is None or not self.job.state.terminal:
+            return [found for found in shown if found.id != "job.clone"]
+        return sorted(shown, key=lambda found: found.scope != "job" or not found.mutates)
 
     def _status(self) -> Content:
         """What the visible tab shows: beside the tabs, or in a line of its own where it is too long."""

@@ -127,7 +127,7 @@ class LaunchScreen(FrameScreen):
     def _region(self) -> str:
         """Default region; "" if a parameter of the profile sets it."""
         own = self._entry.region
-        return "" if "${" in own else own or self.console.connection.regions[0]
+        return "" if "${" in own else own or self.console.connection.home_region
 
     def on_mount(self) -> None:
         self._prepare()

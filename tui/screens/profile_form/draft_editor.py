@@ -51,7 +51,7 @@ class DraftEditor:
     @property
     def region(self) -> str:
         """Where the job would run."""
-        return self.analysis.region or self._screen.console.connection.regions[0]
+        return self.analysis.region or self._screen.console.connection.home_region
 
     @property
     def local(self) -> bool:
@@ -62,7 +62,7 @@ class DraftEditor:
     def analyse(self, text: str) -> Analysis:
         """Check a text of this profile for the context that is open."""
         path, connection = self.draft.path, self._screen.console.connection
-        return analyse(text, str(path), path.stem, region=connection.regions[0], local=self.local)
+        return analyse(text, str(path), path.stem, region=connection.home_region, local=self.local)
 
     async def check(self) -> Analysis:
         """Check the draft's text in a thread. The result is not `analysis` yet: the caller sets it."""

@@ -77,7 +77,7 @@ class Estimates:
     async def compute(self, analysis: Analysis) -> None:
         """Compute the cost of this request in a thread."""
         job, console = analysis.job, self._screen.console
-        region = analysis.region or console.connection.regions[0]
+        region = analysis.region or console.connection.home_region
         prices = console.costs.prices
         self._cost = await in_thread(request_cost, job, region, prices) if job is not None else None
 

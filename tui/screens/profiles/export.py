@@ -132,7 +132,7 @@ async def _open(console: ConsoleApp, entry: ProfileEntry) -> None:
     except (ProfileInvalid, OSError) as error:
         console.notify(f"{entry.name} can't be exported: {error}", severity="error", markup=False)
         return
-    region = request.region or context.regions[0]
+    region = request.region or context.home_region
     forms = {
         form: export(
             profile, request, form, project="" if local else project, region=region, file=f"{entry.name}.yaml"

@@ -76,6 +76,11 @@ class Connection:
         return self.session.backend.info.regions if self.session else tuple(self.context.regions)
 
     @property
+    def home_region(self) -> str:
+        """The region of what names none; "" in a group of contexts."""
+        return "" if self.context.kind == "group" else self.regions[0]
+
+    @property
     def read_at(self) -> datetime | None:
         """When what is shown was read, in this run or in the one of the snapshot."""
         return self.store.read_at or self._snapshot_at

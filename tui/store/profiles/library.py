@@ -108,7 +108,7 @@ def shape(profile: Profile) -> str:
 
 
 def _check_rules(profile: Profile, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    place = "" if profile.region else context.regions[0]
+    place = "" if profile.region else context.home_region
     found = judged(profile, region=place, local=context.kind == "local")
     errors = tuple(_summary(p) for p in found if p.severity is Severity.ERROR)
     return errors, tuple(_summary(p) for p in found if p.severity is Severity.WARNING)
@@ -133,7 +133,7 @@ def check_in(profile: Profile, values: Mapping[str, str], context: Context, regi
     local = context.kind == "local"
     checked = profile.check(values, region=region, local=local)
     return (
-        checked if checked.request.region else profile.check(values, region=context.regions[0], local=local)
+        checked if checked.request.region else profile.check(values, region=context.home_region, local=local)
     )
 
 

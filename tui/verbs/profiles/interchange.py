@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from tui.config.settings import choose_context, profile_folder
+from tui.config.settings import profile_folder
 from tui.domain.profile import Problem, ProfileInvalid, inspect, load
 from tui.domain.profile.source import decode
 from tui.domain.vertex.interchange import FORMS, Imported, export, from_resource, from_text
@@ -88,8 +88,8 @@ async def export_profile(  # noqa: PLR0917 - one for each option
         raise Failure(
             "\n".join(map(str, checked.errors)), fix="Nothing was exported.", code="INVALID_PROFILE"
         )
-    context = choose_context(run.settings, run.context_name)
-    place = checked.request.region or context.regions[0]
+    context = run.context if checked.request.region else run.one_context
+    place = checked.request.region or context.home_region
     file = target or f"{read.name}.yaml"
     project = "" if context.kind == "local" else context.project
     done = export(read, checked.request, form, project=project, region=place, file=file)
