@@ -443,7 +443,8 @@ async def test_a_read_only_context_refuses_every_action_that_changes_something(
         for found in mutating:
             await screen.action_do(found.id, "x" if found.argument else None)
             if read_only:
-                assert "read_only: true of the context test" in str(screen.blocked_reason(found)), found.id
+                reason = str(screen.blocked_reason(found))
+                assert "is refused: the context test is read-only (read_only: true" in reason, found.id
         assert screen.recorder.ran == ([] if read_only else [f"action_{found.method}" for found in mutating])
         await pilot.press("escape")
 
@@ -455,8 +456,8 @@ async def test_the_help_and_the_command_line_name_the_setting_that_closes_an_act
         await pilot.press(":", *"cancel")
         await pilot.press("enter")
         words = str(app.screen.query_one("#choices").render())
-        assert "read_only: true of the context test" in words and "read_only: false" in words
+        assert "the context test is read-only (read_only: true" in words and "read_only: false" in words
         await pilot.press("escape", "question_mark")
         await until(pilot, lambda: isinstance(app.screen, HelpScreen), "the help")
         text = " ".join(str(app.screen.query_one("#keys Static").content).split())  # type: ignore[attr-defined]
-        assert "read_only: true of the context test" in text
+        assert "the context test is read-only (read_only: true" in text

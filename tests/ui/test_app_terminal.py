@@ -44,7 +44,7 @@ def test_a_cloud_without_credentials_is_said_and_everything_else_works(place: Ho
         screen.press("2")
         screen.wait("local-2node")
         screen.press("l")
-        screen.wait("Read-only")
+        screen.wait("Launch is refused")
         screen.press("?")
         screen.wait("Keys that work here")
         screen.press("esc")

@@ -25,6 +25,7 @@ from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.launch.screen import LaunchScreen
 from tui.screens.profile_form.diff import DiffScreen
+from tui.screens.profile_form.field_actions import folds
 from tui.screens.profile_form.screen import FormScreen
 from tui.screens.profiles.screen import ProfilesScreen
 from tui.store.profiles.library import entries
@@ -408,3 +409,20 @@ async def test_the_line_stays_at_its_row_when_the_screen_changes(tmp_path: Path)
         assert place is not None and screen(app).line.styles.offset.y.value == place[0].y
         await pilot.press("enter")
         await settled(pilot, app, "replicaCount: 12")
+
+
+async def test_a_read_only_context_shows_a_profile_and_offers_no_edit(tmp_path: Path) -> None:
+    async with form(tmp_path, read_only=True, size=(200, 40)) as (app, pilot, _):
+        to(app, "description")
+        await until(pilot, lambda: "enter edit" not in footer(app), "the footer of a value")
+        keys = footer(app)
+        for edit in ("a add", "D remove", "ctrl+s save", "E edit as text", "l launch"):
+            assert edit not in keys, edit
+        assert "/ find" in keys and "v view request" in keys
+        await pilot.press("enter")
+        await until(pilot, lambda: "Edit is refused: vxtui is read-only" in said(app), "the sentence")
+        assert screen(app).draft.text == A100 and not screen(app).line.display
+        before = len(view(app).rows)
+        to(app, next(row.key for row in view(app).rows if folds(row)))
+        await pilot.press("enter")
+        await until(pilot, lambda: len(view(app).rows) != before, "the group that enter closes")

@@ -306,7 +306,7 @@ async def test_read_only_closes_what_changes_something(tmp_path: Path) -> None:
         assert "read-only" in lines(app)
         assert "cancel" not in footer(app) and "launch" not in footer(app) and "filter" in footer(app)
         await pilot.press("c", "D", "l")
-        assert isinstance(app.screen, JobsScreen) and "Read-only" in said(app)
+        assert isinstance(app.screen, JobsScreen) and "is refused: " in said(app)
         await app.frame.action_do("app.cancel", fleet()[0].name)  # type: ignore[union-attr]
         assert isinstance(app.screen, JobsScreen) and not backend.cancelled
 
@@ -461,7 +461,7 @@ async def test_jobs_of_a_read_only_member_of_a_group_are_closed_alone(tmp_path: 
         await until(pilot, lambda: len(table(app).keys) == 2, "the jobs")
         table(app).move_to(first.name)
         await pilot.press("c")
-        await until(pilot, lambda: "read_only: true of the context test" in said(app), "the refusal")
+        await until(pilot, lambda: "the context test is read-only" in said(app), "the refusal")
         assert isinstance(app.screen, JobsScreen) and "cancel" not in footer(app)
         table(app).move_to(second.name)
         await pilot.press("c", "y")

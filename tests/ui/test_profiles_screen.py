@@ -285,7 +285,7 @@ async def test_read_only_launches_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     async with profiles(backend, tmp_path, monkeypatch, read_only=True) as (app, pilot, _):
         await choose(app, pilot, "local-2node")
         await pilot.press("l")
-        assert isinstance(app.screen, ProfilesScreen) and "Read-only" in said(app)
+        assert isinstance(app.screen, ProfilesScreen) and "is refused: " in said(app)
         await pilot.press("colon", *"launch local-2node", "enter")
         assert not backend.created and not isinstance(app.screen, LaunchScreen)
 

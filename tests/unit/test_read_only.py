@@ -59,7 +59,8 @@ def test_a_context_is_read_only_by_its_own_setting_or_by_all(place: Path) -> Non
     research, production, both = settings.contexts
     assert access_of(settings, research).read_only is None
     closed = access_of(settings, production).read_only
-    assert closed is not None and str(place) in closed.setting and "production" in closed.setting
+    assert closed is not None and closed.reason == f"the context production is read-only ({closed.setting})"
+    assert closed.setting == f"read_only: true in {place}"
     assert "read_only: false" in closed.fix
     settings.read_only = True
     closed = access_of(settings, research).read_only
@@ -112,7 +113,7 @@ def toy() -> Iterator[Action]:
 def test_a_toy_action_is_known_and_refused_like_any_other(toy: Action) -> None:
     assert actions("toy") == [toy] and operation("toy.spin") is toy
     closed = access_of(Settings(), Context("a"), flag=True).read_only
-    assert refusal(toy, closed).startswith("Read-only: spin is refused by ")
+    assert refusal(toy, closed) == "Spin is refused: vxtui is read-only (the option --read-only)."
     with pytest.raises(ValueError, match=r"toy\.spin"):
         register([toy])
 

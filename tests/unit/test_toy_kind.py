@@ -213,7 +213,7 @@ async def test_an_action_of_the_kind_is_refused_where_the_context_is_read_only(
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, JobScreen) and app.screen.job, "the job")
         assert isinstance(app.screen, JobScreen)
-        assert "Read-only" in (app.screen.blocked_reason(action("kind_toy.paint")) or "")
+        assert "is refused: " in (app.screen.blocked_reason(action("kind_toy.paint")) or "")
         assert app.screen.blocked_reason(action("kind_toy.poke")) is None
 
 

@@ -47,6 +47,11 @@ class Action:
         return bool(self.operation)
 
     @property
+    def title(self) -> str:
+        """The label as a sentence starts with it."""
+        return self.label[:1].upper() + self.label[1:]
+
+    @property
     def word(self) -> str:
         """The word of the command line."""
         return self.command or self.id.rpartition(".")[2].replace("_", "-")

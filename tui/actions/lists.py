@@ -272,7 +272,7 @@ _PROFILES = (
     Action(
         "profiles.editor",
         "E",
-        "editor",
+        "edit as text",
         "Open the file in $EDITOR",
         "profiles",
         "editor",

@@ -119,9 +119,7 @@ def operation(operation_id: str) -> Action:
 
 def refusal(found: Action, read_only: ReadOnly | None) -> str:
     """Why the action is refused where changes are, naming the setting; "" where it is allowed."""
-    if read_only is None or not found.mutates:
-        return ""
-    return f"Read-only: {found.label} is refused by {read_only.setting}."
+    return read_only.refuses(found.title) if read_only is not None and found.mutates else ""
 
 
 def bindings(*scopes: str) -> list[BindingType]:

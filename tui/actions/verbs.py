@@ -14,7 +14,7 @@ ACTIONS: tuple[Action, ...] = (
         operation="profile.fix",
     ),
     Action(
-        "verb.emulator_fault", "", "fault", "Make the emulator or a job on it fail", "verb", "",
+        "verb.emulator_fault", "", "fault injection", "Make the emulator or a job on it fail", "verb", "",
         operation="emulator.fault", local=True,
     ),
 )  # fmt: skip

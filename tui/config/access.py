@@ -15,11 +15,17 @@ class ReadOnly:
 
     setting: str
     fix: str
+    what: str = "vxtui"
+    """What is read-only: a context, or vxtui as a whole."""
 
     @property
     def reason(self) -> str:
-        """One sentence."""
-        return f"Read-only by {self.setting}."
+        """What is read-only and why, to be put into a sentence."""
+        return f"{self.what} is read-only ({self.setting})"
+
+    def refuses(self, change: str) -> str:
+        """The sentence about a change that is refused, e.g. `Cancel`."""
+        return f"{change} is refused: {self.reason}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,5 +65,5 @@ def access_of(settings: Settings, context: Context, *, flag: bool = False) -> Ac
 
 
 def _of_context(context: Context, where: str) -> ReadOnly:
-    setting = f"read_only: true of the context {context.name} in {where}"
-    return ReadOnly(setting, "Set read_only: false there, or use another context.")
+    fix = "Set read_only: false there, or use another context."
+    return ReadOnly(f"read_only: true in {where}", fix, f"the context {context.name}")

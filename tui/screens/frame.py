@@ -144,7 +144,7 @@ class FrameScreen(Screen[None]):
     def blocked_reason(self, found: Action) -> str | None:
         """Why the action can't run now, as a sentence; `None` where it can."""
         if not hasattr(self.target(found), f"action_{found.method}"):
-            return f"{found.label.capitalize()} is not possible here."
+            return f"{found.title} is not possible here."
         session = self.session
         read_only = self.access.read_only
         if read_only is not None and found.mutates:
@@ -152,7 +152,7 @@ class FrameScreen(Screen[None]):
         if (found.needs or found.local) and session is None:
             return "Not connected yet; ctrl+r tries again."
         if session is not None and found.local and not session.backend.info.local:
-            return f"{found.label.capitalize()} is possible on the emulator alone."
+            return f"{found.title} is possible on the emulator alone."
         if found.needs == "jobs.create" and (group := self._group()) is not None:
             return f"{one_context(group)} :context goes there."
         if session is not None and found.needs and not session.backend.offers(found.needs):

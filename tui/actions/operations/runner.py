@@ -100,7 +100,7 @@ class OperationRunner:
             value = await act()
         except (BackendError, OperationError) as error:
             await self._audit(entry, "failed", error.code, error.message)
-            text = f"{found.label.capitalize()} failed: {plain(error.message)}"
+            text = f"{found.title} failed: {plain(error.message)}"
             self.journal.add("error", text, target)
             fields = error.fields if isinstance(error, InvalidRequest) else {}
             return Outcome(False, text, plain(error.fix), error=error, fields=fields)

@@ -336,7 +336,7 @@ class JobScreen(FrameScreen):
         if tab != found.method and tab not in self.panes:
             return f"A {self.kind.words.noun} has no {found.label}."
         if found.needs and not self.feed.session.backend.offers(found.needs, self.kind.key):
-            return f"{found.label.capitalize()} is not offered for a {self.kind.words.noun}."
+            return f"{found.title} is not offered for a {self.kind.words.noun}."
         return None
 
     # Actions

@@ -211,7 +211,8 @@ class JobsScreen(ListScreen):
             notice.show("No job matches this filter.", plain(self.query_one(FilterBar).text), "esc clears it")
         elif console.live:
             closed = self.access.read_only
-            notice.show(FIRST_RUN, "", plain(f"{closed.reason} {closed.fix}") if closed else FIRST_RUN_FIX)
+            fix = plain(f"{closed.refuses('Launch')} {closed.fix}") if closed else FIRST_RUN_FIX
+            notice.show(FIRST_RUN, "", fix)
         else:
             notice.show(f"Connecting to {plain(console.context_name)}…", "", "2 shows the profiles meanwhile")
 

@@ -35,6 +35,9 @@ ALL = "\x00all"
 FREE = frozenset({"machineType", "region", "bootDiskType", "acceleratorCount", "tpuTopology"})
 """Fields whose catalogue may be older than the service: any text may be typed."""
 
+EDITS = frozenset({"open", "switch", "add", "remove", "fix", "parameter", "inline", "undo", "redo"})
+"""Methods of the form's actions that change the draft."""
+
 
 class FieldActions:
     """Turns a key into edits of the draft."""
@@ -52,6 +55,13 @@ class FieldActions:
         self._body = body
         self._navigation = navigation
         self._line = line
+
+    def edits(self, found: Action) -> bool:
+        """Whether the action would change the draft; `enter` on a group opens or closes it."""
+        row = self._body.row
+        if found.method == "open" and row is not None and folds(row):
+            return False
+        return found.method in EDITS
 
     def blocked_reason(self, found: Action) -> str | None:
         """Why an action can't run now."""
@@ -93,7 +103,7 @@ class FieldActions:
             await self.action_switch()
         elif row.kind is RowKind.LIST and row.open is None:
             await self.action_add()
-        elif row.open is not None and row.kind is not RowKind.PARAMETER:
+        elif folds(row):
             self._navigation.action_fold()
         elif row.kind is RowKind.UNKNOWN:
             self._screen.notify("It can't be edited here: D removes it, E opens the editor.", markup=False)
@@ -331,6 +341,13 @@ class FieldActions:
 def fixable(row: Row | None) -> Problem | None:
     """The row's first problem with an automatic fix."""
     return next((p for p in row.problems if p.edits), None) if row is not None else None
+
+
+def folds(row: Row) -> bool:
+    """It is a group, which is open or closed."""
+    if row.open is None or switches(row) or (row.kind is RowKind.POOL and not row.raw):
+        return False
+    return row.kind not in {RowKind.TASK, RowKind.SWITCH, RowKind.PARAMETER}
 
 
 def switches(row: Row) -> bool:

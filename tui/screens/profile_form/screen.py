@@ -125,6 +125,9 @@ class FormScreen(FrameScreen):
         reason = super().blocked_reason(found)
         if reason is not None or found.scope != self.SCOPE:
             return reason
+        closed = self.access.read_only
+        if closed is not None and self._fields.edits(found):
+            return f"{closed.refuses(found.title)} {closed.fix}"
         if not self.analysis.readable and found.method in _NEED_VALUES:
             return "The file can't be read; E opens the editor."
         return next(filter(None, (part.blocked_reason(found) for part in self._parts)), None)
