@@ -32,7 +32,7 @@ def _flag(default: Any, text: str, **kw: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """What is trained."""
+    """The model to train."""
 
     model: str = _flag("gpt", f"one of {', '.join(MODELS)}")
     preset: str = _flag("tiny", "sizes of the GPT and its batch", choices=sorted(PRESETS))
@@ -89,7 +89,7 @@ class ParallelConfig:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointConfig:
-    """What is saved, where and how often."""
+    """Where and how often checkpoints are saved."""
 
     checkpoint_dir: str = _flag("", "folder of this run's checkpoints; default: ./checkpoints")
     checkpoint_every: int = _flag(500, "steps between two checkpoints; 0: only at the end")
@@ -189,7 +189,7 @@ def parse(argv: Sequence[str] | None = None) -> Config:
     """The settings of these flags, by default the command line's.
 
     Raises:
-        UsageError: for an unknown flag or a value that can't be used.
+        UsageError: for an unknown flag or a wrong value.
     """
     parser = _Parser("python -m trainer.task", description="Train a model.", allow_abbrev=False)
     top = [item for item in fields(Config) if item.name not in SECTIONS]
@@ -231,7 +231,7 @@ def _check(given: dict[str, Any]) -> None:
 
 
 def _check_strategy_flags(given: dict[str, Any]) -> None:
-    """Refuse flags that only other strategies take."""
+    """Refuse flags of other strategies."""
     defaults = {item.name: item.default for item in fields(ParallelConfig)}
     for name in dict.fromkeys(flag for entry in STRATEGIES.values() for flag in entry.flags):
         if given[name] != defaults[name] and name not in STRATEGIES[given["strategy"]].flags:
@@ -254,7 +254,7 @@ def _check_json(name: str) -> None:
 
 
 def _complete(config: Config) -> Config:
-    """Replace zeros and empty texts that stand for a default."""
+    """Replace zeros and empty texts that mean a default."""
     preset, data, saving = PRESETS[config.model.preset], config.data, config.checkpoint
     entry = MODELS.get(config.model.model)
     # Every Python comes with its sources; arr-coc generates images with questions instead.
@@ -286,7 +286,7 @@ class BatchPlan:
         """With the largest micro-batch up to `max_micro_batch`.
 
         Raises:
-            UsageError: when the ranks can't have the same number of sequences.
+            UsageError: if the ranks can't have the same number of sequences.
         """
         if batch % world_size:
             low = batch // world_size * world_size

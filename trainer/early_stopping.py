@@ -12,7 +12,7 @@ class EarlyStopping:
 
     patience: int
     min_delta: float = 0.0
-    """How much lower a loss must be to count as better."""
+    """Decrease of the loss that counts as an improvement."""
     best: float = math.inf
     without_improvement: int = 0
 

@@ -1,18 +1,18 @@
-"""Errors whose message is meant for the user: what can't be done, why, and the remedy."""
+"""Errors with a message for the user: what failed, why, and the remedy."""
 
 from __future__ import annotations
 
 
 class UsageError(Exception):
-    """The flags can't be used; the message names the flag, the reason and the remedy."""
+    """A flag is wrong; the message has the flag, the reason and the remedy."""
 
 
 class DataError(Exception):
-    """The data can't be read; the message names the path and the reason."""
+    """The data can't be read; the message has the path and the reason."""
 
 
 class CheckpointError(Exception):
-    """A checkpoint can't be written or read; the message names the path and the reason."""
+    """A checkpoint can't be written or read; the message has the path and the reason."""
 
 
 def one_line(error: BaseException) -> str:

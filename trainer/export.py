@@ -1,8 +1,8 @@
 """`python -m trainer.export CHECKPOINT OUT`: export the weights of a checkpoint.
 
-OUT is a file NAME.safetensors, or a folder in the form that Hugging Face's libraries load: files of at most
---shard-size, for a causal-lm with its config.json. The checkpoint may be of any strategy and world size; one
-process reads all of it. ZeRO's weights are read from its full-precision copies.
+OUT is a file NAME.safetensors, or a folder that Hugging Face's libraries can load: files of at most
+--shard-size, for a causal-lm with its config.json. The checkpoint can be of any strategy and world size; one
+process reads it all. ZeRO's weights are read from its full-precision copies.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ INDEX = "model.safetensors.index.json"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0 done, 2 when there is nothing to export."""
+    """The exit code: 0, or 2 if the weights can't be exported."""
     parser = argparse.ArgumentParser(
         "python -m trainer.export", description="Export the weights of a checkpoint."
     )
@@ -58,10 +58,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _to_exported(
     weights: dict[str, torch.Tensor], manifest: Manifest, dtype: torch.dtype
 ) -> dict[str, torch.Tensor]:
-    """Each weight once, in `dtype`, with the name that the model's own library gives it."""
+    """Each weight once, in `dtype`, with its name in the model's own library."""
     owners: dict[int, str] = {}
     exported = {}
-    # Our wrapper has a model of Hugging Face's as `model`.
+    # In our wrapper `model` is the model of Hugging Face.
     wrapper = "model." if _model_name(manifest) == "causal-lm" else ""
     for name, tensor in weights.items():
         # Tied weights share their memory, which the format can't express; one name is enough.
@@ -76,7 +76,7 @@ def _model_name(manifest: Manifest) -> str:
 
 
 def _write_folder(out: Path, weights: dict[str, torch.Tensor], manifest: Manifest, max_bytes: int) -> None:
-    """Write as many files as needed, and their index last."""
+    """Write the files, and their index last."""
     existing = sorted(out.glob("model*.safetensors*"))
     if existing:
         raise CheckpointError(f"{out} has weights already ({existing[0].name}); use another folder")
@@ -125,7 +125,7 @@ def _write_config(out: Path, manifest: Manifest) -> None:
 
 
 def _write(out: Path, weights: dict[str, torch.Tensor], manifest: Manifest) -> None:
-    """Write under another name first, so that an incomplete file is not mistaken for the model."""
+    """Write under another name first: no reader sees an incomplete file."""
     new = out.with_name(out.name + ".new")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The loss guard: steps whose loss or gradient is not finite, or whose loss spikes, change no weight."""
+"""The loss guard: a step whose loss or gradient is not finite, or whose loss spikes, changes no weight."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from trainer.errors import UsageError
 
 MIN_LOSSES = 20
-"""Losses that are needed to tell a spike from the fall of the first steps."""
+"""Losses needed to tell a spike from the decrease in the first steps."""
 
 
 class GuardAction(StrEnum):
@@ -31,11 +31,11 @@ class Diverged(UsageError):
 
 @dataclass(slots=True)
 class LossGuard:
-    """Decides about each step by its loss and its gradient's norm.
+    """Decides on each step by its loss and its gradient's norm.
 
     A step is skipped when its loss or norm is not finite, or its loss is more than `spike` median deviations
-    above the recent median; more than `patience` skipped steps in a row ask for a rollback. All ranks must
-    pass the same values, so that all decide the same. With `spike` 0 only finiteness counts.
+    above the recent median; more than `patience` skipped steps in a row request a rollback. All ranks must
+    pass the same values, so that all decide the same. With `spike` 0 it checks only finiteness.
     """
 
     spike: float = 0.0
@@ -49,19 +49,19 @@ class LossGuard:
     _losses: deque[float] = field(default_factory=deque)
 
     def limit(self) -> float:
-        """The loss above which the next step is to be skipped, as a float32; infinity where there is none."""
+        """The loss above which the next step is skipped, as a float32; infinity if there is none."""
         if not self.spike or len(self._losses) < MIN_LOSSES:
             return math.inf
         median = statistics.median(self._losses)
-        # Unlike the standard deviation, this one is not raised by the spikes that it is to find.
+        # Unlike the standard deviation, it does not grow with the spikes.
         deviation = statistics.median(abs(loss - median) for loss in self._losses)
         # The device compares in float32, and must decide the same.
         return ctypes.c_float(median + self.spike * max(deviation, 1e-3 * abs(median), 1e-12)).value
 
     def check(self, loss: float, norm: float, limit: float | None = None) -> GuardAction:
-        """What to do with a step of this loss and gradient norm; `reason` says why it is skipped.
+        """The action for a step with this loss and gradient norm; `reason` says why it is skipped.
 
-        `limit` is what `limit()` returned before the step, by default what it returns now.
+        `limit` is the result of `limit()` before the step, by default the current one.
         """
         self.reason = self._problem(loss, norm, self.limit() if limit is None else limit)
         if not self.reason:
@@ -87,7 +87,7 @@ class LossGuard:
         self.skipped, self.total = state.get("skipped", 0), state.get("total", 0)
 
     def roll_back(self, state: Mapping[str, Any] | None) -> None:
-        """Restore the losses of a saved state; the count of skipped steps of the run stays."""
+        """Restore the losses of a saved state; keep the run's count of skipped steps."""
         total = self.total
         self.load_state(state)
         self.skipped, self.total = 0, total

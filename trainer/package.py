@@ -1,4 +1,4 @@
-"""`python -m trainer.package [TARGET]`: package the trainer for jobs without an image of ours.
+"""`python -m trainer.package [TARGET]`: package the trainer for jobs without its image.
 
 The package is a source distribution as of `python setup.py sdist`; the same code gives the same bytes. TARGET
 is a folder or gs://BUCKET/FOLDER, by default ./dist. It requires what `vxtui[trainer]` requires, and has
@@ -25,11 +25,11 @@ from trainer.checkpoint.remote_store import RemoteStoreError
 NAME = "vxtui_trainer"
 HERE = Path(__file__).resolve().parent
 _MTIME = 946_684_800
-"""Of every file, in seconds since the epoch: fixed, so that the bytes do not depend on the time."""
+"""Time of every file, in seconds since the epoch: fixed, so that the bytes do not depend on it."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code: 0, or 2 when it can't be written."""
+    """The exit code: 0, or 2 if it can't be written."""
     parser = argparse.ArgumentParser(
         "python -m trainer.package", description="Package the trainer for jobs without an image of ours."
     )
@@ -94,7 +94,7 @@ def setup_py() -> str:
 
 
 def version() -> str:
-    """The version of vxtui, which the trainer is part of. Raises PackageNotFoundError."""
+    """The version of vxtui. Raises PackageNotFoundError."""
     return _installed().version
 
 

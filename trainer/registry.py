@@ -1,7 +1,7 @@
-"""Every strategy and model by the name that its flag takes. To add one, write its module and its line here.
+"""Every strategy and model by its name in the flags. To add one, write its module and its line here.
 
-Nothing is imported here: the flags are checked before torch is loaded, and a strategy or a model may need
-packages that the others do without.
+Nothing is imported here: flags are checked before torch is loaded, and a strategy or a model may need
+packages that the others do not.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 class StrategyEntry:
     """A value of `--strategy`.
 
-    `target` is `module:class` of a `strategy.base.Strategy`. `flags` are settings that only such strategies
-    take. A function `preload(config)` of the module, if any, imports ahead of the fork what the class needs.
+    `target` is `module:class` of a `strategy.base.Strategy`. `flags` are settings of such strategies
+    only. A function `preload(config)` of the module, if any, imports before the fork what the class needs.
     """
 
     target: str
@@ -29,7 +29,7 @@ class ModelEntry:
 
     `target` is `module:function`; the function takes a Config and returns a `models.workload.Workload`.
     `shape_flags` are settings that change the names or the shapes of its weights. `text` says that it trains
-    on text, by default on Python's own sources. `preload` are packages to import ahead of the fork.
+    on text, by default on Python's own sources. `preload` are packages to import before the fork.
     """
 
     target: str
@@ -57,6 +57,6 @@ MODELS: dict[str, ModelEntry] = {
 
 
 def resolve(target: str) -> Any:
-    """What `module:name` names. Raises ModuleNotFoundError where its module or a package of it is missing."""
+    """The object `module:name`. Raises ModuleNotFoundError if its module or a package of it is missing."""
     module, _, name = target.partition(":")
     return getattr(importlib.import_module(module), name)

@@ -1,4 +1,4 @@
-"""`python -m trainer.task`: a supervisor in the container, the training loop in the processes it starts."""
+"""`python -m trainer.task`: a supervisor in the container, the training loop in its processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def main() -> int:
             text = f"this replica is a {topology.role} and takes no part in the training"
             emit("phase", text, phase="idle")
             return exit_codes.DONE
-        # Under torchrun, and where a fork server could not fork.
+        # Under torchrun, or if the fork server could not fork.
         if topology.per_process:
             return run_rank(config)
         # PID 1 only waits for a child, which continues here.

@@ -58,17 +58,17 @@ class Trainer:
         self.early_stopping = EarlyStopping(config.early_stop)
         self.guard = LossGuard(config.guard.spike, config.guard.guard_patience)
         self.rollback_reason, self.rolled_back_to = "", -1
-        """Why the last checkpoint has to be restored, and the step of the one that was restored before."""
+        """Why the last checkpoint must be restored, and the step of the previously restored one."""
         self.stop_early = False
         self.step, self.position, self.evaluated_step = 0, 0, 0
         self.first_loss: float | None = None
         self.last_loss, self.step_seconds = math.nan, 0.0
 
     def run(self) -> int:
-        """Train to the end, or until `stop`: the signal of any rank, which all learn at the same step."""
+        """Train to the end, or until `stop`, the signal of any rank, which all know at the same step."""
         self.group.init(self.device, self.config.launch.hang_timeout)
         self._prepare()
-        # An evaluation that a signal has interrupted is repeated.
+        # Repeats an evaluation that a signal interrupted.
         with self.goodput.measure("eval"):
             stop = self._evaluate() if self._evaluation_due() else 0
         self.goodput.seconds["init"] += time.monotonic() - self._began
@@ -172,7 +172,7 @@ class Trainer:
         return stop
 
     def _update(self, rate: float, loss: torch.Tensor) -> torch.Tensor:
-        """The optimizer's step, unless the values of all ranks say to skip it; the gradient's norm."""
+        """Step the optimizer, unless the values of all ranks say to skip it; return the gradient's norm."""
         guarded, square = self.config.guard.guard != "off", self.strategy.squared_norm()
         reduction = self.sync.reduce(self.step, loss, square, limit=self.guard.limit())
         loss, total = reduction.wait()
@@ -180,7 +180,7 @@ class Trainer:
         keep = should_keep(loss, norm, reduction) if guarded else None
         norm_after = self.strategy.update(rate, norm, keep)
         if square is None and guarded:
-            # Infinite for a step that the engine has skipped; NaN where it has not computed the norm.
+            # Infinite if the engine skipped the step; NaN if it did not compute the norm.
             reduction.norm_after_update = math.inf if math.isinf(norm_after) else 0.0
         return norm_after
 
@@ -221,10 +221,10 @@ class Trainer:
         return action is not GuardAction.KEEP
 
     def _roll_back(self) -> int:
-        """Restore the last checkpoint and continue with the batches that follow; a signal, or 0.
+        """Restore the last checkpoint and continue with the batches that follow; return a signal, or 0.
 
         Raises:
-            Diverged: when there is no checkpoint, or restoring it did not help.
+            Diverged: if there is no checkpoint, or restoring it did not help.
         """
         stop = self._read_outcomes(wait=True)
         reason, self.rollback_reason, at = self.rollback_reason, "", self.step
@@ -270,10 +270,10 @@ class Trainer:
         self.checkpoints.close()
 
     def _save(self) -> int:
-        """Begin a checkpoint; a signal among the outcomes read, or 0."""
+        """Begin a checkpoint; return a signal among the outcomes, or 0."""
         stop = self._read_outcomes(wait=True)
         if self.guard.skipped or self.rollback_reason:
-            # A rollback must not restore weights that only lead to skipped steps.
+            # A rollback must not restore weights that lead to skipped steps.
             if self.rank == 0:
                 emit(
                     "guard", f"no checkpoint at step {self.step}, because that step was skipped",
@@ -350,7 +350,7 @@ class Trainer:
         }
 
     def _stop(self, number: int) -> int:
-        """Save within the grace period, and exit; 75 promises a checkpoint to continue from."""
+        """Save within the grace period; return the exit code: 75 promises a checkpoint."""
         self._read_outcomes(wait=True)
         with self.goodput.measure("checkpoint"):
             self.checkpoints.finish(self.step, self._progress(), self.config.checkpoint.grace or 25.0)
@@ -391,7 +391,7 @@ class Trainer:
 
 
 def should_keep(loss: torch.Tensor, norm: torch.Tensor | None, reduction: StepReduction) -> torch.Tensor:
-    """Whether to keep a step, as a scalar on the device: the same decision as the guard's on the host."""
+    """Whether to keep a step, a scalar on the device; the guard on the host decides the same."""
     keep = torch.isfinite(loss) & (loss <= reduction.limit)
     return keep if norm is None else keep & torch.isfinite(norm)
 

@@ -108,7 +108,7 @@ def test_a_command_line_is_what_gcloud_would_send() -> None:
         },
     }
     assert profile_of(found).region == "europe-west4" and found.name == "my-job"
-    assert found.notes == ("--project=my-project is not of the job; the context decides it.",)
+    assert found.notes == ("--project=my-project was left out: the context decides it.",)
 
 
 def test_variables_without_a_value_become_parameters() -> None:

@@ -130,7 +130,7 @@ async def test_the_verb_sets_them_and_says_what_is_in_force(tmp_path: Path) -> N
             return process.returncode, out.decode()
 
         told = await call("--cut-every", "20", "--late", "0.1:5", "--double", "0.05", "--shuffle")
-        assert told == (0, "log streams: cut every 20 s, 10% up to 5 s late, 5% twice, in no order\n")
+        assert told == (0, "log streams: cut every 20 s, 10% up to 5 s late, 5% twice, shuffled\n")
         assert await call("--late", "2:5") == (2, "")
         assert await call() == (0, "log streams: no faults\n")
         assert not any((await clients.admin(do="tail")).values())

@@ -1,1 +1,1 @@
-"""Checkpoints: saved while training continues, found on the nodes' disks and in a remote store."""
+"""Checkpoints: saved during training, found on the nodes' disks and in a remote store."""

@@ -1,4 +1,4 @@
-"""Finding the newest good checkpoint, on the nodes' disks or in the remote store, and copying it here."""
+"""Find the newest good checkpoint on the nodes' disks or in the remote store, and copy it here."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Finder:
         shared: bool,
         report: Callable[[str], None],
     ) -> None:
-        """`shared` says that all ranks see the same folder."""
+        """`shared` is true if all ranks see the same folder."""
         self._folder, self._store, self._group = folder, store, group
         self._shared, self._report = shared, report
         self._coordinates = group.rank == 0 if shared else group.local_rank == 0
@@ -50,7 +50,7 @@ class Finder:
         """Steps whose copy on this disk is unusable; it differs between the ranks."""
 
     def newest(self) -> FoundCheckpoint | None:
-        """The newest good checkpoint of both places; damaged ones are reported and skipped."""
+        """The newest good checkpoint, local or remote; damaged ones are reported and skipped."""
         remote = self._remote_steps()
         while True:
             copies: list[Copies] = self._group.all_gather(self._local_copies())
@@ -74,7 +74,7 @@ class Finder:
                 self._report(f"checkpoint step-{step} ({place}) is skipped: {problem}")
 
     def _remote_steps(self) -> list[int]:
-        """Rank 0's listing, for all: another rank could see a newer one."""
+        """Rank 0's listing, broadcast: another rank could see a newer one."""
         steps: list[int] = []
         if self._store is not None and self._group.rank == 0:
             try:
@@ -85,7 +85,7 @@ class Finder:
         return listed
 
     def _local_copies(self) -> Copies:
-        """The readable checkpoints on this rank's disk; none from a rank that does not coordinate."""
+        """The readable checkpoints on this rank's disk; none on a rank that does not coordinate."""
         if not self._coordinates:
             return {}
         copies = {}
@@ -115,13 +115,13 @@ class Finder:
 
     @staticmethod
     def _complete(step: int, copies: list[Copies]) -> bool:
-        """Whether one node has all files of it, or all nodes together do."""
+        """Whether one node has all of its files, or all nodes together have them."""
         of_step = [each[step] for each in copies if step in each]
         nodes = {manifest.node for manifest in of_step}
         return any(map(_has_all_files, of_step)) or nodes >= set(range(of_step[0].nodes))
 
     def _exchange(self, step: int, copies: list[Copies]) -> str | None:
-        """Send each node the files that it lacks of a local checkpoint; what went wrong, or None."""
+        """Send each node the missing files of a local checkpoint; return the problem, or None."""
         group, path = self._group, self._folder / f"step-{step}"
         owners = {rank: each[step] for rank, each in enumerate(copies) if step in each}
         if self._shared:
@@ -130,7 +130,7 @@ class Finder:
         whole = next((rank for rank, manifest in owners.items() if _has_all_files(manifest)), None)
         present = owners[group.rank].files if group.rank in owners else {}
         if whole is not None and present:
-            # This node's copy is as complete, though its files may be cut otherwise.
+            # This node's copy is complete too, though its files may be split differently.
             present = owners[whole].files
         try:
             for rank in [whole] if whole is not None else list(owners):
@@ -158,7 +158,7 @@ class Finder:
             self._group.broadcast_file(path, source, wanted=lacks and self._group.rank != source)
 
     def _download(self, step: int) -> str | None:
-        """Download a checkpoint, verified; what is wrong, or None."""
+        """Download and verify a checkpoint; return the problem, or None."""
         if not self._coordinates or self._store is None:
             return None
         partial, final = self._folder / f"step-{step}.partial", self._folder / f"step-{step}"

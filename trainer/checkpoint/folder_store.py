@@ -35,7 +35,7 @@ class FolderStore:
 
     def commit(self, step: int, manifest: Manifest) -> None:
         folder = self._root / f"step-{step}"
-        # Written under another name first: a reader sees all of it or nothing.
+        # Written under another name first: no reader sees a part of it.
         new = folder / f"{MANIFEST}.new"
         try:
             with new.open("w") as file:

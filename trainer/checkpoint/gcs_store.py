@@ -117,9 +117,9 @@ class GcsStore:
         self._call(self._bucket.blob(f"{self._prefix}{name}").delete)
 
     def download_tree(self, root: Path) -> int:
-        """Copy the object of this address, or all below it, to `root`/BUCKET/OBJECT; bytes that were copied.
+        """Copy the object, or all below it, to `root`/BUCKET/OBJECT; return the number of bytes copied.
 
-        The .json beside a token file is copied with it. Copies that are up to date stay.
+        It copies a token file together with its .json, and keeps copies that are up to date.
 
         Raises:
             RemoteStoreError: also when there is no such object.
@@ -136,7 +136,7 @@ class GcsStore:
         new = [(blob, path) for blob, path in pairs if not _is_copy(path, blob)]
         for folder in {path.parent for _, path in new}:
             if ".." in folder.parts:
-                raise RemoteStoreError(f"{folder}: a path with .. in it is refused")
+                raise RemoteStoreError(f"{folder}: a path that contains .. is refused")
             self._call(partial(folder.mkdir, parents=True, exist_ok=True))
         results = self._call(
             lambda: transfer_manager.download_many(
@@ -167,7 +167,7 @@ class GcsStore:
 
 
 def _finish_copy(part: Path, path: Path, blob: storage.Blob) -> None:
-    """Give the copy its name, and the object's time to recognize it by."""
+    """Rename the copy, and set its time to the object's, which identifies the version."""
     updated = blob.updated.timestamp()
     os.utime(part, (updated, updated))
     part.rename(path)

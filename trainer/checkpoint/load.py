@@ -1,4 +1,4 @@
-"""Loading a checkpoint into the strategy, if it fits."""
+"""Load a checkpoint into the strategy, if it is compatible."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from trainer.strategy.layout import layout_of
 
 
 def check_compatible(found: FoundCheckpoint, strategy: Strategy, config: Mapping[str, Any]) -> None:
-    """Refuse a checkpoint that the strategy can't load, or that another model wrote.
+    """Refuse a checkpoint that the strategy can't load, or that is of another model.
 
-    `config` are this run's settings, in the form in which the manifest has those of the run that saved.
+    `config` are this run's settings, in the form of the manifest.
 
     Raises:
-        UsageError: naming what differs, and how to start with the weights alone.
+        UsageError: with the difference, and how to start with only the weights.
     """
     manifest, path = found.manifest, found.path
-    remedy = f"start in another --checkpoint-dir with its weights alone, by --init-weights {path}"
+    remedy = f"start in another --checkpoint-dir with only its weights: --init-weights {path}"
     if layout_of(manifest.strategy).family != strategy.layout.family:
         raise UsageError(
             f"{path} was saved by {manifest.strategy}, whose files {strategy.name} can't load; continue with "

@@ -17,7 +17,7 @@ def checkpoint_folder(given: str) -> Path:
 
 
 def upload_uri(given: str, env: Mapping[str, str]) -> str:
-    """Where checkpoints are uploaded to, or "".
+    """The address for uploads of checkpoints, or "".
 
     Below $AIP_CHECKPOINT_DIR each job has a folder with its id: a restart of the job finds its checkpoints
     there, and another job with the same output directory does not load them.
@@ -30,8 +30,8 @@ def upload_uri(given: str, env: Mapping[str, str]) -> str:
 def open_store(uri: str) -> RemoteStore:
     """A gs:// address with the Cloud Storage client, any other as a folder.
 
-    Where buckets are mounted and the client has no service to talk to ($VXTUI_GCS_ROOT without
-    $STORAGE_EMULATOR_HOST) gs:// is the mounted folder, too.
+    If buckets are mounted and the client has no service ($VXTUI_GCS_ROOT without $STORAGE_EMULATOR_HOST),
+    gs:// is the mounted folder too.
 
     Raises:
         RemoteStoreError: when the client can't be created.
@@ -39,7 +39,7 @@ def open_store(uri: str) -> RemoteStore:
     only_mounted = "VXTUI_GCS_ROOT" in os.environ and not os.environ.get("STORAGE_EMULATOR_HOST")
     path = bucket_path(uri)
     if path is not None and not (only_mounted or (uri.startswith("/gcs/") and buckets_mounted())):
-        # Half a second to import, and the supervisor needs it only for gs://.
+        # Its import takes half a second, and the supervisor needs it only for gs://.
         from trainer.checkpoint.gcs_store import GcsStore
 
         return GcsStore(f"gs://{path}")

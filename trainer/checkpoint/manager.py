@@ -30,7 +30,7 @@ from trainer.strategy.base import Strategy
 from trainer.structured_log import emit
 
 AT_THE_END = 600.0
-"""Seconds for the upload of the last checkpoint of a run that is done."""
+"""Seconds for the upload of the last checkpoint after a run is done."""
 _STALL_WARNING = 1.0
 
 
@@ -54,7 +54,7 @@ class CheckpointManager:
         self._store = self._open(upload_uri(self._config.upload_dir, os.environ))
         self._uploader: Uploader | None = None
         self.saved_step = -1
-        """Step of the newest checkpoint that is known to be good; -1: none."""
+        """Step of the newest checkpoint that is good; -1: none."""
 
     def _open(self, uri: str) -> RemoteStore | None:
         if not uri:
@@ -78,7 +78,7 @@ class CheckpointManager:
         """Load the checkpoint into the strategy.
 
         Raises:
-            UsageError: when another kind of strategy or another model saved it.
+            UsageError: if an incompatible strategy or another model saved it.
             CheckpointError: when it can't be read.
         """
         check_compatible(found, strategy, self._run_config)
@@ -100,7 +100,7 @@ class CheckpointManager:
             UsageError: when a preemption would lose the whole run.
         """
         group, store = self._group, self._store
-        # Either one node has all files, or each node uploads its part.
+        # Either one node uploads all files, or each node its part.
         one_node = self._shared or strategy.layout.replicated
         if store is not None and (group.rank == 0 if one_node else group.local_rank == 0):
             self._uploader = Uploader(
@@ -119,7 +119,7 @@ class CheckpointManager:
         return bool(self._config.checkpoint_every) and step % self._config.checkpoint_every == 0
 
     def save(self, step: int, progress: dict[str, Any], *, wait: bool = False) -> float:
-        """Begin a save once the one before it is complete; the seconds for which training stopped."""
+        """Begin a save when the previous one is complete; return the seconds that training stopped."""
         began, pending = time.monotonic(), self._saver.pending
         self.poll(wait=True)
         waited = time.monotonic() - began
@@ -134,11 +134,11 @@ class CheckpointManager:
         return time.monotonic() - began
 
     def poll(self, *, wait: bool = False) -> None:
-        """Handle a save that has ended: a failed one is reported and never ends the training."""
+        """Handle a save that has ended: a failed one is reported and does not end the training."""
         try:
             saved = self._saver.result(wait=wait)
         except CheckpointError as error:
-            self._warn(f"{error}; training continues, the next checkpoint is tried as planned")
+            self._warn(f"{error}; training continues, the next checkpoint follows as planned")
             return
         if saved is None:
             return
@@ -152,9 +152,9 @@ class CheckpointManager:
         self._warn_once(self._budget())
 
     def finish(self, step: int, progress: dict[str, Any], seconds: float) -> None:
-        """Save this step, unless it is saved, and upload it, all within `seconds`.
+        """Save and upload this step within `seconds`.
 
-        A save that would take longer is not begun: the newest checkpoint is uploaded instead.
+        If a save would take longer, upload the newest checkpoint instead.
         """
         began = time.monotonic()
         self.poll(wait=True)
@@ -172,7 +172,7 @@ class CheckpointManager:
             self._warn(f"checkpoint {self.saved_step} is not uploaded after {left:.0f} s")
 
     def _too_late(self, left: float) -> bool:
-        """Whether another save would take longer on any rank than the `left` seconds; it is reported."""
+        """Whether a save would take longer than `left` seconds on any rank; reports it."""
         needed = self._cost.save
         if self.saved_step < 0 or not any(self._group.all_gather(needed > left)):
             return False
@@ -190,20 +190,20 @@ class CheckpointManager:
         return self._uploader.last_step == step and step not in self._uploader.in_use()
 
     def _check_budget(self, strategy: Strategy, found: FoundCheckpoint | None) -> None:
-        """Measure a save; refuse a run that a preemption would lose, or report what one would cost."""
+        """Measure a save; refuse a run that a preemption would lose, or report the cost of one."""
         if not self._config.grace:
             return
         own = self._measure(strategy, found) if self._group.local_rank == 0 else SaveCost(0.0, 0.0)
         costs: list[SaveCost] = self._group.all_gather(own)
         self._cost = max(costs, key=lambda cost: cost.save + (cost.upload or 0.0))
         check = self._budget()
-        # A resumed run is not refused: it has a checkpoint, and must not end at its first restart.
+        # A resumed run has a checkpoint: refusing it would end it at its first restart.
         if check.refused and found is None:
             raise UsageError(check.text)
         self._warn_once(check)
 
     def _measure(self, strategy: Strategy, found: FoundCheckpoint | None) -> SaveCost:
-        """The cost of this node's part of a save: by the last one if there is one, else by a probe."""
+        """The cost of this node's part of a save: that of the last one, else of a probe."""
         group, sharded = self._group, not strategy.layout.replicated
         total = strategy.checkpoint_bytes()
         size, uploaded = (total / group.nodes if sharded else total), total
@@ -229,7 +229,7 @@ class CheckpointManager:
         return check_budget(self._cost, self._config, self._steps, store)
 
     def _warn_once(self, check: BudgetCheck) -> None:
-        """The first warning only."""
+        """Report only the first warning."""
         if check.text and not self._warned:
             self._warned = True
             self._warn(check.text)

@@ -1,12 +1,12 @@
-"""The manifest of a checkpoint: its files. It is written last; a folder without it is no checkpoint.
+"""The manifest of a checkpoint lists its files. It is written last; a folder without it is no checkpoint.
 
 A checkpoint is a folder `step-N` with
 
-- `manifest.json`: this file, with the size and the checksum of every other;
+- `manifest.json`: size and checksum of every other file;
 - `side.pt`: the random state of each rank, and small values that all ranks share;
 - `.metadata`, `__K_0.distcp`: weights and optimizer by torch.distributed.checkpoint (DDP and FSDP), or
-- `zero/`: DeepSpeed's own files; once another world size has loaded them, also `universal/`, which is
-  converted from them and no part of the checkpoint.
+- `zero/`: DeepSpeed's own files; once another world size has loaded them, also `universal/`, converted
+  from them and not part of the checkpoint.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ EXTRA_STATE = "side.pt"
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a checkpoint has. `files` maps a name to its `bytes`, `crc32` and the `node` that wrote it.
+    """The contents of a checkpoint. `files` maps a name to its `bytes`, `crc32` and the `node` that wrote it.
 
-    Where each node has a disk of its own, its manifest lists the files there, and `node` is its rank.
-    `shared` says that all files are in one folder. `progress` is the training loop's: position in the data,
-    losses, time spent. `seconds` is how long the save took.
+    If each node has a disk of its own, its manifest lists its files, and `node` is its rank. `shared` is
+    true if all files are in one folder. `progress` is the training loop's: position in the data, losses,
+    time spent. `seconds` is the duration of the save.
     """
 
     step: int
@@ -103,7 +103,7 @@ def checksum(path: Path) -> int:
 
 
 def damage(folder: Path) -> str | None:
-    """What is wrong with a checkpoint, or None. It reads every byte."""
+    """The problem of a damaged checkpoint, or None. It reads every byte."""
     try:
         manifest = read(folder)
     except CheckpointError as error:

@@ -1,8 +1,8 @@
-"""Whether a save and its upload fit between SIGTERM and SIGKILL, and what a preemption costs otherwise.
+"""Whether a save and its upload fit between SIGTERM and SIGKILL, and what a preemption costs if not.
 
-The notice is about 25 to 30 seconds (vertex facts 3.8). Within it a checkpoint has to be written, and where
-the machine's disk is lost, uploaded as well. Where that takes longer, a preemption costs the steps since the
-last periodic checkpoint. A run that would never have one is refused when it starts.
+The notice is about 25 to 30 seconds (vertex facts 3.8). In that time a checkpoint must be written and, if the
+machine's disk is lost, uploaded. If it takes longer, a preemption loses the steps since the last periodic
+checkpoint. A run that would never have a checkpoint is refused at the start.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from trainer.config import CheckpointConfig
 
 _PROBE_BYTES = 32 << 20
 _WARM_UP_BYTES = 64 << 10
-"""Uploaded before anything is measured, to open the connection."""
+"""Uploaded before the measurement, to open the connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class SaveCost:
-    """Bytes and seconds of a save of this node; `upload` is None where nothing is uploaded or it failed."""
+    """Bytes and seconds of a save of this node; `upload` is None if there is none or it failed."""
 
     size: float
     save: float
@@ -42,14 +42,14 @@ class SaveCost:
 
 @dataclass(frozen=True, slots=True)
 class BudgetCheck:
-    """`text` is "" where all fits. `refused`: a preemption would lose the whole run."""
+    """`text` is "" if all fits. `refused`: a preemption would lose the whole run."""
 
     text: str = ""
     refused: bool = False
 
 
 def check_budget(cost: SaveCost, config: CheckpointConfig, steps: int, store: str) -> BudgetCheck:
-    """What to tell about a run of `steps` steps; `store` is where it uploads to, or ""."""
+    """The result for a run of `steps` steps; `store` is the address of its uploads, or ""."""
     grace = config.grace
     needed = cost.save + (cost.upload or 0.0)
     if not grace or needed <= grace:
@@ -75,7 +75,7 @@ def check_budget(cost: SaveCost, config: CheckpointConfig, steps: int, store: st
 
 
 def measure_disk(folder: Path, node: int, size: float) -> tuple[float, str]:
-    """Seconds to write, sync and check `size` bytes, measured with a part of them, and a text that says so.
+    """Seconds to write, sync and check `size` bytes, measured with a part of them, and how it was measured.
 
     Raises OSError.
     """
@@ -95,7 +95,7 @@ def measure_disk(folder: Path, node: int, size: float) -> tuple[float, str]:
 
 
 def measure_upload(store: RemoteStore, folder: Path, node: int, size: float) -> tuple[float, str]:
-    """Seconds to upload `size` bytes, measured with a part of them, and a text that says so.
+    """Seconds to upload `size` bytes, measured with a part of them, and how it was measured.
 
     Raises OSError or RemoteStoreError.
     """

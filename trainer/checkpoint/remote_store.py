@@ -1,4 +1,4 @@
-"""What checkpoints are uploaded to, so that they outlive the machine."""
+"""Remote stores: uploaded checkpoints outlive the machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RemoteStore(Protocol):
         """The manifest of a step."""
 
     def upload(self, step: int, folder: Path, names: Iterable[str]) -> None:
-        """Copy files of `folder`, verified. They are no checkpoint before `commit`."""
+        """Copy files of `folder`, verified. They become a checkpoint with `commit`."""
 
     def commit(self, step: int, manifest: Manifest) -> None:
         """Write the manifest."""
@@ -40,4 +40,4 @@ class RemoteStore(Protocol):
         """Copy one file that belongs to no checkpoint, verified, under this name."""
 
     def delete_file(self, name: str) -> None:
-        """Delete what `upload_file` has copied."""
+        """Delete a file that `upload_file` copied."""

@@ -15,14 +15,14 @@ def get_rng_state() -> dict[str, Any]:
     return {
         "torch": torch.get_rng_state(),
         "python": random.getstate(),
-        # As a tensor: a checkpoint is loaded without pickle, so that one from elsewhere can't run code.
+        # As a tensor: a checkpoint is loaded without pickle, so that a foreign one can't run code.
         "numpy": (str(name), torch.from_numpy(np.asarray(keys, dtype=np.int64)), *rest),
         "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None,
     }
 
 
 def set_rng_state(state: dict[str, Any]) -> None:
-    """Restore what `get_rng_state` returned; the GPU's only where there is one now."""
+    """Restore the result of `get_rng_state`; the GPU's state only if there is a GPU."""
     torch.set_rng_state(state["torch"])
     random.setstate(state["python"])
     name, keys, *rest = state["numpy"]

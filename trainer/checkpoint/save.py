@@ -27,7 +27,7 @@ from trainer.strategy.base import Strategy
 
 @dataclass(frozen=True, slots=True)
 class SavedCheckpoint:
-    """A complete checkpoint. `stall` is how long training stopped, `seconds` the whole save, in seconds."""
+    """A complete checkpoint. `stall` is the time that training stopped, `seconds` that of the whole save."""
 
     path: Path
     step: int
@@ -38,7 +38,7 @@ class SavedCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class _PendingSave:
-    """What the training thread hands to the writing thread."""
+    """A save that the training thread passes to the writing thread."""
 
     step: int
     write: Callable[[], None]
@@ -62,25 +62,25 @@ class Saver:
         config: dict[str, Any],
         in_use: Callable[[], frozenset[int]] = frozenset,
     ) -> None:
-        """`shared` says that all ranks see the folder; `in_use` names steps that may not be deleted now."""
+        """`shared`: all ranks see the folder. `in_use` returns the steps that must not be deleted."""
         self.folder, self._strategy, self._group = folder, strategy, group
         self._keep, self._config, self._in_use = keep, config, in_use
         self.shared = shared
         self.coordinates = group.rank == 0 if self.shared else group.local_rank == 0
-        # On disks of their own every node writes a whole copy of a state that all ranks have.
+        # If each node has a disk, every node writes a state that all ranks have.
         per_node = strategy.layout.replicated and not self.shared
         self._writers = group.node_group if per_node else group.checkpoint_group
         self._thread = ThreadPoolExecutor(1, "checkpoint")
         self._pending: Future[SavedCheckpoint] | None = None
 
     def warm_up(self) -> None:
-        """Allocate the buffers now: their first use takes several times as long as the later ones."""
+        """Allocate the buffers: their first use takes several times as long as later ones."""
         self._strategy.stage(self.folder, self._writers)
 
     def save(self, step: int, progress: dict[str, Any]) -> float:
-        """Begin a save; the seconds for which training stopped. `result` tells how it ended.
+        """Begin a save; return the seconds that training stopped. `result` returns how it ended.
 
-        The result of an earlier save must have been taken by `result(wait=True)`.
+        Call `result(wait=True)` for an earlier save first.
         """
         assert self._pending is None
         began = time.monotonic()
@@ -95,7 +95,7 @@ class Saver:
         """The save that has ended since the last call, or None.
 
         Raises:
-            CheckpointError: it failed; its files are deleted, and training may continue.
+            CheckpointError: if it failed; its files are deleted, and training may continue.
         """
         if self._pending is None or not (wait or self._pending.done()):
             return None
@@ -114,7 +114,7 @@ class Saver:
         return self.folder / f"step-{step}.partial"
 
     def _finish(self, job: _PendingSave) -> SavedCheckpoint:
-        """In the thread. Every rank makes the same collective calls, whatever has failed."""
+        """In the thread. Every rank makes the same collective calls, even after a failure."""
         group, ranks = self._group, self._group.checkpoint_group
         partial, final = self._partial(job.step), self.folder / f"step-{job.step}"
         extras = group.all_gather(job.extra, ranks)
@@ -169,10 +169,10 @@ class Saver:
 
 
 def prepare_folder(folder: Path, group: ProcessGroup) -> bool:
-    """Create the folder and delete interrupted saves; whether all ranks see the same folder.
+    """Create the folder and delete interrupted saves; return whether all ranks see the same folder.
 
     Raises:
-        CheckpointError: on every rank, when one of them can't write there.
+        CheckpointError: on every rank, if one of them can't write there.
     """
     problem = None
     token = folder / f".seen-by-all-{group.all_gather(time.time_ns())[0]}"

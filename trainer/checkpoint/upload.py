@@ -1,8 +1,8 @@
-"""Uploading finished checkpoints to a remote store, in a thread beside the training.
+"""Upload finished checkpoints to a remote store, in a thread.
 
-A failed upload never ends the training: it is reported and repeated until it succeeds or a newer checkpoint
-replaces it. Where each node has a part of the checkpoint each uploads its own, and node 0 writes the manifest
-once all have.
+A failed upload does not end the training: it is reported and repeated until it succeeds or a newer checkpoint
+replaces it. If each node has a part of the checkpoint, each uploads its own, and node 0 writes the manifest
+after all.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Report = Callable[[str, str, dict[str, object]], None]
 
 
 class Uploader:
-    """A thread. `offer` hands it a finished checkpoint, `finish` waits for the last one."""
+    """A thread. `offer` passes it a finished checkpoint, `finish` waits for the last one."""
 
     def __init__(
         self,
@@ -41,9 +41,9 @@ class Uploader:
         coordinates: bool,
         keep: int,
     ) -> None:
-        """`nodes` is how many upload a part each, 1 where one node has all files.
+        """`nodes` is the number of nodes that upload a part, 1 if one node has all files.
 
-        The one that `coordinates` writes the manifest; `shared_keys` tells it what the others have uploaded.
+        The one that `coordinates` writes the manifest; it learns from `shared_keys` what others uploaded.
         """
         self._store, self._shared_keys, self._report = store, shared_keys, report
         self._node, self._nodes, self._coordinates, self._keep = node, nodes, coordinates, keep
@@ -55,7 +55,7 @@ class Uploader:
         threading.Thread(target=self._run, name="upload", daemon=True).start()
 
     def offer(self, path: Path, manifest: Manifest) -> None:
-        """Upload this one next, instead of one that still waits."""
+        """Upload this checkpoint next, instead of one that waits."""
         with self._changed:
             self._offered = (path, manifest)
             self._changed.notify_all()
@@ -67,7 +67,7 @@ class Uploader:
             return frozenset(waiting | ({self._uploading} if self._uploading is not None else set()))
 
     def finish(self, seconds: float) -> bool:
-        """Wait until all uploads are complete; False when that takes longer than `seconds`."""
+        """Wait until all uploads are complete; False if that takes longer than `seconds`."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: self._offered is None and self._uploading is None, timeout=seconds
@@ -86,7 +86,7 @@ class Uploader:
                 self._changed.notify_all()
 
     def _upload(self, path: Path, manifest: Manifest) -> None:
-        """Until it is uploaded, or a newer one waits."""
+        """Repeat until it is uploaded, or a newer one waits."""
         attempt = 0
         while True:
             began = time.monotonic()
@@ -113,7 +113,7 @@ class Uploader:
             return
 
     def _upload_once(self, path: Path, manifest: Manifest) -> Manifest | None:
-        """The manifest of the whole checkpoint, or None where another node writes it or a newer one waits."""
+        """The manifest of the whole checkpoint, or None if another node writes it or a newer one waits."""
         step = manifest.step
         self._store.upload(step, path, manifest.files)
         if not self._coordinates:

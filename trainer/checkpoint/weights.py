@@ -1,4 +1,4 @@
-"""The weights of a checkpoint without its optimizer: to export them, or to start another run with."""
+"""The weights of a checkpoint without its optimizer, to export them or to start another run."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def read_weights(path: Path, manifest: Manifest) -> dict[str, torch.Tensor]:
 
 
 def init_weights(model: nn.Module, where: str, report: Callable[[str], object]) -> str:
-    """Load the weights of a .safetensors file or of a checkpoint into the model; the path that was read.
+    """Load the weights of a .safetensors file or of a checkpoint into the model; return the path.
 
-    Every weight must be there. Low-rank updates that the file does not have keep their initial values.
+    Every weight must exist. Low-rank updates that the file lacks keep their initial values.
 
     Raises:
         UsageError: when there are no such weights, or they are another model's.
@@ -65,7 +65,7 @@ def init_weights(model: nn.Module, where: str, report: Callable[[str], object]) 
     except (CheckpointError, SafetensorError, OSError) as error:
         raise UsageError(f"--init-weights {where}: {error}") from error
     except RuntimeError as error:
-        # Its first line only names the class, the second one the first weight of another shape.
+        # Its first line names only the class, the second one the first weight of another shape.
         reason = str(error).splitlines()[1:2] or [str(error)]
         raise UsageError(f"--init-weights {where}: they are another model's: {reason[0].strip()}") from error
     # Tied weights and buffers that are never saved are in the model already.

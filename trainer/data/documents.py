@@ -31,7 +31,7 @@ def documents(files: Sequence[Path], field: str = "text") -> Iterator[str]:
     """The text of each file; of a .jsonl file the `field` of each line.
 
     Raises:
-        DataError: naming the file and the line that can't be read.
+        DataError: with the file and the line that can't be read.
     """
     for path in files:
         try:

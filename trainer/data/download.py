@@ -1,4 +1,4 @@
-"""Inputs in Cloud Storage (`--data` and others), copied to this node's disk where no bucket is mounted."""
+"""Copies of inputs in Cloud Storage (`--data` and others) on this node's disk if no bucket is mounted."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from trainer.errors import DataError
 from trainer.structured_log import emit
 
 FOLDER = Path("fetched")
-"""Copies are at BUCKET/OBJECT below it; one that is up to date is not copied again."""
+"""Copies are at BUCKET/OBJECT below it; one that is up to date is used again."""
 
 
 def download_inputs(config: Config, group: ProcessGroup) -> Config:
-    """The settings with the paths of copies instead of gs://. Every rank calls it; one rank per node copies.
+    """The settings with paths of copies instead of gs://. Every rank calls it; one rank of each node copies.
 
     Images that a .jsonl names are not copied.
 
     Raises:
-        DataError: on every rank, when one node can't copy something.
+        DataError: on every rank, if a node can't copy a file.
     """
     data, model = config.data, config.model
     uris = [*data.data.split(","), data.tokenizer, model.weights, model.init_weights]
@@ -48,7 +48,7 @@ def _copy_of(uri: str) -> str:
 
 
 def _download_all(paths: list[str]) -> str | None:
-    """What went wrong, or None."""
+    """The problem, or None."""
     from trainer.checkpoint.gcs_store import GcsStore  # noqa: PLC0415 - imports for half a second
 
     for path in paths:

@@ -41,6 +41,6 @@ def batches(dataset: Dataset, sampler: Sampler, workers: int, *, pinned: bool) -
 
 
 def _init_worker(_: int) -> None:
-    # The process group gets the signal, too: a worker that died of it would abort the last save.
+    # A signal reaches the whole process group: a worker that it ends would abort the last save.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     die_with_parent()

@@ -17,10 +17,10 @@ def permutation(seed: int, epoch: int, count: int) -> list[int]:
 
 
 class Sampler:
-    """Endless micro-batches of one rank, as indices, from a global position on.
+    """Endless micro-batches of one rank, as indices, from a global position.
 
     A position counts samples over all ranks and epochs. A global batch is the next `plan.batch` positions at
-    any world size; rank r takes every world_size-th of them, from the r-th on. As `batch_sampler` of a
+    any world size; rank r has every world_size-th of them, starting at the r-th. As `batch_sampler` of a
     DataLoader it gives the same batches with any number of workers.
     """
 

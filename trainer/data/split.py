@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from trainer.data.loader import Dataset
 
 HELD_OUT = 16
-"""One of so many samples is held out, the last ones."""
+"""One of so many samples is held out, at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Slice:
 
 
 def hold_out(dataset: Dataset) -> tuple[Slice, Slice]:
-    """The samples to train on and those to evaluate with, at least one; of a single sample none are left."""
+    """The samples for training and those for evaluation, at least one; a single sample is for evaluation."""
     end = len(dataset)
     edge = end - max(1, end // HELD_OUT)
     return Slice(dataset, 0, edge), Slice(dataset, edge, end)

@@ -23,7 +23,7 @@ def read_bytes(spec: str) -> torch.Tensor:
     """All bytes of `spec` (files or folders, comma-separated) as a uint8 tensor [N], in name order.
 
     Raises:
-        DataError: when a path does not exist or nothing readable is in it.
+        DataError: if a path does not exist or has no text.
     """
     parts: list[bytes] = []
     size = 0
@@ -38,12 +38,12 @@ def read_bytes(spec: str) -> torch.Tensor:
             size += len(parts[-1])
     data = b"\n".join(parts)[:MAX_BYTES]
     if len(data) < MIN_BYTES:
-        raise DataError(f"--data {spec}: only {len(data)} bytes of text were found; the min is {MIN_BYTES}")
+        raise DataError(f"--data {spec} has only {len(data)} bytes of text; the minimum is {MIN_BYTES}")
     return torch.from_numpy(np.frombuffer(bytearray(data), dtype=np.uint8))
 
 
 def _texts(folder: Path) -> Iterator[Path]:
-    """Text files below the folder, sorted by name; lazily, because a restart waits for the listing."""
+    """Text files below the folder, sorted by name; lazily, since a restart waits for the listing."""
     if not SKIPPED.isdisjoint(folder.parts):
         return
     with os.scandir(folder) as scanned:

@@ -35,12 +35,12 @@ class TokenFileInfo:
 
 
 def write_tokens(path: Path, documents: Iterable[str], tokenizer: Tokenizer) -> TokenFileInfo:
-    """Write the tokens of all documents, each followed by the tokenizer's end; on an error there is no file.
+    """Write the tokens of all documents, each followed by the tokenizer's end; an error leaves no file.
 
     Raises:
-        DataError: when there are no documents or the file can't be written.
+        DataError: if there are no documents or the file can't be written.
     """
-    # 16 bits where they suffice: half as much to read.
+    # 16 bits if they suffice: half as much to read.
     dtype = np.dtype("<u2" if tokenizer.vocabulary <= 1 << 16 else "<u4")
     scratch, info_path = path.with_suffix(".part"), path.with_suffix(".json")
     tokens_written = document_count = 0
@@ -62,7 +62,7 @@ def write_tokens(path: Path, documents: Iterable[str], tokenizer: Tokenizer) -> 
         if not document_count:
             raise DataError("there are no documents")
         info = TokenFileInfo(tokens_written, document_count, tokenizer.vocabulary, dtype.str, tokenizer.name)
-        # The .bin gets its name last: a reader needs both, and checks the size.
+        # The .bin is renamed last: a reader needs both files, and checks the size.
         info_path.write_text(json.dumps(asdict(info), indent=2) + "\n")
         scratch.replace(path)
     except OSError as error:
@@ -76,7 +76,7 @@ class TokenFile(Dataset[tuple[torch.Tensor, torch.Tensor]]):
     """Windows of `context` tokens side by side: item n is (inputs, targets), int64 [context] each.
 
     Raises:
-        DataError: when the file does not exist, is damaged, or is shorter than one window.
+        DataError: if the file does not exist, is damaged, or is shorter than one window.
     """
 
     def __init__(self, path: Path, context: int) -> None:
@@ -85,7 +85,7 @@ class TokenFile(Dataset[tuple[torch.Tensor, torch.Tensor]]):
         self._path = path
         self._tokens: npt.NDArray[Any] | None = None
         if self.info.tokens <= context:
-            raise DataError(f"{path} has {self.info.tokens} tokens; one window takes {context + 1}")
+            raise DataError(f"{path} has {self.info.tokens} tokens; one window has {context + 1}")
 
     def __len__(self) -> int:
         return (self.info.tokens - 1) // self.context

@@ -42,7 +42,7 @@ class TokenizerFile:
     """A `tokenizer.json`.
 
     Raises:
-        DataError: when it can't be read, or has no token that separates documents.
+        DataError: if it can't be read, or has no token that separates documents.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,7 +50,7 @@ class TokenizerFile:
 
         try:
             self._rust: Any = Rust.from_file(str(path))
-        # The library raises plain Exception for a file it can't read.
+        # The library raises Exception for a file that it can't read.
         except Exception as error:
             raise DataError(f"--tokenizer {path}: it is not a tokenizer file: {error}") from error
         self.name = str(path)
@@ -73,7 +73,7 @@ def load_tokenizer(spec: str) -> Tokenizer:
     """`bytes`, a `tokenizer.json`, or a folder with one.
 
     Raises:
-        DataError: when there is no such tokenizer.
+        DataError: if there is no such tokenizer.
     """
     if spec in {"", "bytes"}:
         return ByteTokenizer()
@@ -85,7 +85,7 @@ def load_tokenizer(spec: str) -> Tokenizer:
 
 
 def tokenizer_of(weights: str) -> str:
-    """The `tokenizer.json` in a model's folder, or downloaded by the model's name; "" where it has none.
+    """The `tokenizer.json` in a model's folder, or downloaded by the model's name; "" if it has none.
 
     `weights` is the value of `--weights`; a config.json has no tokenizer.
     """
@@ -111,7 +111,7 @@ def train_bpe(texts: Iterable[str], size: int, path: Path) -> TokenizerFile:
     from tokenizers import decoders, models, pre_tokenizers, trainers  # noqa: PLC0415
 
     if size < ByteTokenizer.vocabulary:
-        raise DataError(f"--bpe {size}: {ByteTokenizer.vocabulary} tokens is the min")
+        raise DataError(f"--bpe {size}: the minimum is {ByteTokenizer.vocabulary} tokens")
     rust = Rust(models.BPE())
     rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     rust.decoder = decoders.ByteLevel()

@@ -1,1 +1,1 @@
-"""Ranks, process groups and devices, and what the ranks exchange in each step."""
+"""Ranks, process groups, devices, and the exchange of values in each step."""

@@ -13,14 +13,14 @@ import torch
 import torch.distributed as dist
 
 _LONG_TIMEOUT = timedelta(hours=2)
-"""For waits on disks and on Cloud Storage: the supervisor notices a rank that dies meanwhile."""
+"""For waits on disks and on Cloud Storage: the supervisor notices a rank that dies."""
 _CHUNK = 8 << 20
 
 
 class ProcessGroup:
     """Rank, local rank, node rank and world size, from torchrun's variables.
 
-    Besides the default group, whose timeout finds a hanging rank, there are three gloo groups:
+    Besides the default group, whose timeout detects a hanging rank, there are three gloo groups:
     `control_group` for objects between the steps, `checkpoint_group` for the thread that writes checkpoints,
     and `node_group` for the same thread on the ranks of one node.
     """
@@ -77,13 +77,13 @@ class ProcessGroup:
         return values
 
     def first_problem(self, problem: str | None, group: Any = None) -> str | None:
-        """What went wrong on the first rank on which something did; the same on all ranks."""
+        """The problem of the first rank that has one; the same on all ranks."""
         return next((each for each in self.all_gather(problem, group) if each), None)
 
     def broadcast_file(self, path: Path, source: int, *, wanted: bool) -> None:
         """Copy `source`'s file to the ranks that want it, chunk by chunk; a collective call of all ranks.
 
-        Raises OSError where it can't be read or written.
+        Raises OSError if it can't be read or written.
         """
         size = self.all_gather(path.stat().st_size if self.rank == source else 0)[source]
         mode = "rb" if self.rank == source else "wb"

@@ -1,8 +1,8 @@
-"""What all ranks learn of a step in one reduction: mean loss, gradient norm, and whether a rank got a signal.
+"""One reduction in each step: mean loss, gradient norm, and the signal of any rank.
 
 The reduction runs between the backward pass and the optimizer's step, so that all ranks decide by the same
-values. On a GPU the host reads them one step later and never waits for the device; all ranks leave at the
-same step either way.
+values. On a GPU the host reads them one step later and never waits for the device; all ranks still stop at
+the same step.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import torch.distributed as dist
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """Mean loss over the ranks, gradient norm (0 where it is not known), and the signal of any rank, or 0.
+    """Mean loss over the ranks, gradient norm (0 if unknown), and the signal of any rank, or 0.
 
-    `limit` is the loss above which the step was to be skipped.
+    A step with a loss above `limit` is skipped.
     """
 
     step: int
@@ -31,12 +31,12 @@ class StepOutcome:
 
 
 class StepReduction:
-    """The reduction of one step, while it runs."""
+    """The running reduction of one step."""
 
     def __init__(self, step: int, values: torch.Tensor, work: dist.Work | None, limit: float) -> None:
         self.step, self.limit = step, limit
         self.norm_after_update: float | None = None
-        """The norm where only the optimizer's step computes it."""
+        """The norm if the optimizer's step computes it."""
         self._values, self._work = values, work
         self._host, self._ready = values, None if values.device.type == "cpu" else torch.cuda.Event()
 
@@ -46,14 +46,14 @@ class StepReduction:
             self._work.wait()
             self._work = None
         if self._ready is not None and self._host is self._values:
-            # Copied now: a later copy would be queued behind all that was launched meanwhile.
+            # A later copy would be queued behind later kernels.
             self._host = torch.empty(self._values.shape, pin_memory=True)
             self._host.copy_(self._values, non_blocking=True)
             self._ready.record()
         return self._values[0], self._values[1].sqrt()
 
     def outcome(self) -> StepOutcome:
-        """The values on the host; blocks until they are there."""
+        """The values on the host; blocks until they have arrived."""
         self.wait()
         if self._ready is not None:
             self._ready.synchronize()
@@ -73,7 +73,7 @@ class StepSync:
         signal.signal(signal.SIGTERM, self._on_signal)
 
     def _on_signal(self, number: int, _: object) -> None:
-        # Only a flag: the current step must end on all ranks.
+        # It only sets a flag: the current step must end on all ranks.
         self.received_signal = number
 
     def reduce(
@@ -95,7 +95,7 @@ class StepSync:
         return reduction
 
     def outcomes(self, *, wait: bool = False) -> list[StepOutcome]:
-        """Outcomes of the steps that are old enough to be read without waiting; with `wait`, of all."""
+        """Outcomes of the steps that can be read without waiting; with `wait`, of all."""
         outcomes = []
         while len(self._reductions) > (0 if wait else self._lag):
             outcomes.append(self._reductions.popleft().outcome())

@@ -1,1 +1,1 @@
-"""Starting the training: PID 1, a node's supervisor, the rendezvous, the processes of the ranks."""
+"""Start of the training: PID 1, a node's supervisor, the rendezvous, the ranks' processes."""

@@ -1,7 +1,7 @@
 """PID 1 of a container: forwards signals, reaps orphans, exits with its child's code.
 
-The kernel ignores a signal to PID 1 that it has no handler for, and orphans (DataLoader workers, a killed
-supervisor's processes) become its children. So the first process does only that; the supervisor is its child.
+The kernel ignores a signal for which PID 1 has no handler, and makes orphans (DataLoader workers,
+processes of a killed supervisor) its children. So the first process does only this, above the supervisor.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import signal
 
 
 def run_as_init() -> int | None:
-    """In PID 1: fork, and return the child's exit code when it ends. In the child and elsewhere: None."""
+    """In PID 1: fork, and return the exit code of the child. In the child and elsewhere: None."""
     if os.getpid() != 1:
         return None
     child = os.fork()

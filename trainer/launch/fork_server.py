@@ -1,8 +1,8 @@
-"""The process that training processes are forked from: it has imported torch once, so an attempt need not.
+"""The process that forks training processes: it imports torch once, so that an attempt need not.
 
-It starts while the supervisor joins the rendezvous, and lives as long as that. It computes nothing and never
-opens a GPU: neither threads nor a CUDA context survive a fork. Where an import opened one all the same, or
-failed, each process starts as `python -m trainer.task`, which is slower and always works.
+It starts while the supervisor joins the rendezvous, and ends with the supervisor. It computes nothing and
+opens no GPU: neither threads nor a CUDA context survive a fork. If an import opened a GPU or failed, each
+process starts as `python -m trainer.task`, which is slower and always works.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ForkServer:
         self.start()
 
     def start(self) -> None:
-        """Start it unless it runs; it imports meanwhile what the processes need."""
+        """Start it unless it runs; it imports in parallel what the processes need."""
         if self._process is not None and self._process.poll() is None and not self._stream.closed:
             return
         self.close()
@@ -66,10 +66,10 @@ class ForkServer:
         self._stream = MessageStream(ours)
 
     def gpu_count(self, wait: float) -> int | None:
-        """GPUs of this node; None where that is not known within `wait` seconds.
+        """GPUs of this node; None if that is unknown after `wait` seconds.
 
         Raises:
-            RuntimeError: when the fork server has ended.
+            RuntimeError: if the fork server has ended.
         """
         if self._gpus is None:
             self.start()
@@ -88,20 +88,20 @@ class ForkServer:
         self._stream.send(spawn=list(environments), flags=list(flags))
 
     def ended(self, wait: float) -> list[tuple[int, int]]:
-        """Local ranks that have ended within `wait` seconds, with their exit codes: 128 + n for signal n."""
+        """Local ranks that ended within `wait` seconds, with their exit codes: 128 + n for signal n."""
         ended = [(message["ended"], message["code"]) for message in self._poll(wait) if "ended" in message]
         if self._stream.closed:
-            # The kernel kills what was forked from it.
+            # The kernel kills its forked processes.
             ended += [(rank, 128 + signal.SIGKILL) for rank in self._running - {rank for rank, _ in ended}]
         self._running -= {rank for rank, _ in ended}
         return ended
 
     def signal(self, number: int) -> None:
-        """Send a signal to all processes that still run; SIGKILL also to their children."""
+        """Send a signal to all running processes; SIGKILL also to their children."""
         self._stream.send(signal=number)
 
     def close(self) -> None:
-        """End it, and all processes that still run."""
+        """End it and all running processes."""
         if self._process is not None:
             self._stream.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -126,7 +126,7 @@ def main() -> int:
     sock = socket.socket(fileno=int(sys.argv[1]))
     sock.set_inheritable(False)
     argv = sys.argv[2:]
-    # What is imported is never garbage: to look through it would take a fifth of the time.
+    # Modules are never garbage: collecting would take a fifth of the time.
     gc.disable()
     _preload(parse(argv))
     gc.freeze()
@@ -166,7 +166,7 @@ class Server:
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def serve(self) -> int:
-        """0 once the supervisor has gone; in a forked process its exit code."""
+        """0 after the supervisor has ended; in a forked process its exit code."""
         while not self._stream.closed:
             select.select([self._stream.sock.fileno(), self._wakeup], [], [])
             with contextlib.suppress(BlockingIOError):
@@ -185,7 +185,7 @@ class Server:
         return 0
 
     def _fork(self, local_rank: int) -> bool:
-        """True in the new process. Signals to it wait until it has handlers of its own."""
+        """True in the new process, where signals are blocked until it has handlers."""
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         parent = os.getpid()
         pid = os.fork()
@@ -207,7 +207,7 @@ class Server:
             ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             if ended is None:
                 return
-            # Before the process id is free again: its DataLoader workers have nobody to read for any more.
+            # Before the process id is free again: nobody reads from its DataLoader workers now.
             _kill_group(ended.si_pid, signal.SIGKILL)
             _, status = os.waitpid(ended.si_pid, 0)
             local_rank = self._local_ranks.pop(ended.si_pid, None)
@@ -244,7 +244,7 @@ def _can_fork() -> bool:
 
 
 def _count_gpus() -> int:
-    """GPUs that torch sees, counted in a process of its own: counting may open them."""
+    """GPUs that torch sees, counted in another process: counting may open them."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:

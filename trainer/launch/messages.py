@@ -1,6 +1,6 @@
 """Messages between two supervisors, or between one and its fork server: a JSON object a line on a socket.
 
-Nothing here blocks: the caller also has signals and other sockets to serve.
+Nothing here blocks: the caller also serves signals and other sockets.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 _MAX_BYTES = 1 << 20
-"""Of a line. A peer that sends a longer one is no part of this run."""
+"""Longest line. A peer that sends a longer one is not part of this run."""
 
 
 class MessageStream:
@@ -28,7 +28,7 @@ class MessageStream:
         self._partial = b""
 
     def send(self, **message: Any) -> None:
-        """Send a message. A peer that reads so little that its buffer is full counts as gone."""
+        """Send a message. A peer whose receive buffer is full counts as lost."""
         if self.closed:
             return
         data = json.dumps(message).encode() + b"\n"
@@ -36,7 +36,7 @@ class MessageStream:
             if self.sock.send(data) != len(data):
                 self.close()
         except OSError:
-            # What the peer sent before it closed can still be read.
+            # Messages from before the peer closed can still be read.
             return
 
     def receive(self) -> list[dict[str, Any]]:

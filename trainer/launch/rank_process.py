@@ -15,11 +15,11 @@ from trainer.prctl import die_with_parent
 from trainer.structured_log import emit
 
 _PEER_DIED = ("Connection reset by peer", "Connection closed by peer", "Broken pipe")
-"""What gloo says, as plain text, when the process at the other end has died."""
+"""Texts in gloo's error after the process at the other end has died."""
 
 
 def run_rank_with(argv: Sequence[str]) -> int:
-    """Train with these flags, in a process that was forked."""
+    """Train with these flags, in a forked process."""
     try:
         return run_rank(parse(argv))
     except UsageError as error:
@@ -32,7 +32,7 @@ def run_rank(config: Config) -> int:
     die_with_parent()
     warnings.filterwarnings("ignore")
     try:
-        # torch is imported here and not before: the launcher reports a wrong flag at once, without it.
+        # torch is imported only here: the launcher reports a wrong flag at once, without it.
         from trainer.train import Trainer
 
         return Trainer(config).run()
@@ -43,7 +43,7 @@ def run_rank(config: Config) -> int:
         return exit_codes.USAGE
     except Exception as error:  # noqa: BLE001 - every error becomes one entry of the log
         emit("error", _sentence(error), severity="ERROR", traceback=traceback.format_exc())
-        # At once: threads that save or upload may wait for a rank that is gone.
+        # At once: threads that save or upload may wait for a lost rank.
         sys.stderr.flush()
         os._exit(1)
 
@@ -51,6 +51,6 @@ def run_rank(config: Config) -> int:
 def _sentence(error: Exception) -> str:
     text = f"{type(error).__name__}: {str(error) or 'no reason was given'}"
     if isinstance(error, RuntimeError) and any(word in text for word in _PEER_DIED):
-        # This is not the cause; the process that died reports that.
+        # This is not the cause; the process that died reports it.
         return f"another process of the run is gone, so this one ends: {text.split('. ', 1)[0]}"
     return text

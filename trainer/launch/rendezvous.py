@@ -1,11 +1,10 @@
 """Rendezvous: how the nodes start an attempt together, and notice together that it has ended.
 
-Node 0's supervisor is the leader and listens as long as it lives; each other one is a follower and keeps a
-connection to it. A node joins; once all have joined, the leader picks a free port and starts the attempt.
-While they train, each end sends a heartbeat every second. An attempt ends for all nodes when the processes of
-one fail, when its connection breaks, or when it has been silent for --peer-timeout: a machine without power
-or network closes no connection. So no node joins an attempt that is about to end, and a message names the
-missing nodes.
+Node 0's supervisor is the leader and listens until it ends; each other one is a follower and keeps a
+connection to it. When all nodes have joined, the leader picks a free port and starts the attempt. During
+training each end sends a heartbeat every second. An attempt ends for all nodes when processes of a node fail,
+when its connection breaks, or when it is silent for --peer-timeout: a machine without power or network closes
+no connection. So no node joins an attempt that is about to end, and a message names the missing nodes.
 
 Torch is not imported here: a node that comes back joins while its fork server still loads it.
 """
@@ -26,9 +25,9 @@ from trainer.launch.topology import Topology
 
 POLL = 0.05
 HEARTBEAT = 1.0
-"""Seconds between two heartbeats; a fifth of --peer-timeout where that is less."""
+"""Seconds between two heartbeats; at most a fifth of --peer-timeout."""
 REJOIN_DELAY = 0.5
-"""Seconds until a node whose rank is taken asks again."""
+"""Seconds after which a node whose rank is taken asks again."""
 REPLACE_AFTER = 3.0
 """Seconds of silence after which another process with the node's rank replaces it."""
 PART_DONE = frozenset({exit_codes.DONE, exit_codes.PREEMPTED})
@@ -38,7 +37,7 @@ Clock = Callable[[], float]
 
 
 class RendezvousError(Exception):
-    """The nodes did not join in time; the message names the missing ones."""
+    """The nodes did not join in time; the message has the missing ones."""
 
 
 class ShutdownRequested(Exception):
@@ -47,7 +46,7 @@ class ShutdownRequested(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An attempt, the same on all nodes. `processes` are those of each node, in the order of node ranks.
+    """An attempt, the same on all nodes. `processes` are the numbers of processes, by node rank.
 
     `address`:`port` is where rank 0 of torch.distributed listens.
     """
@@ -60,7 +59,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnd:
-    """Why the attempt has ended for this node. `hangs`: its processes will not notice by themselves."""
+    """Why the attempt has ended for this node. `hangs`: its processes would not notice."""
 
     reason: str
     hangs: bool = False
@@ -70,18 +69,18 @@ class Rendezvous(Protocol):
     """One node's side."""
 
     def join(self, number: int, processes: int) -> Attempt:
-        """The next attempt, once all nodes have joined; `number` is how many this node has seen.
+        """The next attempt, after all nodes have joined; `number` is how many this node has seen.
 
         Raises:
-            RendezvousError: when they have not within the timeout.
-            ShutdownRequested: when the supervisor gets a signal meanwhile.
+            RendezvousError: if they have not joined within the timeout.
+            ShutdownRequested: if the supervisor gets a signal.
         """
 
     def poll(self) -> AttemptEnd | None:
-        """Exchange messages; whether another node has ended the attempt. To be called many times a second."""
+        """Exchange messages, many times a second; return the end if another node has ended the attempt."""
 
     def report_failure(self, code: int) -> None:
-        """Tell the others that a process of this node ended with `code`, which ends the attempt."""
+        """Tell the others that a process of this node failed with `code`, which ends the attempt."""
 
     def leave(self, code: int) -> None:
         """Tell the others this node's exit code, and close the connections."""
@@ -98,7 +97,7 @@ class JoinTimeout:
         self._deadline = time.monotonic() + self.seconds
 
     def check(self, missing: str, exit_codes_of_left: Iterable[int] = ()) -> None:
-        """Raises RendezvousError or ShutdownRequested; wrong flags or data stay wrong after a restart."""
+        """Raises RendezvousError after the timeout or a final exit, ShutdownRequested after a signal."""
         if self._shutdown_requested():
             raise ShutdownRequested
         if exit_codes.USAGE in exit_codes_of_left:
@@ -147,7 +146,7 @@ class Leader:
         self._joined: dict[int, tuple[int, int]] = {}
         """Node rank to the attempts it has seen and its processes."""
         self._left: dict[int, int] = {}
-        """Exit codes of nodes that have left."""
+        """Exit codes by node, of nodes that have left."""
         self._running = 0
         """Id of the running attempt; 0 between two."""
         self._last_id = 0
@@ -200,7 +199,7 @@ class Leader:
         self._running, self._end = 0, AttemptEnd(reason, hangs)
 
     def _exchange(self, wait: float) -> None:
-        """Accept connections, read messages, send heartbeats; waits up to `wait` seconds for one to come."""
+        """Accept connections, read messages, send heartbeats; waits up to `wait` seconds for data."""
         assert self._server is not None
         streams = (*self._followers.values(), *self._unidentified)
         _wait_readable([self._server, *(stream.sock for stream in streams)], wait)
@@ -220,7 +219,7 @@ class Leader:
                 follower.send(heartbeat=True)
 
     def _admit(self, stream: MessageStream, messages: list[dict[str, Any]]) -> None:
-        """The first messages of a connection: from a node, or from something that is none."""
+        """Handle the first messages of a connection, which may not be a node's."""
         rank = messages[0].get("rank") if messages and not stream.closed else None
         if not isinstance(rank, int) or not 0 < rank < self._topology.nodes:
             stream.close()
@@ -285,7 +284,7 @@ class Follower:
         self._clock, self._heartbeat = clock, min(HEARTBEAT, peer_timeout / 5)
         self._leader: MessageStream | None = None
         self._running = 0
-        """Id of the running attempt, as the leader counts them; 0 between two."""
+        """Id of the running attempt, from the leader; 0 between two."""
         self._end: AttemptEnd | None = None
         self._attempt: Attempt | None = None
         self._last_heartbeat = 0.0
@@ -338,7 +337,7 @@ class Follower:
             self._leader.send(**request)
 
     def _exchange(self, wait: float) -> None:
-        """Read messages, send heartbeats; waits up to `wait` seconds for one to come."""
+        """Read messages, send heartbeats; waits up to `wait` seconds for data."""
         leader = self._leader
         _wait_readable([leader.sock] if leader is not None else [], wait)
         if leader is None:
@@ -379,7 +378,7 @@ class Follower:
 
 
 def _close_all(streams: Iterable[MessageStream], code: int) -> None:
-    """Send the exit code, and wait up to a second until it was read: closing at once could discard it."""
+    """Send the exit code, and wait up to a second until it is read: closing at once could discard it."""
     waiting, deadline = list(streams), time.monotonic() + 1
     for stream in waiting:
         stream.send(leave=code)
@@ -400,7 +399,7 @@ def _wait_readable(sockets: Iterable[socket.socket], wait: float) -> None:
 
 
 def _listen_on(port: int) -> socket.socket:
-    """For IPv4 and IPv6 where this machine has both."""
+    """Listen on IPv4, and on IPv6 if this machine has it."""
     if socket.has_dualstack_ipv6():
         with contextlib.suppress(OSError):
             return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=512)
@@ -410,8 +409,8 @@ def _listen_on(port: int) -> socket.socket:
 def reachable_address(name: str) -> str:
     """The address at which the other nodes reach this one.
 
-    On Vertex the name of node 0 is a service with a few declared ports, and only the pod's own address
-    accepts any port (vertex facts 3.3). A name that resolves to the loopback is returned as such.
+    On Vertex the name of node 0 is a service with a few declared ports; only the pod's own address accepts
+    any port (vertex facts 3.3). A name that resolves to the loopback is returned unchanged.
     """
     with contextlib.suppress(OSError):
         address = socket.gethostbyname(name)
@@ -422,7 +421,7 @@ def reachable_address(name: str) -> str:
 
 
 def free_port(address: str) -> int:
-    """A port that is free now. If another process takes it the attempt fails, and the next has another."""
+    """A port that is free now. If another process takes it, the attempt fails and the next has another."""
     with socket.socket() as probe:
         try:
             probe.bind((address, 0))

@@ -1,7 +1,7 @@
 """A node's supervisor: it joins the rendezvous, starts one process a device, and restarts on a failure.
 
-All nodes start each attempt together (`launch.rendezvous`); its processes are forked by `launch.fork_server`.
-Neither needs torch here, so that a node that comes back joins at once. As PID 1 the supervisor runs below
+All nodes start each attempt together (`launch.rendezvous`); `launch.fork_server` forks its processes. Neither
+needs torch here, so that a node that comes back joins at once. In a container the supervisor is a child of
 `launch.container_init`.
 """
 
@@ -37,13 +37,13 @@ from trainer.structured_log import emit
 
 TICK = 0.05
 FAILURE_GRACE = 3.0
-"""Seconds for processes to notice and report by themselves that another is gone."""
+"""Seconds in which processes can notice and report that another is lost."""
 MIN_SHUTDOWN = 30.0
-"""Seconds that processes have at least to save and exit after a signal."""
+"""Fewest seconds that processes have to save and exit after a signal."""
 
 
 class Supervisor:
-    """Runs attempts until one ends well, the restarts are used up, or a signal ends them."""
+    """Runs attempts until one succeeds, no restart is left, or a signal ends them."""
 
     def __init__(self, config: Config, topology: Topology, argv: Sequence[str]) -> None:
         self._config, self._topology = config, topology
@@ -53,7 +53,7 @@ class Supervisor:
         self._processes = ForkServer(argv)
 
     def run(self) -> int:
-        """The exit code for the container."""
+        """Run the attempts; return the container's exit code."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
         code = 1
@@ -89,14 +89,14 @@ class Supervisor:
                 self._report("stopping", text, number, "ERROR")
                 return code
             number += 1
-            # The delay is for a program that fails at once; an attempt that trained was ended from outside.
+            # The delay is for a program that fails at once; another cause ended an attempt that trained.
             trained = last_step_time(Path("progress.json")) > began
             self._delay(number, 0 if trained else without_progress, time.time() - began)
             if self._signal:
                 return self._stopped_code()
 
     def _delay(self, number: int, failures: int, lasted: float) -> None:
-        """Wait longer after each attempt in a row that did not train; a signal ends it."""
+        """Wait, longer after each attempt in a row that did not train; a signal ends the wait."""
         seconds = random.uniform(0.5, 1.0) * min(30.0, 0.5 * 2**failures) if failures else 0.0
         text = f"attempt {number} in {seconds:.1f} s (the last one took {lasted:.0f} s)"
         self._report("restarting", text, number, "WARNING")
@@ -106,7 +106,7 @@ class Supervisor:
             time.sleep(TICK)
 
     def _newest_step(self) -> int:
-        """Step of the newest checkpoint on this node's disk; -1 where there is none."""
+        """Step of the newest checkpoint on this node's disk; -1 if there is none."""
         folders = step_folders(checkpoint_folder(self._config.checkpoint.checkpoint_dir))
         return step_of(folders[0]) if folders else -1
 
@@ -124,13 +124,13 @@ class Supervisor:
             return number, exit_codes.PEER_LOST
         attempt = self._rendezvous.join(number, count)
         self._record(attempt.number, time.time())
-        # --resume never is about earlier runs: a restart always continues from what this run has saved.
+        # --resume never ignores earlier runs only: a restart continues from this run's checkpoints.
         resume = ["--resume=auto"] if attempt.number else []
         self._processes.spawn(environments(attempt, top.node_rank), resume)
         return attempt.number, self._watch(attempt.number, count)
 
     def _process_count(self) -> int:
-        """How many processes this node has."""
+        """Number of processes of this node."""
         if self._config.launch.nproc or self._config.parallel.device == "cpu":
             return self._config.launch.nproc or 1
         while (gpus := self._processes.gpu_count(TICK)) is None:
@@ -139,7 +139,7 @@ class Supervisor:
         return max(1, gpus)
 
     def _watch(self, number: int, running: int) -> int:
-        """Until all processes of this node have ended; the code of the first that failed."""
+        """Wait for all processes of this node; return the exit code of the first that failed."""
         code, end, deadline, forwarded, all_final = 0, None, float("inf"), False, True
         while running:
             for _, ended in self._processes.ended(TICK):
@@ -158,7 +158,7 @@ class Supervisor:
         return code if end is None or all_final else exit_codes.PEER_LOST
 
     def _on_failure(self, code: int, number: int) -> float:
-        """A process of this node ended with a code; the time by which its others must have ended."""
+        """Handle a failed process of this node; return the deadline of the others."""
         if code in exit_codes.FINAL:
             self._processes.signal(signal.SIGTERM)
             return time.monotonic() + self._shutdown_seconds()
@@ -168,7 +168,7 @@ class Supervisor:
         return time.monotonic() + FAILURE_GRACE
 
     def _on_attempt_end(self, end: AttemptEnd, number: int) -> float:
-        """Another node has ended the attempt; the time by which this one's processes must have ended."""
+        """Handle an end by another node; return the deadline of this node's processes."""
         self._report("failed", end.reason, number, "ERROR")
         return time.monotonic() + (0 if end.hangs else FAILURE_GRACE)
 
@@ -176,10 +176,10 @@ class Supervisor:
         return max(MIN_SHUTDOWN, self._config.checkpoint.grace)
 
     def _stopped_code(self) -> int:
-        """The code after a signal: 75 promises a checkpoint to continue from, so there must be one."""
+        """The exit code after a signal: 75 promises a checkpoint, so there must be one."""
         config = self._config.checkpoint
         folder = checkpoint_folder(config.checkpoint_dir)
-        # The resume finds out whether it is damaged; there is no time for that now.
+        # The resume checks it for damage; there is no time now.
         if any((path / MANIFEST).exists() for path in step_folders(folder)):
             return exit_codes.PREEMPTED
         with contextlib.suppress(RemoteStoreError):
@@ -189,7 +189,7 @@ class Supervisor:
         return exit_codes.STOPPED
 
     def _record(self, number: int, began: float, code: int | None = None) -> None:
-        """Write attempt.json into the working directory: which attempt runs, since when, and how it ended."""
+        """Write the attempt's number, start and exit code to attempt.json in the working directory."""
         record = {
             "attempt": number, "node_rank": self._topology.node_rank, "nodes": self._topology.nodes,
             "started": began, "exit_code": code, "ended": None if code is None else time.time(),

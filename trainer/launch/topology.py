@@ -9,16 +9,16 @@ from typing import Any
 
 
 class TopologyError(Exception):
-    """The environment variables are inconsistent; the message names the variable and the reason."""
+    """The environment variables are inconsistent; the message has the variable and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """This node's rank. `source` names the variables it was read from.
+    """This node's rank. `source` names the variables that it is from.
 
-    `address`:`port` is where node 0 listens. `trains` is False for a replica that takes no part in the
-    training (a reducer, an evaluator). `per_process` means that a launcher has already started one process
-    a device, so RANK and WORLD_SIZE count processes.
+    Node 0 listens at `address`:`port`. `trains` is False for a replica that does not train (a reducer, an
+    evaluator). `per_process` means that a launcher has already started one process for each device, so
+    RANK and WORLD_SIZE count processes.
     """
 
     source: str
@@ -36,7 +36,7 @@ class Topology:
         """From torchrun's variables, CLUSTER_SPEC, TF_CONFIG or Kubeflow's, in this order; else one node.
 
         Raises:
-            TopologyError: when the variables can't be read.
+            TopologyError: if the variables are inconsistent.
         """
         if "LOCAL_RANK" in env and "RANK" in env:
             return _from_ranks(env, "torchrun", per_process=True)
@@ -86,8 +86,8 @@ def _from_ranks(env: Mapping[str, str], source: str, *, per_process: bool) -> To
 
 
 def _from_pet(env: Mapping[str, str]) -> Topology:
-    """A TrainJob sets PET_* alone; a PyTorchJob's WORLD_SIZE beside them is replicas times processes, so
-    PET_NNODES, `min:max` when elastic, says how many nodes there are (Kubeflow facts)."""
+    """A TrainJob sets only PET_*. A PyTorchJob also sets WORLD_SIZE, replicas times processes, so the number
+    of nodes is PET_NNODES, `min:max` if elastic (Kubeflow facts)."""
     nodes = _integer({"PET_NNODES": env["PET_NNODES"].rpartition(":")[2]}, "PET_NNODES")
     name = "PET_NODE_RANK" if env.get("PET_NODE_RANK") else "RANK"
     rank = _integer(env, name, 0 if nodes == 1 else None)

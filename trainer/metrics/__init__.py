@@ -1,1 +1,1 @@
-"""What is measured of a run, and where metrics go besides the structured log."""
+"""Measurements of a run, and the outputs of metrics besides the structured log."""

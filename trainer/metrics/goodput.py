@@ -1,4 +1,4 @@
-"""Goodput: how much of the time goes into useful steps, and into what else.
+"""Goodput: the share of the time that goes into useful steps, and the rest by cause.
 
 Buckets, in seconds: `init` (start to first step), `data` (waiting for a batch), `step`, `eval`, `checkpoint`
 (training stopped for a save), `lost` (steps repeated after a restart), `restart` (from the previous attempt's
@@ -18,7 +18,7 @@ BUCKETS = ("init", "data", "step", "eval", "checkpoint", "lost", "restart")
 
 
 class Goodput:
-    """Seconds by bucket. `progress_file`, on the node's disk, tells the next attempt where this one was."""
+    """Seconds by bucket. `progress_file`, on the node's disk, has the last step for the next attempt."""
 
     def __init__(self, progress_file: Path | None) -> None:
         self.seconds = dict.fromkeys(BUCKETS, 0.0)
@@ -44,13 +44,13 @@ class Goodput:
         self.seconds["restart"] += max(0.0, started - at)
 
     def count_as_lost(self, seconds: float) -> None:
-        """Steps that took so many seconds will be repeated."""
+        """Count the seconds of steps that will be repeated."""
         moved = min(seconds, self.seconds["step"])
         self.seconds["step"] -= moved
         self.seconds["lost"] += moved
 
     def record_step(self, step: int, step_seconds: float) -> None:
-        """Write to the progress file that this step is complete, and how long a step takes."""
+        """Write this complete step and the duration of a step to the progress file."""
         if self._file is not None:
             with suppress(OSError):
                 self._file.write_text(json.dumps({"step": step, "at": time.time(), "seconds": step_seconds}))
@@ -60,13 +60,13 @@ class Goodput:
 
 
 def last_step_time(progress_file: Path) -> float:
-    """When the last recorded step was complete, in seconds since the epoch; 0 where there is none."""
+    """Time of the last recorded step, in seconds since the epoch; 0 if there is none."""
     previous = _read(progress_file)
     return previous[1] if previous else 0.0
 
 
 def _read(progress_file: Path) -> tuple[int, float, float] | None:
-    """Step, time since the epoch and seconds a step; None where nothing readable is there."""
+    """Step, time since the epoch and seconds a step; None if it can't be read."""
     try:
         record: dict[str, Any] = json.loads(progress_file.read_text())
         return int(record["step"]), float(record["at"]), float(record["seconds"])

@@ -1,7 +1,7 @@
 """Utilization and memory of this node's GPUs, measured by the driver: a structured line every 10 seconds.
 
-One process of a node reports them. A value that the driver does not give is omitted, never zero; a GPU that
-gives none is not read again.
+One process of a node reports them. A value that the driver does not report is omitted, never zero; a GPU
+without any is not read again.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class GpuReporter:
             try:
                 gpus.append(self._read(index))
             except Exception as error:  # noqa: BLE001 - torch and NVML have no common class
-                # A metric must not end the training; a device that can't be read is not read again.
+                # A metric must not end the training; the device is not read again.
                 self._readable.remove(index)
                 emit("phase", f"GPU {index} can't be measured: {error}", severity="WARNING", phase="training")
         if gpus:

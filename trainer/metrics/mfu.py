@@ -1,4 +1,4 @@
-"""Model FLOPs utilization (MFU): the operations that the model needs, over what the devices could do."""
+"""Model FLOPs utilization (MFU): the model's operations over the devices' peak."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ PEAKS: tuple[tuple[str, float], ...] = (
     ("T4", 65e12),
     ("V100", 125e12),
 )
-"""Peak FLOP/s of dense 16-bit matrix products, by words of the device's name; the first match counts.
+"""Peak FLOP/s of dense 16-bit matrix products, by words of the device's name; the first match applies.
 
-From the makers' data sheets, without sparsity: a sheet that has only the sparse number is halved.
+They are from data sheets, without sparsity: if a sheet has only the sparse number, half of that.
 """
 
 
 def peak_flops(device_name: str) -> float | None:
-    """FLOP/s of a device by the name that CUDA gives it; `None` for one that is not in the table."""
+    """FLOP/s of a device by its CUDA name; `None` if it is not in the table."""
     name = device_name.casefold()
     return next((peak for word, peak in PEAKS if _matches(word.casefold().split(), name)), None)
 
 
 def _matches(words: Sequence[str], name: str) -> bool:
-    """All words are in the name, the first one as a word of its own (an L4 is no L40)."""
+    """Whether all words are in the name, the first as a separate word (an L4 is no L40)."""
     parts = name.replace("-", " ").split()
     return words[0] in parts and all(word in name for word in words)
 
 
 def mfu(flops: float, seconds: float, devices: int, peak: float | None) -> float | None:
-    """Share of the peak, 0 to 1, for `flops` of all devices together; `None` where no peak is known."""
+    """Share of the peak, 0 to 1, for `flops` of all devices together; `None` if the peak is unknown."""
     if not peak or seconds <= 0 or devices < 1:
         return None
     return flops / (seconds * devices * peak)

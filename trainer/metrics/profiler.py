@@ -18,7 +18,7 @@ class StepProfiler:
     """Records the steps FIRST to LAST on rank 0 and writes a Chrome trace into the folder.
 
     Raises:
-        UsageError: for steps that can't be read, or a bucket's folder where none is mounted.
+        UsageError: for wrong steps, or a folder in a bucket that is not mounted.
     """
 
     def __init__(self, config: Config, rank: int) -> None:
@@ -27,7 +27,7 @@ class StepProfiler:
         self._profile: profile | None = None
 
     def step(self, number: int) -> None:
-        """To be called when step `number` begins."""
+        """Call it when step `number` begins."""
         if self._profile is not None and number > self._last:
             self._write()
         elif self._profile is None and self._first == number <= self._last:
@@ -36,7 +36,7 @@ class StepProfiler:
             self._profile.start()
 
     def close(self) -> None:
-        """Training ends, maybe before LAST."""
+        """End the recording; training may end before LAST."""
         if self._profile is not None:
             self._write()
 

@@ -1,4 +1,4 @@
-"""Where metrics go: TensorBoard, a tuning service; each has a module beside this one."""
+"""Outputs of metrics: TensorBoard, a tuning service; each has its module."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class MetricSink(Protocol):
     """Only rank 0 has sinks. A sink must not raise: a metric must not end the training."""
 
     def record(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Metrics of one reported step, by name, in SI units."""
+        """Record the metrics of a reported step, by name, in SI units."""
 
     def close(self) -> None:
-        """Training ends; write what is buffered."""
+        """Write the buffer at the end of the training."""
 
 
 def make_sinks(config: Config, rank: int) -> list[MetricSink]:
-    """The sinks that the settings and the environment ask for."""
+    """The sinks of the settings and the environment."""
     if rank != 0:
         return []
     sinks: list[MetricSink] = []

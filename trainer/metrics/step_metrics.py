@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from trainer.metrics.mfu import mfu, peak_flops
 
 RECENT = 20
-"""Reports that the time left is estimated from."""
+"""Reports from which the time left is estimated."""
 
 
 class StepMetrics:
@@ -30,7 +30,7 @@ class StepMetrics:
     ) -> None:
         """`peak` is the device's FLOP/s, by default the data sheet's for a GPU of its name.
 
-        A compiled model is not counted: torch never compiles what first runs under a counter.
+        A compiled model is not counted: torch never compiles a model that first runs under a counter.
         """
         self._counts = flops_per_token is None and not compiled
         self._device, self._world_size, self._flops = device, world_size, flops_per_token
@@ -40,10 +40,10 @@ class StepMetrics:
 
     @contextmanager
     def counted(self, tokens: int) -> Iterator[None]:
-        """Around a forward and backward pass of this rank over so many tokens.
+        """Context of a forward and backward pass of this rank over so many tokens.
 
-        Of the first one matrix products, convolutions and attention are counted, each multiply-add as two
-        operations; unless the count is known, a compiler forbids it, or there is no peak to compare it with.
+        The first one counts matrix products, convolutions and attention, a multiply-add as two operations;
+        not if the count is known, the model is compiled, or the peak is unknown.
         """
         if not self._counts or self._peak is None:
             yield
@@ -54,7 +54,7 @@ class StepMetrics:
         self._flops = counter.get_total_flops() / tokens
 
     def at(self, step: int, total: int, tokens_per_second: float) -> dict[str, float]:
-        """MFU (0 to 1), peak memory (bytes) and the seconds left, each only where it is known."""
+        """MFU (0 to 1), peak memory (bytes) and the seconds left, each only if known."""
         metrics: dict[str, float] = {}
         if self._flops is not None:
             used = mfu(self._flops * tokens_per_second, 1.0, self._world_size, self._peak)
@@ -73,5 +73,5 @@ class StepMetrics:
         began, first = self._reports[0]
         if step <= first:
             return None
-        # Evaluations and checkpoints between the steps count, too.
+        # It includes evaluations and checkpoints between the steps.
         return (now - began) / (step - first) * (total - step)

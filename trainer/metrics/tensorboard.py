@@ -1,4 +1,4 @@
-"""Metrics for TensorBoard, below $AIP_TENSORBOARD_LOG_DIR (vertex facts 3.6) or a folder of choice."""
+"""Metrics for TensorBoard, below $AIP_TENSORBOARD_LOG_DIR (vertex facts 3.6) or a given folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trainer.structured_log import emit
 
 
 class TensorBoardSink:
-    """Writes event files. After the first error it reports that and writes nothing more."""
+    """Writes event files. It reports the first error, and writes nothing after it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -32,7 +32,7 @@ class TensorBoardSink:
             self._give_up(error)
 
     def close(self) -> None:
-        """Write what is buffered."""
+        """Write the buffer."""
         if self._writer is not None and not self._failed:
             try:
                 self._writer.close()

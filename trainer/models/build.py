@@ -9,7 +9,7 @@ from trainer.registry import MODELS, resolve
 
 
 def build_workload(config: Config) -> Workload:
-    """The workload of `--model`, imported only here: a vision-language model needs packages a GPT does not.
+    """The workload of `--model`, imported only here: its packages may be needed by no other model.
 
     Raises:
         UsageError: for an unknown name or a missing package.
@@ -17,9 +17,7 @@ def build_workload(config: Config) -> Workload:
     """
     entry = MODELS.get(config.model.model)
     if entry is None:
-        raise UsageError(
-            f"--model {config.model.model} is not known; choose from {', '.join(sorted(MODELS))}"
-        )
+        raise UsageError(f"--model {config.model.model} is unknown; choose from {', '.join(sorted(MODELS))}")
     try:
         workload: Workload = resolve(entry.target)(config)
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Any causal language model of Hugging Face's, with its own weights or random ones."""
+"""Any causal language model of Hugging Face, with its weights or random ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainer.cloud_paths import local_path
 from trainer.errors import UsageError
 
 IGNORED = -100
-"""A target that the loss ignores."""
+"""Target that the loss ignores."""
 
 
 class CausalLM(nn.Module):
@@ -37,7 +37,7 @@ class CausalLM(nn.Module):
 
     @property
     def context(self) -> int | None:
-        """Max tokens of a sequence; None where the model sets no limit."""
+        """Max tokens of a sequence; None if the model has no limit."""
         limit = getattr(self.model.config, "max_position_embeddings", None)
         return int(limit) if limit else None
 
@@ -49,10 +49,10 @@ class CausalLM(nn.Module):
 
 
 def load_model(where: str, dtype: torch.dtype) -> CausalLM:
-    """The model of a folder or name, or of a `config.json` alone (random weights of that size).
+    """The model of a folder or name, or of a `config.json` (random weights of that size).
 
     Raises:
-        UsageError: when there is no such model, or it is no causal language model.
+        UsageError: if there is no such model, or it is no causal language model.
     """
     from transformers import AutoModelForCausalLM  # noqa: PLC0415 - imports for seconds
 
@@ -75,6 +75,6 @@ def load_config(where: str) -> Any:
 
 
 def model_location(where: str) -> str:
-    """The path of a folder or file, if it exists, else the name as it is."""
+    """The path of a folder or file if it exists, else the name."""
     path = local_path(where).expanduser()
     return str(path) if path.exists() else where

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 VOCABULARY = 256
-"""By default the tokens are bytes."""
+"""The default tokens are bytes."""
 
 
 class Block(nn.Module):

@@ -1,4 +1,4 @@
-"""Workloads of language models: a model and the text that it is trained on."""
+"""Workloads of language models: a model and its text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from trainer.structured_log import emit
 
 @dataclass(frozen=True, slots=True)
 class TextData:
-    """Windows of tokens for the training and for the evaluation, and the size of the vocabulary."""
+    """Windows of tokens for training and evaluation, and the size of the vocabulary."""
 
     train: Dataset
     evaluation: Dataset | None
@@ -37,7 +37,7 @@ def load_text(config: Config, tokenizer: str) -> TextData:
     """The windows of the text of `--data`.
 
     Raises:
-        DataError: when it can't be read or is too short.
+        DataError: if it can't be read or is too short.
     """
     windows, vocabulary = _windows(config, tokenizer)
     if not config.eval_every:
@@ -57,7 +57,7 @@ def _windows(config: Config, tokenizer: str) -> tuple[Dataset, int]:
     if tokenizer in {"", "bytes"} and not any(map(_has_jsonl, paths)):
         data = read_bytes(spec)
         if len(data) == MAX_BYTES:
-            # A whole corpus in the memory of every process is what token files avoid.
+            # A token file is not read into the memory of every process.
             _warn(
                 f"only the first {MAX_BYTES >> 20} MiB of --data {spec} are read: python -m trainer.prepare "
                 "writes all of it to a token file"
@@ -69,7 +69,7 @@ def _windows(config: Config, tokenizer: str) -> tuple[Dataset, int]:
     for document in documents(files, config.data.field):
         tokens += [*encoder.encode(document), encoder.end]
     if len(tokens) <= context:
-        raise DataError(f"--data {spec} has {len(tokens)} tokens; one window takes {context + 1}")
+        raise DataError(f"--data {spec} has {len(tokens)} tokens; one window has {context + 1}")
     ids = torch.from_numpy(np.asarray(tokens, np.int32))
     return Windows(ids, context), encoder.vocabulary
 
@@ -103,10 +103,10 @@ def gpt(config: Config) -> Workload:
 
 
 def causal_lm(config: Config) -> Workload:
-    """A model of Hugging Face's, with the tokenizer in its folder unless `--tokenizer` names another.
+    """A model of Hugging Face, with the tokenizer in its folder unless `--tokenizer` names another.
 
     Raises:
-        UsageError: when the model and the text don't fit each other.
+        UsageError: if the model does not fit the text.
     """
     where = config.model.weights
     if not where:

@@ -1,4 +1,4 @@
-"""What is trained on what: a model, its repeated blocks, and its samples."""
+"""A workload: a model, its repeated blocks, and its samples."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from trainer.data.loader import Dataset
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """All that the training loop needs of a model.
+    """What the training loop needs of a model.
 
-    `model(*batch)` is the mean loss of a micro-batch, a scalar. `blocks` are the repeated parts: FSDP shards
-    each of them, activation checkpointing and torch.compile take them one by one. `flops_per_token` counts a
-    forward and backward pass; with `None` the first pass is measured.
+    `model(*batch)` is the mean loss of a micro-batch, a scalar. `blocks` are the repeated parts: FSDP,
+    activation checkpointing and torch.compile apply to each. `flops_per_token` is for a forward and
+    backward pass; with `None` the first pass is counted.
     """
 
     model: nn.Module

@@ -1,1 +1,1 @@
-"""Ways of parallel training, and the files of their checkpoints."""
+"""Parallelism strategies, and the files of their checkpoints."""

@@ -1,4 +1,4 @@
-"""What a way of parallel training offers to the training loop and to the checkpoints."""
+"""The interface of a parallelism strategy for the training loop and the checkpoints."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from trainer.strategy.layout import CheckpointLayout
 
 
 class Strategy(Protocol):
-    """Owns model, optimizer and precision; the loop owns everything else. Every rank calls each method.
+    """Owns model, optimizer and precision; the loop owns all else. Every rank calls each method.
 
-    It is made from (config, plan, device), as `registry.StrategyEntry` says.
+    Its constructor has the parameters (config, plan, device), see `registry.StrategyEntry`.
     """
 
     name: str
     has_loss_scaler: bool
-    """Whether it skips steps by itself whose gradients are not finite, to find its loss scale."""
+    """Whether it skips steps with infinite gradients by itself, to find its loss scale."""
 
     @property
     def layout(self) -> CheckpointLayout:
@@ -33,16 +33,16 @@ class Strategy(Protocol):
         """Move, wrap and shard the model, and create the optimizer with all of its state."""
 
     def forward_backward(self, batch: Batch, *, last: bool) -> torch.Tensor:
-        """Accumulate a micro-batch's gradients; its loss, a scalar. Only the `last` one reduces them."""
+        """Accumulate a micro-batch's gradients; return its loss, a scalar. Only the `last` reduces them."""
 
     def squared_norm(self) -> torch.Tensor | None:
-        """This rank's share of the gradient's squared norm, a scalar; the sum over all ranks is the whole.
+        """This rank's share of the gradient's squared norm, a scalar; the shares of all ranks add up to it.
 
-        `None` where only `update` computes the norm.
+        `None` if only `update` computes the norm.
         """
 
     def update(self, rate: float, norm: torch.Tensor | None, keep: torch.Tensor | None) -> torch.Tensor:
-        """Clip by `norm`, step the optimizer, zero the gradients; the norm before clipping, a scalar.
+        """Clip by `norm`, step the optimizer, zero the gradients; return the norm before clipping, a scalar.
 
         A step whose `keep`, a scalar, is false leaves weights and moments unchanged; `None` keeps every step.
         """
@@ -51,39 +51,39 @@ class Strategy(Protocol):
         """Loss without gradients or dropout, a scalar."""
 
     def stage(self, folder: Path, ranks: dist.ProcessGroup) -> Callable[[], None]:
-        """Copy weights and optimizer state to the CPU; a function that writes the copy into `folder`.
+        """Copy weights and optimizer state to the CPU; return a function that writes the copy into `folder`.
 
-        Another thread calls that function, on all of `ranks` at once. It raises what its writer raises.
+        Another thread calls that function, on all of `ranks` at once. It raises the errors of its writer.
         """
 
     def prepare_load(self, path: Path, saved_world_size: int) -> None:
         """Before `load`, on one rank for each disk: convert the checkpoint if the world size differs.
 
         Raises:
-            CheckpointError: when it can't be converted.
+            CheckpointError: if it can't be converted.
         """
 
     def load(self, path: Path, saved_world_size: int, ranks: dist.ProcessGroup) -> None:
-        """Load what `stage` has written, in place. Every rank calls it; it may be called again.
+        """Load a staged checkpoint, in place. Every rank calls it; it may be called again.
 
         Raises:
-            CheckpointError: when it can't be read.
+            CheckpointError: if it can't be read.
         """
 
     def checkpoint_bytes(self) -> float:
         """Size of a checkpoint over all ranks."""
 
     def extra_state(self) -> dict[str, Any]:
-        """Small values that are the same on every rank and that `stage` does not write."""
+        """Small values, the same on every rank, that `stage` does not write."""
 
     def load_extra_state(self, state: dict[str, Any]) -> None:
-        """Restore what `extra_state` returned."""
+        """Restore the values of `extra_state`."""
 
     def describe(self) -> dict[str, Any]:
         """Facts for the log: name, sizes, precision."""
 
     def close(self) -> None:
-        """Free what `stage` keeps between two calls."""
+        """Free the buffers of `stage`."""
 
 
 def compute_dtype(config: Config, device: torch.device) -> torch.dtype:

@@ -14,7 +14,7 @@ def build_strategy(config: Config, plan: BatchPlan, device: torch.device) -> Str
     """The strategy of `--strategy`, imported only here.
 
     Raises:
-        UsageError: when its package is missing, or it can't do what the flags say on this device.
+        UsageError: if its package is missing, or it does not support the flags on this device.
     """
     name = config.parallel.strategy
     try:

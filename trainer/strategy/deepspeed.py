@@ -32,16 +32,16 @@ _FROM_FLAGS = (
     "gradient_accumulation_steps",
     "optimizer",
 )
-"""Settings of DeepSpeed that our own flags make."""
+"""Settings of DeepSpeed that our flags set."""
 
 
 def preload(config: Config) -> None:
-    """Import DeepSpeed ahead of the fork, unless that could open a GPU.
+    """Import DeepSpeed before the fork, unless that could open a GPU.
 
     Its import asks NVML for GPUs and keeps the device open, and a process with an open GPU can't be forked.
-    The third of a second that an import ahead saves is less than the fresh start of a process costs.
+    The import saves a third of a second, less than the start of a new process costs.
     """
-    # A build of torch without CUDA finds no GPU, whatever the flags allow.
+    # A build of torch without CUDA finds no GPU.
     if config.parallel.device == "cpu" or not torch.backends.cuda.is_built():
         load_deepspeed(torch.device("cpu"))
 
@@ -60,7 +60,7 @@ class ZeROLayout:
 
     def read_weights(self, path: Path) -> dict[str, torch.Tensor]:
         """From the full-precision copies that the optimizer keeps."""
-        # A strategy that has loaded the package did so for its own device.
+        # A strategy may have loaded the package already, for its own device.
         if "deepspeed" not in sys.modules:
             load_deepspeed(torch.device("cpu"))
         from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
@@ -77,7 +77,7 @@ class ZeRO:
     layout: ClassVar[CheckpointLayout] = ZeROLayout("zero")
 
     def __init__(self, config: Config, plan: BatchPlan, device: torch.device) -> None:
-        """Raises UsageError for a precision that DeepSpeed does not have on this device."""
+        """Raises UsageError for a precision that DeepSpeed does not support on this device."""
         self._config, self._plan, self._device = config, plan, device
         self._dtype = compute_dtype(config, device)
         if self._dtype is torch.float16 and device.type == "cpu":
@@ -101,7 +101,7 @@ class ZeRO:
         self._defer_files()
 
     def _defer_files(self) -> None:
-        """Have the engine hand its files to us; our thread writes them later, with DeepSpeed's own writer."""
+        """Have the engine pass its files to us; our thread writes them later, with DeepSpeed's own writer."""
         from deepspeed.runtime.checkpoint_engine import TorchCheckpointEngine
 
         writer = TorchCheckpointEngine(self.engine._config)
@@ -114,7 +114,7 @@ class ZeRO:
         loss: torch.Tensor = self.engine(*batch)
         self.engine.backward(loss)
         if not last:
-            # The engine only counts here: it steps the optimizer at the last micro-batch.
+            # It only counts: the engine steps the optimizer at the last micro-batch.
             self.engine.step()
         return loss.detach()
 
@@ -132,7 +132,7 @@ class ZeRO:
         return torch.as_tensor(computed or float("nan"))
 
     def _let_steps_be_skipped(self) -> None:
-        """Have the engine skip a step on request: it does when its optimizer reports an overflow.
+        """Let us skip a step: the engine skips one whose optimizer reports an overflow.
 
         The flag is set after fp16's loss scale was updated, which therefore does not change.
         """
@@ -172,7 +172,7 @@ class ZeRO:
     def load(self, path: Path, saved_world_size: int, ranks: dist.ProcessGroup) -> None:
         universal = saved_world_size != self._plan.world_size
         folder = to_universal(path) if universal else path
-        # Only loading reads it: after a change of world size a run may go back to checkpoints of either.
+        # Only loading reads it: after a change of world size a run may load checkpoints of either.
         self.engine._config.load_universal_checkpoint = universal
         # A universal checkpoint is found by a file that names it, DeepSpeed's own by its tag.
         tag = None if universal else TAG
@@ -230,7 +230,7 @@ def engine_settings(config: Config, plan: BatchPlan, dtype: torch.dtype, stage: 
     """DeepSpeed's settings: ours, overridden by those of `--deepspeed-config`.
 
     Raises:
-        UsageError: when the file sets what our own flags set, or adds another checkpoint writer.
+        UsageError: if the file sets what our flags set, or adds another checkpoint writer.
     """
     offload = config.parallel.offload
     zero: dict[str, Any] = {"stage": stage, "contiguous_gradients": True, "overlap_comm": stage > 1}
@@ -250,7 +250,7 @@ def engine_settings(config: Config, plan: BatchPlan, dtype: torch.dtype, stage: 
         "zero_optimization": zero,
         "bf16": {"enabled": dtype is torch.bfloat16},
         "fp16": {"enabled": dtype is torch.float16},
-        # With offload it would require its own Adam, which has to be compiled.
+        # With offload it would require its own Adam, which must be compiled.
         "zero_force_ds_cpu_optimizer": False,
         "steps_per_print": 2**31,
     }
@@ -263,7 +263,7 @@ def engine_settings(config: Config, plan: BatchPlan, dtype: torch.dtype, stage: 
 
 
 def _check_settings(given: dict[str, Any], ours: dict[str, Any], path: Path) -> None:
-    """Raises UsageError for settings that our own flags make, and for another checkpoint writer."""
+    """Raises UsageError for settings that our flags set, and for another checkpoint writer."""
     for name in _FROM_FLAGS:
         if given.get(name, "auto") not in ("auto", ours.get(name)):
             flag = "--learning-rate and the others" if name == "optimizer" else "--batch and --micro-batch"

@@ -1,7 +1,7 @@
 """Imports DeepSpeed without its output and its compilation at run time.
 
 DeepSpeed would build a shared-memory extension when it starts on CPUs and a fused Adam when it creates the
-optimizer; both take minutes and fail where there is no compiler (trainer facts, DeepSpeed without a GPU).
+optimizer; both take minutes, and fail without a compiler (trainer facts, DeepSpeed without a GPU).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def load_deepspeed(device: torch.device) -> Any:
     import deepspeed
     import deepspeed.ops
 
-    # Its first use would run a compiler for each operation, just to find out what could be built.
+    # Its first use would run a compiler for each operation to detect which can be built.
     vars(deepspeed.ops).setdefault("__compatible_ops__", {})
     deepspeed.utils.logger.setLevel(logging.ERROR)
     _load_muon_uncompiled()

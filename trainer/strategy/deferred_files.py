@@ -1,8 +1,8 @@
 """Deferred writing of DeepSpeed's files: each is copied when DeepSpeed saves it, and a thread writes it.
 
-DeepSpeed hands each file to its checkpoint engine as a tree of plain containers and tensors. The engine
-here copies the tensors to buffers that it reuses, like the stager of the other strategies; DeepSpeed's own
-engine writes the file.
+DeepSpeed passes each file to its checkpoint engine as a tree of plain containers and tensors. The engine
+here copies the tensors to reused buffers, like the stager of the other strategies; DeepSpeed's own engine
+writes the file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 
 
 class TensorBuffers:
-    """Copies trees of tensors to the CPU, into the same memory again for a tree of the same shape."""
+    """Copies trees of tensors to the CPU; reuses the memory for a tree of the same shape."""
 
     def __init__(self, *, pinned: bool) -> None:
         self._pinned = pinned
@@ -38,7 +38,7 @@ class TensorBuffers:
         if type(value) in (list, tuple):
             return type(value)(self._copy(v, (*path, n), seen, memo) for n, v in enumerate(value))
         if isinstance(value, dict):
-            # Shallow first: it keeps the attributes that a state dict has besides its items.
+            # A shallow copy keeps the attributes of a state dict.
             copied = copy.copy(value)
             copied.update({k: self._copy(v, (*path, k), seen, memo) for k, v in value.items()})
             return copied

@@ -1,4 +1,4 @@
-"""The files of a checkpoint, by the strategy that wrote it: of this run or of another."""
+"""The files of a checkpoint, by the strategy that wrote it, in this run or another."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CheckpointLayout(Protocol):
         """Whether every node's copy has the whole state, because all ranks have it."""
 
     def shared_files(self, files: Collection[str]) -> list[str]:
-        """Which of one node's files the ranks of the others read, with the same ranks on the same nodes."""
+        """Files of one node that ranks of other nodes read, if all ranks are on the same nodes as before."""
 
     def read_weights(self, path: Path) -> dict[str, torch.Tensor]:
         """Every weight by its name in the model, on the CPU, from a folder that has all files."""
@@ -48,7 +48,7 @@ class DcpLayout:
     family: str = "dcp"
 
     def shared_files(self, files: Collection[str]) -> list[str]:
-        """Each rank reads back its own part; only the index of the parts is written by one rank alone."""
+        """The index of the parts, which one rank writes; each rank reads its own part."""
         return [name for name in files if name == DCP_INDEX]
 
     def read_weights(self, path: Path) -> dict[str, torch.Tensor]:
@@ -66,7 +66,7 @@ def layout_of(strategy: str) -> CheckpointLayout:
     """The layout of the checkpoints of a strategy, by the name that the manifest has.
 
     Raises:
-        CheckpointError: when there is no such strategy here.
+        CheckpointError: if this trainer has no such strategy.
     """
     entry = STRATEGIES.get(strategy)
     if entry is None:

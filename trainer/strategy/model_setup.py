@@ -1,4 +1,4 @@
-"""What every strategy does to a model before it wraps it, and the optimizer's parameter groups."""
+"""Preparation of a model before a strategy wraps it, and the optimizer's parameter groups."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from trainer.models.workload import Workload
 
 
 def prepare_model(workload: Workload, config: Config, device: torch.device) -> nn.Module:
-    """Move the model to its device; add activation checkpointing and compilation where the flags say so.
+    """Move the model to its device; add activation checkpointing and compilation as the flags say.
 
     Neither changes the names of the weights, so checkpoints do not depend on them.
 
     Raises:
-        UsageError: when --compile finds no compiler.
+        UsageError: if --compile finds no compiler.
     """
     model = workload.model.to(device)
     for block in workload.blocks:

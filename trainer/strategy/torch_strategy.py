@@ -1,4 +1,4 @@
-"""What DDP and FSDP have in common: torch's own optimizer, loss scaler and distributed checkpoint."""
+"""The base of DDP and FSDP: torch's optimizer, loss scaler and distributed checkpoint."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from trainer.strategy.model_setup import make_optimizer, prepare_model
 
 
 class TorchStrategy(ABC):
-    """Implements `strategy.base.Strategy` but for how the model is wrapped and when gradients are reduced."""
+    """Implements `strategy.base.Strategy` except the wrapping of the model and the reduction of gradients."""
 
     name = ""
     layout: ClassVar[CheckpointLayout]
@@ -34,7 +34,7 @@ class TorchStrategy(ABC):
     def __init__(self, config: Config, plan: BatchPlan, device: torch.device) -> None:
         self._config, self._plan, self._device = config, plan, device
         self._dtype = compute_dtype(config, device)
-        # Only fp16 has so few exponent bits that small gradients would underflow.
+        # Only in fp16 small gradients underflow.
         self._scaler = torch.amp.GradScaler(device.type, enabled=self._dtype is torch.float16)  # type: ignore[attr-defined]
         self.has_loss_scaler = self._scaler.is_enabled()
         self.gradient_replicas = plan.world_size
@@ -46,11 +46,11 @@ class TorchStrategy(ABC):
 
     @abstractmethod
     def wrap(self, model: nn.Module, workload: Workload) -> nn.Module:
-        """The module whose forward the loop calls."""
+        """Wrap the model; return the module whose forward the loop calls."""
 
     @abstractmethod
     def gradient_sync(self, last: bool) -> AbstractContextManager[Any]:
-        """Around a micro-batch: gradients are reduced only after the `last` one."""
+        """Context of a micro-batch: gradients are reduced only after the `last` one."""
 
     def autocast(self) -> AbstractContextManager[Any]:
         if self._dtype is torch.float32:
@@ -104,7 +104,7 @@ class TorchStrategy(ABC):
         divisor = ((norm + 1e-6) / limit).clamp(min=1.0) if limit else None
         skip = None if keep is None else (~keep).to(torch.float32)
         if self._device.type == "cpu":
-            # The host knows both values here, and omits a division by one and a skip that does not happen.
+            # The host knows both values here, and omits a division by one and a false skip.
             divisor = None if divisor is not None and divisor == 1.0 else divisor
             skip = None if skip is not None and skip == 0.0 else skip
         for group in self.optimizer.param_groups:

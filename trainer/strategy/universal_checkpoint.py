@@ -1,7 +1,7 @@
-"""DeepSpeed's files of one world size, converted so that any world size can load them.
+"""Conversion of DeepSpeed's files of one world size, so that any world size can load them.
 
-DeepSpeed refuses to load another world size at every stage. Its converter writes one file for each weight
-and state, of which every rank then reads its shard (trainer facts, DeepSpeed without a GPU).
+DeepSpeed refuses to load another world size at every stage. Its converter writes one file for each weight and
+state; every rank then reads its shard of it (trainer facts, DeepSpeed without a GPU).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def to_universal(path: Path) -> Path:
     """The folder of the converted checkpoint; converted by the first call only.
 
     Raises:
-        CheckpointError: when the converter fails.
+        CheckpointError: if the converter fails.
     """
     folder = path / UNIVERSAL
     done = folder / "latest_universal"

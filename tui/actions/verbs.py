@@ -10,7 +10,7 @@ ACTIONS: tuple[Action, ...] = (
         operation="profile.import",
     ),
     Action(
-        "verb.profiles_fix", "", "fix", "Write the fixes that need no decision into a profile", "verb", "",
+        "verb.profiles_fix", "", "fix", "Apply the automatic fixes to a profile", "verb", "",
         operation="profile.fix",
     ),
     Action(

@@ -1,4 +1,4 @@
-"""Secrets in a job's specification, replaced by stars before anything is shown."""
+"""Secrets in a job's specification, masked before it is shown."""
 
 from __future__ import annotations
 
@@ -13,33 +13,34 @@ _NAME = re.compile(
     r"(?:$|[_\-.])",
     re.IGNORECASE,
 )
-# Well-known forms of keys; and a password inside a URL.
+# Well-known forms of keys.
 _VALUE = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{10,}|sk-[A-Za-z0-9_-]{10,}|gh[pousr]_[A-Za-z0-9]{20,}|AIza[0-9A-Za-z_-]{30,}"
     r"|AKIA[0-9A-Z]{16}|ya29\.[0-9A-Za-z_-]{10,}|xox[bap]-[0-9A-Za-z-]{10,}|eyJ[A-Za-z0-9_-]{10,}\.eyJ[\w.-]+)"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----"
 )
+# A password in a URL.
 _URL = re.compile(r"(?P<head>\b[a-z][a-z0-9+.-]*://[^/\s:@]+:)[^@\s/]+(?=@)", re.IGNORECASE)
 _FLAG = re.compile(r"^(?P<head>--?(?P<name>[\w.-]+)=)(?P<value>.+)$", re.DOTALL)
 
 
 def looks_secret(name: str) -> bool:
-    """The name says that its value is a secret: `WANDB_API_KEY`, `hf-token`, but not `TOKENIZER`."""
+    """Whether the name is that of a secret: `WANDB_API_KEY`, `hf-token`, but not `TOKENIZER`."""
     return _NAME.search(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)) is not None
 
 
 def mask_text(text: str) -> str:
-    """`text` with well-known forms of secrets and passwords in URLs hidden."""
+    """`text` with passwords in URLs masked; MASK alone if it contains a well-known form of secret."""
     if _VALUE.search(text):
         return MASK
     return _URL.sub(rf"\g<head>{MASK}", text)
 
 
 def masked(spec: Any) -> tuple[Any, int]:
-    """A copy of a JSON value in which secrets are hidden, and how many were.
+    """A copy of a JSON value with its secrets masked, and their number.
 
-    Hidden are: `value` beside a `name` that says so (environment variables), `--flag=value` and `--flag`,
-    `value` pairs of arguments of such a name, and whatever looks like a well-known kind of key.
+    It masks the `value` beside the `name` of a secret (environment variables), `--flag=value` and `--flag`,
+    `value` arguments of such a name, and well-known forms of keys.
     """
     if isinstance(spec, str):
         shown = _mask_flag(spec)

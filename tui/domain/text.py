@@ -1,11 +1,11 @@
-"""Text from outside made safe to show: no control sequence survives, everything else does."""
+"""Text from outside without control sequences, safe to show."""
 
 from __future__ import annotations
 
 import re
 
 # Escape sequences are dropped whole (CSI, OSC and the other string kinds, then two-byte ones), so that
-# coloured output stays readable; a control character that is left over is shown as its picture.
+# coloured output stays readable; other control characters are shown as pictures.
 _SEQUENCE = re.compile(
     r"""
     (?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]            # CSI … final byte
@@ -20,10 +20,10 @@ TAB = 4
 
 
 def plain(text: str) -> str:
-    """`text` on one line with nothing a terminal would obey.
+    """`text` on one line without control sequences.
 
-    Escape sequences vanish, tabs become spaces, other control characters and direction overrides are
-    shown as a visible stand-in: a log can't move the cursor, set the title or hide what it says.
+    Escape sequences are removed, tabs become spaces, other control characters and direction overrides
+    become a visible character: a log can't move the cursor, set the title or hide text.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -38,5 +38,5 @@ def _picture(match: re.Match[str]) -> str:
 
 
 def clip(text: str, width: int) -> str:
-    """`text` cut to `width` characters, the cut shown by an ellipsis."""
+    """`text` cut to `width` characters, with an ellipsis where it was cut."""
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"

@@ -43,7 +43,7 @@ async def doctor(run: Run) -> int:
 
 
 def _opened(run: Run):  # type: ignore[no-untyped-def]
-    """The backend, not connected: a service that can't be reached is a result here, not an error."""
+    """The backend, not connected: an unreachable service is a result here, not an error."""
     from contextlib import aclosing
 
     from tui.backends.factory import open_backend
@@ -77,20 +77,22 @@ def _settings() -> ServiceHealth:
 def _profiles(run: Run) -> list[ServiceHealth]:
     found = entries(profile_folder(run.settings))
     bad = [e for e in found if e.problem]
-    summary = ServiceHealth("profiles", not bad, f"{len(found) - len(bad)} of {len(found)} can be used")
+    summary = ServiceHealth("profiles", not bad, f"{len(found) - len(bad)} of {len(found)} are valid")
     return [summary, *(ServiceHealth(f"profile {e.name}", False, e.problem, f"Edit {e.path}.") for e in bad)]
 
 
 def _trainer() -> ServiceHealth:
-    there = importlib.util.find_spec("torch") is not None
+    installed = importlib.util.find_spec("torch") is not None
     detail = (
-        "torch is installed: local jobs can train" if there else "torch is missing: local jobs can't train"
+        "torch is installed: local jobs can train"
+        if installed
+        else "torch is missing: local jobs can't train"
     )
-    return ServiceHealth("trainer", there, detail, "pip install 'vxtui[trainer]'")
+    return ServiceHealth("trainer", installed, detail, "pip install 'vxtui[trainer]'")
 
 
 def _emulator() -> ServiceHealth:
     state = default_state_dir()
     info = launcher.status(state)
-    detail = f"runs, pid {info['pid']}" if info else "not running; it starts when it is needed"
+    detail = f"runs, pid {info['pid']}" if info else "not running; it starts when needed"
     return ServiceHealth("emulator", True, detail)

@@ -31,7 +31,7 @@ _MARKS = {Severity.ERROR: "✗", Severity.WARNING: "!", Severity.NOTE: "·"}
 
 @dataclass(slots=True)
 class DryRun:
-    """One launch before it is sent: the request, what the rules say of it, and what was looked up."""
+    """A launch before it is sent: the request, the problems that the rules find, and the checks."""
 
     project: str
     request: LaunchRequest
@@ -40,17 +40,17 @@ class DryRun:
 
     @property
     def errors(self) -> list[Problem]:
-        """What must not be sent."""
+        """The problems that stop a launch."""
         return [p for p in self.problems if p.severity is Severity.ERROR]
 
     @property
     def fatal(self) -> list[Check]:
-        """What would make it fail, as far as is known."""
+        """The checks that say that the job would fail."""
         return [check for check in self.checks if check.fatal]
 
     @property
     def price(self) -> Estimate:
-        """What it would cost."""
+        """Its estimated cost."""
         return estimate(self.request.custom_job, self.request.region, read_prices(state_dir())[0])
 
     @property
@@ -60,7 +60,7 @@ class DryRun:
 
     @property
     def resource(self) -> dict[str, Any]:
-        """What is sent, under its name in the request."""
+        """The resource to send, under its name in the request."""
         return {self.format.resource_key: self.format.resource(self.request.custom_job)}
 
     @property
@@ -92,7 +92,7 @@ async def connect_and_check(backend: Backend, request: LaunchRequest) -> list[Ch
 
 
 def show_dry_run(dry: DryRun, *, as_json: bool) -> int:
-    """Print it; 2 where the rules find an error or a check a reason to fail."""
+    """Print it; return the exit code: 2 if a problem is an error or a check says that the job would fail."""
     if as_json:
         print_json(document(dry.parent, dry.resource, dry.price, dry.problems, dry.checks))
     else:
@@ -101,7 +101,7 @@ def show_dry_run(dry: DryRun, *, as_json: bool) -> int:
 
 
 def print_findings(dry: DryRun) -> None:
-    """Print problems and unknown checks on stderr; nothing where there are none."""
+    """Print problems and failed or unknown checks on stderr."""
     for problem in dry.problems:
         if problem.severity is not Severity.NOTE:
             note(f"{_MARKS[problem.severity]} {problem}")
@@ -109,13 +109,13 @@ def print_findings(dry: DryRun) -> None:
         if check.status is CheckStatus.PROBLEM:
             note(check_line(check))
             note_fix(check.fix)
-    unsure = [check.id.partition(":")[0] for check in dry.checks if check.status is CheckStatus.UNKNOWN]
-    if unsure:
-        note(f"? not known: {', '.join(dict.fromkeys(unsure))}; --dry-run says why")
+    unknown_ids = [check.id.partition(":")[0] for check in dry.checks if check.status is CheckStatus.UNKNOWN]
+    if unknown_ids:
+        note(f"? not known: {', '.join(dict.fromkeys(unknown_ids))}; --dry-run says why")
 
 
 def must_be_launchable(dry: DryRun, *, asked: bool, force: bool) -> None:
-    """Raises Failure where nobody is asked and a check found that the launch would fail, unless forced."""
+    """Raises Failure if a check says that the job would fail, unless the user is asked or forces it."""
     if dry.fatal and not asked and not force:
         raise Failure(
             "\n".join(check.words for check in dry.fatal),
@@ -125,7 +125,7 @@ def must_be_launchable(dry: DryRun, *, asked: bool, force: bool) -> None:
 
 
 def check_line(check: Check) -> str:
-    """CheckStatus, what was looked up, and the sentence."""
+    """Its status, what it checked, and the sentence."""
     return f"{_GLYPHS[check.status]} {check.id.partition(':')[0]:<12} {check.sentence}"
 
 
@@ -136,7 +136,7 @@ def note_fix(fix: str) -> None:
 
 
 def _print_dry_run(dry: DryRun) -> None:
-    """The request on stdout, everything about it on stderr."""
+    """The request on stdout, all else on stderr."""
     job: Mapping[str, Any] = dry.request.custom_job
     note(f"{job.get('displayName', '')} in {dry.request.region}")
     for line in pool_lines(job):

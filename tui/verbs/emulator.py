@@ -22,7 +22,7 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 def _amount(
     option: str, help: str, metavar: str = "SECONDS", kind: click.ParamType | None = None, name: str = ""
 ) -> Callable[[Decorated], Decorated]:
-    """An option that takes a number from 0 up; 0 turns it off."""
+    """An option with a number of at least 0; 0 turns it off."""
     names = (option, name) if name else (option,)
     return click.option(*names, metavar=metavar, type=kind or click.FloatRange(0), default=0, help=help)
 
@@ -168,7 +168,7 @@ async def tail(run: Run, cut_every: float, late: str | None, double: float, shuf
         f"cut every {cut_every:g} s" if cut_every else "",
         f"{share:.0%} up to {seconds:g} s late" if share else "",
         f"{double:.0%} twice" if double else "",
-        "in no order" if shuffle else "",
+        "shuffled" if shuffle else "",
     ]
     _print_faults(run, await _fault(run, request), "log streams", said)
 
@@ -187,7 +187,7 @@ async def tail(run: Run, cut_every: float, late: str | None, double: float, shuf
 async def buckets(run: Run, **asked: str | float | None) -> None:
     """Set the faults of Cloud Storage, from now on; without options, clear them.
 
-    Applies to the bucket server, not to files that a job writes below /gcs.
+    Files below /gcs are not affected.
     """
     request = {"do": "buckets", **{key: value for key, value in asked.items() if value}}
     answer = await _fault(run, request)
@@ -250,14 +250,14 @@ def _late(text: str | None) -> tuple[float, float]:
 
 
 async def _fault(run: Run, request: dict[str, Any]) -> dict[str, Any]:
-    """What the emulator answers to a fault. Raises Failure."""
+    """The emulator's answer to a fault. Raises Failure."""
     return value_of(await run.emulator_operations().fault(request))
 
 
 def _print_faults(
     run: Run, answer: dict[str, Any], what: str, faults: Sequence[str], joint: str = ", "
 ) -> None:
-    """Print the faults that are in force now."""
+    """Print the current faults."""
     if run.json:
         print_json(answer)
     else:

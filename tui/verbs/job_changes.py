@@ -39,7 +39,7 @@ async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
         out(f"{found.display_name}: {found.state.value.lower()}")
     if not found.state.terminal and not no_wait:
         note(
-            f"The job has not ended within {PATIENCE:.0f} s; the cancel goes on. "
+            f"The job has not ended within {PATIENCE:.0f} s; it is still being cancelled. "
             f"`vxtui describe {found.id}` shows its state."
         )
 

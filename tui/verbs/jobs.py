@@ -48,7 +48,7 @@ async def jobs(run: Run) -> int:
 
 def _print(found: list[Job]) -> None:
     now = datetime.now(UTC)
-    # One column more where a person has to tell kinds apart.
+    # The kind has a column if there are several.
     several = len({job.kind for job in found}) > 1
     rows = [
         [
@@ -76,7 +76,7 @@ def _progress(job: Job) -> str:
 
 
 async def read_progress(backend: Backend, job: Job) -> Progress:
-    """How far the job that runs it has come."""
+    """Training progress of a job, which its runner reports."""
     if not job.runner:
         return Progress()
     runner = replace(job, name=job.runner, id=job.runner.rpartition("/")[2])

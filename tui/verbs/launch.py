@@ -36,7 +36,7 @@ from tui.verbs.run import Failure, Run, confirmed, value_of, verb
 
 POLL_LOCAL, POLL_CLOUD = 0.5, 10.0
 PATIENCE = 600.0
-"""Seconds that --wait goes on while the service does not answer."""
+"""Seconds after which --wait gives up a service that does not answer."""
 
 
 @click.command()
@@ -85,8 +85,8 @@ async def launch(  # noqa: PLR0917 - one for each option
         dry.checks = await run_checks(backend, request, QUICK)
         print_findings(dry)
         must_be_launchable(dry, asked=not yes, force=force)
-        doubts = [] if force else dry.fatal
-        await confirmed(_question(request, context.name, doubts), yes=yes)
+        fatal = [] if force else dry.fatal
+        await confirmed(_question(request, context.name, fatal), yes=yes)
         job = value_of(await run.job_operations(backend).launch(request, package, tell=StepPrinter().show))
         note(f"created {job.name}")
         if wait:
@@ -99,7 +99,7 @@ async def launch(  # noqa: PLR0917 - one for each option
 
 
 def prepare(run: Run, reference: str, assignments: tuple[str, ...]) -> LaunchRequest:
-    """The request of a profile with its parameters, its package not made. Raises Failure."""
+    """The request of a profile with its parameters, without its package. Raises Failure."""
     checked = check(run, reference, assignments, "")
     if checked.errors:
         raise _refused(checked.errors)
@@ -116,7 +116,7 @@ def _refused(problems: Sequence[Problem]) -> Failure:
 
 
 def check(run: Run, reference: str, assignments: tuple[str, ...], region: str) -> Checked:
-    """What a profile with its parameters asks for, and what is wrong with it. Raises Failure."""
+    """The request of a profile with its parameters, and its problems. Raises Failure."""
     values: dict[str, str] = {}
     for text in assignments:
         name, equals, value = text.partition("=")
@@ -128,7 +128,7 @@ def check(run: Run, reference: str, assignments: tuple[str, ...], region: str) -
         return check_in(read_profile(path), values, run.context, region)
     except NoProfile as error:
         raise Failure(
-            str(error), fix="`vxtui profiles list` shows what there is.", code="NOT_FOUND", exit_code=3
+            str(error), fix="`vxtui profiles list` lists all.", code="NOT_FOUND", exit_code=3
         ) from error
     except ProfileInvalid as error:
         raise Failure(str(error), fix="Nothing was sent.", code="INVALID_PROFILE") from error
@@ -136,22 +136,22 @@ def check(run: Run, reference: str, assignments: tuple[str, ...], region: str) -
         raise Failure(f"The profile can't be read: {error}", code="INVALID_PROFILE") from error
 
 
-def _question(request: LaunchRequest, context: str, doubts: Sequence[Check]) -> str:
-    """Names what is launched, and why it would fail."""
+def _question(request: LaunchRequest, context: str, fatal: Sequence[Check]) -> str:
+    """The question before a launch: the job, and why it would fail."""
     body = request.custom_job
     pools = [pool for pool in body["jobSpec"]["workerPoolSpecs"] if pool]
     count = sum(int(pool.get("replicaCount", 1)) for pool in pools)
     machines = ", ".join(dict.fromkeys(str(within(pool, "machineSpec", "machineType")) for pool in pools))
     size = f"{pieces(count, 'replica')}, {machines}"
     what = f"Launch {body['displayName']} ({size}) in {context}, {request.region}"
-    return " ".join([f"{what} anyway?" if doubts else f"{what}?", *(check.words for check in doubts)])
+    return " ".join([f"{what} anyway?" if fatal else f"{what}?", *(check.words for check in fatal)])
 
 
 async def _wait(run: Run, backend: Backend, job: Job) -> int:
-    """Print state changes on stderr until the end; an interrupt leaves the job running."""
+    """Print state changes on stderr until the job ends; an interrupt does not end the job."""
     pause = POLL_LOCAL if backend.info.local else POLL_CLOUD
-    silent, said = 0.0, job.state
-    note(f"{job.display_name}: {said.value.lower()}")
+    silent, shown = 0.0, job.state
+    note(f"{job.display_name}: {shown.value.lower()}")
     try:
         while not job.state.terminal:
             await asyncio.sleep(pause)
@@ -164,9 +164,9 @@ async def _wait(run: Run, backend: Backend, job: Job) -> int:
                     raise
                 note(f"{error.message} Retrying; the job is not affected.")
                 await backend.connect()
-            if job.state is not said:
-                said = job.state
-                note(f"{job.display_name}: {said.value.lower()}")
+            if job.state is not shown:
+                shown = job.state
+                note(f"{job.display_name}: {shown.value.lower()}")
     except asyncio.CancelledError:
         note(f"no longer waiting; {job.display_name} keeps running. `vxtui cancel {job.id}` ends it.")
         raise

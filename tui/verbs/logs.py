@@ -92,7 +92,7 @@ async def logs(  # noqa: PLR0917 - one for each option
 
 
 async def _show_file(run: Run, path: Path, wanted: LineFilter) -> int:
-    """The screen with a file in it, or with `--json` or without a terminal its lines."""
+    """Show a file on the screen; print its lines with `--json` or without a terminal."""
     try:
         if not run.json and sys.stdout.isatty() and sys.stdin.isatty():
             from tui.file_viewer import view_file
@@ -112,7 +112,7 @@ async def _show_file(run: Run, path: Path, wanted: LineFilter) -> int:
 
 
 def _file_json(entry: LogEntry, number: int) -> str:
-    """One object a line: a file's lines have no time and no replica of their own."""
+    """One object a line; a line of a file has no time and no replica."""
     line = {"schema": SCHEMA, "line": number + 1, "severity": entry.severity.name, "message": entry.message}
     return json.dumps(line | {"json": entry.json}, ensure_ascii=True)
 
@@ -131,7 +131,7 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
 
 
 def parse_since(text: str, now: datetime) -> datetime:
-    """A span before `now`, or a point in time; without a zone it is this machine's.
+    """A time, or a duration before `now`; a time without a zone is in this machine's.
 
     Raises:
         Failure: when it is neither.
@@ -159,7 +159,7 @@ def _json(entry: LogEntry) -> str:
 
 
 def _stamp(entry: LogEntry) -> str:
-    """Its time to the nanosecond, which orders the entries of one microsecond."""
+    """Its time to the nanosecond: entries of the same microsecond are in this order."""
     return f"{(when(entry.timestamp) or '').removesuffix('Z')}{entry.nanos:03}Z"
 
 

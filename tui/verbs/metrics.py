@@ -16,7 +16,7 @@ from tui.verbs.run import READS, Run, find_job, runner_of, verb
 @click.argument("job")
 @verb(READS)
 async def metrics(run: Run, job: str) -> None:
-    """Show what each replica of JOB uses, and which metrics were not measured."""
+    """Show the utilization of each replica of JOB, and the metrics that were not measured."""
     async with run.backend() as backend:
         found = await find_job(backend, job)
         reading = await backend.metrics.read(runner_of(found))

@@ -67,7 +67,7 @@ def crash(error: BaseException) -> int:
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
-    """Aligned columns; those whose index is in `right` are figures."""
+    """Print aligned columns; those whose index is in `right` are aligned right."""
     clean = [[plain(cell) for cell in row] for row in rows]
     widths = [max(len(r[i]) for r in [list(headers), *clean]) for i in range(len(headers))]
     for row in [list(headers), *clean]:

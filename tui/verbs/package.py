@@ -37,7 +37,7 @@ async def plan_of(run: Run, reference: str, request: Request) -> PackagePlan | N
 
 
 class StepPrinter:
-    """Prints each step of a package once, and of an upload each tenth of it."""
+    """Prints each step of packaging once, and an upload's progress in tenths."""
 
     def __init__(self) -> None:
         self._printed: tuple[str, int] = ("", -1)

@@ -1,4 +1,4 @@
-"""`vxtui prices`: what machines cost an hour, and fresh prices from the billing catalogue."""
+"""`vxtui prices`: hourly prices of machines, and current ones from the billing catalogue."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def prices(run: Run, machines: tuple[str, ...], region: str | None) -> Non
     wrong = [name for name in machines if name not in known]
     if wrong:
         raise Failure(
-            f"No training machine is called {wrong[0]}.", fix="`vxtui prices` shows all.", code="NOT_FOUND"
+            f"There is no training machine {wrong[0]}.", fix="`vxtui prices` shows all.", code="NOT_FOUND"
         )
     place = region or run.one_context.home_region
     table_of, problem = read_prices(state_dir())
@@ -76,7 +76,7 @@ async def prices(run: Run, machines: tuple[str, ...], region: str | None) -> Non
     ]
     table(("MACHINE", "ACCEL", "$/H", "$/H SPOT", "OLDEST PRICE"), rows, right=(2, 3))
     if not rows:
-        note(f"No price in {place} is known here; `vxtui prices refresh` reads them.")
+        note(f"No prices in {place} are known; `vxtui prices refresh` reads them.")
     note(f"estimates in USD, {place}, boot disk of 100 GB included; {table_of.source}")
 
 
@@ -104,11 +104,11 @@ async def _refresh(run: Run) -> None:
     else:
         note(f"{count:,} prices of {len(found.regions)} regions, {found.date}: {found.source}")
         if found.simulated:
-            note("read, but not kept: they are the emulator's")
+            note("not kept: they are the emulator's")
 
 
 def _shapes(machine: catalog.Machine) -> list[tuple[str, int]]:
-    """Its accelerators and their smallest number; none where they are optional."""
+    """Its accelerators with their smallest count; none if they are optional."""
     plain = machine.name.startswith(("n1-", "e2-", "n2-", "n4-", "c2-", "m1-"))
     return [("", 0)] if plain else [(kind, counts[0]) for kind, counts in machine.accelerators]
 

@@ -59,7 +59,7 @@ async def quotas(run: Run, regions: tuple[str, ...], every: bool, profile: str |
 
 
 async def _show_fit(run: Run, profile: str, regions: tuple[str, ...]) -> None:
-    """Regions with their status; without the profile's accelerators only those that are named."""
+    """Print regions with their status; those without the profile's accelerators only if named."""
     job = prepare(run, profile, ()).custom_job
     async with run.backend() as backend:
         home = backend.info.regions

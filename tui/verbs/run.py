@@ -49,7 +49,7 @@ class Failure(OperationError):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a verb has: the settings, the context's name and how to answer. `read_only` is the option."""
+    """A call of a verb: settings, context and output format. `read_only` is the option."""
 
     settings: Settings
     context_name: str
@@ -64,7 +64,7 @@ class Run:
 
     @property
     def context(self) -> Context:
-        """The context that this verb is about. Raises SettingsError."""
+        """The context that is open. Raises SettingsError."""
         return choose_context(self.settings, self.context_name)
 
     @property
@@ -81,16 +81,16 @@ class Run:
         return JobOperations(self._runner(self.context), backend)
 
     def profile_operations(self) -> ProfileOperations:
-        """What writes profile files."""
+        """Write profile files."""
         return ProfileOperations(self._runner(self.context), profile_folder(self.settings))
 
     def emulator_operations(self) -> EmulatorOperations:
-        """Faults and the end of this machine's emulator."""
+        """Inject faults into this machine's emulator, and stop it."""
         return EmulatorOperations(self._runner(self._emulator_context))
 
     @property
     def _emulator_context(self) -> Context:
-        """The emulator belongs to `local` where the open context is another service's."""
+        """The context of the emulator: `local` if the open one is of another service."""
         context = self.context
         return context if context.kind == "local" else choose_context(self.settings, LOCAL)
 
@@ -100,14 +100,14 @@ class Run:
         return OperationRunner(context, self._access(context), journal, "verb", projects=projects, warn=note)
 
     def is_read_only(self, context: Context) -> bool:
-        """Whether nothing may be changed there."""
+        """Whether a context is read-only."""
         return self._access(context).read_only is not None
 
     def _access(self, context: Context) -> Access:
         return access_of(self.settings, context, flag=self.read_only)
 
     def must_be_writable(self, declared: Declared, given: Mapping[str, Any]) -> None:
-        """Raises Failure where this verb, called with these values, would change what is read-only."""
+        """Raises Failure if the verb, called with these values, would change a read-only context."""
         if not declared.mutates(given):
             return
         found = operation(declared.operation)
@@ -118,27 +118,27 @@ class Run:
 
 
 def value_of(outcome: Outcome[T], fixes: Mapping[str, str] | None = None) -> T:
-    """What an operation made or answered. `fixes` are the verb's own by the code of a failure.
+    """The result of an operation. `fixes` are the verb's own, by error code.
 
     Raises:
-        Failure: where it failed.
+        Failure: if it failed.
     """
     error = outcome.error
     if error is not None:
         lines = [outcome.text, *(f"{path}: {text}" for path, text in outcome.fields.items())]
         fix = (fixes or {}).get(error.code, outcome.fix)
         raise Failure("\n".join(lines), fix=fix, code=error.code, exit_code=error.exit_code)
-    # Without an error there is a value: None is one.
+    # None is a value too.
     return cast("T", outcome.value)
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a verb changes: an operation of the registry, or nothing."""
+    """The operation of a verb; "" if it only reads."""
 
     operation: str
     when: Mapping[str, bool]
-    """The parameters with which it changes something; empty where it always does."""
+    """The parameters with which it changes something; empty if it always does."""
 
     def mutates(self, given: Mapping[str, Any]) -> bool:
         """Whether the verb changes something with these values of its parameters."""
@@ -146,13 +146,13 @@ class Declared:
 
 
 READS = ""
-"""For `verb`: it changes nothing."""
+"""For `verb`: it only reads."""
 Verb = Callable[..., Coroutine[Any, Any, int | None]]
 _DECLARED: dict[Callable[..., Any], Declared] = {}
 
 
 def declared_of(command: click.Command) -> Declared:
-    """What a verb says that it changes. Raises KeyError for a command that is no verb."""
+    """The operation that a verb declares. Raises KeyError for a command that is no verb."""
     assert command.callback is not None
     return _DECLARED[command.callback]
 
@@ -160,9 +160,9 @@ def declared_of(command: click.Command) -> Declared:
 def verb(operation_id: str, **when: bool) -> Callable[[Verb], Callable[..., Any]]:
     """`async def name(run, …) -> exit code` as a click callback with the common options.
 
-    `operation_id` is what the verb changes, as the registry of actions knows it, or `READS`. With `when`,
-    e.g. `fix=True`, it changes something only where that parameter is set so. It is refused before it runs
-    where the context is read-only.
+    `operation_id` is the verb's operation in the registry of actions, or `READS`. With `when`, e.g.
+    `fix=True`, the verb changes something only if the parameter has that value. In a read-only context it
+    is refused before it runs.
     """
     declared = Declared(operation_id, when)
     if operation_id:
@@ -191,7 +191,7 @@ def verb(operation_id: str, **when: bool) -> Callable[[Verb], Callable[..., Any]
 def _run(
     function: Verb, declared: Declared, given: dict[str, Any], context: str, *, as_json: bool, read_only: bool
 ) -> int:
-    """The verb's exit code, after printing what went wrong."""
+    """Run the verb and print its error; return the exit code."""
     try:
         run = Run(load_settings(), context, as_json, read_only)
         run.must_be_writable(declared, given)
@@ -206,7 +206,7 @@ def _run(
 
 
 async def _guarded(function: Verb, run: Run, kw: dict[str, Any]) -> int | None:
-    """Run it; SIGTERM cancels it as ctrl+c does."""
+    """Run the verb; SIGTERM cancels it as ctrl+c does."""
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -214,11 +214,11 @@ async def _guarded(function: Verb, run: Run, kw: dict[str, Any]) -> int | None:
 
 
 async def find_job(backend: Backend, reference: str) -> Job:
-    """The one job that `reference` means.
+    """The job with this id, resource name or display name.
 
     Raises:
-        NotFound: when there is none.
-        Failure: when a display name fits several; they are listed.
+        NotFound: if there is none.
+        Failure: if several jobs have the display name; it lists them.
     """
     found = await backend.find_jobs(reference)
     if len(found) > 1 and len(live := [j for j in found if j.state.active]) == 1:
@@ -226,7 +226,7 @@ async def find_job(backend: Backend, reference: str) -> Job:
     if not found:
         raise NotFound(
             f"There is no job {reference} in the context {backend.info.name}.",
-            fix="`vxtui jobs` lists what is there.",
+            fix="`vxtui jobs` lists all.",
         )
     if len(found) > 1:
         lines = "\n".join(
@@ -249,14 +249,14 @@ def _told_apart_by(jobs: Sequence[Job]) -> str:
 
 
 def runner_of(job: Job) -> str:
-    """Name of the job that has this one's log and figures.
+    """Name of the job that has this one's log and metrics.
 
     Raises:
-        Failure: for a job whose tasks have them, or whose task has no job yet.
+        Failure: if several tasks have them, or the task has no job yet.
     """
     if not job.runner:
         raise Failure(
-            f"{job.display_name} has no log and no figures of its own; the jobs of its tasks have.",
+            f"{job.display_name} has no log and no metrics of its own; the jobs of its tasks have.",
             fix=f"`vxtui describe {job.id}` names them.",
             code="FAILED_PRECONDITION",
             exit_code=1,
@@ -268,13 +268,13 @@ async def confirmed(question: str, *, yes: bool) -> None:
     """Ask the user, unless `yes`.
 
     Raises:
-        Failure: when there is no terminal to ask on.
+        Failure: if there is no terminal.
         click.Abort: for a no.
     """
     if yes:
         return
     if not sys.stdin.isatty():
-        raise Failure("There is no terminal to ask on.", fix="Add --yes.", code="USAGE")
+        raise Failure("There is no terminal for the question.", fix="Add --yes.", code="USAGE")
     ask: Callable[[], bool] = functools.partial(click.confirm, question, default=False, err=True)
     # A thread that waits for the terminal can't be cancelled.
     with ending_at_once():

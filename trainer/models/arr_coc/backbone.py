@@ -38,7 +38,7 @@ def build_qwen(where: str, dtype: torch.dtype) -> Qwen3VLForConditionalGeneratio
     """The model: `tiny`, a folder or name with weights, or a `config.json` (random weights of that size).
 
     Raises:
-        UsageError: when there is no such model or it is another kind.
+        UsageError: if there is no such model or it is of another kind.
     """
     model: Any
     if where == "tiny":
@@ -82,7 +82,7 @@ def patches(images: torch.Tensor, patch: int, merge: int, frames: int) -> torch.
 
 
 class Backbone(nn.Module):
-    """A Qwen3-VL whose visual tokens can be selected and scaled before its language model reads them."""
+    """A Qwen3-VL whose visual tokens can be selected and scaled before its language model."""
 
     def __init__(self, model: Qwen3VLForConditionalGeneration) -> None:
         super().__init__()
@@ -148,9 +148,9 @@ class Backbone(nn.Module):
 
 
 def _position_ids(positions: torch.Tensor, length: int) -> torch.Tensor:
-    """Positions [3, B, L] in time, height and width: text counts in all three, an image's tokens keep theirs.
+    """Positions [3, B, L] in time, height and width: text advances all three, an image's tokens keep theirs.
 
-    A token that was not selected leaves a gap, so that the others keep their positions.
+    A token that is not selected leaves a gap.
     """
     batch, count = positions.shape[:2]
     first = positions.new_zeros(batch, 1, 3)

@@ -21,20 +21,20 @@ from trainer.models.arr_coc.token_selection import MAX_TOKENS, MIN_TOKENS
 from trainer.models.workload import Workload
 
 GENERATED = 4096
-"""Samples where shapes are generated."""
+"""Number of samples of generated shapes."""
 MAX_TEXT = 128
 """Tokens of a question with its answer."""
 
 
 def arr_coc(config: Config) -> Workload:
-    """Questions about images; generated shapes where no file is given.
+    """Questions about images; generated shapes without a file.
 
     Raises:
-        UsageError: for a model or an image size that can't be used.
+        UsageError: for a wrong model or image size.
         DataError: for questions that can't be read.
     """
     where, side = config.model.weights or "tiny", config.model.image_side
-    # In bf16 the frozen weights take half the memory; the trained ones stay in full precision.
+    # In bf16 the frozen weights use half the memory; the trained ones keep full precision.
     dtype = torch.bfloat16 if config.parallel.device != "cpu" and torch.cuda.is_available() else torch.float32
     qwen = build_qwen(where, dtype)
     cell = token_side(qwen)

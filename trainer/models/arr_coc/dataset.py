@@ -1,4 +1,4 @@
-"""Images with questions: the lines of a JSONL file, or generated shapes that need no files."""
+"""Images with questions: the lines of a JSONL file, or generated shapes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHAPES = ("disc", "square", "cross")
 
 
 def to_tokens(encode: Encode, question: str, answer: str, length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Tokens and targets [length]: only the answer is scored. A long question loses its first tokens."""
+    """Tokens and targets [length]: only the answer has targets. A long question loses its first tokens."""
     prompt, reply = list(encode(question + "\n")), list(encode(answer))[: length - 1]
     prompt = prompt[-(length - len(reply)) :]
     rest = length - len(prompt) - len(reply)
@@ -47,7 +47,7 @@ class QuestionFile(Dataset[Sample]):
     or gs:// where buckets are mounted.
 
     Raises:
-        DataError: naming the file and the line that can't be read.
+        DataError: with the file and the line that can't be read.
     """
 
     def __init__(self, path: Path, encode: Encode, *, side: int, length: int) -> None:
@@ -60,7 +60,7 @@ class QuestionFile(Dataset[Sample]):
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"{path} can't be read: {error}") from error
         if not self._examples:
-            raise DataError(f"{path} has no questions in it")
+            raise DataError(f"{path} has no questions")
 
     def __len__(self) -> int:
         return len(self._examples)

@@ -20,7 +20,7 @@ class LowRank(nn.Module):
     def __init__(self, base: nn.Linear, rank: int, scale: float) -> None:
         super().__init__()
         self.base, self.scale = base, scale
-        # In full precision: its steps are smaller than bf16 can represent beside a weight.
+        # In full precision: bf16 would round its steps away.
         self.down = nn.Parameter(torch.empty(rank, base.in_features, dtype=torch.float32))
         self.up = nn.Parameter(torch.zeros(base.out_features, rank, dtype=torch.float32))
         nn.init.kaiming_uniform_(self.down, a=math.sqrt(5))
@@ -31,7 +31,7 @@ class LowRank(nn.Module):
         return base + (self.scale * low).to(x.dtype)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Also load the weights of a plain layer, which a stage without updates has saved."""
+        """Also load the weights of a plain layer, saved by a stage without updates."""
         for name in ("weight", "bias"):
             if f"{prefix}{name}" in state_dict:
                 state_dict[f"{prefix}base.{name}"] = state_dict.pop(f"{prefix}{name}")

@@ -13,9 +13,9 @@ from trainer.models.arr_coc.texture import texture_array
 from trainer.models.arr_coc.token_selection import MAX_TOKENS, MIN_TOKENS, gather_rows, scores_at, select
 
 IGNORED = -100
-"""Target of a token that the loss ignores: the question and the padding."""
+"""Target of the question and the padding, which the loss ignores."""
 STAGES = ("adapter", "lora", "both")
-"""What is trained: the relevance parts; the low-rank updates; or both. The vision tower never is."""
+"""The trained parts: those of the relevance, the low-rank updates, or both. The vision tower is frozen."""
 
 
 class ArrCoc(nn.Module):
@@ -59,7 +59,7 @@ class ArrCoc(nn.Module):
         visual = [gather_rows(level, selection.index) * factor.to(level.dtype) for level in levels]
         positions = torch.stack((selection.index // grid[1], selection.index % grid[1]), 2)
         states = self.backbone.hidden_states(visual, selection.valid, positions, words, real)
-        # A state predicts the token after it; only the answer's go through the large output layer.
+        # A state predicts the next token; only the answer's need the large output layer.
         scored = targets[:, 1:] != IGNORED
         logits = self.backbone.logits(states[:, :-1][scored])
         return F.cross_entropy(logits.float(), targets[:, 1:][scored])

@@ -1,7 +1,7 @@
-"""Three relevance scorers, the balance that weighs them, and the quality that scales the selected tokens.
+"""Three relevance scorers, the balance that weights them, and the quality that scales the selected tokens.
 
-Each scorer has parameters of its own that the loss trains: without any, the two scorers that see only the
-image could not adapt to the questions.
+Each scorer has trained parameters: without them the two scorers that see only the image could not adapt to
+the questions.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Propositional(nn.Module):
 class Perspectival(nn.Module):
     """Perspectival knowing: salience, a weighted sum of the edge channels.
 
-    Texture [B, 13, 32, 32] to a map [B, 32, 32] in 0..1. The weights are trained; at first only the edge's
-    magnitude counts.
+    Texture [B, 13, 32, 32] to a map [B, 32, 32] in 0..1. The weights are trained; at first they are 0 except
+    that of the edge's magnitude.
     """
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class Balance(nn.Module):
 
 
 class Quality(nn.Module):
-    """Procedural knowing: the factor of a selected token from its three scores, 1 at first.
+    """Procedural knowing: the factor of a selected token by its three scores, initially 1.
 
     Scores [B, K, 3] to factors [B, K, 1] between 0 and 2.
     """

@@ -16,7 +16,7 @@ CHANNELS = (
     "contrast",
 )  # fmt: skip
 EDGES = (5, 6, 7, 12)
-"""Indices of the channels that the salience is computed from."""
+"""Indices of the channels of the salience."""
 _RGB_TO_XYZ = (
     (0.412453, 0.357580, 0.180423),
     (0.212671, 0.715160, 0.072169),
@@ -30,7 +30,7 @@ _EPSILON = 1e-8
 def texture_array(images: torch.Tensor) -> torch.Tensor:
     """Texture [B, 13, 32, 32] of images [B, 3, H, W] in 0..1 (sRGB).
 
-    It depends on the other images of the batch by rounding only.
+    Other images of the batch change only its rounding.
     """
     images = images.float()
     lab = _lab(images)
@@ -59,7 +59,7 @@ def texture_array(images: torch.Tensor) -> torch.Tensor:
 
 
 def min_max(maps: torch.Tensor) -> torch.Tensor:
-    """Maps [B, H, W] scaled to 0..1, each by its own range: the other images of the batch must not matter."""
+    """Maps [B, H, W] scaled to 0..1, each by its own range, independent of the other images of the batch."""
     flat = maps.flatten(1)
     low, high = flat.amin(1)[:, None, None], flat.amax(1)[:, None, None]
     return (maps - low) / (high - low + _EPSILON)

@@ -1,4 +1,4 @@
-"""Selection of the most relevant visual tokens for the language model, a different number for each image."""
+"""Selection of the most relevant visual tokens; their number differs between images."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.nn import functional as F
 MIN_TOKENS, MAX_TOKENS = 64, 400
 """Visual tokens of one image."""
 THRESHOLD = 0.5
-"""A token with more relevance is selected, within the bounds."""
+"""Relevance above which a token is selected, within the bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ def select(
 ) -> Selection:
     """Select tokens of a grid of (rows, columns) by relevance [B, 32, 32].
 
-    The number differs from image to image: all tokens above the threshold, within the bounds. The selection
-    has no gradient; the gate passes one to the scorers.
+    It selects all tokens above the threshold, within the bounds. The selection has no gradient; the gate
+    passes one to the scorers.
     """
     score = F.interpolate(relevance[:, None], grid, mode="bilinear", align_corners=False).flatten(1)
     count = score.shape[1]
@@ -44,7 +44,7 @@ def select(
     width = int(budget.max())
     top = score.topk(width, 1).indices
     valid = torch.arange(width, device=score.device)[None] < budget[:, None]
-    # Padding sorts behind all tokens.
+    # Padding comes after all tokens.
     index, order = top.masked_fill(~valid, count).sort(1)
     valid = valid.gather(1, order)
     index = index.masked_fill(~valid, 0)

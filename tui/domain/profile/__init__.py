@@ -1,6 +1,6 @@
 """Profiles: read, check, fill in, render. Text in, requests or problems out; no files are touched here."""
 
-from tui.domain.profile.model import Checked, Profile, Request, inspect, judged, load
+from tui.domain.profile.model import Checked, Profile, Request, inspect, load, problems_of
 from tui.domain.profile.parameters import Parameter
 from tui.domain.profile.source import Problem, ProfileInvalid
 
@@ -12,6 +12,6 @@ __all__ = [
     "ProfileInvalid",
     "Request",
     "inspect",
-    "judged",
     "load",
+    "problems_of",
 ]

@@ -1,4 +1,4 @@
-"""A profile: a gcloud config file with a header (DESIGN decision 3)."""
+"""A profile: a gcloud config file with a header."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from tui.domain.vertex.rules.base import Case, Finding, Severity
 
 DEFAULT_NAME = "custom-job"
 _PACKAGE = "profile.package"
-_STAND_IN = {"string": "x", "integer": "1", "number": "1", "boolean": "false"}
+_PLACEHOLDERS = {"string": "x", "integer": "1", "number": "1", "boolean": "false"}
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """What a launch would create: the region ("" for the context's own) and the CustomJob in REST form.
 
-    `body` is the key of the profile's body, whose format makes what is sent out of the custom job. With a
-    `package` the job's pools get their task from that first, see `tui.packaging.prepare`.
+    `body` is the key of the profile's body; its format turns the custom job into the resource to send. The
+    task of a `package` is added to the pools before that, see `tui.packaging.prepare`.
     """
 
     region: str
@@ -42,7 +42,7 @@ class Request:
 
     @property
     def resource(self) -> dict[str, Any]:
-        """What is sent, in REST form."""
+        """The resource to send, in REST form."""
         return format_of(self.body).resource(self.custom_job)
 
 
@@ -55,18 +55,18 @@ class Checked:
 
     @property
     def errors(self) -> list[Problem]:
-        """What stops a launch."""
+        """The problems that stop a launch."""
         return [p for p in self.problems if p.severity is Severity.ERROR]
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A file that was read and whose shape is right; `check` also asks the rules.
+    """A file whose shape is valid; `check` also applies the rules.
 
-    `body` is what the file says of the job, in the form of `format`; `wrapped` says that it stands in a
-    header and is not itself the top level of the file. `references` says that `${name}` means a parameter:
-    only in a file with a `parameters` block; in any other the text is sent as it stands. `doubts` are what
-    the reading found that does not keep the file from being used.
+    `body` describes the job, in the form of `format`. `wrapped` is true if it is under a header, false if it
+    is the top level of the file. `references` is true if `${name}` means a parameter: only in a file with a
+    `parameters` block; in any other the text is sent unchanged. `warnings` are problems of the file that do
+    not stop a launch.
     """
 
     name: str
@@ -81,24 +81,24 @@ class Profile:
     document: Document
     wrapped: bool
     references: bool = False
-    doubts: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
     package: Mapping[str, Any] | None = None
 
     @property
     def job_spec(self) -> Mapping[str, Any]:
-        """The CustomJobSpec, parameters not filled in."""
+        """The CustomJobSpec, without the values of parameters."""
         return self.format.spec(self.body)
 
     @property
     def spec_path(self) -> Path:
-        """Where in the file the CustomJobSpec stands."""
+        """Path of the CustomJobSpec in the file."""
         return self.format.spec_path if self.wrapped else ()
 
     def values(self, given: Mapping[str, str]) -> dict[str, Value]:
         """Every parameter's value: the given texts, else the defaults.
 
         Raises:
-            ProfileInvalid: naming each parameter that does not exist, does not fit or is missing.
+            ProfileInvalid: with each parameter that does not exist, has a wrong value or has none.
         """
         known = {p.name: p for p in self.parameters}
         found: dict[str, Value] = {}
@@ -126,12 +126,12 @@ class Profile:
     def check(
         self, given: Mapping[str, str] | None = None, *, region: str = "", local: bool = False
     ) -> Checked:
-        """The request with these parameter texts, and everything that is wrong with it.
+        """The request with these parameter texts, and every problem of it.
 
-        `region` takes the place of the profile's own; `local` says that it would run on this machine.
+        `region` replaces the profile's own; `local` is true if it would run on this machine.
 
         Raises:
-            ProfileInvalid: for parameters that don't exist, don't fit or are missing.
+            ProfileInvalid: for parameters that don't exist, have a wrong value or have none.
         """
         values = self.values(given or {})
         checker = Checker(replace(self.document, texts={}), references=False)
@@ -154,7 +154,7 @@ class Profile:
         whole, unfit = self._with_package(job, block, local)
         found = map(self._problem, self.format.rules(Case(whole, place, local)))
         request = Request(place, job, block, self.format.body)
-        return Checked(request, (*self.doubts, *checker.problems, *unfit, *found))
+        return Checked(request, (*self.warnings, *checker.problems, *unfit, *found))
 
     def render(self, given: Mapping[str, str] | None = None) -> Request:
         """The request with these parameter texts.
@@ -170,7 +170,7 @@ class Profile:
     def _with_package(
         self, job: dict[str, Any], block: Package | None, local: bool
     ) -> tuple[dict[str, Any], list[Problem]]:
-        """The job with the task that the package will be, for the rules to see, and what is wrong with it."""
+        """The job with the task of its package, for the rules, and the problems of the package."""
         if block is None:
             return job, []
         problems = [
@@ -184,7 +184,7 @@ class Profile:
             return job, [*problems, self.document.problem(("package",), error.message, error.fix, _PACKAGE)]
 
     def _filled(self, value: Any, values: Mapping[str, Value]) -> Any:
-        """With the parameters' values; a field that is one empty parameter is left out."""
+        """`value` with the parameters' values; a field that is a single empty parameter is left out."""
         return present(value, fill(value, values)) if self.references else value
 
     def _problem(self, found: Finding) -> Problem:
@@ -203,7 +203,7 @@ def _known(known: Mapping[str, Parameter]) -> str:
 
 
 def path_in_file(path: Path, spec_path: Path) -> Path:
-    """A rule's path as it stands in a file that has the job's spec at `spec_path`."""
+    """A rule's path in a file that has the job's spec at `spec_path`."""
     return (*spec_path, *path[1:]) if path[:1] == ("jobSpec",) else path
 
 
@@ -228,53 +228,53 @@ def inspect(
     region: str = "",
     local: bool = False,
 ) -> list[Problem]:
-    """Everything that is wrong with a file: its shape, its parameters, and what the rules say of the rest.
+    """Every problem of a file: of its shape, its parameters, and the rules.
 
-    A part whose shape is wrong is left out of what the rules see; they still look at all others.
+    The rules do not see a part whose shape is wrong.
     """
     try:
         profile, problems = _read(source, file, name)
     except ProfileInvalid as error:
         return error.problems
-    # A part that was left out seems to be missing; its own problem has said what is wrong with it.
-    silent = {p.path for p in problems if p.path}
-    found = judged(profile, given, region=region, local=local)
-    return [*problems, *(p for p in found if not _within(p.path, silent))]
+    # To the rules a part that was left out is missing; it has a problem already.
+    left_out = {p.path for p in problems if p.path}
+    found = problems_of(profile, given, region=region, local=local)
+    return [*problems, *(p for p in found if not _within(p.path, left_out))]
 
 
-def judged(
+def problems_of(
     profile: Profile,
     given: Mapping[str, str] | None = None,
     *,
     region: str = "",
     local: bool = False,
 ) -> list[Problem]:
-    """What the parameters and the rules say of a profile; what has no value yet is not judged."""
-    texts, open_places = _stand_ins(profile, given or {})
+    """Problems of a profile's parameters and of the rules; fields without a value yet have none."""
+    texts, unset = _placeholders(profile, given or {})
     try:
         checked = profile.check(texts, region=region, local=local)
     except ProfileInvalid as error:
         return error.problems
-    return [p for p in checked.problems if not _within(p.path, open_places)]
+    return [p for p in checked.problems if not _within(p.path, unset)]
 
 
 def _within(path: tuple[str | int, ...], places: set[tuple[str | int, ...]]) -> bool:
     return any(path[: len(place)] == place for place in places)
 
 
-def _stand_ins(
+def _placeholders(
     profile: Profile, given: Mapping[str, str]
 ) -> tuple[dict[str, str], set[tuple[str | int, ...]]]:
-    """Texts for all that has no value yet, and the places that can't be judged before they have one."""
+    """Texts of all parameters, and the paths that use one without a value."""
     bare = {p.name: p for p in profile.parameters if p.default is None and p.name not in given}
-    texts = {name: text(p.choices[0]) if p.choices else _STAND_IN[p.type] for name, p in bare.items()}
+    texts = {name: text(p.choices[0]) if p.choices else _PLACEHOLDERS[p.type] for name, p in bare.items()}
     raw = {k: v for k, v in profile.document.value.items() if k != "parameters"}
     places = {path for name, path in references(raw) if name in bare} if bare else set()
     return {**texts, **given}, places
 
 
 def _read(source: str, file: str, name: str) -> tuple[Profile, list[Problem]]:
-    """The profile with what is right in it, and the problems of its shape."""
+    """The profile with its valid parts, and the problems of its shape."""
     document = read(source, file)
     if not isinstance(document.value, Mapping):
         message = f"expected fields at the top level, found {describe(document.value)}."
@@ -292,12 +292,12 @@ def _bare(document: Document, name: str, format: SpecFormat) -> tuple[Profile, l
 
 
 def header_fields() -> dict[str, FieldType]:
-    """The fields of a header, with every body there is."""
+    """The fields of a header, with every registered body."""
     return {**HEADER, **{body: format_of(body).fields for body in bodies()}}
 
 
 def _body(document: Document, header: Mapping[str, Any]) -> tuple[str, list[Problem]]:
-    """The key of the file's body, and what is wrong with it: a header holds exactly one."""
+    """The key of the file's body, and its problems: a header has exactly one body."""
     given = {camel(str(key)): str(key) for key in document.value}
     found = [body for body in bodies() if body in given]
     if len(found) > 1:
@@ -310,7 +310,7 @@ def _body(document: Document, header: Mapping[str, Any]) -> tuple[str, list[Prob
     empty = document.problem((body,), "it is missing.", format_of(body).fix, "profile.missing")
     if found:
         return body, [empty]
-    # No field of the file is wrong; with the path the rules are silent about the body's fields.
+    # No field of the file is wrong; with the path the rules are left_out about the body's fields.
     message = f"the body is missing: {' or '.join(bodies())}."
     return body, [replace(empty, field="", message=message, fix=f"Add {body}. {empty.fix}")]
 
@@ -326,9 +326,9 @@ def _with_header(document: Document, name: str) -> tuple[Profile, list[Problem]]
     body, unfit = _body(document, header)
     known = {p.path for p in problems}
     problems += [p for p in unfit if p.path not in known]
-    doubts = _unknown_references(raw, {p.name for p in parameters}, document, referring)
+    unknown = _unknown_references(raw, {p.name for p in parameters}, document, referring)
     if referring:
-        problems += doubts
+        problems += unknown
     profile = Profile(
         name,
         str(header.get("displayName") or name or DEFAULT_NAME),
@@ -342,7 +342,7 @@ def _with_header(document: Document, name: str) -> tuple[Profile, list[Problem]]
         document,
         wrapped=True,
         references=referring,
-        doubts=() if referring else tuple(doubts),
+        warnings=() if referring else tuple(unknown),
         package=header.get("package"),
     )
     return profile, problems
@@ -351,16 +351,16 @@ def _with_header(document: Document, name: str) -> tuple[Profile, list[Problem]]
 def _unknown_references(
     raw: Mapping[str, Any], known: set[str], document: Document, referring: bool
 ) -> list[Problem]:
-    """`${name}` without a parameter of that name: wrong among parameters, sent as it stands without any."""
+    """`${name}` without a parameter of that name: an error in a file with parameters, else a note."""
     found = []
     for used, path in references(raw):
         if referring and used not in known:
-            fix = f"Add it under `parameters`, or write $${{{used}}} for the text itself."
+            fix = f"Add it under `parameters`, or write $${{{used}}} for the literal text."
             message = f"${{{used}}} is not a parameter."
             found.append(document.problem(path, message, fix, PARAMETER))
         elif not referring:
-            message = f"${{{used}}} is sent as it stands: the file has no `parameters`."
-            fix = "Add it under `parameters` if a value is meant to take its place."
+            message = f"${{{used}}} is sent unchanged: the file has no `parameters`."
+            fix = "Add it under `parameters` if it should have a value."
             problem = document.problem(path, message, fix, PARAMETER)
             found.append(replace(problem, severity=Severity.NOTE))
     return found

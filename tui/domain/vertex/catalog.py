@@ -1,6 +1,6 @@
 """Machines, accelerators, regions and quota metrics of Vertex AI training, from the facts' tables.
 
-The tables are dated (documentation crawl of 2026-08-22); what the service says always wins over them.
+The tables are of 2026-08-22 (documentation crawl); an answer of the service overrides them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _QUOTA_WORD = {
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A training machine type. `accelerator_counts` are the counts that may be asked for."""
+    """A training machine type. `accelerators` are its possible types, each with the allowed counts."""
 
     name: str
     vcpus: int
@@ -90,10 +90,10 @@ def machines() -> dict[str, Machine]:
 def quota_metrics(
     machine_type: str, accelerator_type: str, accelerator_count: int, *, preemptible: bool
 ) -> dict[str, int]:
-    """Training quota metrics (without the service's prefix) that one replica takes, and how much.
+    """Training quota metrics (without the service's prefix) that one replica uses, and how much.
 
     Accelerators by type; CPUs for the N1 and E2 families, the only CPU metric whose name is known
-    (vertex facts 7.2). Spot and Flex-start draw on the preemptible twins.
+    (vertex facts 7.2). Spot and Flex-start use the preemptible metrics.
     """
     stem = "custom_model_training_" + ("preemptible_" if preemptible else "")
     taken: dict[str, int] = {}
@@ -106,7 +106,7 @@ def quota_metrics(
 
 
 def quota_word(accelerator_type: str) -> str:
-    """The part of an accelerator's quota metrics that names it: `nvidia_a100_gpus`; "" where not known."""
+    """The part of an accelerator's quota metrics that names it: `nvidia_a100_gpus`; "" if unknown."""
     return _QUOTA_WORD.get(accelerator_type, "")
 
 
@@ -116,7 +116,7 @@ def quota_words() -> dict[str, str]:
 
 
 def all_quota_metrics() -> list[str]:
-    """Names of every training quota metric known here, standard and preemptible."""
+    """Every known training quota metric, standard and preemptible."""
     words = ["cpus", *dict.fromkeys(_QUOTA_WORD.values())]
     stems = ("custom_model_training_", "custom_model_training_preemptible_")
     return [
@@ -126,23 +126,23 @@ def all_quota_metrics() -> list[str]:
 
 @cache
 def regions() -> tuple[str, ...]:
-    """Every region that takes training jobs, with accelerators or without (vertex facts 2.3)."""
+    """Every region of training jobs, with or without accelerators (vertex facts 2.3)."""
     return tuple(_table("regions.json")["regions"])
 
 
 @dataclass(frozen=True, slots=True)
 class Bandwidth:
-    """Gbps that one worker can send. `certain` is false where no document of the service says so."""
+    """Gbps that one worker can send. `certain` is false if the service does not document it."""
 
     gbps: float
     certain: bool
 
 
 def bandwidth(machine_type: str, accelerator_type: str = "", accelerator_count: int = 0) -> Bandwidth | None:
-    """Network bandwidth of a GPU worker (vertex facts 4); None where nothing is known.
+    """Network bandwidth of a GPU worker (vertex facts 4); None if it is unknown.
 
-    N1 machines have no figure of their own but with 8 V100. Without one they are taken at 32 Gbps from 16
-    vCPUs on, at 100 with 4 T4 and 96 vCPUs, at 2 for each vCPU below.
+    Of the N1 machines only one with 8 V100 is documented. The others are assumed to have 2 Gbps for each
+    vCPU and at most 32; one with 4 T4 and 96 vCPUs has 100.
     """
     known = _table("bandwidth.json")["machines"].get(machine_type)
     if known:
@@ -159,7 +159,7 @@ def bandwidth(machine_type: str, accelerator_type: str = "", accelerator_count: 
 
 @cache
 def region_accelerators() -> dict[str, tuple[str, ...]]:
-    """Accelerators documented for training in each region, as the documentation names them."""
+    """Accelerators documented for training in each region, by their names in the documentation."""
     return {r: tuple(v["training"]) for r, v in _table("region_accelerators.json")["regions"].items()}
 
 
@@ -182,11 +182,11 @@ _IN_DOCUMENTS = {
 }
 _TPU_MACHINES = {"ct5lp-": "TPU v5e", "ct6e-": "TPU v6e", "tpu7x-": "TPU7x"}
 TPU_POD_CORES = 32
-"""Cores from which on a slice of v2 or v3 is a pod (vertex facts 8.4)."""
+"""Fewest cores of a v2 or v3 pod slice (vertex facts 8.4)."""
 
 
 def documented_name(machine_type: str, accelerator_type: str, accelerator_count: int) -> str:
-    """What a machine's accelerator is called on the page of regions; "" for none and for one not on it."""
+    """Name of a machine's accelerator on the page of regions; "" for none and for one not listed."""
     for head, name in _TPU_MACHINES.items():
         if machine_type.startswith(head):
             return name
@@ -195,7 +195,7 @@ def documented_name(machine_type: str, accelerator_type: str, accelerator_count:
 
 
 def is_tpu(machine_type: str) -> bool:
-    """A machine of TPUs, whose job has one pool with one replica (vertex facts 8.4)."""
+    """Whether it is a TPU machine, whose job has one pool with one replica (vertex facts 8.4)."""
     return machine_type == "cloud-tpu" or machine_type.startswith(tuple(_TPU_MACHINES))
 
 

@@ -13,12 +13,12 @@ from tui.domain.vertex.quota_fit import taken_by
 
 CPUS = "cpus"
 STALE = timedelta(days=1)
-"""Usage is written when it changes and once a day: an older figure may be wrong."""
+"""The service writes usage when it changes and once a day: an older figure may be wrong."""
 _STEMS = {False: "custom_model_training_", True: "custom_model_training_preemptible_"}
 
 
 def words() -> dict[str, str]:
-    """Columns by the part of the metric that names them: every accelerator, then the CPUs."""
+    """Column titles by the part of the metric that names the hardware: accelerators, then CPUs."""
     return {**catalog.quota_words(), CPUS: "CPUs"}
 
 
@@ -35,11 +35,11 @@ class Cell:
     word: str
     quota: Quota | None
     offered: bool
-    """The region is documented to have it, or has a quota above 0."""
+    """Whether the region is documented to have it, or has a quota above 0."""
 
     @property
     def text(self) -> str:
-        """`24/32` used of the limit; `·` for what is not measured, `–` for no such hardware."""
+        """`24/32` for used and limit; `·` for a figure that is not measured, `–` for missing hardware."""
         quota = self.quota
         if not self.offered:
             return "–"
@@ -47,21 +47,21 @@ class Cell:
             return "·"
         used = "·" if quota.used is None else _figure(quota.used)
         if quota.limit == 0 and quota.used is None:
-            # Nothing may run, so that nothing does.
+            # Nothing can run there.
             used = "0"
         limit = "·" if quota.limit is None else "∞" if quota.limit == UNLIMITED else _figure(quota.limit)
         return f"{used}/{limit}"
 
     @property
     def share(self) -> float | None:
-        """Used of the limit; None where that can't be told."""
+        """Used over limit; None if one is unknown or there is no limit."""
         quota = self.quota
         if quota is None or quota.used is None or not quota.limit or quota.limit < 0:
             return None
         return quota.used / quota.limit
 
     def stale(self, now: datetime) -> timedelta | None:
-        """Age of a figure of use that is old; None for a fresh one and for none."""
+        """Age of the usage figure if it is stale, else None."""
         at = self.quota.used_at if self.quota is not None else None
         return now - at if at is not None and now - at > STALE else None
 
@@ -78,7 +78,7 @@ class Grid:
             if (name := q.metric.rpartition("/")[2]).startswith(stem)
         }
         self.words = [word for word in words() if any(self.cell(r, word).offered for r in self.regions)]
-        """Columns in which at least one region has something."""
+        """Columns whose hardware at least one region has."""
 
     def cell(self, region: str, word: str) -> Cell:
         """One cell."""
@@ -88,7 +88,7 @@ class Grid:
 
 
 def _documented(region: str, word: str) -> bool:
-    """The region has the accelerator by the documentation; regions of a group stand behind their context."""
+    """Whether the region is documented to have it; a group's regions are `context/region`."""
     there = catalog.region_accelerators().get(region.rpartition("/")[2], ())
     return any(
         catalog.documented_name("", kind, 1) in there
@@ -98,7 +98,7 @@ def _documented(region: str, word: str) -> bool:
 
 
 def users(jobs: Iterable[Job], region: str, metrics: Iterable[str]) -> list[tuple[Job, dict[str, int]]]:
-    """Active jobs of a region that take some of these metrics, and how much; the largest first."""
+    """Active jobs of a region that use some of these metrics, and how much; the largest first."""
     wanted = set(metrics)
     found = []
     for job in jobs:
@@ -110,7 +110,7 @@ def users(jobs: Iterable[Job], region: str, metrics: Iterable[str]) -> list[tupl
 
 
 def as_strategy(job: dict[str, object], strategy: str) -> dict[str, object]:
-    """The same CustomJob in REST form under another strategy."""
+    """The CustomJob (REST form) with another scheduling strategy."""
     spec = dict(job.get("jobSpec") or {})  # type: ignore[call-overload]
     spec["scheduling"] = {**(spec.get("scheduling") or {}), "strategy": strategy}
     return {**job, "jobSpec": spec}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tui.config.paths import shipped
 from tui.config.settings import Context
-from tui.domain.profile import Checked, Problem, Profile, ProfileInvalid, judged, load
+from tui.domain.profile import Checked, Problem, Profile, ProfileInvalid, load, problems_of
 from tui.domain.profile.document_edit import Edit, edited
 from tui.domain.profile.source import decode
 from tui.domain.vertex.packaging import LaunchTarget, PackageRequest, PackagingError
@@ -109,7 +109,7 @@ def shape(profile: Profile) -> str:
 
 def _check_rules(profile: Profile, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
     place = "" if profile.region else context.home_region
-    found = judged(profile, region=place, local=context.kind == "local")
+    found = problems_of(profile, region=place, local=context.kind == "local")
     errors = tuple(_summary(p) for p in found if p.severity is Severity.ERROR)
     return errors, tuple(_summary(p) for p in found if p.severity is Severity.WARNING)
 

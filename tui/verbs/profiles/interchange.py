@@ -78,7 +78,7 @@ async def export_profile(  # noqa: PLR0917 - one for each option
         read = read_profile(find(profile, profile_folder(run.settings)))
         checked = read.check(_values(assignments), region=region or "")
     except NoProfile as error:
-        fix = "`vxtui profiles list` shows what there is."
+        fix = "`vxtui profiles list` lists all."
         raise Failure(str(error), fix=fix, code="NOT_FOUND", exit_code=3) from error
     except ProfileInvalid as error:
         raise Failure(str(error), code="INVALID_PROFILE") from error
@@ -118,14 +118,14 @@ async def _imported(run: Run, source: tuple[str, ...]) -> Imported:
                 found = from_resource(await backend.job_service(job.name).spec(job.name))
         return found
     except ProfileInvalid as error:
-        fix = "Nothing was written. `vxtui profiles validate FILE --fix` fixes what needs no decision."
+        fix = "Nothing was written. `vxtui profiles validate FILE --fix` applies the automatic fixes."
         raise Failure(str(error), fix=fix, code="INVALID_PROFILE") from error
     except OSError as error:
-        raise Failure(f"It can't be read: {error}", code="UNREADABLE") from error
+        raise Failure(f"The source can't be read: {error}", code="UNREADABLE") from error
 
 
 def _read(source: str) -> Imported | None:
-    """What stands in stdin, a command line or a file; None where only a job can be meant."""
+    """The profile from stdin, a command line or a file; None if `source` can only be a job."""
     if source == "-":
         with ending_at_once():
             data = sys.stdin.buffer.read(MAX_BYTES + 1)
@@ -149,7 +149,7 @@ def _decoded(data: bytes, file: str) -> str:
 
 
 def _of_text(text: str, file: str, folder: Path) -> Imported:
-    """With files that the text names relative to `folder`."""
+    """Import a text; the files that it names are relative to `folder`."""
 
     def config(name: str) -> Mapping[str, Any]:
         path = folder / Path(name).expanduser()
@@ -175,7 +175,7 @@ def _write(path: Path, text: str) -> None:
     except FileExistsError as error:
         raise Failure(f"{path} exists already.", fix="Name another file.", code="EXISTS") from error
     except OSError as error:
-        raise Failure(f"It can't be written: {error}", code="UNWRITABLE") from error
+        raise Failure(f"{path} can't be written: {error}", code="UNWRITABLE") from error
 
 
 def _problem_json(problem: Problem) -> dict[str, Any]:

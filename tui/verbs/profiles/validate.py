@@ -1,4 +1,4 @@
-"""`vxtui profiles validate`: problems of profiles, and the fixes that need no decision."""
+"""`vxtui profiles validate`: problems of profiles, and their automatic fixes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.NOTE: "36"}
 
 @dataclass(frozen=True, slots=True)
 class _Where:
-    """What the rules assume: parameters, region ("" for the file's own), emulator or cloud."""
+    """What the rules apply to: parameters, region ("" for the file's own), emulator or cloud."""
 
     given: Mapping[str, str]
     region: str
@@ -42,7 +42,7 @@ class _Where:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """One file as it was given, and what it holds."""
+    """A file as it was named, and its content."""
 
     shown: str
     path: Path
@@ -57,7 +57,7 @@ class _File:
     "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable."
 )
 @click.option("--region", default="", metavar="REGION", help="Region to check for instead of the profile's.")
-@click.option("--fix", is_flag=True, help="Write the fixes that need no decision, and print them as a diff.")
+@click.option("--fix", is_flag=True, help="Apply the automatic fixes, and print them as a diff.")
 @verb("profile.fix", fix=True)
 async def validate(
     run: Run, profiles: tuple[str, ...], assignments: tuple[str, ...], region: str, fix: bool
@@ -97,7 +97,7 @@ def _where(run: Run, assignments: tuple[str, ...], region: str) -> _Where:
 
 
 def _read(run: Run, reference: str) -> _File:
-    """The file of a name or path. Raises Failure when there is none or it can't be read."""
+    """The file of a name or path. Raises Failure if there is none or it can't be read."""
     try:
         path = find(reference, profile_folder(run.settings))
         if path.stat().st_size > MAX_BYTES:
@@ -106,7 +106,7 @@ def _read(run: Run, reference: str) -> _File:
             )
         data = path.read_bytes()
     except NoProfile as error:
-        fix = "`vxtui profiles list` shows what there is."
+        fix = "`vxtui profiles list` lists all."
         raise Failure(str(error), fix=fix, code="NOT_FOUND", exit_code=3) from error
     except OSError as error:
         raise Failure(f"{reference} can't be read: {error}", code="INVALID_PROFILE") from error
@@ -134,15 +134,15 @@ def _look(file: _File, where: _Where) -> list[Problem]:
         return text
     found = inspect(text, file.shown, file.path.stem, where.given, region=where.region, local=where.local)
     if file.command:
-        # Lines of the profile that was made of it are not lines of the file, and it is not written.
+        # The lines are those of the profile, not of the command line; fixes can't be written.
         return [replace(p, line=0, column=0, edits=()) for p in found]
     return [*found, *_notes(file)]
 
 
 def _profile_of(file: _File) -> str | list[Problem]:
-    """The profile that a command line asks for, right or wrong; the problems where it can't be read.
+    """The profile of a command line, valid or not; the problems if it can't be read.
 
-    Files that it names are read relative to the folder of its own.
+    The files that it names are relative to its own folder.
     """
     folder = file.path.absolute().parent
 
@@ -155,11 +155,11 @@ def _profile_of(file: _File) -> str | list[Problem]:
         return [replace(p, edits=()) for p in error.problems]
     except OSError as error:
         message = f"the file that the command names can't be read: {error}."
-        return [Problem(file.shown, 0, "", message, "Put it beside this file.", "profile.syntax")]
+        return [Problem(file.shown, 0, "", message, "Put it into the folder of this file.", "profile.syntax")]
 
 
 def _notes(file: _File) -> list[Problem]:
-    """Notes on a file's YAML, where another parser would read it differently."""
+    """Notes about a file whose fields are correct."""
     if is_json(file.text):
         return []
     try:
@@ -180,12 +180,14 @@ async def _fixed(run: Run, file: _File, where: _Where) -> tuple[list[Problem], s
     """The problems left after fixing one file, and the change as a unified diff; "" for none."""
     before = _look(file, where)
     if file.command and before:
-        note(f"{file.shown} is a command line and stays; `vxtui profiles import` makes a profile of it.")
+        note(
+            f"{file.shown} is a command line and is not changed; `vxtui profiles import` makes it a profile."
+        )
     if file.command or file.broken or not any(map(fixable, before)):
         return before, ""
     if file.path.resolve().is_relative_to(shipped("profiles").resolve()):
         raise Failure(
-            f"{file.path.stem} is a ready-made profile; it is not written.",
+            f"{file.path.stem} is a ready-made profile and can't be changed.",
             fix=f"Copy {file.path} to {profile_folder(run.settings)} and fix the copy.",
         )
     text, name = file.text, file.path.stem
@@ -235,7 +237,7 @@ def _say(problems: list[Problem], files: int, diffs: list[dict[str, Any]], fix: 
 def _line(problem: Problem, colours: bool) -> str:
     """`file:line:column: severity id: sentence fix`."""
     place = [problem.file, *(str(n) for n in (problem.line, problem.column) if n)]
-    # A word about the form of a field does not name it again; without a line nothing else tells the place.
+    # The message of a rule names its field; that of the file's form does not, nor one without a line.
     leaf = problem.field.rpartition(".")[2] if problem.id.startswith("profile.") else ""
     leaf = leaf if problem.line else problem.field
     said = " ".join(filter(None, (f"{leaf}:" if leaf else "", problem.message, problem.fix)))

@@ -13,7 +13,7 @@ from tui.domain.vertex.field_check import camel
 from tui.domain.vertex.form.values import at, reference, scalar_text
 from tui.domain.vertex.rules.base import Severity
 
-_STAND_IN_BY_TYPE = {"string": "x", "integer": "1", "number": "1", "boolean": "true"}
+_PLACEHOLDERS = {"string": "x", "integer": "1", "number": "1", "boolean": "true"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def analyse(text: str, file: str, name: str, *, region: str = "", local: bool = 
         profile = load(text, file, name)
     except ProfileInvalid:
         return _invalid(text, file, name, region, local)
-    value, texts = profile.document.value, _stand_ins(profile)
+    value, texts = profile.document.value, _placeholders(profile)
     # The file's own region has precedence, even where it is a reference.
     region = "" if profile.region else region
     try:
@@ -81,7 +81,7 @@ def _spec_path(names: set[str]) -> Path:
     return format_of(found[0]).spec_path if found else ("jobSpec",)
 
 
-def _stand_ins(profile: Profile) -> dict[str, str]:
+def _placeholders(profile: Profile) -> dict[str, str]:
     """Stand-in values of the parameters without a default."""
     bare = [p for p in profile.parameters if p.default is None]
-    return {p.name: scalar_text(p.choices[0]) if p.choices else _STAND_IN_BY_TYPE[p.type] for p in bare}
+    return {p.name: scalar_text(p.choices[0]) if p.choices else _PLACEHOLDERS[p.type] for p in bare}

@@ -15,21 +15,21 @@ from tui.domain.vertex.interchange.python_code import python_code
 from tui.domain.vertex.packaging import runs_package
 
 PROJECT = "PROJECT_ID"
-"""Stands for a project that is not known."""
+"""Placeholder for an unknown project."""
 
 JOB_SPEC = "jobSpec"
-"""The body that gcloud's form can carry."""
+"""The only body that gcloud can create."""
 FORMS = ("gcloud", "rest", "python")
 
 WIDE = 96
-"""Characters of a line of notes in a file's head."""
+"""Width of a note in a file's head, in characters."""
 
 SUFFIXES = {"gcloud": ".yaml", "rest": ".sh", "python": ".py"}
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """The text of one form, the command that uses it ("" where the text is one), and what it can't carry."""
+    """The text of one form, the command that uses it ("" if the text is one), and notes on what it lacks."""
 
     text: str
     command: str = ""
@@ -39,13 +39,13 @@ class Exported:
 def export(
     profile: Profile, request: Request, form: str, *, project: str, region: str, file: str
 ) -> Exported:
-    """`request`, made of `profile`, in one of the FORMS; `file` is where a config would be saved.
+    """`request` of `profile` in one of the FORMS; `file` is where a config would be saved.
 
-    An empty `project` is not known: the text has PROJECT instead, and a note says so.
+    An empty `project` is unknown: the text has PROJECT instead, and a note says so.
     """
     notes = (*_no_task(profile, request), *_lost(profile), *_without_wrapper(request, form))
     if not project and form != "gcloud":
-        notes = (*notes, f"replace {PROJECT} by your project; the context is this machine")
+        notes = (*notes, f"replace {PROJECT} with your project; the context is this machine")
     project = project or PROJECT
     if form == "gcloud":
         text, command = _gcloud(request, region, file)
@@ -62,27 +62,25 @@ def export(
 
 
 def _lost(profile: Profile) -> tuple[str, ...]:
-    """What of a profile has no place in a request."""
+    """Notes on parts of a profile that a request does not have."""
     notes = []
     if profile.parameters:
         names = ", ".join(p.name for p in profile.parameters)
-        notes.append(f"parameters are filled in, they can't be set any more: {names}")
+        notes.append(f"parameters are filled in and can't be set any more: {names}")
     if profile.description:
         notes.append("the description is kept as a comment only")
     return tuple(notes)
 
 
 def _without_wrapper(request: Request, form: str) -> tuple[str, ...]:
-    """What is left out of gcloud's form, which has custom jobs alone."""
+    """A note on the body around the custom job, which gcloud's form leaves out."""
     if form != "gcloud" or request.body == JOB_SPEC:
         return ()
-    return (
-        f"it creates the custom job alone: {form} has no form for the profile's {request.body} around it",
-    )
+    return (f"it creates only the custom job: {form} can't create the {request.body} around it",)
 
 
 def _no_task(profile: Profile, request: Request) -> tuple[str, ...]:
-    """Which pools have nothing to run as long as a folder is not packed, and what to do."""
+    """A note on the pools whose task is a package that is not built, and what to do."""
     if request.package is None:
         return ()
     pools = (request.custom_job.get("jobSpec") or {}).get("workerPoolSpecs") or []
@@ -107,7 +105,7 @@ def _remarks(profile: Profile, notes: tuple[str, ...]) -> list[str]:
 
 
 def _comment(line: str) -> str:
-    """A line that any language takes for a comment."""
+    """A line that is safe in a comment of any language."""
     return "".join(c if c.isprintable() else "\ufffd" for c in plain(line))
 
 

@@ -1,4 +1,4 @@
-"""`gcloud ai custom-jobs create …` as a CustomJob, by the flags of gcloud's own source (578.0.0)."""
+"""`gcloud ai custom-jobs create …` as a CustomJob; the flags are those of gcloud 578.0.0."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ Config = Callable[[str], Mapping[str, Any]]
 
 @dataclass(slots=True)
 class Command:
-    """A CustomJob in REST form, the region and the folder to be packed of a command line.
+    """The CustomJob (REST form), the region and the folder to package that a command line names.
 
-    `variables` are the shell's variables without a value; each stands as `${NAME}` in the job. `notes` say
-    what could not be carried.
+    `variables` are shell variables without a value; each is `${NAME}` in the job. `notes` say what was
+    left out.
     """
 
     job: dict[str, Any]
@@ -52,7 +52,7 @@ class Command:
 
 
 def is_command(text: str) -> bool:
-    """The text calls gcloud (alone, or in a script of a few lines)."""
+    """Whether the text calls gcloud, alone or in a script."""
     return re.search(r"(?m)^[ \t$%]*gcloud\s", text) is not None
 
 
@@ -118,7 +118,7 @@ class _Reader:
         self.problems.append(Problem(self.file, line, name, message, fix, "gcloud.flag", column=column))
 
     def read(self, words: list[Word]) -> None:
-        """Take every flag; what is wrong with one does not keep the others from being read."""
+        """Read every flag; a wrong one does not stop the reading."""
         for word, flag, value in self._flags(words):
             if flag in _ONE:
                 self.one[flag] = value
@@ -129,7 +129,7 @@ class _Reader:
             elif flag == "worker-pool-spec":
                 self._pool(word, value)
             elif flag in {"project", "impersonate-service-account"}:
-                self.notes.append(f"--{flag}={value} is not of the job; the context decides it.")
+                self.notes.append(f"--{flag}={value} was left out: the context decides it.")
             if flag not in _NOT_THE_JOB:
                 self.variables |= dict.fromkeys(word.variables)
 
@@ -141,7 +141,7 @@ class _Reader:
                 continue
             if not word.text.startswith("--"):
                 self.refuse(
-                    word, "", f"{word.text!r} belongs to no flag.", "Quote values with spaces in them."
+                    word, "", f"{word.text!r} belongs to no flag.", "Quote values that contain spaces."
                 )
             elif name in _SWITCHES or name in _NOT_THE_JOB_SWITCHES:
                 if value.lower() not in {"false", "no"} and name in _SWITCHES:
@@ -168,7 +168,7 @@ class _Reader:
         for part in _split(value):
             key, equals, inner = part.partition("=")
             if not equals:
-                fix = "A value with commas in it needs another delimiter: ^;^key=value;key=value."
+                fix = "A value that contains commas needs another delimiter: ^;^key=value;key=value."
                 self.refuse(word, flag, f"{part!r} is not key=value.", fix)
             else:
                 yield key.strip(), inner
@@ -193,7 +193,7 @@ class _Reader:
         spec: dict[str, Any] = {}
         if "config" in one:
             spec = dict(config(one["config"]))
-            # No `${…}` of the file is a variable of the command line.
+            # `${…}` in the file is not a shell variable.
             spec = _mapped(spec, literal)
         if self.pools:
             spec["workerPoolSpecs"] = self._pool_specs()
@@ -223,7 +223,7 @@ class _Reader:
         return Command(found, region, package, tuple(self.variables), tuple(self.notes))
 
     def _for_every_pool(self, spec: dict[str, Any]) -> None:
-        """`--args` and `--command` go into every pool that has a task for them."""
+        """Add `--args` and `--command` to every pool with a task."""
         packaged = "local-package-path" in (self.pools[0] if self.pools else {})
         for pool in spec.get("workerPoolSpecs") or []:
             for task in ("containerSpec", "pythonPackageSpec"):
@@ -250,7 +250,7 @@ class _Reader:
         }
         uris = self.lists.get("python-package-uris", [])
         if packaged:
-            # Each pool runs what is packed; a launch puts it in.
+            # A launch fills in the package's task.
             found["containerSpec"] = {}
         elif pool.get("container-image-uri"):
             found["containerSpec"] = {"imageUri": pool["container-image-uri"]}
@@ -261,7 +261,7 @@ class _Reader:
         return found
 
     def _package(self) -> dict[str, Any] | None:
-        """The folder that gcloud would build an image of, as a profile's `package`."""
+        """The folder of which gcloud would build an image, as a profile's `package`."""
         pool = self.pools[0] if self.pools else {}
         if "local-package-path" not in pool:
             return None
@@ -270,9 +270,9 @@ class _Reader:
             self.refuse(self.places[0], "worker-pool-spec", message)
         for key in ("requirements", "extra-packages", "extra-dirs"):
             if key in pool:
-                self.notes.append(f"{key}={pool[key]} was left out: a package takes its requirements.txt.")
+                self.notes.append(f"{key}={pool[key]} was left out: a package has its requirements.txt.")
         if self.lists.get("command"):
-            self.notes.append("--command was left out: the package says what is run.")
+            self.notes.append("--command was left out: the package says what runs.")
         names = {
             "path": "local-package-path",
             "script": "script",
@@ -283,21 +283,21 @@ class _Reader:
         return {key: pool[name] for key, name in names.items() if name in pool}
 
     def _key(self) -> str:
-        """The full name of the key, from the flags that say its parts."""
+        """The full name of the key, from the flags with its parts."""
         key = self.one["kms-key"]
         if key.startswith("projects/"):
             return key
         ring, where = self.one.get("kms-keyring"), self.one.get("kms-location") or self.one.get("region")
         project = self.one.get("kms-project")
         if not (ring and where and project):
-            message = "its keyring, location and project are not all known."
+            message = "its keyring, location or project is unknown."
             fix = "Write projects/P/locations/L/keyRings/R/cryptoKeys/K."
             self.refuse(Word(max(self.text.find("--kms-key"), 0)), "kms-key", message, fix)
         return f"projects/{project}/locations/{where}/keyRings/{ring}/cryptoKeys/{key}"
 
 
 def _split(value: str) -> list[str]:
-    """The parts of a list, by commas or by the delimiter that `^;^` in front names."""
+    """The parts of a list, separated by commas or by the delimiter that a leading `^;^` sets."""
     match = _DELIMITER.match(value)
     delimiter, rest = (match[1] or ",", value[match.end() :]) if match else (",", value)
     return rest.split(delimiter) if rest else []
@@ -308,7 +308,7 @@ def _number(text: str) -> int | str:
 
 
 def _mapped(value: Any, change: Callable[[str], str]) -> Any:
-    """A copy of plain values with every text changed."""
+    """A copy of plain values with `change` applied to every text."""
     if isinstance(value, Mapping):
         return {k: _mapped(v, change) for k, v in value.items()}
     if isinstance(value, list):
@@ -317,5 +317,5 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _unescaped(text: str) -> str:
-    """A word as it was; without parameters `${` needs no mark."""
+    """A word without escapes; in a job without parameters `${` needs none."""
     return text.replace("$${", "${")

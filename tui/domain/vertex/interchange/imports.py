@@ -1,4 +1,4 @@
-"""Anything that describes a custom job as the text of a profile."""
+"""Profiles from gcloud command lines and configs, REST bodies and resources."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tui.domain.vertex.interchange import gcloud
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """The text of a profile, a name for its file, and what could not be carried."""
+    """The text of a profile, a name for its file, and notes on what was left out."""
 
     name: str
     text: str
@@ -32,7 +32,7 @@ class Imported:
 def from_text(text: str, file: str, config: gcloud.Config, base: str = "") -> Imported:
     """A profile of a gcloud command line, a gcloud config file, a REST body or a profile.
 
-    `base` is put before the path of a folder that a command line would pack.
+    `base` is put before the path of a folder that a command line would package.
 
     A YAML file keeps its comments. Fields of a REST answer that the service fills are left out.
 
@@ -50,7 +50,7 @@ def from_text(text: str, file: str, config: gcloud.Config, base: str = "") -> Im
 
 
 def _from_document(text: str, document: Document) -> Imported:
-    """Problems that it raises are those of the profile that it makes."""
+    """The problems that it raises have the places of the profile, not of the document."""
     value, file = document.value, document.file
     if not isinstance(value, Mapping):
         raise ProfileInvalid([document.problem((), "expected the fields of a custom job.")])
@@ -102,7 +102,7 @@ def _in_source(problem: Problem, document: Document) -> Problem:
 
 
 def _is_document(text: str) -> bool:
-    """Fields of a job, some text of which may call gcloud."""
+    """Whether the text has fields of a job; one of their values may call gcloud."""
     try:
         value = read(text, "").value
     except ProfileInvalid:
@@ -135,7 +135,7 @@ def from_resource(resource: Mapping[str, Any]) -> Imported:
 
 
 def from_command(command: gcloud.Command, file: str, base: str = "") -> Imported:
-    """A profile of a command line; variables of the shell become parameters without a default.
+    """A profile of a command line; shell variables become parameters without a default.
 
     Raises:
         ProfileInvalid: where the flags' values don't make a job.
@@ -145,7 +145,7 @@ def from_command(command: gcloud.Command, file: str, base: str = "") -> Imported
     try:
         load(json.dumps(value), file, name)
     except ProfileInvalid as error:
-        # The lines are those of a file that was never there.
+        # The lines are those of a file that does not exist.
         raise ProfileInvalid([replace(p, line=0, column=0) for p in error.problems]) from error
     made = render_new(value)
     load(made, file, name)
@@ -153,7 +153,7 @@ def from_command(command: gcloud.Command, file: str, base: str = "") -> Imported
 
 
 def of_command(command: gcloud.Command, file: str, base: str = "") -> dict[str, Any]:
-    """The fields of a profile that a command line asks for, right or wrong."""
+    """The fields of the profile of a command line, valid or not."""
     value = {k: v for k, v in command.job.items() if v}
     value |= {"region": command.region} if command.region else {}
     if command.package:
@@ -166,7 +166,7 @@ def of_command(command: gcloud.Command, file: str, base: str = "") -> dict[str, 
 
 
 def slug(name: str) -> str:
-    """A file's name of any words."""
+    """A file name made of `name`."""
     found = re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-.")
     return found[:80] or "imported"
 

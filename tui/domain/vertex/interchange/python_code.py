@@ -24,7 +24,7 @@ ENDPOINT = {endpoint}
 
 
 def create(client: aiplatform_v1.{client}) -> aiplatform_v1.{message}:
-    """Create the job; it is sent once and never again."""
+    """Create the job; a lost answer is not retried."""
     job = {job}
     return client.create_{field}(parent=PARENT, {field}=job, timeout=60)
 
@@ -38,7 +38,7 @@ if __name__ == "__main__":
 def python_code(
     format: SpecFormat, resource: Mapping[str, Any], project: str, region: str, remarks: list[str]
 ) -> str:
-    """A program whose `create` sends exactly `resource`, in REST form, of this format."""
+    """A program whose `create` sends exactly `resource`, which is in REST form and of this format."""
     message = format.resource_key[0].upper() + format.resource_key[1:]
     body = _message(message, resource, format.resource_fields, indent=4, used=10)
     durations = "duration_pb2" in body

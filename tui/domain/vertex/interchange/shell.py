@@ -1,4 +1,4 @@
-"""A shell command as its words, each with the place it came from; nothing is run."""
+"""The words of a shell script's commands, each with its position; nothing is run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ENDS = ";&|\n()"
 
 
 class NotAShellCommand(Exception):
-    """Text whose words can't be known without a shell; line and column count from 1."""
+    """Text that only a shell can split into words; line and column count from 1."""
 
     def __init__(self, message: str, line: int, column: int) -> None:
         super().__init__(message)
@@ -21,7 +21,7 @@ class NotAShellCommand(Exception):
 
 @dataclass(slots=True)
 class Word:
-    """One argument. `text` has `${NAME}` for a variable without a value and `$${` for a plain `${`."""
+    """One argument. `text` has `${NAME}` for a variable without a value and `$${` for a literal `${`."""
 
     start: int
     text: str = ""
@@ -34,10 +34,10 @@ def place(source: str, at: int) -> tuple[int, int]:
 
 
 def commands(source: str) -> list[list[Word]]:
-    """The simple commands of a script, assignments filled in and left out.
+    """The simple commands of a script; assignments are applied and not returned.
 
     Raises:
-        NotAShellCommand: for an open quote, and for what only a shell can work out.
+        NotAShellCommand: for an open quote, and for an expansion that only a shell can do.
     """
     return _Reader(source).commands()
 
@@ -66,7 +66,7 @@ class _Reader:
         return found
 
     def _ended(self, found: list[list[Word]], words: list[Word]) -> list[Word]:
-        """Keep a command; one that only assigns sets variables."""
+        """Add a command to `found`; one that only assigns sets variables instead."""
         if words and words[0].text in {"export", "$", "%"}:
             words = words[1:]
         assigned = [_ASSIGNED.fullmatch(word.text) for word in words]
