@@ -5,18 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from textual.content import Content
+from textual.widgets import Static
 
-from tests.ui.double import MemoryJobs, console, job
+from tests.ui.double import NOON, MemoryJobs, console, job
 from tests.ui.job_double import JobBackend, a_log, no_gpu, waves
 from tests.ui.test_jobs_screen import until
 from tui.actions.registry import action
+from tui.app import VxtuiApp
+from tui.backends.interface import NotFound
 from tui.domain.job import Job
 from tui.domain.states import JobState
 from tui.domain.task import Task
+from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.job.replicas import ReplicasPane
 from tui.screens.job.screen import JobScreen
 from tui.screens.job.tasks import TasksPane
+from tui.screens.jobs.screen import JobsScreen
 from tui.widgets.table.job_table import JobTable
 
 CHILD = job(8, "bert-custom-job", age=12)
@@ -64,19 +70,123 @@ def text(content: object) -> str:
     return content.plain if isinstance(content, Content) else str(content)
 
 
-async def test_it_stands_in_the_list_with_its_kind_and_the_child_knows_it(tmp_path: Path) -> None:
+def column(app: VxtuiApp, key: str) -> list[str]:
+    table = app.screen.query_one(JobTable)
+    return [text(table.cells_of(name)[key]) for name in table.keys]
+
+
+def seen(app: VxtuiApp) -> str:
+    """All text of the screen, in one line."""
+    strips = app.screen._compositor.render_strips()
+    return " ".join(" ".join(strip.text for strip in strips).split())
+
+
+def question(app: VxtuiApp) -> str:
+    return text(app.screen.query_one("#question", Static).content)
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+async def test_it_stands_in_the_list_with_its_kind_and_its_child_below_it(tmp_path: Path, width: int) -> None:
+    app = console(backend(), tmp_path)
+    async with app.run_test(size=(width, 40)) as pilot:
+        await until(pilot, lambda: len(app.store.jobs) == 2, "the list")
+        await until(pilot, lambda: app.costs.prices is not None, "the prices")
+        await pilot.pause()
+        assert app.store.jobs[CHILD.name].parent == PIPELINE.name
+        assert column(app, "name") == ["bert", "└ bert-custom-job"]
+        assert column(app, "kind") == ["pipeline", "custom"]
+        assert " KIND " in seen(app) and " pipeline " in seen(app)
+        # A piece of work is counted once, and so are its machines and its cost.
+        screen = app.screen
+        assert isinstance(screen, JobsScreen)
+        assert "1 running" in "".join(text(part) for part in screen.top_line())
+        assert screen.count_text() == "1 + 1 part"
+        first, second = column(app, "cost")
+        assert first.startswith("~$") and second == ""
+        await pilot.press("S")
+        assert column(app, "name") == ["bert", "└ bert-custom-job"]
+
+
+async def test_a_child_alone_has_its_cost_and_stands_for_itself(tmp_path: Path) -> None:
     app = console(backend(), tmp_path)
     async with app.run_test(size=(160, 40)) as pilot:
         await until(pilot, lambda: len(app.store.jobs) == 2, "the list")
+        await until(pilot, lambda: app.costs.prices is not None, "the prices")
+        await pilot.press("slash", *"kind:custom", "enter")
+        await until(pilot, lambda: column(app, "name") == ["bert-custom-job"], "the child alone")
+        assert column(app, "cost")[0].startswith("~$")
+        assert isinstance(app.screen, JobsScreen)
+        assert app.screen.count_text() == "1"
+
+
+async def test_jobs_are_sorted_and_grouped_by_kind(tmp_path: Path) -> None:
+    app = console(backend(), tmp_path)
+    async with app.run_test(size=(160, 40)) as pilot:
+        await until(pilot, lambda: len(app.store.jobs) == 2, "the list")
+        screen = app.screen
+        assert isinstance(screen, JobsScreen)
+        screen.rows.sort = "step"
+        await pilot.press("s")
+        assert "sorted by kind" in text(screen.order_text())
+        await pilot.press("b", "b", "b")
+        keys = [key.removeprefix("group ") for key in screen.table.keys]
+        assert keys == ["custom job", CHILD.name, "training pipeline", PIPELINE.name]
+        await pilot.press("b")
+        assert screen.rows.group == ""
+
+
+async def test_cancel_offers_a_piece_of_work_once_and_names_what_else_ends(tmp_path: Path) -> None:
+    found = backend()
+    app = console(found, tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: len(app.store.jobs) == 2, "the list")
         await pilot.pause()
-        assert app.store.jobs[CHILD.name].parent == PIPELINE.name
-        table = app.screen.query_one(JobTable)
-        assert "KIND" in [column.title for column in table.columns]
-        kinds = {text(table.cells_of(key)["name"]): text(table.cells_of(key)["kind"]) for key in table.keys}
-        assert kinds == {"bert": "training pipeline", "bert-custom-job": "custom job"}
-        # The machines are counted once.
-        assert "1 running" in "".join(text(part) for part in app.screen.top_line())
-        assert [job.name for job in app.store.jobs.values() if job.runs_itself] == [CHILD.name]
+        await pilot.press("asterisk", "c")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmScreen), "the question")
+        assert question(app) == "Cancel bert (2 replicas)?"
+        await pilot.press("n")
+        await pilot.press("asterisk", "G", "c")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmScreen), "the question")
+        assert question(app) == "Cancel bert-custom-job (2 replicas), which ends the training pipeline bert?"
+        await pilot.press("y")
+        await until(pilot, lambda: found.cancelled, "the cancel")
+        assert found.cancelled == [CHILD.name]
+
+
+async def test_the_child_names_the_pipeline(tmp_path: Path) -> None:
+    app = console(backend(), tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: len(app.store.jobs) == 2, "the list")
+        app.open_job(CHILD.name)
+        await until(pilot, lambda: isinstance(app.screen, JobScreen) and app.screen.is_mounted, "the screen")
+        assert isinstance(app.screen, JobScreen)
+        assert "Jobs ▸ bert ▸ bert-custom-job" in "".join(text(part) for part in app.screen.top_line())
+        await until(pilot, lambda: "part of training pipeline bert" in seen(app), "the overview")
+
+
+async def test_a_deleted_child_is_said_once_and_not_asked_for_again(tmp_path: Path) -> None:
+    found = backend()
+    ended = {"state": JobState.SUCCEEDED, "end_time": NOON}
+    found.stored = {PIPELINE.name: replace(PIPELINE, **ended)}
+    found.log_error = found.metrics_error = NotFound(f"{CHILD.name} does not exist")
+    app = console(found, tmp_path)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: len(app.store.jobs) == 1, "the list")
+        app.open_job(PIPELINE.name)
+        await until(pilot, lambda: isinstance(app.screen, JobScreen) and app.screen.is_mounted, "the screen")
+        screen = app.screen
+        assert isinstance(screen, JobScreen)
+        await until(
+            pilot,
+            lambda: screen.feed.sources["logs"].done and screen.feed.sources["metrics"].done,
+            "the end of reading",
+        )
+        top = "".join(text(part) for part in screen.top_line())
+        assert "its custom job was deleted" in top
+        assert "not reached" not in top
+        screen.action_tab_metrics()
+        await until(pilot, lambda: "can't be read: its custom job" in seen(app), "the notice")
+        assert "trying again" not in seen(app)
 
 
 async def test_its_tabs_show_the_log_and_the_figures_of_the_child(tmp_path: Path) -> None:

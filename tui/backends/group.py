@@ -273,6 +273,10 @@ class GroupJobs(JobService):
             self._group.owners |= dict.fromkeys([job.name for job in jobs], member)
         return [job for _, jobs in answers for job in jobs]
 
+    async def parent_of(self, job: Job) -> Job | None:
+        jobs = self._group.owner(job.name).jobs
+        return await jobs[self._kind].parent_of(job) if self._kind in jobs else None
+
     get = _by_owner("get")
     spec = _by_owner("spec")
     cancel = _by_owner("cancel")

@@ -208,6 +208,10 @@ class JobService(ABC):
     async def find(self, reference: str) -> Sequence[Job]:
         """Jobs that a person may mean: by id, full resource name or display name. May be empty."""
 
+    async def parent_of(self, job: Job) -> Job | None:
+        """The job of this kind that has `job` as one of its tasks, if there is one."""
+        return None
+
     async def create(self, request: LaunchRequest) -> Job:
         """Create exactly one job; never retried blindly."""
         raise NotOffered("Jobs of this kind can't be created here.")
@@ -429,6 +433,14 @@ class Backend(ABC):
         async with aclosing(merged(streams)) as found:
             async for kind, page in found:
                 yield replace(page, kind=kind)
+
+    async def parent_of(self, job: Job) -> Job | None:
+        """The job that `job` is a part of, if there is one. Raises BackendError."""
+        for service in self.jobs.values():
+            found = await service.parent_of(job)
+            if found is not None:
+                return found
+        return None
 
     async def find_jobs(self, reference: str) -> list[Job]:
         """Jobs of every kind that a person may mean."""

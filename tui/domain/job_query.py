@@ -42,7 +42,14 @@ _NUMBERS: dict[str, Callable[[Job], float | None]] = {
 FIELDS = (*_TEXT_FIELDS, *_SPANS, *_NUMBERS)
 """Keys with a meaning of their own."""
 
-_PARTLY = {"name": "inside", "gpu": "inside", "machine": "inside", "region": "inside", "state": "start"}
+_PARTLY = {
+    "name": "inside",
+    "kind": "inside",
+    "gpu": "inside",
+    "machine": "inside",
+    "region": "inside",
+    "state": "start",
+}
 """How a value need only be part of the text: anywhere in it, or its start."""
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {

@@ -13,7 +13,7 @@ EVENTS = Tab("events", "tui.screens.job.events:EventsPane")
 
 CUSTOM_JOB = Kind(
     key="custom_job",
-    words=Words("custom job", group="pool"),
+    words=Words("custom job", group="pool", short="custom"),
     tabs=(OVERVIEW, REPLICAS, LOGS, METRICS, SPEC, EVENTS),
     services={"vertex": "tui.backends.vertex.jobs.custom_jobs:CustomJobs"},
     body="jobSpec",

@@ -20,6 +20,8 @@ class Words:
 
     noun: str
     group: str = "group"
+    short: str = ""
+    """The noun in a narrow column; "" where the noun itself is short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ class Kind:
     """The class that has the methods of `actions`; it takes the job's screen."""
     body: str = ""
     """Key of a profile's header that holds a job of this kind; "" where no profile does."""
+    task_kinds: tuple[str, ...] = ()
+    """Kinds of the jobs that its tasks have."""
     spec_format: str = ""
     """The `SpecFormat` of that body: fields, form, rules, export and request."""
 

@@ -41,6 +41,17 @@ def kind_of(job: Job | None) -> Kind:
     return _KINDS.get(job.kind if job else "") or next(iter(_KINDS.values()))
 
 
+def titled(job: Job) -> str:
+    """A job with its kind: `training pipeline bert`."""
+    return f"{kind_of(job).words.noun} {job.display_name or job.id}"
+
+
+def lost_runner(job: Job) -> str:
+    """That the job which runs this one was deleted: `its custom job was deleted`."""
+    nouns = [_KINDS[key].words.noun for key in kind_of(job).task_kinds]
+    return f"its {' or '.join(nouns) or 'job'} was deleted"
+
+
 def kind_named(key: str) -> Kind:
     """The kind of this key. Raises KeyError."""
     return _KINDS[key]

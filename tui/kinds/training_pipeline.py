@@ -12,9 +12,10 @@ TASKS = Tab("tasks", "tui.screens.job.tasks:TasksPane")
 
 TRAINING_PIPELINE = Kind(
     key="training_pipeline",
-    words=Words("training pipeline", group="pool"),
+    words=Words("training pipeline", group="pool", short="pipeline"),
     tabs=(OVERVIEW, TASKS, REPLICAS, LOGS, METRICS, SPEC, EVENTS),
     services={"vertex": "tui.backends.vertex.jobs.training_pipelines:TrainingPipelines"},
+    task_kinds=("custom_job",),
     body="trainingPipeline",
     spec_format="tui.domain.vertex.spec_formats:TRAINING_PIPELINE",
 )

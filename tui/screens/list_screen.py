@@ -164,7 +164,9 @@ class ListScreen(FrameScreen):
 
 def summary(console: ConsoleApp) -> Content:
     """Running and waiting jobs, their accelerators and their cost an hour."""
-    jobs = [job for job in console.store.active.values() if job.runs_itself]
+    active = console.store.active
+    # A job and its parts are one piece of work.
+    jobs = [job for job in active.values() if job.parent not in active]
     running = [j for j in jobs if j.state in {JobState.RUNNING, JobState.RESTARTING, JobState.CANCELLING}]
     gpus = sum(n for job in running for n in job.accelerators.values())
     parts = [Content.styled(f"{len(running)} running", "$text-success" if running else "$text-muted")]

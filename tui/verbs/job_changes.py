@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 import click
 
 from tui.domain import formatting
+from tui.kinds.registry import titled
 from tui.verbs.output import job_json, note, out, print_json
-from tui.verbs.run import Run, confirmed, find_job, value_of, verb
+from tui.verbs.run import Run, confirmed, find_job, parent_of, value_of, verb
 
 PATIENCE = 30.0
 
@@ -25,7 +26,10 @@ async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
         found = await find_job(backend, job)
         # The operation refuses a job that has ended, and records that: there is nothing to ask.
         if not found.state.terminal:
-            await confirmed(f"Cancel {formatting.stakes(found, datetime.now(UTC))}?", yes=yes)
+            parent = None if yes else await parent_of(backend, found)
+            ends = f", which ends the {titled(parent)}" if parent and parent.state.active else ""
+            stakes = formatting.stakes(found, datetime.now(UTC))
+            await confirmed(f"Cancel {found.display_name} ({stakes}){ends}?", yes=yes)
         value_of(await run.job_operations(backend).cancel(found))
         pause = 0.2 if backend.info.local else 2.0
         waited = 0.0

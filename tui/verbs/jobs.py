@@ -12,9 +12,9 @@ from tui.domain import formatting
 from tui.domain.job import Job, with_parents
 from tui.domain.states import JobState
 from tui.domain.training.progress import Progress
-from tui.kinds.registry import kind_of
+from tui.kinds.registry import kind_of, titled
 from tui.verbs.output import job_json, note, out, print_json, table
-from tui.verbs.run import READS, Run, find_job, verb
+from tui.verbs.run import READS, Run, find_job, parent_of, verb
 
 
 @click.command()
@@ -94,12 +94,17 @@ async def describe(run: Run, job: str) -> None:
         found = await service.get(found.name)
         progress = await read_progress(backend, found)
         spec = await service.spec(found.name)
+        parent = await parent_of(backend, found)
+    found = replace(found, parent=parent.name if parent else "")
     if run.json:
         print_json({**job_json(found, progress), "resource": spec})
         return
     now = datetime.now(UTC)
     out(f"{found.display_name}  {found.state.value.lower()}  ({found.native_state})")
     out(f"  {found.name}")
+    out(
+        f"  {kind_of(found).words.noun}" + (f", part of the {titled(parent)} ({parent.id})" if parent else "")
+    )
     for task in found.tasks:
         out(f"  task {task.id}: {task.job or 'no job yet'}  {task.state.value.lower()}")
     out(

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import click
 
-from tui.backends.interface import Backend, LogBatch, LogQuery
-from tui.domain.job import known_replicas
+from tui.backends.interface import Backend, LogBatch, LogQuery, NotFound
+from tui.domain.job import Job, known_replicas
 from tui.domain.log_entry import LogEntry, Severity
 from tui.domain.replica import short_name
 from tui.domain.text import plain
 from tui.domain.time_input import parse_time
+from tui.kinds.registry import lost_runner
 from tui.store.log.filters import LineFilter
 from tui.store.log.text_file import TextFile
 from tui.verbs.output import SCHEMA, note, out, when
@@ -79,7 +80,7 @@ async def logs(  # noqa: PLR0917 - one for each option
             if replica not in known and replica != "service":
                 raise Failure(f"{found.display_name} has no replica {replica}; it has {', '.join(known)}.")
         query = LogQuery(runner_of(found), tuple(replicas), since=begin or found.create_time, severity=lowest)
-        async for batch in _batches(backend, query, follow):
+        async for batch in _batches(backend, found, query, follow):
             if batch.note:
                 note(batch.note)
             for gap in batch.gaps:
@@ -117,9 +118,18 @@ def _file_json(entry: LogEntry, number: int) -> str:
     return json.dumps(line | {"json": entry.json}, ensure_ascii=True)
 
 
-async def _batches(backend: Backend, query: LogQuery, follow: bool) -> AsyncIterator[LogBatch]:
-    source = backend.logs.tail(query) if follow else backend.logs.read(query)
-    async for batch in source:
+async def _batches(backend: Backend, job: Job, query: LogQuery, follow: bool) -> AsyncIterator[LogBatch]:
+    if follow:
+        try:
+            async for batch in backend.logs.tail(query):
+                yield batch
+            return
+        except NotFound:
+            if job.runner == job.name:
+                raise
+        # A log outlives the job that wrote it, but can't be followed.
+        note(f"The log has ended: {lost_runner(job)}.")
+    async for batch in backend.logs.read(query):
         yield batch
 
 

@@ -9,7 +9,7 @@ import click
 from tui.domain.formatting import NOT_MEASURED, age, figure
 from tui.domain.metric import Series
 from tui.verbs.output import note, print_json, table, when
-from tui.verbs.run import READS, Run, find_job, runner_of, verb
+from tui.verbs.run import READS, Run, find_job, naming_lost_runner, runner_of, verb
 
 
 @click.command()
@@ -19,7 +19,8 @@ async def metrics(run: Run, job: str) -> None:
     """Show the utilization of each replica of JOB, and the metrics that were not measured."""
     async with run.backend() as backend:
         found = await find_job(backend, job)
-        reading = await backend.metrics.read(runner_of(found))
+        with naming_lost_runner(found):
+            reading = await backend.metrics.read(runner_of(found))
     if run.json:
         print_json(
             {

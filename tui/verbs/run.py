@@ -6,8 +6,8 @@ import asyncio
 import functools
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -35,6 +35,7 @@ from tui.config.settings import (
 )
 from tui.domain.job import Job
 from tui.interrupts import ending_at_once, raising
+from tui.kinds.registry import lost_runner
 from tui.session import now
 from tui.store.journal import Journal
 from tui.verbs.output import note, print_error, print_interrupted
@@ -246,6 +247,31 @@ def _told_apart_by(jobs: Sequence[Job]) -> str:
     if len({job.name for job in jobs}) == len(jobs):
         return "Use the full resource name."
     return "Choose one context: " + " or ".join(dict.fromkeys(f"--context {job.context}" for job in jobs))
+
+
+async def parent_of(backend: Backend, job: Job) -> Job | None:
+    """The job that this one is a part of; `None` also where that can't be read."""
+    try:
+        return await backend.parent_of(job)
+    except BackendError:
+        return None
+
+
+@contextmanager
+def naming_lost_runner(job: Job) -> Iterator[None]:
+    """Say it where the job that runs this one was deleted.
+
+    Raises:
+        Failure: with that sentence in place of a NotFound for another job than this one.
+    """
+    try:
+        yield
+    except NotFound as error:
+        if job.runner == job.name:
+            raise
+        message = f"{job.display_name} has no figures any more: {lost_runner(job)}."
+        fix = f"`vxtui logs {job.id}` prints what is left of its log."
+        raise Failure(message, fix=fix, code=error.code, exit_code=error.exit_code) from error
 
 
 def runner_of(job: Job) -> str:

@@ -20,6 +20,7 @@ from tui.domain.replica import replica_order
 from tui.domain.text import plain
 from tui.domain.training.progress import TrainingStep
 from tui.domain.training.training_steps import History
+from tui.kinds.registry import lost_runner
 from tui.screens.dialogs.pick import PickScreen
 from tui.screens.job.pane import JobPane, Scroll
 from tui.store.job.feed import Changed, JobFeed
@@ -312,7 +313,10 @@ class MetricsPane(JobPane):
     def _show_notice(self, any_chart: bool) -> None:
         feed, notice = self.feed, self.notice
         source = feed.sources["metrics"]
-        if source.error is not None:
+        if feed.runner_gone and feed.job is not None:
+            what = f"The figures can't be read: {lost_runner(feed.job)}."
+            notice.show(what, "", "", alone=not any_chart)
+        elif source.error is not None:
             since = age(feed.session.clock() - (source.failing_since or feed.session.clock()))
             what = f"The figures can't be read for {since}; trying again"
             notice.show(what, source.error.message, source.error.fix, bad=True, alone=not any_chart)

@@ -17,7 +17,7 @@ from tui.domain.text import plain
 from tui.domain.training.progress import TrainingStep
 from tui.domain.training.training_steps import remaining
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT
-from tui.kinds.registry import kind_of
+from tui.kinds.registry import kind_of, titled
 from tui.screens.job.pane import JobPane, Scroll
 from tui.store.job.feed import Changed
 from tui.store.log.filters import LineFilter
@@ -227,6 +227,9 @@ class OverviewPane(JobPane):
             ("id", Content(plain(job.id))),
             ("name", Content.styled(plain(job.name), "$text-muted")),
         ]
+        if job.parent:
+            parent = self.console.store.parent_of(job)
+            rows.insert(0, ("part of", Content(plain(titled(parent) if parent else job.parent))))
         if job.own_labels:
             labels = "  ".join(f"{key}={value}" for key, value in sorted(job.own_labels.items()))
             rows.append(("labels", Content(plain(labels))))

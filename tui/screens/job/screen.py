@@ -18,7 +18,7 @@ from tui.domain.formatting import age, figure
 from tui.domain.job import Job
 from tui.domain.text import clip, plain
 from tui.kinds.kind import Kind, resolve
-from tui.kinds.registry import kind_of
+from tui.kinds.registry import kind_of, lost_runner
 from tui.screens.dialogs.message import MessageScreen, show_link
 from tui.screens.frame import FrameScreen
 from tui.screens.job.events import EventsPane
@@ -178,15 +178,24 @@ class JobScreen(FrameScreen):
             if cost:
                 state.append((f"  {cost}", "$text-muted"))
         tail = Content.assemble(*state)
-        crumb = f"{plain(info.name)} ▸ Jobs ▸ "
+        parent = self.parent_job
+        of = f"{plain(parent.display_name or parent.id)} ▸ " if parent else ""
+        crumb = f"{plain(info.name)} ▸ Jobs ▸ {of}"
         room = self.size.width - 3 - tail.cell_length - figures.cell_length
         if room < len(crumb) + min(len(name), MIN_NAME):
-            crumb = "▸ "
+            crumb = f"▸ {of}" if room >= len(of) + 2 + min(len(name), MIN_NAME) else "▸ "
         if room < len(crumb) + MIN_NAME:
             figures = Content("")
             room = self.size.width - 3 - tail.cell_length
         name = clip(name, max(8, room - len(crumb)))
         return Content.assemble((crumb, "$text-muted"), (name, "bold"), tail), figures
+
+    @property
+    def parent_job(self) -> Job | None:
+        """The job that this one is a part of."""
+        store = self.console.store
+        listed = store.jobs.get(self.job_name)
+        return store.parent_of(listed) if listed else None
 
     def _spent(self, job: Job, now: datetime) -> str:
         """Its cost so far; "" if it is not known or the line is narrow."""
@@ -204,15 +213,17 @@ class JobScreen(FrameScreen):
             since = trouble.failing_since or self.feed.session.clock()
             ago = age(self.feed.session.clock() - since)
             return Content.styled(f"{trouble.name} not reached for {ago}", "bold $text-error")
-        parts = []
+        parts: list[Content] = []
+        if self.feed.runner_gone and self.job is not None:
+            parts.append(Content.styled(lost_runner(self.job), "$text-warning"))
         if progress.step is not None:
             total = f"/{progress.total_steps:,}" if progress.total_steps else ""
-            parts.append(f"step {progress.step:,}{total}")
+            parts.append(Content(f"step {progress.step:,}{total}"))
         if progress.last_loss is not None:
-            parts.append(f"loss {progress.last_loss:.4g}")
+            parts.append(Content(f"loss {progress.last_loss:.4g}"))
         if progress.tokens_per_second is not None:
-            parts.append(f"{figure(progress.tokens_per_second)} tok/s")
-        return Content("   ".join(parts))
+            parts.append(Content(f"{figure(progress.tokens_per_second)} tok/s"))
+        return Content("   ").join(parts)
 
     def second_line(self) -> Line:
         tabs, note = self._tabs(), self._status()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tui.actions.operations.runner import Outcome
 from tui.domain.formatting import pieces, stakes
 from tui.domain.job import Job
 from tui.domain.text import plain
+from tui.kinds.registry import titled
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.workers import background
 
@@ -19,10 +21,17 @@ Then = Callable[[], None] | None
 
 
 def confirm_cancel(console: ConsoleApp, jobs: Sequence[Job], then: Then = None) -> None:
-    """Cancel these running or waiting jobs after a yes."""
+    """Cancel these running or waiting jobs after a yes. A part ends with the job that it is a part of."""
+    names = {job.name for job in jobs}
+    jobs = [job for job in jobs if job.parent not in names]
     operations = console.job_operations()
     if operations is not None and jobs:
-        _confirm(console, "Cancel", jobs, operations.cancel, then)
+        _confirm(console, "Cancel", jobs, operations.cancel, then, also=partial(_ends_parent, console))
+
+
+def _ends_parent(console: ConsoleApp, job: Job) -> str:
+    parent = console.store.parent_of(job)
+    return f"which ends the {titled(parent)}" if parent is not None and parent.state.active else ""
 
 
 def confirm_delete(console: ConsoleApp, jobs: Sequence[Job], then: Then = None) -> None:
@@ -62,14 +71,21 @@ def _confirm(
     jobs: Sequence[Job],
     operation: Callable[[Job], Awaitable[Outcome[Any]]],
     then: Then = None,
+    *,
+    also: Callable[[Job], str] = lambda _: "",
 ) -> None:
+    """`also` says what else it does to another job than the one named."""
     now = console.clock()
     if len(jobs) == 1:
-        question = f"{verb} {plain(jobs[0].display_name)} ({stakes(jobs[0], now)})?"
+        effect = f", {plain(also(jobs[0]))}" if also(jobs[0]) else ""
+        question = f"{verb} {plain(jobs[0].display_name)} ({stakes(jobs[0], now)}){effect}?"
         details = [jobs[0].name]
     else:
         question = f"{verb} {pieces(len(jobs), 'job')}?"
-        details = [f"{plain(job.display_name)}   {stakes(job, now)}" for job in jobs]
+        details = [
+            "   ".join(filter(None, (plain(job.display_name), stakes(job, now), plain(also(job)))))
+            for job in jobs
+        ]
 
     async def run() -> None:
         for job in jobs:

@@ -13,16 +13,19 @@ from tui.domain.job import Job
 from tui.domain.job_query import JobQuery
 from tui.domain.states import JobState
 from tui.domain.text import plain
+from tui.kinds.registry import kind_of
 from tui.store.jobs.table import JobStore
 from tui.widgets.state import state_content
 from tui.widgets.table.job_table import newest_first, sort_key
-from tui.widgets.table.rows import Listing, SortKey, grouped
+from tui.widgets.table.rows import Listing, SortKey, below_parents, grouped
 from tui.widgets.table.table import Cells, Table
 
-GROUPS = ("", "region", "state")
+GROUPS = ("", "region", "state", "kind")
 """What jobs can be grouped by; "" means no groups."""
 HEAD = "group "
 """Prefix of the key of a group's row; no resource name starts like this."""
+PART = "└ "
+"""Before the name of a job that stands below the one it is a part of."""
 MANY = 1_000
 """From this many jobs, a filter that depends on the time is applied only every `EVERY` seconds."""
 EVERY = 10
@@ -52,6 +55,9 @@ class JobRows:
         """In order of arrival, almost that of the list: a set would shuffle what has to be sorted."""
         self._looks: dict[str, tuple[str, ...]] = {}
         self._members: dict[str, list[str]] = {}
+        self.parts: frozenset[str] = frozenset()
+        """Listed jobs that stand below the one they are a part of."""
+        self._known_parents = 0
         self._asked: tuple[object, ...] = ()
         self._ticks = 0
 
@@ -79,10 +85,14 @@ class JobRows:
             moved = True
         else:
             regrouped = False
-            moved = self._listing.update(changed)
+            # A job's part may be known as such only later.
+            moved = self._listing.update(changed) or self._known_parents != len(self.store.parents)
+        self._known_parents = len(self.store.parents)
         if moved or (self.group and self._regrouped(changed)):
+            before = self.parts
             order, parents = self._grouped_order(table if regrouped else None)
             table.show_lazily(order, self._cells, parents)
+            table.change(before ^ self.parts)
         table.change(changed.keys())
         if changed and self.group:
             table.change([key for key in table.in_view if key.startswith(HEAD)])
@@ -118,7 +128,12 @@ class JobRows:
         if key.startswith(HEAD):
             return self._head(key)
         self._looks[key] = self._time_texts(key)
-        return self._job_cells(self.store.jobs[key], self._now)
+        cells = dict(self._job_cells(self.store.jobs[key], self._now))
+        if key in self.parts:
+            # A piece of work costs once: the row above says it.
+            cells["name"] = Content.assemble((PART, "$text-muted"), cells["name"])
+            cells["cost"] = Content("")
+        return cells
 
     def _time_texts(self, key: str) -> tuple[str, ...]:
         """The parts of a row that change with time alone."""
@@ -131,6 +146,8 @@ class JobRows:
         job = self.store.jobs[name]
         if self.group == "state":
             return HEAD + job.state.value.lower()
+        if self.group == "kind":
+            return HEAD + kind_of(job).words.noun
         return f"{HEAD}{job.context}/{job.region}"
 
     def _regrouped(self, changed: Iterable[str]) -> bool:
@@ -140,8 +157,10 @@ class JobRows:
     def _grouped_order(self, fresh: Table | None) -> tuple[list[str], Mapping[str, str]]:
         self._members = {}
         if not self.group:
-            return self._listing.order, {}
+            order, self.parts = below_parents(self._listing.order, self.store.parents)
+            return order, {}
         order, parents, self._members = grouped(self._listing.order, self._group_of)
+        self.parts = frozenset()
         if fresh is not None and len(self._members) > 1:
             # Large groups start closed: their heads summarise them.
             for head, names in self._members.items():

@@ -26,7 +26,7 @@ from tui.store.jobs.table import JobChange
 from tui.store.jobs.usage import UsageFeed
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.notice import Notice
-from tui.widgets.table.job_table import SORTABLE, JobTable, job_cells
+from tui.widgets.table.job_table import KIND, SORTABLE, JobTable, job_cells
 from tui.widgets.table.table import Cells, Table
 
 FIRST_RUN = "No jobs here yet."
@@ -234,8 +234,14 @@ class JobsScreen(ListScreen):
             widget.display = bool(lines)
 
     def count_text(self) -> str:
-        shown, total = self.rows.count, len(self.console.store.jobs)
+        jobs, parts = self.console.store.jobs, len(self.rows.parts)
+        # A job and its parts are one piece of work.
+        of_others = sum(
+            name in jobs and parent in jobs for name, parent in self.console.store.parents.items()
+        )
+        shown, total = self.rows.count - parts, len(jobs) - of_others
         text = f"{shown:,}" if shown == total else f"{shown:,} of {total:,}"
+        text += f" + {pieces(parts, 'part')}" if parts else ""
         return text + ("   paused" if self._paused else "")
 
     def order_text(self) -> Content:
@@ -339,8 +345,13 @@ class JobsScreen(ListScreen):
         if chosen in SORTABLE and chosen != self.rows.sort:
             self.rows.sort = chosen
         else:
-            self.rows.sort = SORTABLE[(SORTABLE.index(self.rows.sort) + 1) % len(SORTABLE)]
+            self.rows.sort = self._after(self.rows.sort, SORTABLE)
         self._show()
+
+    def _after(self, current: str, choices: Sequence[str]) -> str:
+        """The next choice; by kind only while there are several."""
+        offered = [each for each in choices if each != KIND.key or KIND in self.table.columns]
+        return offered[(offered.index(current) + 1) % len(offered)] if current in offered else offered[0]
 
     def action_reverse(self) -> None:
         """Reverse the order."""
@@ -357,7 +368,7 @@ class JobsScreen(ListScreen):
 
     def action_group(self) -> None:
         """Group by the next property, then not at all."""
-        self.rows.group = GROUPS[(GROUPS.index(self.rows.group) + 1) % len(GROUPS)]
+        self.rows.group = self._after(self.rows.group, GROUPS)
         self._show()
 
     def action_pause(self) -> None:

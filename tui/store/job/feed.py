@@ -100,6 +100,8 @@ class JobFeed:
         self.job: Job | None = None
         self.gone = False
         """The job does not exist, or not any more."""
+        self.runner_gone = False
+        """The job that runs this one was deleted: nothing more can be read of its log and figures."""
         self._log_folder = log_folder
         self.buffer = LogStore(log_folder, opened=False)
         self.events = JobEvents()
@@ -229,8 +231,11 @@ class JobFeed:
             try:
                 await read()
             except NotFound as error:
-                self._failed(source, error)
-                self._lost(source)
+                if source.name != "job" and self.runner != self.job_name:
+                    self._lost_runner(source)
+                else:
+                    self._failed(source, error)
+                    self._lost(source)
                 return
             except BackendError as error:
                 self._failed(source, error)
@@ -268,10 +273,18 @@ class JobFeed:
             self._known.set()
             self._on_change(Changed.JOB)
 
+    def _lost_runner(self, source: DataSource) -> None:
+        source.error, source.failing_since, source.done = None, None, True
+        self.runner_gone = True
+        self._on_change(Changed.SOURCES | Changed.LOGS | Changed.METRICS)
+
     # The job
 
     async def _read_job(self) -> None:
         job = await self.session.backend.job_service(self.job_name).get(self.job_name)
+        if self.job is not None and not job.parent:
+            # A listing of both says whose part it is, the resource does not.
+            job = replace(job, parent=self.job.parent)
         changed = Changed(0)
         if self.events.observe(job, self.session.clock()):
             changed |= Changed.EVENTS

@@ -82,6 +82,15 @@ class JobStore:
             added=tuple(self.jobs), removed=tuple(name for name in gone if name not in self.jobs)
         )
 
+    @property
+    def parents(self) -> Mapping[str, str]:
+        """The job that a task belongs to, by the name of the task's own job."""
+        return self._parents
+
+    def parent_of(self, job: Job) -> Job | None:
+        """The known job that this one is a part of."""
+        return self.jobs.get(job.parent)
+
     def find(self, reference: str) -> list[Job]:
         """Jobs a person may mean: by id or resource name, else by display name, else by its start.
 

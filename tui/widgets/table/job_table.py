@@ -35,11 +35,11 @@ COLUMNS = (
     Column("duration", "TIME", 5, max_width=6, rank=8, right=True),
     Column("cost", "COST", 9, max_width=11, rank=5, right=True, whole=True),
 )
-KIND = Column("kind", "KIND", 10, max_width=18, rank=5)
+KIND = Column("kind", "KIND", 8, max_width=10, rank=2)
 """Shown while jobs of several kinds are listed."""
 SORTABLE = (
     "age", "state", "name", "region", "replicas", "accelerators", "progress", "loss", "duration",
-    "strategy", "step",
+    "strategy", "step", "kind",
 )  # fmt: skip
 BAR = 10
 Usage = Callable[[str], UsageTrend]
@@ -90,7 +90,7 @@ def job_cells(
     own = {column.key: Content(plain(column.text(job))) for column in kind.columns}
     return {
         **own,
-        "kind": Content.styled(kind.words.noun, "$text-muted"),
+        "kind": Content.styled(kind.words.short or kind.words.noun, "$text-muted"),
         "state": state_content(job.state),
         "name": Content.styled(plain(job.display_name) or plain(job.id), "bold" if job.state.active else ""),
         "region": Content.styled(f"{plain(context)}/{region}" if context else region, "$text-muted"),
@@ -164,6 +164,8 @@ def sort_key(job: Job, column: str, now: datetime) -> SortKey:
             value = -sum(job.accelerators.values())
         case "strategy":
             value = job.strategy
+        case "kind":
+            value = kind_of(job).words.noun
         case "step":
             value = None if job.progress.step is None else -job.progress.step
         case "progress":

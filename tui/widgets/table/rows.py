@@ -126,3 +126,18 @@ def grouped(
         flat.extend(members[group])
         parents.update(dict.fromkeys(members[group], group))
     return flat, parents, members
+
+
+def below_parents(order: list[str], parents: Mapping[str, str]) -> tuple[list[str], frozenset[str]]:
+    """The same rows, each right below its parent where that is among them; and which rows were put so."""
+    if not parents:
+        return order, frozenset()
+    listed = set(order)
+    parts: dict[str, list[str]] = {}
+    for name in order:
+        parent = parents.get(name)
+        if parent in listed:
+            parts.setdefault(parent, []).append(name)
+    below = frozenset(name for names in parts.values() for name in names)
+    found = [each for name in order if name not in below for each in (name, *parts.get(name, ()))]
+    return found, below

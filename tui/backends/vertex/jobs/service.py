@@ -135,7 +135,11 @@ class VertexJobs(JobService):
             found = await self._by_id(reference)
             if found:
                 return found
-        return await self._matching(f"display_name={quote(reference)}")
+        return await self.named(reference)
+
+    async def named(self, display_name: str) -> list[Job]:
+        """Jobs with this display name, over all regions."""
+        return await self._matching(f"display_name={quote(display_name)}")
 
     async def _by_id(self, job_id: str) -> list[Job]:
         names = [

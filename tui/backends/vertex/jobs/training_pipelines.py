@@ -16,6 +16,9 @@ from tui.backends.vertex.jobs.service import VertexJobs
 from tui.domain.job import Job
 from tui.domain.vertex.spec_formats import TRAINING_PIPELINE
 
+CUSTOM_JOB = "custom_job"
+CHILD = "-custom-job"
+"""What the service adds to a pipeline's display name for its custom job's (vertex facts 12.4)."""
 _Pb = training_pipeline.TrainingPipeline.pb()
 
 
@@ -58,3 +61,10 @@ class TrainingPipelines(VertexJobs):
         convert_listed=_listed,
         parse=_message,
     )
+
+    async def parent_of(self, job: Job) -> Job | None:
+        stem = job.display_name.removesuffix(CHILD)
+        if job.kind != CUSTOM_JOB or stem == job.display_name:
+            return None
+        found = await self.named(stem)
+        return next((each for each in found if job.name in {task.job for task in each.tasks}), None)
