@@ -38,7 +38,6 @@ FAST = 2_000_000
 """Bytes a second from which a line counts as fast."""
 GROW_AFTER, GROW = 10.0, 1.15
 """After this many seconds without a wait the rate is assumed to be higher by this factor."""
-SOON = 0.004
 
 
 @dataclass(slots=True)

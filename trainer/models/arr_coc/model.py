@@ -14,8 +14,6 @@ from trainer.models.arr_coc.token_selection import MAX_TOKENS, MIN_TOKENS, gathe
 
 IGNORED = -100
 """Target of the question and the padding, which the loss ignores."""
-STAGES = ("adapter", "lora", "both")
-"""The trained parts: those of the relevance, the low-rank updates, or both. The vision tower is frozen."""
 
 
 class ArrCoc(nn.Module):

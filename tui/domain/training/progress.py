@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-TRAINING_STEP_KINDS = frozenset({"step", "resumed", "done", "checkpoint", "phase", "preempted", "gpu"})
-
 
 @dataclass(frozen=True, slots=True)
 class TrainingStep:

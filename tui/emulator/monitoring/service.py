@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from google.api import metric_pb2
-from google.cloud.monitoring_v3.types import metric as metric_types
 from google.cloud.monitoring_v3.types import metric_service
 
 from tui.domain.vertex.catalog import SERVICE as AIPLATFORM
@@ -43,7 +42,6 @@ LOOK_BACK = 120 * 10**9
 QUOTA_AGE = 60 * 10**9
 """ns for which the present value of a quota counts as its past value."""
 
-SeriesPb = metric_types.TimeSeries.pb()
 ListResponse = metric_service.ListTimeSeriesResponse.pb()
 DescriptorsResponse = metric_service.ListMetricDescriptorsResponse.pb()
 
