@@ -18,15 +18,18 @@ from tests.ui.double import MemoryBackend, console
 from tests.ui.test_jobs_screen import until
 from tests.wire.fake_vertex import FixedEndpoint
 from tui.actions.registry import action, actions
-from tui.backends.interface import ContextInfo
+from tui.backends.interface import ContextInfo, JobService
 from tui.backends.vertex.services import build_services
 from tui.domain.profile import ProfileInvalid, load
 from tui.domain.vertex.interchange import from_resource
 from tui.kinds import registry
 from tui.screens.job.screen import JobScreen
+from tui.screens.jobs.screen import JobsScreen
 from tui.verbs import run as verbs_run
 from tui.verbs.job_changes import cancel, delete
 from tui.verbs.jobs import describe, jobs
+from tui.verbs.logs import logs
+from tui.verbs.metrics import metrics
 from tui.widgets.table.job_table import JobTable
 
 KIND = """
@@ -234,6 +237,59 @@ def test_the_verbs_know_it(toy: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert say(cancel, "rattle", "--yes")["state"] == "CANCELLED"
     assert say(delete, "rattle", "--yes")["deleted"].endswith("/toys/1")
     assert say(jobs)["jobs"] == []
+
+
+def test_what_it_lacks_is_said_by_its_own_name(
+    toy: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = asyncio.run(backend())
+    monkeypatch.setattr(verbs_run, "open_backend", lambda *_: found)
+    for variable in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path))
+    service = type(found.jobs["toy"])
+    tool = CliRunner()
+
+    def refused(command: Any, *words: str) -> Any:
+        done = tool.invoke(command, [*words, "rattle", "--json"], catch_exceptions=False)
+        assert done.exit_code, done.output
+        return json.loads(done.stdout)["error"]
+
+    for command, what in ((metrics, "metrics"), (logs, "logs")):
+        error = refused(command)
+        assert (error["code"], error["message"]) == ("UNIMPLEMENTED", f"A toy has no {what}.")
+    assert refused(delete, "--yes")["fix"] == "vxtui cancel 1"
+    monkeypatch.setattr(service, "cancel", JobService.cancel)
+    # It is refused before the question.
+    assert "A toy can't be cancelled." in refused(cancel)["message"]
+    assert refused(delete, "--yes")["fix"] == "Wait for its end."
+    monkeypatch.setattr(service, "delete", JobService.delete)
+    assert "A toy can't be deleted." in refused(delete)["message"]
+
+
+async def test_the_screens_offer_only_what_it_has(
+    toy: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = await backend()
+    monkeypatch.setattr(type(found.jobs["toy"]), "cancel", JobService.cancel)
+    app = console(found, tmp_path / "state")
+    async with app.run_test(size=(200, 40)) as pilot:
+        await until(pilot, lambda: len(app.store.jobs) == 1, "the list")
+        await pilot.pause()
+        listed = app.screen
+        assert isinstance(listed, JobsScreen)
+        assert listed.blocked_reason(action("jobs.cancel")) == "Cancel is not offered for a toy."
+        assert listed.blocked_reason(action("jobs.delete")) == "Only an ended job can be deleted."
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, JobScreen) and app.screen.job, "the job")
+        screen = app.screen
+        assert isinstance(screen, JobScreen)
+        assert screen.blocked_reason(action("job.cancel")) == "Cancel is not offered for a toy."
+        assert screen.blocked_reason(action("job.delete")) == "Only an ended job can be deleted."
+        # Nothing of custom jobs is read for it.
+        await until(pilot, lambda: screen.feed.sources["job"].read_at, "a reading")
+        await pilot.pause()
+        assert screen.feed.trouble is None
+        assert screen.feed.sources["metrics"].read_at is None
 
 
 def test_a_profile_may_have_its_body(toy: Any) -> None:

@@ -84,6 +84,10 @@ class Kind:
     spec_format: str = ""
     """The `SpecFormat` of that body: fields, form, rules, export and request."""
 
+    def has(self, tab: str) -> bool:
+        """Whether its jobs have this, e.g. `logs`: what no tab shows is not read and no verb prints it."""
+        return any(each.key == tab for each in self.tabs)
+
     @property
     def scope(self) -> str:
         """Scope of its own actions."""

@@ -24,8 +24,8 @@ async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
     """Cancel JOB and wait up to 30 seconds for it to end."""
     async with run.backend() as backend:
         found = await find_job(backend, job)
-        # The operation refuses a job that has ended, and records that: there is nothing to ask.
-        if not found.state.terminal:
+        # The operation refuses what can't be cancelled, and records that: there is nothing to ask.
+        if not found.state.terminal and backend.offers("jobs.cancel", found.kind):
             parent = None if yes else await parent_of(backend, found)
             ends = f", which ends the {titled(parent)}" if parent and parent.state.active else ""
             stakes = formatting.stakes(found, datetime.now(UTC))
@@ -56,11 +56,12 @@ async def delete(run: Run, job: str, yes: bool) -> None:
     """Delete JOB, which must have ended."""
     async with run.backend() as backend:
         found = await find_job(backend, job)
-        if found.state.terminal:
+        if found.state.terminal and backend.offers("jobs.delete", found.kind):
             await confirmed(
                 f"Delete {found.display_name} ({found.id}, {found.state.value.lower()})?", yes=yes
             )
-        fixes = {"FAILED_PRECONDITION": f"vxtui cancel {found.id}"}
+        cancel = f"vxtui cancel {found.id}" if backend.offers("jobs.cancel", found.kind) else ""
+        fixes = {"FAILED_PRECONDITION": cancel or "Wait for its end."}
         value_of(await run.job_operations(backend).delete(found), fixes)
     if run.json:
         print_json({"deleted": found.name})

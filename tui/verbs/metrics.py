@@ -20,7 +20,7 @@ async def metrics(run: Run, job: str) -> None:
     async with run.backend() as backend:
         found = await find_job(backend, job)
         with naming_lost_runner(found):
-            reading = await backend.metrics.read(runner_of(found))
+            reading = await backend.metrics.read(runner_of(found, "metrics"))
     if run.json:
         print_json(
             {

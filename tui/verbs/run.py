@@ -19,7 +19,7 @@ from tui.actions.operations.profiles import ProfileOperations
 from tui.actions.operations.runner import READ_ONLY, OperationError, OperationRunner, Outcome
 from tui.actions.registry import operation, refusal
 from tui.backends.factory import open_backend
-from tui.backends.interface import Backend, BackendError, NotFound
+from tui.backends.interface import Backend, BackendError, NotFound, NotOffered
 from tui.config.access import Access, access_of
 from tui.config.loader import load_settings
 from tui.config.paths import state_dir
@@ -35,7 +35,7 @@ from tui.config.settings import (
 )
 from tui.domain.job import Job
 from tui.interrupts import ending_at_once, raising
-from tui.kinds.registry import lost_runner
+from tui.kinds.registry import kind_of, lost_runner
 from tui.session import now
 from tui.store.journal import Journal
 from tui.verbs.output import note, print_error, print_interrupted
@@ -274,12 +274,16 @@ def naming_lost_runner(job: Job) -> Iterator[None]:
         raise Failure(message, fix=fix, code=error.code, exit_code=error.exit_code) from error
 
 
-def runner_of(job: Job) -> str:
-    """Name of the job that has this one's log and metrics.
+def runner_of(job: Job, tab: str) -> str:
+    """Name of the job that has this one's `logs` or `metrics`.
 
     Raises:
-        Failure: if several tasks have them, or the task has no job yet.
+        Failure: if jobs of its kind have none, if several tasks have them, or the task has no job yet.
     """
+    kind = kind_of(job)
+    if not kind.has(tab):
+        message = f"A {kind.words.noun} has no {tab}."
+        raise Failure(message, code=NotOffered.code, exit_code=NotOffered.exit_code)
     if not job.runner:
         raise Failure(
             f"{job.display_name} has no log and no metrics of its own; the jobs of its tasks have.",

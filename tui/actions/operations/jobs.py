@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tui.actions.operations.runner import OperationError, OperationRunner, Outcome
-from tui.backends.interface import Backend, JobService, LaunchRequest, NotFound
+from tui.backends.interface import Backend, JobService, LaunchRequest, NotFound, NotOffered
 from tui.domain.job import Job
 from tui.domain.text import plain
 from tui.domain.vertex.packaging import PackageRequest, PackagingError
+from tui.kinds.registry import kind_of
 
 if TYPE_CHECKING:
     from tui.packaging.prepare import PackagePlan, PackagingStep
@@ -27,6 +28,7 @@ class JobOperations:
         """Ask for a cancel; the job ends a little later."""
 
         async def cancel(service: JobService) -> str:
+            _must_offer(service, "cancel", f"A {kind_of(job).words.noun} can't be cancelled.")
             if job.state.terminal:
                 raise _wrong_state(f"{job.display_name} has ended already: {job.state.value.lower()}.")
             await service.cancel(job.name)
@@ -38,6 +40,7 @@ class JobOperations:
         """Delete an ended job. One that is gone already counts as deleted."""
 
         async def delete(service: JobService) -> str:
+            _must_offer(service, "delete", f"A {kind_of(job).words.noun} can't be deleted.")
             if not job.state.terminal:
                 state = job.state.value.lower()
                 raise _wrong_state(f"{job.display_name} is {state}; only an ended job can be deleted.")
@@ -109,3 +112,9 @@ class JobOperations:
 
 def _wrong_state(message: str) -> OperationError:
     return OperationError(message, code="FAILED_PRECONDITION", exit_code=1)
+
+
+def _must_offer(service: JobService, operation: str, message: str) -> None:
+    """Raises OperationError where jobs of this kind have no such operation."""
+    if not service.offers(operation):
+        raise OperationError(message, code=NotOffered.code, exit_code=NotOffered.exit_code)

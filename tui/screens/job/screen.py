@@ -333,12 +333,15 @@ class JobScreen(FrameScreen):
         job = self.job
         if self.feed.gone and job is not None and (found.mutates or found.id == "job.link"):
             return f"{plain(job.display_name)} was deleted."
+        if found.needs and not self.feed.session.backend.offers(found.needs, self.kind.key):
+            return f"{found.title} is not offered for a {self.kind.words.noun}."
         if found.id in {"job.cancel", "job.delete", "job.link", "job.clone"} and job is None:
             return "The job is not known yet."
         if found.id == "job.cancel" and job is not None and job.state.terminal:
             return f"{plain(job.display_name)} is {job.state.value.lower()} already."
         if found.id == "job.delete" and job is not None and not job.state.terminal:
-            return "Only an ended job can be deleted; c cancels it first."
+            cancels = self.feed.session.backend.offers("jobs.cancel", job.kind)
+            return "Only an ended job can be deleted" + ("; c cancels it first." if cancels else ".")
         if found.id in {"job.cancel", "job.delete"} and job is not None:
             return self.jobs_refusal(found, [job])
         if found.id == "job.why" and self.feed.trouble is None:
@@ -346,8 +349,6 @@ class JobScreen(FrameScreen):
         tab = found.method.removeprefix("tab_")
         if tab != found.method and tab not in self.panes:
             return f"A {self.kind.words.noun} has no {found.label}."
-        if found.needs and not self.feed.session.backend.offers(found.needs, self.kind.key):
-            return f"{found.title} is not offered for a {self.kind.words.noun}."
         return None
 
     # Actions

@@ -17,6 +17,7 @@ from tui.domain.formatting import age, pieces
 from tui.domain.job import Job
 from tui.domain.job_query import QueryError, parse
 from tui.domain.text import plain
+from tui.kinds.registry import kind_of
 from tui.screens.dialogs.message import show_link, show_trouble
 from tui.screens.jobs.rows import GROUPS, HEAD, JobRows
 from tui.screens.list_screen import ListScreen
@@ -184,7 +185,8 @@ class JobsScreen(ListScreen):
 
     def _at_work(self) -> list[Job]:
         active = self.console.store.active
-        return [active[n] for n in self.table.in_view if n in active and active[n].start_time is not None]
+        found = [active[name] for name in self.table.in_view if name in active]
+        return [job for job in found if job.start_time is not None and kind_of(job).has("metrics")]
 
     def _read_filter(self) -> None:
         bar = self.query_one(FilterBar)
@@ -275,10 +277,10 @@ class JobsScreen(ListScreen):
         needs_job = {"open", "mark", "mark_all", "cancel", "delete", "clone", "copy", "link"}
         if found.scope == "jobs" and found.method in needs_job and self.current is None:
             return "No job is selected."
-        if found.id == "jobs.cancel" and not any(job.state.active for job in self.selected()):
-            return _already("Nothing to cancel", self.selected())
-        if found.id == "jobs.delete" and not any(job.state.terminal for job in self.selected()):
-            return "Only an ended job can be deleted; c cancels it first."
+        if found.id in {"jobs.cancel", "jobs.delete"}:
+            reason = self._unable(found)
+            if reason:
+                return reason
         if found.id in {"jobs.cancel", "jobs.delete"} and (
             closed := self.jobs_refusal(found, self.selected())
         ):
@@ -286,6 +288,24 @@ class JobsScreen(ListScreen):
         if found.id == "jobs.why" and not self.console.connection.failing():
             return "Everything could be read."
         return None
+
+    def _offered(self, need: str) -> list[Job]:
+        """The selected jobs whose kind has this operation, e.g. `jobs.cancel`."""
+        session = self.session
+        return [job for job in self.selected() if session is None or session.backend.offers(need, job.kind)]
+
+    def _unable(self, found: Action) -> str:
+        """Why none of the selected jobs can be cancelled, or deleted; "" where one can."""
+        jobs = self._offered(found.needs)
+        if not jobs:
+            nouns = dict.fromkeys(kind_of(job).words.noun for job in self.selected())
+            return f"{found.title} is not offered for a {' or a '.join(nouns)}."
+        if found.id == "jobs.cancel" and not any(job.state.active for job in jobs):
+            return _already("Nothing to cancel", jobs)
+        if found.id == "jobs.delete" and not any(job.state.terminal for job in jobs):
+            cancels = bool(self._offered("jobs.cancel"))
+            return "Only an ended job can be deleted" + ("; c cancels it first." if cancels else ".")
+        return ""
 
     # Actions
 
@@ -323,7 +343,7 @@ class JobsScreen(ListScreen):
         """Cancel what is selected, after a question."""
         from tui.screens.jobs.job_actions import confirm_cancel  # noqa: PLC0415 - not before the first paint
 
-        jobs = [job for job in self.selected() if job.state.active]
+        jobs = [job for job in self._offered("jobs.cancel") if job.state.active]
         confirm_cancel(self.console, jobs, then=self._unmark)
 
     def _unmark(self) -> None:
@@ -335,9 +355,8 @@ class JobsScreen(ListScreen):
         """Delete what is selected, after a question."""
         from tui.screens.jobs.job_actions import confirm_delete  # noqa: PLC0415 - not before the first paint
 
-        confirm_delete(
-            self.console, [job for job in self.selected() if job.state.terminal], then=self._unmark
-        )
+        jobs = [job for job in self._offered("jobs.delete") if job.state.terminal]
+        confirm_delete(self.console, jobs, then=self._unmark)
 
     def action_sort(self) -> None:
         """Sort by the chosen column; by the next one if none is chosen or it is already sorted."""

@@ -17,6 +17,7 @@ from tui.domain.log_entry import SERVICE, LogEntry, LogGap
 from tui.domain.training.progress import Progress, TrainingStep, advance, training_step
 from tui.domain.training.telemetry import telemetry_line
 from tui.domain.training.training_steps import History, history
+from tui.kinds.registry import kind_of
 from tui.session import Session
 from tui.store.job.events import JobEvents
 from tui.store.job.figures import JobFigures
@@ -192,12 +193,12 @@ class JobFeed:
             await self._known.wait()
             if self.gone:
                 return
-            backend = self.session.backend
-            if backend.offers("logs"):
+            backend, kind = self.session.backend, kind_of(self.job)
+            if backend.offers("logs") and kind.has("logs"):
                 group.create_task(self._repeat("logs", self._read_logs, 1.0))
-            if backend.offers("progress"):
+            if backend.offers("progress") and kind.has("logs"):
                 group.create_task(self._repeat("steps", self._read_training_steps, 1.0))
-            if backend.offers("metrics"):
+            if backend.offers("metrics") and kind.has("metrics"):
                 every = 2.0 if self.local else 60.0
                 group.create_task(self._repeat("metrics", self._read_metrics, every))
 

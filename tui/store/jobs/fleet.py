@@ -10,6 +10,7 @@ from tui.backends.interface import BackendError
 from tui.domain.job import Job
 from tui.domain.metric import CPU, GPU, GPU_MEMORY, MEMORY
 from tui.domain.states import JobState
+from tui.kinds.registry import kind_of
 from tui.session import Session
 from tui.store.job.figures import JobFigures, Measure
 
@@ -29,7 +30,8 @@ LOG = "live figures"
 
 def at_work(jobs: Sequence[Job]) -> list[Job]:
     """Jobs that have machines now, the oldest first."""
-    found = [job for job in jobs if job.state in AT_WORK and job.runs_itself]
+    working = [job for job in jobs if job.state in AT_WORK and job.runs_itself]
+    found = [job for job in working if kind_of(job).has("metrics")]
     return sorted(found, key=lambda job: (job.create_time is None, job.create_time, job.name))
 
 
