@@ -137,7 +137,8 @@ class JobsScreen(ListScreen):
     def tick(self) -> None:
         """Update ages and durations."""
         if not self._paused and self.is_current:
-            self.rows.tick(self.table)
+            if not self._waiting:
+                self.rows.tick(self.table)
             self._notice()
             self.refresh_frame()
 
