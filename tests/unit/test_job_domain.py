@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.domain.job import Job, JobError, infer_replicas
+from tui.domain.job import Job, JobError, infer_replicas, partly_read
 from tui.domain.log_entry import Severity
 from tui.domain.quota import Quota
 from tui.domain.states import JobState, from_vertex
@@ -52,6 +53,23 @@ def test_success_is_the_primarys_alone() -> None:
 def test_roles_follow_positions() -> None:
     assert [p.role for p in POOLS] == ["primary", "worker", "reducer", "evaluator"]
     assert worker_pool(2, 1).role == "parameter server"
+
+
+def test_a_partly_read_job_reads_each_field_when_it_is_needed_and_once() -> None:
+    whole = Job("n", "1", "a", JobState.FAILED, "JOB_STATE_FAILED", "c", "r", labels={"team": "nlp"})
+    asked: list[str] = []
+
+    def unread(field: str) -> object:
+        asked.append(field)
+        return getattr(whole, field)
+
+    job = partly_read(unread, name="n", state=JobState.FAILED)
+    assert job.name == "n" and job.state is JobState.FAILED and not asked
+    assert job.labels == {"team": "nlp"} and job.labels is whole.labels and asked == ["labels"]
+    assert replace(job, display_name="b") == replace(whole, display_name="b")
+    assert job == whole and asked.count("display_name") == 1
+    with pytest.raises(AttributeError, match="colour"):
+        _ = job.colour  # type: ignore[attr-defined]
 
 
 def test_a_job_counts_its_accelerators_and_its_time() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,7 @@ from tui.backends.interface import (
 )
 from tui.config.access import Access, ReadOnly
 from tui.config.settings import Context
+from tui.domain.job import Job, partly_read
 from tui.domain.states import JobState
 from tui.domain.training.progress import Progress
 from tui.store.jobs.poller import QUIET, Poller
@@ -104,6 +105,39 @@ def test_changes_alone_rebuild_the_list(readings: list[tuple[dict[int, JobState]
         assert names == set(store.jobs)
         if not fails:
             assert {j.id: j.state for j in store.jobs.values()} == {str(n): s for n, s in found.items()}
+
+
+@dataclass
+class Message:
+    """A job of a list as its service sent it; `read` are the fields that somebody has asked for."""
+
+    title: str
+    read: list[str] = field(default_factory=list, compare=False)
+
+    def __call__(self, name: str) -> object:
+        self.read.append(name)
+        return getattr(job(7, self.title, JobState.FAILED), name)
+
+    def job(self) -> Job:
+        known = ("name", "state", "region", "kind", "create_time", "tasks")
+        return partly_read(self, **{name: getattr(job(7, "", JobState.FAILED), name) for name in known})
+
+
+def test_a_listing_that_says_the_same_is_not_read_any_further() -> None:
+    store, first, same, other = JobStore(), Message("a"), Message("a"), Message("b")
+    assert read(store, JobPage("us-central1", (first.job(),)))[0].added
+    assert not any(read(store, JobPage("us-central1", (same.job(),))))
+    assert not first.read and set(same.read) <= {"progress"}
+    (name,) = read(store, JobPage("us-central1", (other.job(),)))[0].changed
+    assert store.jobs[name].display_name == "b"
+
+
+def test_a_snapshot_of_partly_read_jobs_is_whole(tmp_path: Path) -> None:
+    file = SnapshotFile(tmp_path, "c")
+    file.save([Message("a").job()], NOON)
+    found = file.load()
+    assert found is not None
+    assert found.jobs == (replace(job(7, "a", JobState.FAILED), replicas=()),)
 
 
 def test_a_snapshot_comes_back_whole(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ What the service does not say is `None`, never a guess: Vertex reports no state 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
-from tui.domain.records import record
 from tui.domain.replica import Replica, ReplicaGroup
 from tui.domain.states import JobState
 from tui.domain.task import Task
@@ -19,8 +19,6 @@ from tui.domain.training.progress import NO_PROGRESS, Progress
 
 LAUNCH_LABEL = "vxtui-launch"
 """Label that a launch adds to find its job again; a clone is another launch."""
-EPOCH = datetime.fromtimestamp(0, UTC)
-_MICROSECOND = timedelta(microseconds=1)
 # The documented sentences about a dead replica (vertex facts 13.1, rules 1 and 2).
 _REPLICA_EXIT = re.compile(
     r"replica (?P<replica>[\w.-]+-\d+) (?:ran out of memory and )?"
@@ -37,7 +35,7 @@ class JobError:
     message: str
 
 
-@record(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Job:
     """One job of any kind and backend. `name` is the full resource name and its key everywhere."""
 
@@ -66,11 +64,23 @@ class Job:
     web_access_uris: Mapping[str, str] = field(default_factory=dict)
     tasks: tuple[Task, ...] = ()
     """Parts that are, or have, jobs of their own."""
+    unread: Callable[[str], Any] | None = field(default=None, compare=False, repr=False)
+    """What `partly_read` was given. Equal ones belong to equal jobs."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Read a field that `partly_read` has left empty."""
+            if name not in Job.__slots__:
+                raise AttributeError(f"a job has no {name!r}")
+            value = self.unread(name)
+            object.__setattr__(self, name, value)
+            return value
 
     @property
-    def created(self) -> int | None:
-        """`create_time` in microseconds since the epoch: what jobs are ordered by."""
-        return microseconds(self.create_time)
+    def created(self) -> float | None:
+        """`create_time` in seconds since the epoch: what jobs are ordered by."""
+        return None if self.create_time is None else self.create_time.timestamp()
 
     @property
     def own_labels(self) -> dict[str, str]:
@@ -133,9 +143,16 @@ class Job:
         return None if self.create_time is None else now - self.create_time
 
 
-def microseconds(at: datetime | None) -> int | None:
-    """A time in microseconds since the epoch."""
-    return None if at is None else (at - EPOCH) // _MICROSECOND
+def partly_read(unread: Callable[[str], Any], **known: Any) -> Job:
+    """A job of which only some fields are known yet; `unread` returns any other one when it is first needed.
+
+    A list of ten thousand jobs shows fifty of them, and most fields of the others are never looked at.
+    """
+    job = object.__new__(Job)
+    for name, value in known.items():
+        object.__setattr__(job, name, value)
+    object.__setattr__(job, "unread", unread)
+    return job
 
 
 def exit_codes(error: JobError | None) -> dict[str, int]:

@@ -91,7 +91,7 @@ def _plain(value: Any) -> dict[str, Any]:
 def _names(kind: type) -> tuple[str, ...]:
     """Fields that are saved, computed once for each class."""
     if kind not in _NAMES:
-        _NAMES[kind] = tuple(f.name for f in fields(kind) if (kind, f.name) != (Job, "replicas"))
+        _NAMES[kind] = tuple(f.name for f in fields(kind) if (kind, f.name) not in _LEFT_OUT)
     return _NAMES[kind]
 
 
@@ -99,6 +99,7 @@ def _same(value: Any) -> Any:
     return value
 
 
+_LEFT_OUT = {(Job, "replicas"), (Job, "unread")}
 _NAMES: dict[type, tuple[str, ...]] = {}
 _PLAIN: Mapping[type, Callable[[Any], Any]] = {
     datetime: datetime.isoformat,

@@ -242,6 +242,8 @@ class JobStore:
 
 def _same_listing(job: Job, old: Job) -> bool:
     """Whether a listing says of a job what is known; the mere state and times differ where anything does."""
+    if job.unread is not None and job.unread == old.unread:
+        return True
     if job.state is not old.state or job.update_time != old.update_time:
         return False
     return (job if old.progress == NOT_SAID else replace(job, progress=old.progress)) == old

@@ -132,7 +132,7 @@ class Listing:
         return found
 
     def _may_change(self, jobs: Iterable[Job]) -> dict[str, Job]:
-        return {job.name: job for job in jobs if job.native_state in self._resource.active_states}
+        return {job.name: job for job in jobs if job.state.active}
 
     def _saw(self, newest: datetime | None) -> None:
         if newest != self._newest:
