@@ -112,7 +112,7 @@ async def test_it_shows_every_job_newest_first(tmp_path: Path) -> None:
         for part in ("● running", "1+3+13R", "32 A100", "spot", "61%", "2.113", "5h02"):
             assert part in row
         assert "OOM workerpool1-0" in next(line for line in rows if "vit-ablation" in line)
-        assert any("bert-[/]large [red]" in line for line in rows)
+        assert any("bert-[/]large [r" in line for line in rows)
         assert "2 running" in lines(app) and "2 waiting" in lines(app) and "live" in lines(app)
 
 
@@ -125,7 +125,11 @@ async def test_columns_fold_with_the_width(tmp_path: Path) -> None:
             seen[width] = set(rows[0].replace("▼", "").split())
             assert "running" in "".join(rows) and "arr-coc" in "".join(rows)
     assert {"STATE", "NAME"} <= seen[60] < seen[80] < seen[120] < seen[200]
-    assert {"PROGRESS", "AGE"} <= seen[80] and {"REGION", "TYPE", "LOSS"} <= seen[120] and "STEP" in seen[200]
+    assert (
+        {"PROGRESS", "AGE"} <= seen[80]
+        and {"REGION", "STRATEGY", "LOSS"} <= seen[120]
+        and "STEP" in seen[200]
+    )
 
 
 async def test_ascii_draws_no_other_character(tmp_path: Path) -> None:
@@ -290,7 +294,9 @@ async def test_only_ended_jobs_are_deleted(tmp_path: Path) -> None:
     async with opened(backend, tmp_path) as (app, pilot):
         await pilot.press("D")
         assert "Only an ended job can be deleted" in said(app) and isinstance(app.screen, JobsScreen)
+        assert "D delete" not in footer(app) and "C clone" not in footer(app)
         table(app).move_to(fleet()[4].name)
+        await until(pilot, lambda: "D delete  C clone" in footer(app), "the keys of an ended job")
         await pilot.press("D")
         await pilot.press("y")
         await until(pilot, lambda: backend.deleted == [fleet()[4].name], "the deletion")
@@ -348,7 +354,7 @@ async def test_a_region_that_fails_is_a_line(tmp_path: Path) -> None:
         line = str(app.screen.query_one("#regions").content)  # type: ignore[attr-defined]
         assert "europe-west4: not reached for 2m" in line and "customJobs.list" in line
         assert len(shown(app)) == 5
-        await pilot.press("w")
+        await pilot.press("W")
         assert isinstance(app.screen, MessageScreen)
         await pilot.press("escape")
 

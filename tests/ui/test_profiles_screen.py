@@ -72,7 +72,7 @@ async def test_ready_made_profiles_are_listed_and_valid(
         assert {"local-1node", "local-2node", "l4-1node", "a100-4node-spot"} <= names
         assert not [e.problem for e in app.profiles if e.problem]
         rows = "\n".join(table(app).render_line(y).text for y in range(20))
-        assert "local-2node" in rows and "vxtui" in rows
+        assert "local-2node" in rows and "ready-made" in rows
 
 
 async def test_an_invalid_profile_says_why_and_cant_be_launched(

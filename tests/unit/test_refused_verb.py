@@ -33,7 +33,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("verb", "state", "words"),
     [
         ("delete", JobState.RUNNING, "only an ended job can be deleted"),
-        ("cancel", JobState.FAILED, "has ended already: failed"),
+        ("cancel", JobState.FAILED, "failed already"),
     ],
 )
 def test_it_is_refused_and_the_audit_journal_says_so(

@@ -303,7 +303,7 @@ async def test_a_refused_operation_is_written_down_whoever_refuses_it(tmp_path: 
     running, ended = backend.stored.values()
     early, late = await ops.delete(running), await ops.cancel(ended)
     assert early.text == "Delete failed: a is running; only an ended job can be deleted."
-    assert late.text == "Cancel failed: b has ended already: failed."
+    assert late.text == "Cancel failed: b failed already."
     backend.error = PermissionDenied("aiplatform.customJobs.delete is missing")
     assert not (await ops.delete(ended)).ok
     assert not backend.deleted and not backend.cancelled

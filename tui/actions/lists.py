@@ -200,8 +200,16 @@ _JOBS = (
         "delete",
         operation="job.delete",
         confirm=True,
-        footer=False,
         needs="jobs.delete",
+    ),
+    Action(
+        "jobs.clone",
+        "C",
+        "clone",
+        "Save the job as a profile",
+        "jobs",
+        "clone",
+        operation="profile.import",
     ),
     Action("jobs.filter", "slash", "filter", "Filter: state:running gpu:a100 age<2d text", "jobs", "filter"),
     Action("jobs.sort", "s", "sort", "Sort by the next column", "jobs", "sort"),
@@ -216,16 +224,6 @@ _JOBS = (
         footer=False,
     ),
     Action("jobs.pause", "p", "pause", "Pause or resume the display", "jobs", "pause", footer=False),
-    Action(
-        "jobs.clone",
-        "C",
-        "clone",
-        "Save the job as a profile",
-        "jobs",
-        "clone",
-        footer=False,
-        operation="profile.import",
-    ),
     Action("jobs.copy", "y", "copy", "Copy the job's resource name", "jobs", "copy", footer=False),
     Action(
         "jobs.link",
@@ -236,7 +234,7 @@ _JOBS = (
         "link",
         footer=False,
     ),
-    Action("jobs.why", "w", "why", "Show what could not be read, why, and how to fix it", "jobs", "why"),
+    Action("jobs.why", "W", "why", "Show what could not be read, why, and how to fix it", "jobs", "why"),
     Action("jobs.back", "escape", "clear", "Clear the filter, then the marks", "jobs", "back", footer=False),
 )
 
@@ -272,7 +270,7 @@ _PROFILES = (
     Action(
         "profiles.editor",
         "E",
-        "edit as text",
+        "edit text",
         "Open the file in $EDITOR",
         "profiles",
         "editor",

@@ -40,7 +40,7 @@ _FORM = (
     _act("form.parameter", "p", "parameter", "Make the value a parameter of the launch", footer=False),
     _act("form.inline", "P", "no parameter", "Replace the parameter by its default", footer=False),
     _act("form.save_as", "S", "save as", "Save as another profile", "profile.save"),
-    _act("form.editor", "E", "edit as text", "Open the file in $EDITOR", "profile.edit"),
+    _act("form.editor", "E", "edit text", "Open the file in $EDITOR", "profile.edit"),
     _act("form.why", "i", "more", "Show the field's help and all its problems", footer=False),
     _act("form.copy", "y", "copy", "Copy the value", footer=False),
     _act("form.back", "escape", "back", "Back to the profiles; asks about unsaved changes"),

@@ -35,7 +35,21 @@ class JobState(StrEnum):
         """Whether the job has machines or may get them."""
         return self in _ACTIVE
 
+    @property
+    def phrase(self) -> str:
+        """What follows a job's name in a sentence: `failed`, `was cancelled`, `is running`."""
+        return _PHRASES.get(self, f"is {self.value.lower()}")
 
+
+_PHRASES = {
+    JobState.CANCELLING: "is being cancelled",
+    JobState.SUCCEEDED: "succeeded",
+    JobState.FAILED: "failed",
+    JobState.CANCELLED: "was cancelled",
+    JobState.EXPIRED: "expired",
+    JobState.SKIPPED: "was skipped",
+    JobState.UNKNOWN: "is in an unknown state",
+}
 _TERMINAL = frozenset(
     {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.EXPIRED, JobState.SKIPPED}
 )

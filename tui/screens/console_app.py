@@ -187,7 +187,7 @@ class ConsoleApp(ClipboardApp):
         after = f" after {age(took)}" if took is not None else ""
         bad = job.state in {JobState.FAILED, JobState.EXPIRED}
         why = f"\n{plain(job.error.message)}" if job.error else ""
-        text = f"{plain(job.display_name)} {job.state.value.lower()}{after}{why}"
+        text = f"{plain(job.display_name)} {job.state.phrase}{after}{why}"
         self.notify(text, severity="error" if bad else "information", markup=False)
 
     # For the screens

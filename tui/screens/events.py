@@ -1,8 +1,9 @@
-"""Events: actions of this console and earlier ones, and state changes of jobs while it is open."""
+"""Events: what this console, earlier ones and verbs have done, and jobs that change state meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from datetime import date, datetime
 
 from textual import on
@@ -13,7 +14,7 @@ from tui.domain.formatting import pieces
 from tui.domain.text import plain
 from tui.screens.list_screen import ListScreen
 from tui.screens.workers import background
-from tui.store.journal import Event
+from tui.store.journal import KEPT, Event
 from tui.widgets.notice import Notice
 from tui.widgets.table.table import Column, Table
 
@@ -34,31 +35,53 @@ class EventsScreen(ListScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._earlier: list[Event] = []
+        self._audited: deque[Event] = deque(maxlen=KEPT)
+        self._shown: tuple[object, ...] = ()
+        self._reading = False
 
     def make_table(self) -> Table:
         return Table(COLUMNS)
 
-    def on_mount(self) -> None:
-        """Read the actions of earlier runs from disk, once."""
-        background(self, self._read_earlier, "earlier")
+    def on_screen_resume(self) -> None:
+        self._follow()
 
-    async def _read_earlier(self) -> None:
-        self._earlier = await asyncio.to_thread(self.console.journal.earlier)
-        self.reload()
+    def _follow(self) -> None:
+        if not self._reading:
+            self._reading = True
+            background(self, self._read_audit, "audit file")
+
+    async def _read_audit(self) -> None:
+        """Read what earlier runs, other consoles and verbs have done since the last reading."""
+        try:
+            self._audited += await asyncio.to_thread(self.console.journal.read_audit)
+        finally:
+            self._reading = False
+        if self.is_current and self._state() != self._shown:
+            self.reload()
 
     @property
     def _events(self) -> list[Event]:
         """Newest last."""
-        return [*self._earlier, *self.console.journal.events]
+        return sorted([*self._audited, *self.console.journal.events], key=lambda event: event.at)
+
+    def _state(self) -> tuple[object, ...]:
+        """What the list depends on."""
+        events, audited = self.console.journal.events, self._audited
+        newest = [found[-1].number if found else 0 for found in (events, audited)]
+        return (*newest, self._today())
+
+    def _today(self) -> date:
+        return self.console.clock().astimezone().date()
 
     def tick(self) -> None:
-        """Show new events."""
+        """Show new events, those of other programs included."""
+        super().tick()
         if self.is_current:
-            self.reload()
+            self._follow()
 
     def reload(self) -> None:
-        events, today = self._events[::-1], self.console.clock().astimezone().date()
+        events, today = self._events[::-1], self._today()
+        self._shown = self._state()
         rows = {
             str(event.number): {
                 "time": Content.styled(_when(event.at.astimezone(), today), "$text-muted"),

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 KEPT = 1_000
 TAIL = 100_000
@@ -56,8 +56,12 @@ class Journal:
         self.path = path
         self.events: deque[Event] = deque(maxlen=KEPT)
         self._clock = clock
-        self._began = clock()
         self._number = 0
+        self._audit_number = 0
+        """Negative: events of the audit file and of this run are shown in one list."""
+        self._read_to: int | None = None
+        self._own: set[str] = set()
+        """Lines of this run, which are events already."""
 
     def add(self, kind: str, text: str, job: str = "") -> Event:
         """Record an event in memory."""
@@ -66,20 +70,39 @@ class Journal:
         self.events.append(event)
         return event
 
-    def earlier(self) -> list[Event]:
-        """Operations before this run, newest last, from the end of the audit file; blocking.
+    def read_audit(self) -> list[Event]:
+        """Operations of the audit file since the last call, oldest first, but not this journal's; blocking.
 
-        A line that can't be read is left out: the file may be cut, or of another version.
+        The first call reads the end of the file. A line that can't be read is left out: the file may be cut,
+        or of another version.
         """
         try:
             with self.path.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - TAIL))
-                lines = file.read().decode("utf-8", "replace").splitlines()[1 if size > TAIL else 0 :]
+                if self._read_to is None or size < self._read_to:
+                    self._read_to = self._first_line(file, size)
+                file.seek(self._read_to)
+                # A line without an end is still being written.
+                whole = file.read(size - self._read_to).rpartition(b"\n")[0]
         except OSError:
             return []
-        found = [event for line in lines if (event := _event(line)) and event.at < self._began]
-        return [replace(event, number=at - len(found)) for at, event in enumerate(found)]
+        self._read_to += len(whole) + 1 if whole else 0
+        found = []
+        for line in whole.decode("utf-8", "replace").split("\n"):
+            if line in self._own:
+                self._own.discard(line)
+            elif (event := _event(line)) is not None:
+                self._audit_number -= 1
+                found.append(replace(event, number=self._audit_number))
+        return found
+
+    @staticmethod
+    def _first_line(file: BinaryIO, size: int) -> int:
+        """Where the first whole line of the file's end begins."""
+        if size <= TAIL:
+            return 0
+        file.seek(size - TAIL)
+        return size - TAIL + len(file.readline())
 
     def audit(self, entry: AuditEntry, result: str, code: str = "", message: str = "") -> None:
         """Append one line to the audit file, for this user alone; blocking.
@@ -89,10 +112,12 @@ class Journal:
         """
         line = {"time": self._clock().isoformat(), "user": user(), **asdict(entry), "result": result}
         line |= {"code": code, "message": message} if code else {}
+        text = json.dumps(line, ensure_ascii=False)
+        self._own.add(text)
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(handle, "a", encoding="utf-8") as file:
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            file.write(text + "\n")
 
 
 def _event(line: str) -> Event | None:

@@ -30,7 +30,7 @@ class JobOperations:
         async def cancel(service: JobService) -> str:
             _must_offer(service, "cancel", f"A {kind_of(job).words.noun} can't be cancelled.")
             if job.state.terminal:
-                raise _wrong_state(f"{job.display_name} has ended already: {job.state.value.lower()}.")
+                raise _wrong_state(f"{job.display_name} {job.state.phrase} already.")
             await service.cancel(job.name)
             return f"Cancelling {job.display_name}"
 
@@ -42,8 +42,9 @@ class JobOperations:
         async def delete(service: JobService) -> str:
             _must_offer(service, "delete", f"A {kind_of(job).words.noun} can't be deleted.")
             if not job.state.terminal:
-                state = job.state.value.lower()
-                raise _wrong_state(f"{job.display_name} is {state}; only an ended job can be deleted.")
+                raise _wrong_state(
+                    f"{job.display_name} {job.state.phrase}; only an ended job can be deleted."
+                )
             try:
                 await service.delete(job.name)
             except NotFound:

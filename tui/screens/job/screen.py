@@ -338,7 +338,7 @@ class JobScreen(FrameScreen):
         if found.id in {"job.cancel", "job.delete", "job.link", "job.clone"} and job is None:
             return "The job is not known yet."
         if found.id == "job.cancel" and job is not None and job.state.terminal:
-            return f"{plain(job.display_name)} is {job.state.value.lower()} already."
+            return f"{plain(job.display_name)} {job.state.phrase} already."
         if found.id == "job.delete" and job is not None and not job.state.terminal:
             cancels = self.feed.session.backend.offers("jobs.cancel", job.kind)
             return "Only an ended job can be deleted" + ("; c cancels it first." if cancels else ".")

@@ -249,7 +249,7 @@ class JobsScreen(ListScreen):
 
     def order_text(self) -> Content:
         rows = self.rows
-        words = {"duration": "time", "strategy": "type"}.get(rows.sort, rows.sort)
+        words = "ran" if rows.sort == "duration" else rows.sort
         by = f"by {rows.group}   " if rows.group else ""
         return Content.styled(f"{by}sorted by {words} {'▲' if rows.reverse else '▼'}", "$text-muted")
 
@@ -307,6 +307,13 @@ class JobsScreen(ListScreen):
             cancels = bool(self._offered("jobs.cancel"))
             return "Only an ended job can be deleted" + ("; c cancels it first." if cancels else ".")
         return ""
+
+    def footer_actions(self) -> list[Action]:
+        """A job can be cloned at any time; the footer has room for that once it has ended."""
+        shown, job = super().footer_actions(), self.current
+        if job is not None and job.state.terminal:
+            return shown
+        return [found for found in shown if found.id != "jobs.clone"]
 
     # Actions
 
@@ -427,5 +434,5 @@ class JobsScreen(ListScreen):
 
 def _already(what: str, jobs: list[Job]) -> str:
     if len(jobs) == 1:
-        return f"{what}: {plain(jobs[0].display_name)} is {jobs[0].state.value.lower()} already."
+        return f"{what}: {plain(jobs[0].display_name)} {jobs[0].state.phrase} already."
     return f"{what}: all {len(jobs)} have ended."

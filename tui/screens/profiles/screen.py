@@ -33,7 +33,7 @@ COLUMNS = (
     Column("state", "", 2, max_width=2),
     Column("name", "PROFILE", 18, max_width=40),
     Column("shape", "SHAPE", 14, max_width=34, rank=2),
-    Column("from", "FROM", 6, max_width=6, rank=3),
+    Column("from", "FROM", 10, max_width=10, rank=3),
     Column("text", "", 28, flex=True, rank=1),
 )
 MAX_SHOWN = 2
@@ -135,7 +135,7 @@ class ProfilesScreen(ListScreen):
             "state": self._mark(entry),
             "name": Content.styled(plain(entry.name), "bold"),
             "shape": Content(plain(entry.shape)),
-            "from": Content.styled("mine" if entry.mine else "vxtui", "$text-muted"),
+            "from": Content.styled(entry.owner, "$text-muted"),
             "text": Content.styled(plain(wrong), "$text-error")
             if wrong
             else Content.styled(plain(entry.description), "$text-muted"),

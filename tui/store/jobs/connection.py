@@ -175,7 +175,7 @@ class Connection:
 
     def _on_change(self, change: JobChange) -> None:
         for job in (*change.started, *change.ended):
-            self.journal.add("state", f"{job.display_name} is {job.state.value.lower()}", job.name)
+            self.journal.add("state", f"{job.display_name} {job.state.phrase}", job.name)
         self._on_jobs(change)
 
     async def _on_round(self) -> None:

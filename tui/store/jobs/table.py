@@ -24,7 +24,10 @@ EVERYWHERE = "-"
 
 @dataclass(frozen=True, slots=True)
 class JobChange:
-    """Names of jobs that are new, differ, or are gone; `ended` are those that have just ended."""
+    """Names of jobs that are new, differ, or are gone.
+
+    `ended` are those that have just ended, also those that began and ended between two readings.
+    """
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -61,6 +64,7 @@ class JobStore:
         """When every region had last been asked; `None` while nothing but a snapshot is known."""
         self.active: dict[str, Job] = {}
         """Those of `jobs` that hold or may soon hold machines: few, where there are many that have ended."""
+        self._first_read_at: datetime | None = None
         self._parents: dict[str, str] = {}
         """The job that a task belongs to, by the name of the task's own job."""
         self._seen: set[str] = set()
@@ -144,6 +148,7 @@ class JobStore:
             gone = [name for name in jobs.keys() - self._seen if self._was_listed(jobs[name])]
         self._remove(gone)
         self.read_at = now
+        self._first_read_at = self._first_read_at or now
         return JobChange(removed=tuple(gone))
 
     def _remove(self, names: Iterable[str]) -> None:
@@ -195,7 +200,12 @@ class JobStore:
             return JobChange()
         self.jobs.update(zip(names, jobs, strict=True))
         self.active.update((job.name, job) for job in jobs if job.state.active)
-        return JobChange(added=tuple(names))
+        return JobChange(added=tuple(names), ended=tuple(job for job in jobs if self._just_ended(job)))
+
+    def _just_ended(self, job: Job) -> bool:
+        """Whether a job that is new here ended after the first reading."""
+        first = self._first_read_at
+        return first is not None and job.state.terminal and job.end_time is not None and job.end_time >= first
 
     def _merge(self, jobs: Iterable[Job]) -> JobChange:
         added: list[str] = []
@@ -212,6 +222,8 @@ class JobStore:
             if old is None:
                 self._keep(job)
                 added.append(job.name)
+                if self._just_ended(job):
+                    ended.append(job)
                 continue
             if job is old:
                 continue

@@ -69,6 +69,11 @@ class ProfileEntry:
         """Identity of the profile."""
         return str(self.path)
 
+    @property
+    def owner(self) -> str:
+        """Whose it is, as people read it."""
+        return "yours" if self.mine else "ready-made"
+
     def prepare(self, values: Mapping[str, str], *, context: Context, region: str) -> Prepared:
         """The request with these values (by parameter; the others have their defaults).
 

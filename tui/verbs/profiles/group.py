@@ -42,7 +42,7 @@ async def list_profiles(run: Run) -> None:
             }
         )
         return
-    rows = [[e.name, e.shape, "yours" if e.mine else "ready-made", e.description] for e in found]
+    rows = [[e.name, e.shape, e.owner, e.description] for e in found]
     table(("NAME", "SHAPE", "FROM", "DESCRIPTION"), rows)
     for e in found:
         if e.problem:

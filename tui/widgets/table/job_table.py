@@ -25,14 +25,14 @@ COLUMNS = (
     Column("region", "REGION", 12, max_width=28, rank=6),
     Column("replicas", "REPL", 7, max_width=12, rank=3, right=True),
     Column("accelerators", "ACCEL", 7, max_width=18, rank=4, right=True),
-    Column("strategy", "TYPE", 4, max_width=6, rank=7),
+    Column("strategy", "STRATEGY", 8, max_width=8, rank=7),
     Column("progress", "PROGRESS", 17, max_width=60, rank=1, flex=True),
     Column("step", "STEP", 9, max_width=20, rank=9, right=True),
     Column("gpu", "GPU %", 10, max_width=10, rank=8, right=True),
     Column("cpu", "CPU %", 10, max_width=10, rank=10, right=True),
-    Column("loss", "LOSS", 6, max_width=8, rank=5, right=True),
-    Column("age", "AGE", 5, max_width=6, rank=2, right=True),
-    Column("duration", "TIME", 5, max_width=6, rank=8, right=True),
+    Column("loss", "LOSS", 5, max_width=8, rank=5, right=True, whole=True),
+    Column("age", "AGE", 4, max_width=6, rank=2, right=True, whole=True),
+    Column("duration", "RAN", 5, max_width=6, rank=8, right=True),
     Column("cost", "COST", 9, max_width=11, rank=5, right=True, whole=True),
 )
 KIND = Column("kind", "KIND", 8, max_width=10, rank=2)
