@@ -416,7 +416,7 @@ async def test_a_read_only_context_shows_a_profile_and_offers_no_edit(tmp_path: 
         to(app, "description")
         await until(pilot, lambda: "enter edit" not in footer(app), "the footer of a value")
         keys = footer(app)
-        for edit in ("a add", "D remove", "ctrl+s save", "E edit text", "l launch"):
+        for edit in ("a add", "D remove", "ctrl+s save", "E editor", "l launch"):
             assert edit not in keys, edit
         assert "/ find" in keys and "v view request" in keys
         await pilot.press("enter")

@@ -336,7 +336,7 @@ async def test_toast_when_a_job_ends_while_the_console_is_open(tmp_path: Path) -
         await again(app, pilot)
         assert "arr-coc-4x8-a100 failed" in said(app) and "boom [/]" in said(app)
         assert "\x1b" not in said(app) and "llm-7b" not in said(app)
-        assert "arr-coc-4x8-a100 is failed" in [e.text for e in app.journal.events]
+        assert "arr-coc-4x8-a100 failed" in [e.text for e in app.journal.events]
 
 
 async def test_first_run_says_what_to_do(tmp_path: Path) -> None:
@@ -434,7 +434,7 @@ async def test_jobs_of_several_contexts_are_one_list_with_a_line_for_each_that_f
         line = str(app.screen.query_one("#regions").content)  # type: ignore[attr-defined]
         assert "away/us-central1: not reached" in line and "no way there" in line
         await pilot.press("l")
-        assert "can't do this" in said(app)
+        assert "all is a group; choose one context: one, two, away. :context goes there." in said(app)
         name = next(iter(two.stored))
         table(app).move_to(name)
         await pilot.press("c", "y")

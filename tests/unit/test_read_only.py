@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tui.actions.action import Action
-from tui.actions.registry import actions, operation, refusal, register
+from tui.actions.registry import action, actions, operation, refusal, register
 from tui.config.access import access_of
 from tui.config.settings import Context, Settings
 from tui.verbs.command_group import cli
@@ -97,6 +97,8 @@ def test_an_operation_has_a_name_and_goes_through_the_gate() -> None:
         assert "--read-only" in refusal(found, closed), found.id
         assert operation(found.operation).operation == found.operation
     assert not any(refusal(found, closed) for found in actions() if not found.mutates)
+    assert refusal(action("profiles.editor"), closed).startswith("Editing the file is refused: ")
+    assert refusal(action("verb.emulator_fault"), closed).startswith("Fault injection is refused: ")
 
 
 @pytest.fixture

@@ -40,6 +40,8 @@ class Action:
     """What its command takes after the word, e.g. "NAME"; such an action's method takes one string."""
     direct: bool = False
     local: bool = False
+    name: str = ""
+    """What a sentence calls it where the label, short for the footer, does not do."""
 
     @property
     def mutates(self) -> bool:
@@ -48,8 +50,9 @@ class Action:
 
     @property
     def title(self) -> str:
-        """The label as a sentence starts with it."""
-        return self.label[:1].upper() + self.label[1:]
+        """What a sentence calls it, as its first words."""
+        name = self.name or self.label
+        return name[:1].upper() + name[1:]
 
     @property
     def word(self) -> str:

@@ -270,11 +270,12 @@ _PROFILES = (
     Action(
         "profiles.editor",
         "E",
-        "edit text",
+        "editor",
         "Open the file in $EDITOR",
         "profiles",
         "editor",
         operation="profile.edit",
+        name="editing the file",
     ),
     Action("profiles.filter", "slash", "filter", "Filter by name or text", "profiles", "filter"),
     Action("profiles.export", "x", "export", "Export it for gcloud, curl or Python", "profiles", "export"),

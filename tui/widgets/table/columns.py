@@ -30,7 +30,7 @@ class Column:
     flex: bool = False
     fold: bool = True
     whole: bool = False
-    """Never cut, but left out: a figure without its last digits would be wrong."""
+    """Never cut, but left out: a figure without its last digits would be wrong, and a name like another."""
 
     @property
     def min_width(self) -> int:

@@ -22,7 +22,7 @@ from tui.widgets.table.table import Cells, Column, Table
 COLUMNS = (
     Column("state", "STATE", 12, max_width=13),
     Column("name", "NAME", 17, max_width=44),
-    Column("region", "REGION", 12, max_width=28, rank=6),
+    Column("region", "REGION", 12, max_width=28, rank=6, whole=True),
     Column("replicas", "REPL", 7, max_width=12, rank=3, right=True),
     Column("accelerators", "ACCEL", 7, max_width=18, rank=4, right=True),
     Column("strategy", "STRATEGY", 8, max_width=8, rank=7),
