@@ -61,7 +61,7 @@ async def test_every_tab_of_a_job(tmp_path: Path) -> None:
 
 async def test_a_key_that_does_nothing_says_so_once(tmp_path: Path) -> None:
     async with opened(MemoryBackend(fleet()), tmp_path) as (app, pilot):
-        await pilot.press("w", "w", "w")
+        await pilot.press("W", "W", "W")
         assert said(app).count("Everything could be read.") == 1
         await pilot.press("G", "c")
         assert "Nothing to cancel" in said(app)
