@@ -32,7 +32,7 @@ from tui.verbs.dry_run import (
 )
 from tui.verbs.output import job_json, note, out, print_json
 from tui.verbs.package import StepPrinter, plan_of
-from tui.verbs.run import Failure, Run, confirmed, value_of, verb
+from tui.verbs.run import Failure, Run, assigned, confirmed, value_of, verb
 
 POLL_LOCAL, POLL_CLOUD = 0.5, 10.0
 PATIENCE = 600.0
@@ -117,12 +117,7 @@ def _refused(problems: Sequence[Problem]) -> Failure:
 
 def check(run: Run, reference: str, assignments: tuple[str, ...], region: str) -> Checked:
     """The request of a profile with its parameters, and its problems. Raises Failure."""
-    values: dict[str, str] = {}
-    for text in assignments:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise Failure(f"--set {text}: write NAME=VALUE.")
-        values[name] = value
+    values = assigned(assignments)
     try:
         path = find(reference, profile_folder(run.settings))
         return check_in(read_profile(path), values, run.context, region)

@@ -133,6 +133,17 @@ def value_of(outcome: Outcome[T], fixes: Mapping[str, str] | None = None) -> T:
     return cast("T", outcome.value)
 
 
+def assigned(assignments: Sequence[str]) -> dict[str, str]:
+    """Values of parameters by name, from `--set NAME=VALUE`. Raises Failure."""
+    values: dict[str, str] = {}
+    for text in assignments:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise Failure(f"--set {text}: write NAME=VALUE.")
+        values[name] = value
+    return values
+
+
 @dataclass(frozen=True, slots=True)
 class Declared:
     """The operation of a verb; "" if it only reads."""

@@ -12,15 +12,16 @@ from typing import Any
 import click
 
 from tui.config.settings import profile_folder
-from tui.domain.profile import Problem, ProfileInvalid, inspect, load
+from tui.domain.profile import ProfileInvalid, inspect, load
 from tui.domain.profile.source import decode
+from tui.domain.vertex.dry_run import problem_json
 from tui.domain.vertex.interchange import FORMS, Imported, export, from_resource, from_text
 from tui.domain.vertex.interchange.gcloud import is_command
 from tui.domain.vertex.rules import Severity
 from tui.interrupts import ending_at_once
 from tui.store.profiles.library import MAX_BYTES, NoProfile, find, read_profile
 from tui.verbs.output import note, out, print_json
-from tui.verbs.run import READS, Failure, Run, find_job, value_of, verb
+from tui.verbs.run import READS, Failure, Run, assigned, find_job, value_of, verb
 
 _FIXES = {
     "EXISTS": "Give another --name, or --force to overwrite it.",
@@ -50,7 +51,7 @@ async def import_profile(run: Run, source: tuple[str, ...], name: str | None, fo
         if problem.severity is not Severity.NOTE:
             note(f"{problem.severity}: {problem}")
     if run.json:
-        shown = [_problem_json(p) for p in problems]
+        shown = [problem_json(p) for p in problems]
         print_json({"name": chosen, "path": str(path), "notes": list(found.notes), "problems": shown})
     else:
         out(str(path))
@@ -76,7 +77,7 @@ async def export_profile(  # noqa: PLR0917 - one for each option
     """Print PROFILE's request as a gcloud config, a REST call by curl or a Python program."""
     try:
         read = read_profile(find(profile, profile_folder(run.settings)))
-        checked = read.check(_values(assignments), region=region or "")
+        checked = read.check(assigned(assignments), region=region or "")
     except NoProfile as error:
         fix = "`vxtui profiles list` lists all."
         raise Failure(str(error), fix=fix, code="NOT_FOUND", exit_code=3) from error
@@ -158,16 +159,6 @@ def _of_text(text: str, file: str, folder: Path) -> Imported:
     return from_text(text, file, config, base=posixpath.join(folder, ""))
 
 
-def _values(assignments: tuple[str, ...]) -> dict[str, str]:
-    values: dict[str, str] = {}
-    for text in assignments:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise Failure(f"--set {text}: write NAME=VALUE.")
-        values[name] = value
-    return values
-
-
 def _write(path: Path, text: str) -> None:
     try:
         with path.open("x", encoding="utf-8") as file:
@@ -176,14 +167,3 @@ def _write(path: Path, text: str) -> None:
         raise Failure(f"{path} exists already.", fix="Name another file.", code="EXISTS") from error
     except OSError as error:
         raise Failure(f"{path} can't be written: {error}", code="UNWRITABLE") from error
-
-
-def _problem_json(problem: Problem) -> dict[str, Any]:
-    return {
-        "id": problem.id,
-        "severity": problem.severity.value,
-        "path": problem.field,
-        "sentence": problem.message,
-        "fix": problem.fix or None,
-        "source": problem.source or None,
-    }

@@ -24,7 +24,7 @@ from tui.domain.vertex.rules.base import Severity
 from tui.domain.vertex.rules.misnomers import document_notes
 from tui.store.profiles.library import MAX_BYTES, NoProfile, find, read_profile
 from tui.verbs.output import note, out, print_json
-from tui.verbs.run import USAGE, Failure, Run, value_of, verb
+from tui.verbs.run import USAGE, Failure, Run, assigned, value_of, verb
 
 DOCUMENT = "docs/PROFILES.md"
 """Source of the rules about the file itself rather than about the service."""
@@ -84,12 +84,7 @@ async def validate(
 
 
 def _where(run: Run, assignments: tuple[str, ...], region: str) -> _Where:
-    given: dict[str, str] = {}
-    for text in assignments:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise Failure(f"--set {text}: write NAME=VALUE.")
-        given[name] = value
+    given = assigned(assignments)
     if not run.context_name:
         return _Where(given, region, False)
     context = choose_context(run.settings, run.context_name)
