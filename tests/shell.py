@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +17,9 @@ from typing import Any, TypeVar
 import psutil
 
 from tests.processes import end
+from tui.emulator import launcher
+from tui.emulator.admin_client import AdminError, admin_call
+from tui.emulator.paths import StateDir
 
 T = TypeVar("T")
 VXTUI = str(Path(sys.executable).parent / "vxtui")
@@ -72,6 +75,27 @@ class Home:
     def jobs(self) -> list[dict[str, Any]]:
         return list(self.json("jobs")["jobs"])
 
+    def count(self, state: str) -> int:
+        """Jobs in this state, from the emulator itself: a verb each time would take the CPU from the jobs."""
+        try:
+            answer = admin_call(StateDir(self.state), {"do": "status"})
+        except AdminError:
+            return 0
+        return int(answer["jobs"].get(state, 0))
+
+    def job_ids(self) -> list[str]:
+        """Ids of the jobs that have started."""
+        return [path.name for path in (self.state / "jobs").glob("*")]
+
+    def processes(self) -> list[psutil.Process]:
+        """Processes that have this home in their environment or command line."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if any(str(self.root) in text for text in (*process.environ().values(), *process.cmdline())):
+                    found.append(process)
+        return found
+
     def job_processes(self, job_id: str) -> list[psutil.Process]:
         """Processes that carry this job's id in their environment, the runner's children and theirs."""
         found = []
@@ -89,20 +113,17 @@ class Home:
 
 @contextmanager
 def home() -> Iterator[Home]:
-    """A fresh `Home`; at the end its emulator is stopped, and so is every job that still runs there."""
+    """A fresh `Home`; at the end its emulator is stopped, and every process of its jobs is killed."""
     place = Home(Path(tempfile.mkdtemp(prefix="vx")))
     (place.root / "c").mkdir()
     try:
         yield place
     finally:
         try:
-            left = []
-            if (place.state / "emulator.json").exists():
-                for job in place.jobs():
-                    if job["state"] in {"QUEUED", "PENDING", "RUNNING", "RESTARTING"}:
-                        place.run("cancel", job["id"], "--yes")
-                    left.append(job["id"])
-                place.run("emulator", "stop")
-            end(p for i in left for p in place.job_processes(i))
+            launcher.stop(StateDir(place.state))
+            # A runner that is killed last may have started another replica.
+            while left := place.processes():
+                end(left)
+                psutil.wait_procs(left, timeout=1)
         finally:
             shutil.rmtree(place.root, ignore_errors=True)

@@ -40,7 +40,7 @@ def by_keys(place: Home) -> None:
         screen.type(b"launch sleeper\r")
         screen.wait(lambda t: "Launch sleeper" in t)
         screen.press("enter")
-        wait_for(lambda: [j for j in place.jobs() if j["state"] == "RUNNING"], "the job to run")
+        wait_for(lambda: place.count("RUNNING"), "the job to run")
         screen.wait(lambda t: "running" in t and "c cancel" in t)
         screen.press(":")
         screen.type(b"preempt sleeper\r")
@@ -64,7 +64,7 @@ def by_keys(place: Home) -> None:
 def by_verbs(place: Home) -> None:
     """The same."""
     job = place.json("launch", "sleeper", "--yes")["name"]
-    wait_for(lambda: [j for j in place.jobs() if j["state"] == "RUNNING"], "the job to run")
+    wait_for(lambda: place.count("RUNNING"), "the job to run")
     place.json("emulator", "fault", "preempt", job)
     place.json("cancel", job, "--yes")
     place.json("delete", job, "--yes")

@@ -1,8 +1,10 @@
-"""Anyone's client works against the emulator: the high-level SDK, curl, unmodified GAPIC clients."""
+"""Other clients of the emulator: the high-level SDK's training jobs and unmodified GAPIC clients.
+
+`tests/wire/test_rest.py` has the SDK's custom jobs and curl.
+"""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +13,7 @@ import pytest
 
 from tests.main_job.test_survival import profile
 from tests.shell import Home, home
-from tests.waiting import until, wait_for
+from tests.waiting import until
 
 # One home for the whole module, so one worker for it.
 pytestmark = pytest.mark.xdist_group("clients")
@@ -27,37 +29,6 @@ def place() -> Iterator[Home]:
 
 def status(place: Home) -> dict[str, str]:
     return dict(place.json("emulator", "status"))
-
-
-SDK = """
-import sys
-import google.auth.credentials
-from google.cloud import aiplatform
-
-class Token(google.auth.credentials.Credentials):
-    def refresh(self, request): self.token = sys.argv[2]
-    @property
-    def expired(self): return False
-
-aiplatform.init(project="sdk-project", location="us-central1", api_transport="rest",
-                api_endpoint=sys.argv[1], credentials=Token(), staging_bucket="gs://staging")
-pool = {"machine_spec": {"machine_type": "n1-standard-4"}, "replica_count": 1,
-        "container_spec": {"image_uri": "python", "command": ["python3", "-c", "print('hello')"], "args": []}}
-job = aiplatform.CustomJob(display_name="from-sdk", worker_pool_specs=[pool])
-job.run(sync=True)
-print(job.resource_name, job.state.name)
-"""
-
-
-# Seconds: the import of the SDK takes most of them.
-def test_the_high_level_sdk_runs_a_job_over_rest(place: Home) -> None:
-    token = (place.state / "token").read_text().strip()
-    done = subprocess.run(
-        [sys.executable, "-c", SDK, status(place)["rest"], token],
-        env=place.env, text=True, capture_output=True, timeout=240, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "JOB_STATE_SUCCEEDED" in done.stdout
 
 
 TRAINING = """
@@ -120,51 +91,6 @@ def test_the_training_jobs_of_the_high_level_sdk_run_over_rest(place: Home) -> N
     models = place.state / "buckets" / "training"
     written = {path.parents[1].name: path.read_text() for path in models.glob("*/model/model.txt")}
     assert written == {"script": "--epochs 3", "package": "", "container": ""}
-
-
-BODY = {
-    "displayName": "from-curl",
-    "jobSpec": {
-        "workerPoolSpecs": [
-            {
-                "machineSpec": {"machineType": "n1-standard-4", "acceleratorType": "NVIDIA_TESLA_T4",
-                                "acceleratorCount": 1},
-                "replicaCount": 1,
-                "diskSpec": {"bootDiskType": "pd-ssd", "bootDiskSizeGb": 100},
-                "containerSpec": {"imageUri": "us-docker.pkg.dev/p/r/x", "command": ["echo"], "args": ["hi"]},
-            }
-        ],
-        "scheduling": {"timeout": "3600s"},
-    },
-    "labels": {"team": "nlp", "stage": "test"},
-}  # fmt: skip
-
-
-def curl(place: Home, *args: str) -> dict[str, object]:
-    done = subprocess.run(["curl", "-sS", *args], text=True, capture_output=True, timeout=60, check=True)
-    return dict(json.loads(done.stdout))
-
-
-def test_curl_creates_a_job_and_needs_the_token(place: Home) -> None:
-    url = f"{status(place)['rest']}/v1/projects/my-project/locations/us-central1/customJobs"
-    body = place.root / "request.json"
-    body.write_text(json.dumps(BODY))
-    post = ["-X", "POST", "-H", "Content-Type: application/json; charset=utf-8", "-d", f"@{body}", url]
-    refused = curl(place, *post)
-    assert refused["error"]["code"] == 401  # type: ignore[index]
-    token = (place.state / "token").read_text().strip()
-    made = curl(place, "-H", f"Authorization: Bearer {token}", *post)
-    assert made["displayName"] == "from-curl" and made["state"] in {"JOB_STATE_QUEUED", "JOB_STATE_PENDING"}
-
-    def ended() -> bool:
-        return (
-            curl(place, "-H", f"Authorization: Bearer {token}", f"{status(place)['rest']}/v1/{made['name']}")[
-                "state"
-            ]
-            == "JOB_STATE_SUCCEEDED"
-        )
-
-    wait_for(ended, "the job from curl to end")
 
 
 async def test_unmodified_gapic_clients_list_tail_and_read_series(place: Home) -> None:

@@ -101,9 +101,9 @@ def test_duplicate_add_a_pool_reduce_break_fix_save_launch(place: Home) -> None:
         screen.press("l")
         screen.wait(lambda t: "Launch hello-4" in t)
         screen.press("enter")
-        job = wait_for(lambda: next(iter(place.jobs()), None), "the job to exist")
+        wait_for(lambda: place.count("SUCCEEDED"), "SUCCEEDED")
+        (job,) = place.jobs()
         assert job["display_name"] == "hello-a100"
-        wait_for(lambda: place.jobs()[0]["state"] == "SUCCEEDED", "SUCCEEDED")
         screen.press("\x11")
         assert screen.wait_exit() == 0
     finally:

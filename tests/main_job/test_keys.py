@@ -38,7 +38,7 @@ def test_launch_watch_cancel_quit(place: Home) -> None:
         screen.press("l")
         screen.wait(lambda t: "Launch" in t and "local-2node" in t)
         screen.press("enter")
-        job = wait_for(lambda: next(iter(place.jobs()), None), "the job to exist")
+        (job_id,) = wait_for(place.job_ids, "the job to start")
         screen.wait(lambda t: "Overview" in t and "Logs" in t)
         for _ in range(8):
             if replicas_on(screen.text) >= {"0-0", "1-0"}:
@@ -51,10 +51,10 @@ def test_launch_watch_cancel_quit(place: Home) -> None:
         screen.press("c")
         screen.wait(lambda t: "Cancel" in t and "2 replicas" in t)
         screen.press("y")
-        wait_for(lambda: place.jobs()[0]["state"] == "CANCELLED", "CANCELLED")
+        wait_for(lambda: place.count("CANCELLED"), "CANCELLED")
         screen.press("ctrl+q")
         assert screen.wait_exit() == 0
-        assert place.job_processes(job["id"]) == []
+        assert place.job_processes(job_id) == []
         assert nothing_but_the_screen(bytes(screen.raw))
     finally:
         screen.close()

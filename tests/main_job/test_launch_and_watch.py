@@ -38,9 +38,8 @@ def same(text: str) -> str:
 # Many seconds: two replicas load torch and train 48 steps of the real profile.
 def test_two_nodes_train_and_everything_of_them_is_seen(place: Home) -> None:
     launch = place.popen("launch", "local-2node", "--set", "steps=48", "--yes", "--wait", "--json")
-    job_id = wait_for(
-        lambda: next((j["id"] for j in place.jobs() if j["state"] == "RUNNING"), None), "the job to run"
-    )
+    wait_for(lambda: place.count("RUNNING"), "the job to run")
+    (job_id,) = place.job_ids()
     follow = place.popen("logs", job_id, "--follow", "--json")
 
     def cpu_series() -> dict[str, object] | None:

@@ -48,13 +48,9 @@ def profile(place: Home, code: str, replicas: int = 2, name: str = "count") -> P
     return path
 
 
-def running(place: Home, job_id: str) -> bool:
-    return bool(place.json("describe", job_id)["state"] == "RUNNING")
-
-
 def launch(place: Home, path: Path) -> str:
     job_id = str(place.json("launch", str(path), "--yes")["id"])
-    wait_for(lambda: running(place, job_id), "RUNNING")
+    wait_for(lambda: place.count("RUNNING"), "RUNNING")
     return job_id
 
 
@@ -68,7 +64,7 @@ def test_cancel_leaves_no_process(place: Home) -> None:
     job_id = launch(place, profile(place, code))
     wait_for(lambda: len(place.job_processes(job_id)) >= 4, "two replicas and their children")
     assert place.run("cancel", job_id, "--yes").returncode == 0
-    wait_for(lambda: place.json("describe", job_id)["state"] == "CANCELLED", "CANCELLED")
+    wait_for(lambda: place.count("CANCELLED"), "CANCELLED")
     assert place.job_processes(job_id) == []
 
 

@@ -261,34 +261,39 @@ from google.cloud import aiplatform
 class Token(google.auth.credentials.Credentials):
     def refresh(self, request): self.token = sys.argv[2]
 
-credentials = Token() if sys.argv[2] else google.auth.credentials.AnonymousCredentials()
-aiplatform.init(project="sdk-project", location="us-central1", api_transport="rest",
-                api_endpoint=sys.argv[1], credentials=credentials, staging_bucket="gs://staging")
-pool = {"machine_spec": {"machine_type": "n1-standard-4"}, "replica_count": 1,
-        "container_spec": {"image_uri": "python", "command": ["python3", "-c", "print('hello')"], "args": []}}
-job = aiplatform.CustomJob(display_name="from-sdk", worker_pool_specs=[pool])
-job.run(sync=True)
-assert [j.display_name for j in aiplatform.CustomJob.list(filter='display_name="from-sdk"')] == ["from-sdk"]
-state = job.state.name
-job.delete()
-print(state)
+def run_job(endpoint, credentials):
+    aiplatform.init(project="sdk-project", location="us-central1", api_transport="rest",
+                    api_endpoint=endpoint, credentials=credentials, staging_bucket="gs://staging")
+    command = ["python3", "-c", "print('hello')"]
+    pool = {"machine_spec": {"machine_type": "n1-standard-4"}, "replica_count": 1,
+            "container_spec": {"image_uri": "python", "command": command, "args": []}}
+    job = aiplatform.CustomJob(display_name="from-sdk", worker_pool_specs=[pool])
+    job.run(sync=True)
+    found = aiplatform.CustomJob.list(filter='display_name="from-sdk"')
+    assert [j.display_name for j in found] == ["from-sdk"]
+    print(job.state.name)
+    job.delete()
+
+run_job(sys.argv[1], Token())
+run_job(sys.argv[3], google.auth.credentials.AnonymousCredentials())
 """
 
 
 # Seconds: the import of the SDK takes most of them.
-@pytest.mark.parametrize("auth", [True, False], ids=["token", "no-auth"])
-async def test_the_high_level_sdk_runs_a_job(auth: bool) -> None:
-    async for place in started(auth):
-        token = read_token(place.emulator.state) if auth else ""
-        sdk = await asyncio.create_subprocess_exec(
-            sys.executable, "-W", "ignore", "-c", SDK, place.url, token,
-            env={"PATH": os.environ["PATH"], "HOME": str(place.emulator.state.root)},
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        out, err = await asyncio.wait_for(sdk.communicate(), 2 * LIMIT)
-        assert sdk.returncode == 0, err.decode()[-3000:]
-        assert out.split()[-1] == b"JOB_STATE_SUCCEEDED"
-        assert await place.clients.listed() == []
+async def test_the_high_level_sdk_runs_a_job_with_a_token_and_without() -> None:
+    async for place in started():
+        async for open_place in started(auth=False):
+            sdk = await asyncio.create_subprocess_exec(
+                sys.executable, "-W", "ignore", "-c", SDK,
+                place.url, read_token(place.emulator.state), open_place.url,
+                env={"PATH": os.environ["PATH"], "HOME": str(place.emulator.state.root)},
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )  # fmt: skip
+            out, err = await asyncio.wait_for(sdk.communicate(), 2 * LIMIT)
+            assert sdk.returncode == 0, err.decode()[-3000:]
+            states = [line for line in out.split() if line.startswith(b"JOB_STATE")]
+            assert states[-2:] == [b"JOB_STATE_SUCCEEDED"] * 2
+            assert await place.clients.listed() == await open_place.clients.listed() == []
 
 
 LOGGING = """

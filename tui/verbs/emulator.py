@@ -96,7 +96,7 @@ async def status(run: Run) -> int:
     if run.json:
         print_json(info)
         return 0
-    jobs = ", ".join(f"{n} {s.removeprefix('JOB_STATE_').lower()}" for s, n in info["jobs"].items() if n)
+    jobs = ", ".join(f"{n} {s.lower()}" for s, n in info["jobs"].items() if n)
     out(f"running, pid {info['pid']}, {jobs or 'no jobs'}")
     out(f"  socket {info['socket']}")
     out(f"  REST   {info['rest'] or 'off'}")
