@@ -76,6 +76,7 @@ def job(number: int, display_name: str, state: JobState = JobState.RUNNING, **mo
         native_state=f"JOB_STATE_{state}",
         context="test",
         region=region,
+        kind=more.pop("kind", "custom_job"),
         create_time=NOON - timedelta(minutes=minutes),
         start_time=started,
         end_time=None if ended is None else NOON - timedelta(minutes=ended),
@@ -184,7 +185,7 @@ class MemoryJobs(JobService):
         backend = self.backend
         backend.meet_error()
         backend.created.append(request)
-        name = str(request.custom_job["displayName"])
+        name = str(request.resource["displayName"])
         made = job(900 + len(backend.created), name, JobState.PENDING, age=0, region=request.region)
         backend.stored[made.name] = made
         return made

@@ -71,8 +71,8 @@ async def test_a_job_is_saved_as_a_profile(tmp_path: Path, monkeypatch: pytest.M
         path = tmp_path / "profiles" / "again.yaml"
         await until(pilot, lambda: "Saved as" in said(app), "the word")
         request = load(path.read_text(), str(path), "again").render()
-        assert request.region == made.region and request.custom_job["labels"] == {"team": "nlp"}
-        (pool,) = request.custom_job["jobSpec"]["workerPoolSpecs"]
+        assert request.region == made.region and request.resource["labels"] == {"team": "nlp"}
+        (pool,) = request.resource["jobSpec"]["workerPoolSpecs"]
         assert pool["replicaCount"] == 1 and pool["containerSpec"]["args"] == ["${HOME}"]
         assert any(e.name == "again" for e in app.profiles)
 
@@ -110,7 +110,7 @@ async def test_a_job_is_saved_as_a_profile_from_its_own_screen(tmp_path: Path) -
         await pilot.press("enter")
         await until(pilot, lambda: backend.created, "the launch")
         (sent,) = backend.created
-        (pool,) = sent.custom_job["jobSpec"]["workerPoolSpecs"]
+        (pool,) = sent.resource["jobSpec"]["workerPoolSpecs"]
         assert sent.region == "us-central1" and pool["containerSpec"]["args"] == ["${HOME}"]
         assert pool["machineSpec"] == SPEC["workerPoolSpecs"][0]["machineSpec"]
 

@@ -88,7 +88,7 @@ async def test_a_package_is_made_sent_and_launched(folder: Path, monkeypatch: py
         backend.go.set()
         await until(pilot, lambda: went, "the job's screen")
         (request,) = backend.created
-        assert uris(request.custom_job) == list(backend.files)
+        assert uris(request.resource) == list(backend.files)
         assert next(iter(backend.files)).startswith("gs://stage/vxtui-packages/packed/")
 
 

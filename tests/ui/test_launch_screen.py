@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.widgets import Input, Static
@@ -13,7 +14,7 @@ from textual.widgets import Input, Static
 from tests.ui.double import MemoryBackend
 from tests.ui.test_jobs_screen import footer, said, until
 from tests.ui.test_profiles_screen import choose, launch_screen, profiles, text
-from tui.backends.interface import LaunchRequest, PreflightService
+from tui.backends.interface import PreflightService
 from tui.domain.profile.document_edit import Edit
 from tui.domain.vertex.preflight import Check, CheckStatus, buckets_of, ok
 from tui.screens.dialogs.choice import ChoiceScreen
@@ -39,7 +40,8 @@ class CheckedBackend(MemoryBackend):
 
     def __init__(self) -> None:
         super().__init__(regions=("us-central1", "us-east1"))
-        self.asked: list[LaunchRequest] = []
+        self.asked: list[str] = []
+        """Regions."""
         self.go = asyncio.Event()
         self.stops = True
         self.use(preflight=Checks(self))
@@ -49,10 +51,10 @@ class Checks(PreflightService):
     def __init__(self, backend: CheckedBackend) -> None:
         self._backend = backend
 
-    async def run(self, request: LaunchRequest) -> AsyncGenerator[Check, None]:
-        self._backend.asked.append(request)
+    async def run(self, region: str, job: Mapping[str, Any]) -> AsyncGenerator[Check, None]:
+        self._backend.asked.append(region)
         yield ok("credentials", "the service accepts them")
-        for name, paths in buckets_of(request.custom_job).items():
+        for name, paths in buckets_of(job).items():
             if name == "arr-coc-eu":
                 new = Edit(paths[0], "gs://arr-coc-us/run/4x8")
                 yield Check(
@@ -65,7 +67,7 @@ class Checks(PreflightService):
                 )
             else:
                 yield ok(f"bucket:{name}", "is near")
-        if request.region == "us-central1":
+        if region == "us-central1":
             yield Check(
                 "quota", CheckStatus.PROBLEM, "short by 16", "It would fit in us-east1.", region="us-east1"
             )
@@ -92,9 +94,7 @@ async def test_checks_come_live_and_are_fixed_by_a_key(folder: Path, monkeypatch
         assert fields["region"].value == "us-east1"
         # What was found before is of the past until it is found again.
         assert "short by 16" in text(app, "#checks")
-        await until(
-            pilot, lambda: "is far" in text(app, "#checks") and backend.asked[-1].region == "us-east1", "F"
-        )
+        await until(pilot, lambda: "is far" in text(app, "#checks") and backend.asked[-1] == "us-east1", "F")
         await until(
             pilot, lambda: "✓ quota" in text(app, "#checks") or "! bucket" in text(app, "#checks"), "anew"
         )
@@ -135,7 +135,7 @@ async def test_a_mend_without_a_parameter_is_of_this_launch_alone(
         await pilot.press("y")
         await until(pilot, lambda: went, "the job's screen")
         (request,) = backend.created
-        assert "arr-coc-us" in str(request.custom_job) and path.read_text() == before
+        assert "arr-coc-us" in str(request.resource) and path.read_text() == before
 
 
 async def test_what_would_fail_is_asked_once_more_and_a_held_key_is_no_answer(

@@ -186,7 +186,7 @@ async def test_launch_sends_what_was_typed_and_opens_the_job(
         await until(pilot, lambda: went, "the job's screen")
         (request,) = backend.created
         assert request.region == "europe-west4"
-        assert "--steps=77" in str(request.custom_job) and "${" not in str(request.custom_job)
+        assert "--steps=77" in str(request.resource) and "${" not in str(request.resource)
         assert went == [next(iter(backend.stored))] and isinstance(app.screen, JobsScreen)
         assert "Launched" in app.journal.events[-1].text
 
@@ -234,7 +234,7 @@ async def test_a_held_key_does_not_repeat_a_launch_that_failed(
         tries: list[Mapping[str, Any]] = []
 
         async def refuse(request: LaunchRequest) -> Job:
-            tries.append(request.custom_job)
+            tries.append(request.resource)
             raise Unavailable("no answer; [/] whether it was created is not known", fix="look at the jobs")
 
         monkeypatch.setattr(backend.jobs["custom_job"], "create", refuse)

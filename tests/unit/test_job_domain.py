@@ -56,7 +56,7 @@ def test_roles_follow_positions() -> None:
 
 
 def test_a_partly_read_job_reads_each_field_when_it_is_needed_and_once() -> None:
-    whole = Job("n", "1", "a", JobState.FAILED, "JOB_STATE_FAILED", "c", "r", labels={"team": "nlp"})
+    whole = Job("n", "1", "a", JobState.FAILED, "JOB_STATE_FAILED", "c", "r", "k", labels={"team": "nlp"})
     asked: list[str] = []
 
     def unread(field: str) -> object:
@@ -77,7 +77,18 @@ def test_a_job_counts_its_accelerators_and_its_time() -> None:
         worker_pool(0, 1, "a2-highgpu-8g", "NVIDIA_TESLA_A100", 8),
         worker_pool(1, 3, "", "NVIDIA_TESLA_A100", 8),
     )
-    job = Job("n", "1", "d", JobState.RUNNING, "JOB_STATE_RUNNING", "c", "r", groups=pools, create_time=NOW)
+    job = Job(
+        "n",
+        "1",
+        "d",
+        JobState.RUNNING,
+        "JOB_STATE_RUNNING",
+        "c",
+        "r",
+        "custom_job",
+        groups=pools,
+        create_time=NOW,
+    )
     assert job.accelerators == {"NVIDIA_TESLA_A100": 32} and job.replica_count == 4
     assert job.duration(NOW) is None, "it has never run"
     assert job.age(NOW + timedelta(hours=5)) == timedelta(hours=5)

@@ -28,6 +28,7 @@ def make(name: str = "llm-7b", state: JobState = JobState.RUNNING, **more: objec
     }
     return Job(
         f"projects/p/locations/us-central1/customJobs/{name}", "77", name, state, "", "c", "us-central1",
+        "custom_job",
         **(fields | more),  # type: ignore[arg-type]
     )  # fmt: skip
 

@@ -20,13 +20,13 @@ from tui.backends.interface import (
     BackendError,
     InvalidRequest,
     JobPage,
-    LaunchRequest,
     PermissionDenied,
     Unavailable,
 )
 from tui.config.access import Access, ReadOnly
 from tui.config.settings import Context
 from tui.domain.job import Job, partly_read
+from tui.domain.profile import Request
 from tui.domain.states import JobState
 from tui.domain.training.progress import Progress
 from tui.store.jobs.poller import QUIET, Poller
@@ -277,7 +277,7 @@ async def test_operations_are_written_down_before_and_after(tmp_path: Path) -> N
     ops = operations(backend, journal)
     one, two = backend.stored.values()
     assert (await ops.cancel(one)).ok and (await ops.delete(two)).ok
-    request = LaunchRequest("us-central1", {"displayName": "new"})
+    request = Request("us-central1", "jobSpec", {"displayName": "new"})
     launched = await ops.launch(request)
     assert launched.ok and launched.value is not None and launched.value.display_name == "new"
     backend.error = InvalidRequest("bad [/] \x1b[31m", fix="fix it", fields={"a.b": "wrong"})

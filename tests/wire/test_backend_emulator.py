@@ -237,7 +237,7 @@ async def test_jobs_of_any_region_are_listed_and_pages_follow_each_other() -> No
         names = []
         for number in range(103):
             region = "europe-west4" if number % 10 == 0 else REGION
-            request = LaunchRequest(region, launch(pool("pass"), name=f"j{number}").custom_job)
+            request = LaunchRequest(region, launch(pool("pass"), name=f"j{number}").resource)
             names.append((await found.jobs["custom_job"].create(request)).name)
         pages = [page async for page in found.list_jobs()]
         listed = [job for page in pages for job in page.jobs]

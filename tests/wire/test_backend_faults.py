@@ -121,7 +121,7 @@ async def test_a_refused_create_is_neither_repeated_nor_looked_up() -> None:
 
 async def test_each_launch_has_a_label_of_its_own_beside_the_users() -> None:
     fake = Fake()
-    request = replace(LAUNCH, custom_job={**LAUNCH.custom_job, "labels": {"team": "nlp"}})
+    request = replace(LAUNCH, resource={**LAUNCH.resource, "labels": {"team": "nlp"}})
     async with connected(fake) as found:
         marks = {(await found.jobs["custom_job"].create(request)).labels["vxtui-launch"] for _ in range(3)}
     assert len(marks) == 3

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from tests.waiting import until
 from tests.wire.control import emulator
 from tests.wire.fake_vertex import FixedEndpoint
-from tests.wire.test_backend_emulator import REGION, launch, pool
+from tests.wire.test_backend_emulator import REGION, pool
 from tui.backends.interface import (
     Backend,
     ContextInfo,
     FailedPrecondition,
     InvalidRequest,
+    LaunchRequest,
     LogQuery,
     NotFound,
 )
@@ -23,10 +25,16 @@ from tui.backends.vertex.backend import VertexBackend
 from tui.domain.job import Job, with_parents
 from tui.domain.metric import CPU
 from tui.domain.states import JobState
+from tui.domain.vertex.spec_formats import TRAINING_PIPELINE
 from tui.store.jobs.table import JobStore
 
 PIPELINE = "training_pipeline"
 FOREVER = "import time; print('up', flush=True); time.sleep(600)"
+
+
+def pipeline(*pools: dict[str, Any], name: str = "x") -> LaunchRequest:
+    job = {"displayName": name, "jobSpec": {"workerPoolSpecs": list(pools)}}
+    return LaunchRequest(REGION, TRAINING_PIPELINE.resource(job))
 
 
 @asynccontextmanager
@@ -56,7 +64,7 @@ async def listed(found: Backend) -> dict[str, Job]:
 async def test_a_pipeline_is_a_job_whose_task_has_the_log_and_the_figures() -> None:
     async with backend() as found:
         pipelines = found.jobs[PIPELINE]
-        made = await pipelines.create(launch(pool(FOREVER), pool(FOREVER, 2), name="bert"))
+        made = await pipelines.create(pipeline(pool(FOREVER), pool(FOREVER, 2), name="bert"))
         assert (made.kind, made.display_name, made.replica_count) == (PIPELINE, "bert", 3)
         assert [group.name for group in made.groups] == ["workerpool0", "workerpool1"]
         job = await reach(found, made.name, JobState.RUNNING)
@@ -93,7 +101,7 @@ async def _measured(found: Backend, name: str) -> bool:
 async def test_a_pipeline_is_found_and_deleted_and_its_custom_job_stays() -> None:
     async with backend() as found:
         pipelines = found.jobs[PIPELINE]
-        made = await pipelines.create(launch(pool("pass"), name="quick"))
+        made = await pipelines.create(pipeline(pool("pass"), name="quick"))
         ended = await reach(found, made.name, JobState.SUCCEEDED)
         for reference in (made.id, made.name, "quick"):
             assert [job.name for job in await found.find_jobs(reference)] == [made.name]
@@ -114,7 +122,7 @@ async def test_a_pipeline_is_found_and_deleted_and_its_custom_job_stays() -> Non
 
 async def test_a_failed_pipeline_names_the_replica_as_its_custom_job_does() -> None:
     async with backend() as found:
-        made = await found.jobs[PIPELINE].create(launch(pool("raise SystemExit(3)"), name="bad"))
+        made = await found.jobs[PIPELINE].create(pipeline(pool("raise SystemExit(3)"), name="bad"))
         ended = await reach(found, made.name, JobState.FAILED)
         assert ended.error is not None
         assert [(r.id, r.state, r.exit_code) for r in ended.replicas] == [
@@ -125,16 +133,16 @@ async def test_a_failed_pipeline_names_the_replica_as_its_custom_job_does() -> N
 async def test_a_request_that_is_no_pipeline_is_refused() -> None:
     async with backend() as found:
         with pytest.raises(InvalidRequest, match="training pipeline"):
-            await found.jobs[PIPELINE].create(launch(pool("pass"), name=7))  # type: ignore[arg-type]
+            await found.jobs[PIPELINE].create(pipeline(pool("pass"), name=7))  # type: ignore[arg-type]
         with pytest.raises(InvalidRequest, match="inputs"):
-            await found.jobs[PIPELINE].create(launch({"replicaCount": "many"}))
+            await found.jobs[PIPELINE].create(pipeline({"replicaCount": "many"}))
         with pytest.raises(InvalidRequest):
             await found.jobs[PIPELINE].get("projects/p/locations/r/customJobs/1")
 
 
 async def test_the_store_knows_the_child_whichever_is_listed_first() -> None:
     async with backend() as found:
-        await found.jobs[PIPELINE].create(launch(pool("pass"), name="quick"))
+        await found.jobs[PIPELINE].create(pipeline(pool("pass"), name="quick"))
         pages = [page async for page in found.list_jobs()]
         for order in (pages, pages[::-1]):
             store = JobStore()

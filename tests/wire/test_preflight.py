@@ -11,7 +11,7 @@ import pytest
 
 from tests.wire.control import Clients, emulator
 from tests.wire.fake_vertex import FixedEndpoint
-from tui.backends.interface import ContextInfo, LaunchRequest
+from tui.backends.interface import ContextInfo
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.preflight import checks
 from tui.backends.vertex.transport.connect import LocalEndpoint
@@ -54,7 +54,7 @@ async def checking(**config: Any) -> AsyncIterator[tuple[Emulator, Clients, Vert
 
 
 async def looked(backend: VertexBackend, custom_job: Mapping[str, Any]) -> dict[str, Check]:
-    found = [check async for check in backend.preflight.run(LaunchRequest(REGION, custom_job))]
+    found = [check async for check in backend.preflight.run(REGION, custom_job)]
     assert len({check.id for check in found}) == len(found)
     return {check.id: check for check in found}
 
@@ -182,7 +182,7 @@ async def test_a_service_that_hangs_or_fails_holds_up_nobody_else(monkeypatch: p
         await clients.admin(do="checks", hanging=["registry", "projects"], failing=["quotas"])
         order: list[str] = []
         came: dict[str, float] = {}
-        async for check in backend.preflight.run(LaunchRequest(REGION, job(serviceAccount=ACCOUNT))):
+        async for check in backend.preflight.run(REGION, job(serviceAccount=ACCOUNT)):
             order.append(check.id)
             came[check.id] = time.monotonic()
             if check.id == "account":

@@ -164,9 +164,7 @@ class LaunchRequest:
     """
 
     region: str
-    custom_job: Mapping[str, Any] = field(default_factory=dict)
-    kind: str = "custom_job"
-    """The kind of job to create; the service of another kind wraps the custom job as its own resource."""
+    resource: Mapping[str, Any] = field(default_factory=dict)
 
 
 class JobService(ABC):
@@ -320,9 +318,10 @@ class PreflightService(ABC):
     """Checks before a launch."""
 
     @abstractmethod
-    def run(self, request: LaunchRequest) -> AsyncGenerator[Check, None]:
-        """What the launch of `request` needs: each check as soon as it is known; never raises.
+    def run(self, region: str, job: Mapping[str, Any]) -> AsyncGenerator[Check, None]:
+        """What launching this custom job (REST form) there needs: each check as soon as it is known.
 
+        It never raises.
         All checks run at once, each for a few seconds at most; one that could not tell says why.
         """
 

@@ -46,7 +46,7 @@ class Job:
     native_state: str
     context: str
     region: str
-    kind: str = "custom_job"
+    kind: str
     """Its key in `tui.kinds`."""
     parent: str = ""
     """Name of the job that this one is a part of; "" for a job of its own."""

@@ -86,6 +86,11 @@ def format_of(body: str) -> SpecFormat:
     return _LOADERS[body]()
 
 
+def first_format() -> SpecFormat:
+    """The format of a file that has no body yet."""
+    return format_of(bodies()[0])
+
+
 def request_of(body: str, job: Mapping[str, Any]) -> dict[str, Any]:
     """What a create sends for the custom job `job` of a profile with this body, under its name there."""
     found = format_of(body)

@@ -8,15 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tui.backends.interface import Backend, BackendError, LaunchRequest, Unauthenticated
+from tui.backends.interface import Backend, BackendError, Unauthenticated
 from tui.config.paths import state_dir
-from tui.domain.profile import Problem
+from tui.domain.profile import Problem, Request
 from tui.domain.spec_format import SpecFormat, format_of
 from tui.domain.vertex.cost import Estimate, estimate
 from tui.domain.vertex.dry_run import document, price_words
 from tui.domain.vertex.preflight import Check, CheckStatus, in_order, unknown
 from tui.domain.vertex.rules.base import Severity
-from tui.kinds.registry import kind_named
 from tui.store.jobs.checks import preflight
 from tui.store.jobs.costs import read_prices
 from tui.store.profiles.entries import pool_lines
@@ -34,7 +33,7 @@ class DryRun:
     """A launch before it is sent: the request, the problems that the rules find, and the checks."""
 
     project: str
-    request: LaunchRequest
+    request: Request
     problems: Sequence[Problem] = ()
     checks: list[Check] = field(default_factory=list)
 
@@ -56,19 +55,19 @@ class DryRun:
     @property
     def format(self) -> SpecFormat:
         """The format of the profile's body."""
-        return format_of(kind_named(self.request.kind).body)
+        return format_of(self.request.body)
 
     @property
     def resource(self) -> dict[str, Any]:
         """The resource to send, under its name in the request."""
-        return {self.format.resource_key: self.format.resource(self.request.custom_job)}
+        return {self.format.resource_key: self.request.resource}
 
     @property
     def parent(self) -> str:
         return f"projects/{self.project}/locations/{self.request.region}"
 
 
-async def run_checks(backend: Backend, request: LaunchRequest, seconds: float | None = None) -> list[Check]:
+async def run_checks(backend: Backend, request: Request, seconds: float | None = None) -> list[Check]:
     """Every check in display order; one that takes more than `seconds` is left out."""
     found: list[Check] = []
     try:
@@ -80,7 +79,7 @@ async def run_checks(backend: Backend, request: LaunchRequest, seconds: float | 
     return in_order(found)
 
 
-async def connect_and_check(backend: Backend, request: LaunchRequest) -> list[Check]:
+async def connect_and_check(backend: Backend, request: Request) -> list[Check]:
     """The same with a backend that is not connected yet: a failure to connect is a check."""
     try:
         await backend.connect()

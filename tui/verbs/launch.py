@@ -11,15 +11,14 @@ from typing import Any
 import click
 
 from tui.backends.factory import open_backend
-from tui.backends.interface import Backend, LaunchRequest, Unavailable
+from tui.backends.interface import Backend, Unavailable
 from tui.config.settings import profile_folder
 from tui.domain.formatting import pieces
 from tui.domain.job import Job
-from tui.domain.profile import Checked, Problem, ProfileInvalid
+from tui.domain.profile import Checked, Problem, ProfileInvalid, Request
 from tui.domain.states import JobState
 from tui.domain.vertex.custom_job_spec import within
 from tui.domain.vertex.preflight import Check
-from tui.kinds.registry import kind_of_body
 from tui.store.profiles.library import NoProfile, check_in, find, read_profile
 from tui.verbs.dry_run import (
     QUICK,
@@ -67,10 +66,10 @@ async def launch(  # noqa: PLR0917 - one for each option
     """
     context = run.one_context
     checked = check(run, profile, assignments, region or "")
-    request = _request(checked)
+    request = checked.request
     package = None
     if not checked.errors:
-        package = await plan_of(run, profile, checked.request)
+        package = await plan_of(run, profile, request)
     if package is not None:
         request = replace(request, custom_job=package.custom_job)
     dry = DryRun(context.project, request, checked.problems)
@@ -98,17 +97,12 @@ async def launch(  # noqa: PLR0917 - one for each option
     return 0
 
 
-def prepare(run: Run, reference: str, assignments: tuple[str, ...]) -> LaunchRequest:
+def prepare(run: Run, reference: str, assignments: tuple[str, ...]) -> Request:
     """The request of a profile with its parameters, without its package. Raises Failure."""
     checked = check(run, reference, assignments, "")
     if checked.errors:
         raise _refused(checked.errors)
-    return _request(checked)
-
-
-def _request(checked: Checked) -> LaunchRequest:
-    request = checked.request
-    return LaunchRequest(request.region, request.custom_job, kind_of_body(request.body).key)
+    return checked.request
 
 
 def _refused(problems: Sequence[Problem]) -> Failure:
@@ -131,7 +125,7 @@ def check(run: Run, reference: str, assignments: tuple[str, ...], region: str) -
         raise Failure(f"The profile can't be read: {error}", code="INVALID_PROFILE") from error
 
 
-def _question(request: LaunchRequest, context: str, fatal: Sequence[Check]) -> str:
+def _question(request: Request, context: str, fatal: Sequence[Check]) -> str:
     """The question before a launch: the job, and why it would fail."""
     body = request.custom_job
     pools = [pool for pool in body["jobSpec"]["workerPoolSpecs"] if pool]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tui.actions.operations.runner import OperationError, OperationRunner, Outcome
 from tui.backends.interface import Backend, JobService, LaunchRequest, NotFound, NotOffered
 from tui.domain.job import Job
+from tui.domain.profile import Request
 from tui.domain.text import plain
 from tui.domain.vertex.packaging import PackageRequest, PackagingError
-from tui.kinds.registry import kind_of
+from tui.kinds.registry import kind_of, kind_of_body
 
 if TYPE_CHECKING:
     from tui.packaging.prepare import PackagePlan, PackagingStep
@@ -56,7 +57,7 @@ class JobOperations:
 
     async def launch(
         self,
-        request: LaunchRequest,
+        request: Request,
         package: PackageRequest | PackagePlan | None = None,
         *,
         tell: Callable[[PackagingStep], None] = lambda _: None,
@@ -69,9 +70,12 @@ class JobOperations:
         """
 
         async def launch() -> Job:
-            body = request.custom_job if package is None else await self._packed(package, tell)
+            ready = request
+            if package is not None:
+                ready = replace(request, custom_job=await self._packed(package, tell))
             on_send()
-            return await self._backend.jobs[request.kind].create(replace(request, custom_job=body))
+            service = self._backend.jobs[kind_of_body(request.body).key]
+            return await service.create(LaunchRequest(ready.region, ready.resource))
 
         name = str(request.custom_job.get("displayName", "a job"))
         return await self._runner.run(
@@ -85,7 +89,7 @@ class JobOperations:
 
     async def _packed(
         self, package: PackageRequest | PackagePlan, tell: Callable[[PackagingStep], None]
-    ) -> dict[str, object]:
+    ) -> dict[str, Any]:
         """The CustomJob to send, its package in place."""
         # Loaded only now: few profiles have a package.
         from tui.packaging.prepare import plan_package, prepare_package  # noqa: PLC0415

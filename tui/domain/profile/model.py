@@ -16,7 +16,7 @@ from tui.domain.profile.parameters import (
     references,
 )
 from tui.domain.profile.source import Document, Path, Problem, ProfileInvalid, camel, read
-from tui.domain.spec_format import SpecFormat, bodies, format_of, standing_alone
+from tui.domain.spec_format import SpecFormat, bodies, first_format, format_of, standing_alone
 from tui.domain.vertex.field_check import Checker, describe, text
 from tui.domain.vertex.field_table import HEADER, FieldType
 from tui.domain.vertex.packaging import STAGING_FOLDER, Package, PackagedTask, PackagingError, with_task
@@ -36,9 +36,9 @@ class Request:
     """
 
     region: str
+    body: str
     custom_job: dict[str, Any]
     package: Package | None = None
-    body: str = "jobSpec"
 
     @property
     def resource(self) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class Profile:
             block = Package.of(checker.field(filled, HEADER["package"], ("package",)))
         whole, unfit = self._with_package(job, block, local)
         found = map(self._problem, self.format.rules(Case(whole, place, local)))
-        request = Request(place, job, block, self.format.body)
+        request = Request(place, self.format.body, job, block)
         return Checked(request, (*self.warnings, *checker.problems, *unfit, *found))
 
     def render(self, given: Mapping[str, str] | None = None) -> Request:
@@ -306,7 +306,7 @@ def _body(document: Document, header: Mapping[str, Any]) -> tuple[str, list[Prob
         return found[0], [document.problem((given[found[1]],), message, "Keep one.", "profile.body")]
     if found and isinstance(header.get(found[0]), Mapping):
         return found[0], []
-    body = found[0] if found else bodies()[0]
+    body = found[0] if found else first_format().body
     empty = document.problem((body,), "it is missing.", format_of(body).fix, "profile.missing")
     if found:
         return body, [empty]

@@ -28,13 +28,12 @@ from tui.domain.vertex.cost import Estimate, estimate
 from tui.domain.vertex.dry_run import document, price_words
 from tui.domain.vertex.preflight import Check, CheckStatus, substituted
 from tui.domain.vertex.rules.base import Severity
-from tui.kinds.registry import kind_of_body
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.frame import FrameScreen
 from tui.screens.workers import background
 from tui.session import Session
-from tui.store.jobs.checks import launch_request, preflight
+from tui.store.jobs.checks import preflight
 from tui.store.profiles.entries import Parameter, Prepared, ProfileEntry, ProfileError, shape_lines
 from tui.store.profiles.library import with_edits
 from tui.widgets.checks import Checks
@@ -369,10 +368,8 @@ class LaunchScreen(FrameScreen):
         if operations is None:
             self._under_way = False
             return
-        asked = prepared.request
-        request = launch_request(asked.region, asked.custom_job, kind_of_body(asked.body).key)
         task = asyncio.create_task(
-            operations.launch(request, prepared.order, tell=self._show_step, on_send=self._sent)
+            operations.launch(prepared.request, prepared.order, tell=self._show_step, on_send=self._sent)
         )
         self._packing = task if prepared.order is not None else None
         try:

@@ -7,13 +7,8 @@ from contextlib import aclosing
 from typing import Any
 
 from tui.backends.errors import BackendError
-from tui.backends.interface import Backend, LaunchRequest
+from tui.backends.interface import Backend
 from tui.domain.vertex.preflight import Check, unknown
-
-
-def launch_request(region: str, custom_job: Mapping[str, Any], kind: str) -> LaunchRequest:
-    """A request that a backend can send."""
-    return LaunchRequest(region, custom_job, kind)
 
 
 async def preflight(
@@ -24,7 +19,7 @@ async def preflight(
     Where the context has no checks, one that says so.
     """
     try:
-        checks = backend.preflight.run(LaunchRequest(region, custom_job))
+        checks = backend.preflight.run(region, custom_job)
     except BackendError as error:
         yield unknown("service", error.message, error.fix)
         return

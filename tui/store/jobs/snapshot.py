@@ -22,6 +22,7 @@ from tui.domain.states import JobState
 from tui.domain.task import Task
 from tui.domain.training.progress import Progress
 from tui.domain.vertex.worker_pools import worker_pool
+from tui.kinds.registry import kinds
 
 SCHEMA = 3
 _READABLE = {2, SCHEMA}
@@ -115,6 +116,8 @@ _PROGRESS_TIMES = ("last_checkpoint_at", "updated_at")
 def _job(found: dict[str, Any]) -> Job:
     _read_times(found, _TIMES)
     found["state"] = JobState(found["state"])
+    # An earlier console wrote no kind where there was one.
+    found.setdefault("kind", kinds()[0].key)
     if "pools" in found:
         found["groups"] = tuple(worker_pool(**pool) for pool in found.pop("pools"))
     else:

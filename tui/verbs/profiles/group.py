@@ -7,8 +7,6 @@ import json
 import click
 
 from tui.config.settings import profile_folder
-from tui.domain.spec_format import format_of
-from tui.kinds.registry import kind_named
 from tui.store.profiles.library import entries
 from tui.verbs.launch import prepare
 from tui.verbs.output import note, out, print_json, table
@@ -58,12 +56,11 @@ async def list_profiles(run: Run) -> None:
 async def show(run: Run, profile: str, assignments: tuple[str, ...]) -> None:
     """Show the request that PROFILE would send."""
     request = prepare(run, profile, assignments)
-    resource = format_of(kind_named(request.kind).body).resource(request.custom_job)
     if run.json:
-        print_json({"region": request.region, "body": resource})
+        print_json({"region": request.region, "body": request.resource})
         return
     out(f"region {request.region}")
-    out(json.dumps(resource, indent=2))
+    out(json.dumps(request.resource, indent=2))
 
 
 profiles.add_command(import_profile)

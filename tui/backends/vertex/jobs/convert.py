@@ -25,6 +25,7 @@ from tui.domain.vertex.catalog import REDUCTION_SERVER
 from tui.domain.vertex.custom_job_spec import whole_numbers
 from tui.domain.vertex.worker_pools import worker_pool
 
+KIND = "custom_job"
 CustomJobPb = CustomJob.pb()
 LIST_FIELDS = (
     "name",
@@ -93,7 +94,7 @@ def listed_job(pb: Any, context: str) -> Job:
         state=_STATES.get(pb.state, JobState.UNKNOWN),
         context=context,
         region=region_of(name),
-        kind="custom_job",
+        kind=KIND,
         create_time=moment(pb, "create_time"),
         tasks=(),
     )
@@ -166,7 +167,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "strategy": lambda pb: strategy_of(pb.job_spec.scheduling),
     "timeout": lambda pb: timeout_of(pb.job_spec.scheduling),
 }
-_NOT_LISTED = Job("", "", "", JobState.UNKNOWN, "", "", "")
+_NOT_LISTED = Job("", "", "", JobState.UNKNOWN, "", "", "", KIND)
 """What a list does not say of a job."""
 
 

@@ -185,7 +185,7 @@ class VertexJobs(JobService):
 
     async def create(self, request: LaunchRequest) -> Job:
         """One create, ever. After a lost reply the job is looked for by its label."""
-        message = self.resource.parse(request.custom_job)
+        message = self.resource.parse(request.resource)
         mark = secrets.token_hex(8)
         message.labels[LAUNCH_LABEL] = mark
         region = request.region or self._info.regions[0]

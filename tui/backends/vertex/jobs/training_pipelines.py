@@ -10,23 +10,21 @@ from google.cloud.aiplatform_v1.types import pipeline_service, training_pipeline
 from google.protobuf import json_format
 
 from tui.backends.interface import InvalidRequest
-from tui.backends.vertex.jobs import training_pipeline_convert
+from tui.backends.vertex.jobs import convert, training_pipeline_convert
 from tui.backends.vertex.jobs.resource import Resource
 from tui.backends.vertex.jobs.service import VertexJobs
 from tui.domain.job import Job
-from tui.domain.vertex.spec_formats import TRAINING_PIPELINE
 
-CUSTOM_JOB = "custom_job"
 CHILD = "-custom-job"
 """What the service adds to a pipeline's display name for its custom job's (vertex facts 12.4)."""
 _Pb = training_pipeline.TrainingPipeline.pb()
 
 
-def _message(body: Mapping[str, Any]) -> Any:
+def _message(resource: Mapping[str, Any]) -> Any:
     """A TrainingPipeline message. Raises InvalidRequest, naming the field that does not fit."""
     message = _Pb()
     try:
-        json_format.ParseDict(dict(TRAINING_PIPELINE.resource(body)), message)
+        json_format.ParseDict(dict(resource), message)
     except json_format.ParseError as error:
         raise InvalidRequest(
             f"The job does not have the form of a Vertex AI training pipeline: {error}",
@@ -64,7 +62,7 @@ class TrainingPipelines(VertexJobs):
 
     async def parent_of(self, job: Job) -> Job | None:
         stem = job.display_name.removesuffix(CHILD)
-        if job.kind != CUSTOM_JOB or stem == job.display_name:
+        if job.kind != convert.KIND or stem == job.display_name:
             return None
         found = await self.named(stem)
         return next((each for each in found if job.name in {task.job for task in each.tasks}), None)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tui.backends.interface import BackendError, ContextInfo, LaunchRequest, PermissionDenied, Unauthenticated
+from tui.backends.interface import BackendError, ContextInfo, PermissionDenied, Unauthenticated
 from tui.backends.vertex.preflight.access import Access
 from tui.backends.vertex.preflight.buckets import Buckets
 from tui.backends.vertex.preflight.clients import CheckClients
@@ -42,10 +42,11 @@ class Checks:
         self._quota = QuotaCheck(info, quotas)
 
     async def run(
-        self, request: LaunchRequest, seconds: float = CHECK_SECONDS
+        self, region: str, job: Mapping[str, Any], seconds: float = CHECK_SECONDS
     ) -> AsyncGenerator[Check, None]:
         """Each check as soon as it is known; leaving early cancels the others."""
-        tasks = [asyncio.create_task(_bounded(name, look, seconds)) for name, look in self._looks(request)]
+        looks = self._looks(region, job)
+        tasks = [asyncio.create_task(_bounded(name, look, seconds)) for name, look in looks]
         try:
             for done in asyncio.as_completed(tasks):
                 for check in await done:
@@ -55,8 +56,7 @@ class Checks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _looks(self, request: LaunchRequest) -> list[tuple[str, Look]]:
-        job, region = request.custom_job, request.region
+    def _looks(self, region: str, job: Mapping[str, Any]) -> list[tuple[str, Look]]:
         spec = job.get("jobSpec") or {}
         found: list[tuple[str, Look]] = [
             ("credentials permissions", self._access.caller),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from typing import Any
 
 from tui import lazy_imports
-from tui.backends.interface import BackendError, ContextInfo, LaunchRequest, PreflightService
+from tui.backends.interface import BackendError, ContextInfo, PreflightService
 from tui.backends.vertex.quotas import Quotas
 from tui.backends.vertex.storage import Storage
 from tui.backends.vertex.transport.channels import Clients
@@ -25,7 +26,7 @@ class Preflight(PreflightService):
         self._storage = storage
         self._quotas = quotas
 
-    async def run(self, request: LaunchRequest) -> AsyncGenerator[Check, None]:
+    async def run(self, region: str, job: Mapping[str, Any]) -> AsyncGenerator[Check, None]:
         try:
             await in_thread(lambda: lazy_imports.load(MODULES))
         except BackendError as error:
@@ -36,6 +37,6 @@ class Preflight(PreflightService):
         from tui.backends.vertex.preflight.clients import CheckClients
 
         checks = Checks(self._info, CheckClients(self._clients), self._storage, self._quotas)
-        async with aclosing(checks.run(request)) as found:
+        async with aclosing(checks.run(region, job)) as found:
             async for check in found:
                 yield check

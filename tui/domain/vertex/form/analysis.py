@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tui.domain.profile import Problem, Profile, ProfileInvalid, inspect, load
 from tui.domain.profile.source import Path, read
-from tui.domain.spec_format import bodies, format_of, standing_alone
+from tui.domain.spec_format import bodies, first_format, format_of, standing_alone
 from tui.domain.vertex.field_check import camel
 from tui.domain.vertex.form.values import at, reference, scalar_text
 from tui.domain.vertex.rules.base import Severity
@@ -22,7 +22,7 @@ class Analysis:
 
     text: str
     value: Any = None
-    spec_path: Path = ("jobSpec",)
+    spec_path: Path = field(default_factory=lambda: first_format().spec_path)
     problems: tuple[Problem, ...] = ()
     job: Mapping[str, Any] | None = None
     region: str = ""
@@ -78,7 +78,7 @@ def _spec_path(names: set[str]) -> Path:
     if standing_alone(names):
         return ()
     found = [body for body in bodies() if body in names]
-    return format_of(found[0]).spec_path if found else ("jobSpec",)
+    return (format_of(found[0]) if found else first_format()).spec_path
 
 
 def _placeholders(profile: Profile) -> dict[str, str]:

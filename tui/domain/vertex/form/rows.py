@@ -10,6 +10,7 @@ from typing import Any
 from tui.domain.masking import mask_text
 from tui.domain.profile.model import header_fields
 from tui.domain.profile.source import Problem, dotted
+from tui.domain.spec_format import first_format
 from tui.domain.vertex.catalog import ACCELERATOR_SHORT, REDUCTION_SERVER, machines
 from tui.domain.vertex.field_check import camel
 from tui.domain.vertex.field_table import JOB_SPEC, WORKER_POOL, FieldType
@@ -91,7 +92,7 @@ class FormState:
 
     value: Any
     saved: Any = None
-    spec_path: Path = ("jobSpec",)
+    spec_path: Path = field(default_factory=lambda: first_format().spec_path)
     """Where the CustomJobSpec is in the file; () where it is the whole file."""
     toggled: Collection[str] = frozenset()
     problems: Sequence[Problem] = ()
