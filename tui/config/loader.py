@@ -15,16 +15,16 @@ def config_file() -> Path:
     return Path(own) if own else config_dir() / "config.yaml"
 
 
-def load_settings(path: Path | None = None) -> Settings:
+def load_settings() -> Settings:
     """Read the settings; a missing default file means all defaults.
 
     Raises:
         SettingsError: for a file that can't be read, is not valid YAML or has a wrong field.
     """
-    file = path or config_file()
+    file = config_file()
     given = from_environment()
     if not file.exists():
-        if path is not None or "VXTUI_CONFIG" in os.environ:
+        if "VXTUI_CONFIG" in os.environ:
             raise SettingsError(f"{file}: there is no such file.")
         if not given:
             return Settings()

@@ -48,20 +48,15 @@ def status(state: StateDir) -> dict[str, Any] | None:
     return info
 
 
-def ensure_running(
-    state: StateDir,
-    *,
-    timeout: float = START_SECONDS,
-    given_up: Callable[[], bool] = lambda: False,
-) -> dict[str, Any]:
+def ensure_running(state: StateDir, *, given_up: Callable[[], bool] = lambda: False) -> dict[str, Any]:
     """The running server's `status`; start one if there is none (blocking).
 
     Several processes may call it at once: one server starts, the others end by themselves.
 
     Raises:
-        LauncherError: when no server is ready within `timeout` seconds, or `given_up` returns True.
+        LauncherError: when no server is ready within `START_SECONDS`, or `given_up` returns True.
     """
-    return status(state) or _start(state, [], timeout, given_up)
+    return status(state) or _start(state, [], START_SECONDS, given_up)
 
 
 def start(

@@ -8,18 +8,18 @@ from textual.widget import Widget
 from tui.domain.states import JobState
 
 _GLYPH = {
-    JobState.QUEUED: ("○", "o", "$text-warning"),
-    JobState.PENDING: ("○", "o", "$text-warning"),
-    JobState.RUNNING: ("●", "*", "$text-success"),
-    JobState.RESTARTING: ("◐", "~", "$text-warning"),
-    JobState.SUSPENDED: ("○", "o", "$text-muted"),
-    JobState.CANCELLING: ("◐", "~", "$text-warning"),
-    JobState.SUCCEEDED: ("✓", "+", "$text-primary"),
-    JobState.FAILED: ("✗", "x", "$text-error"),
-    JobState.CANCELLED: ("⊘", "-", "$text-muted"),
-    JobState.EXPIRED: ("⊘", "-", "$text-error"),
-    JobState.SKIPPED: ("⊘", "-", "$text-muted"),
-    JobState.UNKNOWN: ("·", ".", "$text-muted"),
+    JobState.QUEUED: ("○", "$text-warning"),
+    JobState.PENDING: ("○", "$text-warning"),
+    JobState.RUNNING: ("●", "$text-success"),
+    JobState.RESTARTING: ("◐", "$text-warning"),
+    JobState.SUSPENDED: ("○", "$text-muted"),
+    JobState.CANCELLING: ("◐", "$text-warning"),
+    JobState.SUCCEEDED: ("✓", "$text-primary"),
+    JobState.FAILED: ("✗", "$text-error"),
+    JobState.CANCELLED: ("⊘", "$text-muted"),
+    JobState.EXPIRED: ("⊘", "$text-error"),
+    JobState.SKIPPED: ("⊘", "$text-muted"),
+    JobState.UNKNOWN: ("·", "$text-muted"),
 }
 
 
@@ -32,30 +32,23 @@ ASCII_GLYPHS: dict[int, str] = str.maketrans(
 )  # fmt: skip
 
 
-def state_glyph(state: JobState, *, ascii_only: bool = False) -> str:
-    """One character for the state."""
-    drawn, plain, _ = _GLYPH[state]
-    return plain if ascii_only else drawn
-
-
 def state_style(state: JobState) -> str:
     """The theme's colour for the state, as a style of `Content`."""
-    return _GLYPH[state][2]
+    return _GLYPH[state][1]
 
 
-def state_content(state: JobState, *, ascii_only: bool = False, word: bool = True) -> Content:
+def state_content(state: JobState, *, word: bool = True) -> Content:
     """Glyph and word in the state's colour, e.g. `● running`."""
-    text = state_glyph(state, ascii_only=ascii_only)
-    return Content.styled(f"{text} {state.value.lower()}" if word else text, state_style(state))
+    glyph, style = _GLYPH[state]
+    return Content.styled(f"{glyph} {state.value.lower()}" if word else glyph, style)
 
 
-def bar(fraction: float, width: int, *, ascii_only: bool = False) -> str:
+def bar(fraction: float, width: int) -> str:
     """A bar of `width` characters; full only at 1, empty only at 0."""
-    full, empty = ("#", "-") if ascii_only else ("█", "░")
     inside = round(max(0.0, min(1.0, fraction)) * width)
     if 0 < fraction < 1:
         inside = max(1, min(width - 1, inside))
-    return full * inside + empty * (width - inside)
+    return "█" * inside + "░" * (width - inside)
 
 
 def wants_ascii(widget: Widget) -> bool:

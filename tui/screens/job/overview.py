@@ -24,7 +24,7 @@ from tui.store.log.filters import LineFilter
 from tui.widgets.labelled_lines import EMPTY, Labelled, LabelledLines
 from tui.widgets.log.render import line_text, short_replica
 from tui.widgets.notice import Notice
-from tui.widgets.state import bar, state_content, wants_ascii
+from tui.widgets.state import bar, state_content
 
 LABEL = 14
 LAST_LINES = 12
@@ -178,7 +178,7 @@ class OverviewPane(JobPane):
             rows.append(("step", Content(f"{progress.step:,}{total}")))
         if fraction is not None:
             width = max(10, min(50, self.size.width - BESIDE_BAR))
-            drawn = bar(fraction, width, ascii_only=wants_ascii(self))
+            drawn = bar(fraction, width)
             colour = "$text-success" if job.state is JobState.RUNNING else "$text-muted"
             left = remaining(samples, progress.total_steps) if job.state.active else None
             words = f"  {fraction:.0%}" + (f"   about {age(left)} left" if left is not None else "")
