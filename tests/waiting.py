@@ -21,7 +21,7 @@ def wait_for(look: Callable[[], T | None], what: str, seconds: float = LIMIT, ev
         found = look()
         if found:
             return found
-        assert not late, f"waited {seconds:.0f} s in vain for {what}"
+        assert not late, f"waited {seconds:.0f} s for {what}"
         time.sleep(every)
 
 
@@ -35,5 +35,5 @@ async def until(look: Callable[[], Any], what: str, seconds: float = LIMIT, ever
             found = await found
         if found:
             return found
-        assert not late, f"waited {seconds:.0f} s in vain for {what}"
+        assert not late, f"waited {seconds:.0f} s for {what}"
         await asyncio.sleep(every)
