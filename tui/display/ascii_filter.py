@@ -1,4 +1,4 @@
-"""The last step of `--ascii`: replaces what Textual draws, such as borders and scroll bars."""
+"""`--ascii`: replaces the glyphs of the console and what Textual draws, such as borders and scroll bars."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ from rich.segment import Segment
 from textual.color import Color
 from textual.filter import LineFilter
 
-from tui.widgets.state import ASCII_GLYPHS
-
+_GLYPHS: dict[int, str] = str.maketrans(
+    {
+        "●": "*", "◐": "~", "○": "o", "✓": "+", "✗": "x", "⊘": "-", "·": ".", "–": "-", "…": "~",
+        "▲": "^", "▼": "v", "↑": "^", "↓": "v", "▌": ">", "█": "#", "▓": "%", "▒": "=", "░": "-",
+        "━": "-", "─": "-", "×": "x", "│": "|", "┄": "-", "▸": ">", "▾": "v", "•": "*",
+    }
+)  # fmt: skip
 _LIGHT = range(0x2581, 0x2588)
 """Partial blocks: the ends of a scroll bar's thumb, half borders."""
 _BOXES = range(0x2500, 0x25A0)
@@ -16,7 +21,7 @@ _BORDER = 0x258C
 
 def _table() -> dict[int, str]:
     boxes = dict.fromkeys(_BOXES, "|") | dict.fromkeys((0x2500, 0x2501, 0x2504, 0x2505, 0x2550, 0x2594), "-")
-    return boxes | dict.fromkeys(_LIGHT, " ") | ASCII_GLYPHS | {_BORDER: "|"}
+    return boxes | dict.fromkeys(_LIGHT, " ") | _GLYPHS | {_BORDER: "|"}
 
 
 _TABLE = _table()

@@ -5,8 +5,6 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widget import Widget
 
-from tui.widgets.state import glyphs
-
 EMPTY = Content("")
 Line = tuple[Content, Content]
 
@@ -48,5 +46,4 @@ class HeaderLines(Widget):
 
     def render(self) -> Content:
         width = self.size.width
-        text = Content("\n").join(spread(left, right, width) for left, right in self._lines)
-        return glyphs(text, self)
+        return Content("\n").join(spread(left, right, width) for left, right in self._lines)

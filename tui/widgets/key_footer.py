@@ -9,8 +9,6 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
-from tui.widgets.state import glyphs
-
 GAP = 2
 
 
@@ -58,7 +56,7 @@ class KeyFooter(Widget):
         parts: list[Content | tuple[str, str]] = []
         for _, key, label in self._fitting():
             parts += [(key, "bold $footer-key-foreground"), (f" {label}" + " " * GAP, "$text-muted")]
-        return glyphs(Content.assemble(*parts), self)
+        return Content.assemble(*parts)
 
     def on_click(self, event: events.Click) -> None:
         """Run what was clicked."""

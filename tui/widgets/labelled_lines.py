@@ -8,8 +8,6 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.widgets import Static
 
-from tui.widgets.state import glyphs
-
 Labelled = tuple[Content, Content]
 """A label, which may be empty, and its text."""
 MIN_TEXT = 12
@@ -57,5 +55,5 @@ class LabelledLines(Static):
         if drawn != self._drawn:
             self._drawn = drawn
             text = Content("\n").join(hanging_indent(label, words, drawn[0]) for label, words in self._lines)
-            self.update(glyphs(text, self), layout=not width)
+            self.update(text, layout=not width)
             self.clear_cached_dimensions()

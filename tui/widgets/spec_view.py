@@ -18,7 +18,6 @@ from textual.visual import Visual
 from tui.actions.registry import bindings
 from tui.domain.masking import MASK
 from tui.domain.text import plain
-from tui.widgets.state import glyphs
 
 _LINE = re.compile(r"^(?P<indent>\s*(?:- )*)(?:(?P<key>[\w./\"'-]+:)(?P<gap>\s+|$))?(?P<value>.*)$")
 _PLAIN = re.compile(r"^(?:-?\d[\d.eE+-]*|true|false|null)$")
@@ -118,6 +117,6 @@ class SpecView(ScrollView, can_focus=True):
             here = top + y == self.current
             line = line.stylize("reverse bold" if here else "reverse", match.start(), match.end())
         wide = max(1, line.cell_length)
-        strips = Visual.to_strips(self, glyphs(line, self), wide, 1, self.visual_style, apply_selection=False)
+        strips = Visual.to_strips(self, line, wide, 1, self.visual_style, apply_selection=False)
         strip = strips[0] if strips else Strip.blank(wide, Style.null())
         return strip.crop_extend(left, left + width, self.rich_style)

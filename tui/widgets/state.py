@@ -23,15 +23,6 @@ _GLYPH = {
 }
 
 
-ASCII_GLYPHS: dict[int, str] = str.maketrans(
-    {
-        "●": "*", "◐": "~", "○": "o", "✓": "+", "✗": "x", "⊘": "-", "·": ".", "–": "-", "…": "~",
-        "▲": "^", "▼": "v", "↑": "^", "↓": "v", "▌": ">", "█": "#", "▓": "%", "▒": "=", "░": "-",
-        "━": "-", "─": "-", "×": "x", "│": "|", "┄": "-", "▸": ">", "▾": "v", "•": "*",
-    }
-)  # fmt: skip
-
-
 def state_style(state: JobState) -> str:
     """The theme's colour for the state, as a style of `Content`."""
     return _GLYPH[state][1]
@@ -54,10 +45,3 @@ def bar(fraction: float, width: int) -> str:
 def wants_ascii(widget: Widget) -> bool:
     """The setting `ascii` is on."""
     return bool(getattr(getattr(widget.app, "settings", None), "ascii", False))
-
-
-def glyphs(content: Content, widget: Widget) -> Content:
-    """`content`; with the setting `ascii`, its glyphs are replaced by ASCII characters."""
-    if not wants_ascii(widget) or content.plain.isascii():
-        return content
-    return Content(content.plain.translate(ASCII_GLYPHS), spans=list(content.spans))

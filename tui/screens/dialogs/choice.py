@@ -14,7 +14,6 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from tui.domain.text import plain
-from tui.widgets.state import glyphs
 
 Answer = tuple[str, str, str]
 """Key, label, and a note."""
@@ -45,8 +44,8 @@ class ChoiceScreen(ModalScreen[str]):
             yield Static(Content(self._question), id="question")
             if self._reasons:
                 with VerticalScroll(id="reasons", can_focus=False):
-                    yield Static(glyphs(Content("\n").join(self._reasons), self))
-            yield Static(glyphs(Content("\n").join(lines), self), id="details")
+                    yield Static(Content("\n").join(self._reasons))
+            yield Static(Content("\n").join(lines), id="details")
             yield Static(Content.styled("esc back", "$text-muted"), id="answers")
 
     def on_key(self, event: Key) -> None:

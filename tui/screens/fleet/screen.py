@@ -25,7 +25,6 @@ from tui.widgets.heat_map.heat_map import HeatMap
 from tui.widgets.heat_map.layout import HeatRow
 from tui.widgets.heat_map.scale import LEVELS, legend, palette
 from tui.widgets.notice import Notice
-from tui.widgets.state import glyphs
 
 LEGEND_FROM = 118
 """Width from which the legend has room in the second line."""
@@ -167,7 +166,7 @@ class FleetScreen(FrameScreen):
     def _put(self, selector: str, text: Content) -> None:
         """Show a line if it differs."""
         line = self.query_one(selector, Static)
-        shown = glyphs(text.truncate(max(8, self.size.width - 2), ellipsis=True), self)
+        shown = text.truncate(max(8, self.size.width - 2), ellipsis=True)
         if line.content != shown:
             line.update(shown, layout=False)
 

@@ -35,7 +35,6 @@ from tui.widgets.filter_bar import FilterBar
 from tui.widgets.log.render import JsonForm, entry_details, short_replica
 from tui.widgets.log.severity_strip import SeverityStrip, bins_for
 from tui.widgets.log.view import LogView
-from tui.widgets.state import glyphs
 
 LEVELS = (Severity.DEFAULT, Severity.INFO, Severity.WARNING, Severity.ERROR)
 SEP = "   "
@@ -111,7 +110,7 @@ class LogsPane(JobPane):
         line = Content.assemble(left.truncate(room, ellipsis=True, pad=True), " ", right)
         if line != self._status:
             self._status = line
-            self._status_line.update(glyphs(line, self), layout=False)
+            self._status_line.update(line, layout=False)
 
     def _notice(self) -> None:
         notice, view, source = self.notice, self.log_view, self.source.sources["logs"]

@@ -34,7 +34,7 @@ from tui.store.jobs.table import JobChange
 from tui.widgets.header_lines import Line
 from tui.widgets.log.view import LogView
 from tui.widgets.notice import Notice
-from tui.widgets.state import glyphs, state_content
+from tui.widgets.state import state_content
 from tui.widgets.table.table import Table
 
 MIN_NAME = 16
@@ -242,7 +242,7 @@ class JobScreen(FrameScreen):
             return
         note, line = self._status(), self._status_line
         line.display = not self._fits(self._tabs(), note)
-        text = glyphs(note.truncate(self.size.width - 2, ellipsis=True), self)
+        text = note.truncate(self.size.width - 2, ellipsis=True)
         if line.display and line.content != text:
             line.update(text, layout=False)
 

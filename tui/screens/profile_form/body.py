@@ -23,7 +23,6 @@ from tui.widgets.filter_bar import FilterBar
 from tui.widgets.form.line import FormLine
 from tui.widgets.form.view import FormView
 from tui.widgets.notice import Notice
-from tui.widgets.state import glyphs
 
 SEP = "   "
 NO_REQUEST = "What the job is made of is known once its fields have the right shape."
@@ -123,7 +122,7 @@ class FormBody:
             price = self._estimates.price_text()
             lines = [Content(plain(roles(job))), Content.assemble(Content(plain(totals(job))), SEP, price)]
         lines.append(Content.assemble(self._problems_text(), SEP, self._estimates.quota_text()))
-        self._screen.query_one("#summary", Static).update(glyphs(Content("\n").join(lines), self._screen))
+        self._screen.query_one("#summary", Static).update(Content("\n").join(lines))
 
     def _problems_text(self) -> Content:
         analysis = self._editor.analysis
@@ -144,7 +143,7 @@ class FormBody:
         )
 
     def _update_detail(self, text: Content) -> None:
-        self._screen.query_one("#detail", Static).update(glyphs(text, self._screen), layout=False)
+        self._screen.query_one("#detail", Static).update(text, layout=False)
 
 
 def detail(row: Row | None) -> Content:

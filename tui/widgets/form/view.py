@@ -13,7 +13,6 @@ from typing import ClassVar
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from textual import events
-from textual.content import Content
 from textual.geometry import Offset, Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -24,7 +23,6 @@ from tui.actions.registry import bindings
 from tui.domain.text import plain
 from tui.domain.vertex.form.rows import Row, RowKind
 from tui.domain.vertex.rules.base import Severity
-from tui.widgets.state import glyphs
 
 GUTTER = 2
 """Cells before a label: a problem's glyph, and the sign of a change."""
@@ -283,13 +281,13 @@ class FormView(ScrollView, can_focus=True):
 
     def _parts(self, row: Row) -> list[Part]:
         mark, tone = _MARK[row.severity] if row.severity else (" ", "")
-        parts: list[Part] = [(self._safe(mark), tone), (CHANGED if row.changed else " ", "form--changed")]
+        parts: list[Part] = [(mark, tone), (CHANGED if row.changed else " ", "form--changed")]
         head = row.kind in HEADS
         rule = "│ " if row.depth and "workerPoolSpecs" in row.key else "  " * min(1, row.depth)
         indent = "  " * max(0, row.depth - 1)
         arrow = "▾ " if row.open else "▸ " if row.open is not None else ("" if head else "  ")
         wide = self.label_width - GUTTER
-        parts.append((self._safe(rule), "form--rule"))
+        parts.append((rule, "form--rule"))
         label = self._cut(f"{indent}{arrow}{plain(row.label)}", wide - len(rule) - 1)
         parts.append((label + " ", "" if head else "form--label"))
         return parts + self._value_parts(row, self.size.width - 1 - self.label_width)
@@ -328,7 +326,4 @@ class FormView(ScrollView, can_focus=True):
         width = max(1, width)
         if cell_len(text) > width:
             text = set_cell_size(text, width - 1) + "…"
-        return self._safe(set_cell_size(text, width))
-
-    def _safe(self, text: str) -> str:
-        return text if text.isascii() else glyphs(Content(text), self).plain
+        return set_cell_size(text, width)

@@ -25,7 +25,7 @@ from textual.visual import Visual
 from tui.actions.registry import bindings
 from tui.widgets.heat_map.layout import CELL, GAP, Block, HeatGroup, HeatRow, block_of, shape
 from tui.widgets.heat_map.scale import LATE, LEVELS, NOT_MEASURED, colour, glyph, palette
-from tui.widgets.state import glyphs, wants_ascii
+from tui.widgets.state import wants_ascii
 
 MARGIN = 1
 _CODES = (NOT_MEASURED, *range(LEVELS + 1), *range(LATE, LATE + LEVELS + 1))
@@ -388,7 +388,7 @@ class HeatMap(ScrollView, can_focus=True):
 
     def _title(self, title: Content) -> Strip:
         width = self.size.width
-        line = glyphs(Content(" " * MARGIN) + title, self).truncate(width, ellipsis=True)
+        line = (Content(" " * MARGIN) + title).truncate(width, ellipsis=True)
         found = Visual.to_strips(self, line, width, 1, self.visual_style, pad=True, apply_selection=False)
         return found[0].crop_extend(0, width, self.rich_style) if found else Strip.blank(width)
 

@@ -18,7 +18,7 @@ from textual.widgets import Static
 from tui.domain.formatting import NOT_MEASURED, figure
 from tui.domain.text import plain
 from tui.widgets.plot.view_range import Range, part, value_at
-from tui.widgets.state import glyphs, wants_ascii
+from tui.widgets.state import wants_ascii
 
 if TYPE_CHECKING:
     from textual_plot import PlotWidget
@@ -144,9 +144,7 @@ class Chart(VerticalGroup):
         # Where lines meet, the one drawn last is visible.
         ordered = sorted(self._lines, key=lambda line: not line.faint)
         self._drawn = [self._cut(line) for line in ordered if line.x]
-        title.update(
-            glyphs(self._title().truncate(max(8, self.size.width - 2), ellipsis=True), self), layout=False
-        )
+        title.update(self._title().truncate(max(8, self.size.width - 2), ellipsis=True), layout=False)
         if self._plot is not None:
             self._paint_plot(self._plot)
         else:

@@ -11,7 +11,6 @@ from textual.strip import Strip
 from textual.style import Style
 from textual.widget import Widget
 
-from tui.widgets.state import glyphs
 from tui.widgets.table.columns import GAP, PlacedColumn
 
 Cell = Content | str
@@ -57,7 +56,7 @@ class RowPainter:
             style = base
             if column.key == chosen:
                 style = table.get_visual_style("table--column") + Style(underline=True)
-            parts += [(self._drawn(title), style), (" " * GAP, base)]
+            parts += [(title, style), (" " * GAP, base)]
         return self._finished(parts, table.size.width)
 
     def row(
@@ -82,7 +81,7 @@ class RowPainter:
                 wide = len(cell) if cell.isascii() else cell_len(cell)
                 if wide > width:
                     cell, wide = set_cell_size(cell, width - 1) + "…", width
-                shown: Iterator[tuple[str, Style]] = iter(((self._drawn(cell), base),))
+                shown: Iterator[tuple[str, Style]] = iter(((cell, base),))
             else:
                 if cell.cell_length > width:
                     cell = cell.truncate(width, ellipsis=True)
@@ -100,11 +99,7 @@ class RowPainter:
         parts.append((" " * (table.size.width - end), base))
         return self._finished(parts, table.size.width)
 
-    def _drawn(self, text: str) -> str:
-        return text if text.isascii() else glyphs(Content(text), self._table).plain
-
     def _text(self, content: Content, base: Style, *, plain: bool) -> Iterator[tuple[str, Style]]:
-        content = glyphs(content, self._table)
         spans = content.spans
         if plain or not spans:
             return iter(((content.plain, base),))
