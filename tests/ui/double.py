@@ -179,6 +179,7 @@ class MemoryJobs(JobService):
         return {"name": name, "displayName": (await self.get(name)).display_name}
 
     async def find(self, reference: str) -> list[Job]:
+        self.backend.meet_error()
         return [j for j in self.backend.stored.values() if reference in {j.id, j.name, j.display_name}]
 
     async def create(self, request: LaunchRequest) -> Job:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from tui.backends.interface import (
     LogQuery,
     NotFound,
     NotOffered,
+    Unauthenticated,
     Unavailable,
 )
 from tui.config.settings import ALL, Context, Settings, SettingsError, all_contexts, choose_context
@@ -63,6 +65,61 @@ async def test_jobs_of_all_are_one_list_and_each_is_asked_where_it_lives() -> No
         assert [batch async for batch in group.logs.read(LogQuery(there))] == [
             batch async for batch in two.logs.read(LogQuery(there))
         ]
+
+
+async def test_without_jobs_a_reader_answers_as_it_does_in_one_context() -> None:
+    async with GroupBackend(ALL, [member("one"), member("two")]) as group:
+        assert await group.progress.read([]) == {}
+        assert await group.telemetry.read([], now()) == []
+
+
+class SlowBackend(MemoryBackend):
+    """Connects when it is told to."""
+
+    def __init__(self, other: MemoryBackend) -> None:
+        super().__init__(list(other.stored.values()))
+        self.info = other.info
+        self.reachable = asyncio.Event()
+
+    async def connect(self) -> None:
+        await self.reachable.wait()
+        await super().connect()
+
+
+async def test_a_job_is_looked_for_in_all_members_or_the_error_names_those_left_out() -> None:
+    one, slow = member("one", 1), SlowBackend(member("two", 1, 2))
+    same = next(iter(slow.stored.values()))
+    slow.stored[same.name] = replace(same, display_name="one-1")
+    async with GroupBackend(ALL, [one, slow]) as group:
+        (mine,) = one.stored.values()
+        for reference in ("one-1", "two-2", "nobody"):
+            with pytest.raises(Unavailable, match=rf"two can't be asked for the job {reference}: "):
+                await group.find_jobs(reference)
+        # An id or a full name that is found needs nobody else.
+        assert await group.find_jobs(mine.id) == await group.find_jobs(mine.name) == [mine]
+        waiting = asyncio.create_task(group.settle())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        slow.reachable.set()
+        await asyncio.wait_for(waiting, LIMIT)
+        assert {j.context for j in await group.find_jobs("one-1")} == {"one", "two"}
+        assert [j.name for j in await group.jobs["custom_job"].find("two-2")] == [
+            j.name for j in slow.stored.values() if j.display_name == "two-2"
+        ]
+        # A member that fails later counts as one that can't be asked.
+        slow.error = Unauthenticated("no credentials")
+        with pytest.raises(Unauthenticated, match="two can't be asked") as caught:
+            await group.find_jobs("one-1")
+        assert caught.value.fix == "Use the id, or choose one context: --context one."
+
+
+async def test_members_that_can_not_be_reached_end_the_wait_for_all() -> None:
+    one, two = member("one", 1), member("two")
+    two.error = Unavailable("no way there")
+    async with GroupBackend(ALL, [one, two]) as group:
+        await asyncio.wait_for(group.settle(), LIMIT)
+        with pytest.raises(Unavailable, match=r"two can't be asked for the job one-1: no way there"):
+            await group.find_jobs("one-1")
 
 
 async def until_ready(group: GroupBackend, count: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.ui.double import MemoryBackend, job
+from tui.backends.group import GroupBackend
 from tui.config.settings import Context, Settings
 from tui.domain.job import Job
 from tui.domain.states import JobState
@@ -70,6 +72,29 @@ def test_what_needs_one_context_names_those_of_a_group(words: list[str], tmp_pat
     assert done.exit_code == 2
     assert error["message"] == "all is a group; choose one context: local, guarded."
     assert error["fix"] == "--context local"
+
+
+def test_a_verb_waits_for_every_member_of_a_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(MemoryBackend):
+        async def connect(self) -> None:
+            await asyncio.sleep(0.05)
+
+    def opened(*_: object) -> GroupBackend:
+        members = MemoryBackend([job(7, "train", JobState.FAILED)]), Slow([job(8, "train", JobState.FAILED)])
+        for name, member in zip(("local", "guarded"), members, strict=True):
+            member.info = replace(member.info, name=name)
+            member.stored = {j.name: replace(j, context=name) for j in member.stored.values()}
+        return GroupBackend("all", members)
+
+    monkeypatch.setattr(run, "open_backend", opened)
+    (tmp_path / "config.yaml").write_text(GROUP)
+    listed = CliRunner().invoke(cli, ["--context", "all", "jobs", "--json"])
+    assert listed.exit_code == 0, listed.output
+    found = json.loads(listed.output)
+    assert {j["id"] for j in found["jobs"]} == {"7", "8"} and not found["errors"]
+    done = CliRunner().invoke(cli, ["--context", "all", "cancel", "train", "--yes", "--json"])
+    error = json.loads(done.output)["error"]
+    assert error["code"] == "AMBIGUOUS" and error["message"].startswith("2 jobs are named train")
 
 
 def test_an_unknown_context_is_named_with_those_there_are(tmp_path: Path) -> None:

@@ -83,6 +83,13 @@ class GroupBackend(Backend):
                 raise next(iter(self._errors.values()))
             await asyncio.wait(waiting, timeout=0.1, return_when=asyncio.FIRST_COMPLETED)
 
+    async def settle(self) -> None:
+        while len(self.ready()) + len(self._errors) < len(self.members):
+            waiting = [task for task in self._connecting.values() if not task.done()]
+            if not waiting:
+                return
+            await asyncio.wait(waiting, timeout=0.1, return_when=asyncio.FIRST_COMPLETED)
+
     def ready(self) -> list[Backend]:
         """Members that are connected."""
         ready = []
@@ -132,8 +139,7 @@ class GroupBackend(Backend):
         """
         found = self.owners.get(job_name)
         if found is None:
-            project = job_name.removeprefix("projects/").partition("/")[0]
-            found = next((m for m in self.members if m.info.project == project), None)
+            found = next(iter(self._of_project(job_name)), None)
         if found is None:
             known = ", ".join(member.info.name for member in self.members)
             raise NotFound(f"{job_name} is of none of the contexts {known}.", fix="`vxtui jobs` lists them.")
@@ -144,16 +150,54 @@ class GroupBackend(Backend):
         pages = []
         ready = self.ready()
         for member in [member for member in self.members if member not in ready]:
-            name = member.info.name
-            error = self._errors.get(name) or Unavailable(f"{name} is being connected to.")
+            name, error = member.info.name, self._error_of(member)
             pages += [JobPage(region, error=error, context=name) for region in member.info.regions]
         return pages
+
+    def _error_of(self, member: Backend) -> BackendError:
+        """Why a member is not connected."""
+        name = member.info.name
+        return self._errors.get(name) or Unavailable(f"{name} is being connected to.")
+
+    async def find_jobs(self, reference: str) -> list[Job]:
+        """Jobs of every member that a person may mean.
+
+        Raises:
+            BackendError: when a member can't be asked, which may have a job of this name too. An id or a
+                full resource name that was found says which job is meant.
+        """
+        ready = self.ready()
+        asked = self._of_project(reference) or self.members
+        answers, errors = await self._answers(
+            lambda member: member.find_jobs(reference), [member for member in asked if member in ready]
+        )
+        errors |= {member: self._error_of(member) for member in asked if member not in ready}
+        for member, jobs in answers:
+            self.owners |= dict.fromkeys([job.name for job in jobs], member)
+        found = [job for _, jobs in answers for job in jobs]
+        if errors and not (found and all(reference in {job.id, job.name} for job in found)):
+            raise _not_asked(reference, found, errors, [member for member, _ in answers])
+        return found
+
+    def _of_project(self, job_name: str) -> list[Backend]:
+        """Members with the project of this full resource name; none for an id or a display name."""
+        start, _, rest = job_name.partition("/")
+        project = rest.partition("/")[0] if start == "projects" else ""
+        return [member for member in self.members if member.info.project == project]
 
     async def ask(
         self, question: Callable[[Backend], Awaitable[T]], members: Sequence[Backend] | None = None
     ) -> list[tuple[Backend, T]]:
         """The answers of these members, by default of all that are connected. Raises when none has one."""
-        asked = self.ready() if members is None else members
+        found, errors = await self._answers(question, self.ready() if members is None else members)
+        if errors and not found:
+            raise next(iter(errors.values()))
+        return found
+
+    async def _answers(
+        self, question: Callable[[Backend], Awaitable[T]], asked: Sequence[Backend]
+    ) -> tuple[list[tuple[Backend, T]], dict[Backend, BackendError]]:
+        """The answers of these members, and the errors of those that have none."""
 
         async def one(member: Backend) -> T:
             async with self._gate:
@@ -161,17 +205,27 @@ class GroupBackend(Backend):
 
         answers = await asyncio.gather(*(one(member) for member in asked), return_exceptions=True)
         found: list[tuple[Backend, T]] = []
-        errors: list[BackendError] = []
+        errors: dict[Backend, BackendError] = {}
         for member, answer in zip(asked, answers, strict=True):
             if isinstance(answer, BackendError):
-                errors.append(answer)
+                errors[member] = answer
             elif isinstance(answer, BaseException):
                 raise answer
             else:
                 found.append((member, answer))
-        if errors and not found:
-            raise errors[0]
-        return found
+        return found, errors
+
+
+def _not_asked(
+    reference: str, found: Sequence[Job], errors: Mapping[Backend, BackendError], answered: Sequence[Backend]
+) -> BackendError:
+    """The first of these errors, saying which members could not be asked for the job."""
+    first = next(iter(errors.values()))
+    names = ", ".join(member.info.name for member in errors)
+    elsewhere = " or ".join(f"--context {member.info.name}" for member in answered)
+    choose = f"{'Use the id, or choose' if found else 'Choose'} one context: {elsewhere}."
+    message = f"{names} can't be asked for the job {reference}: {first.message}"
+    return type(first)(message, fix=choose if elsewhere else first.fix)
 
 
 class RoutedReader(JobReader):
@@ -203,13 +257,15 @@ class RoutedReader(JobReader):
         shares: dict[str, list[Job]] = {}
         for job in jobs:
             shares.setdefault(self._group.owner(job.name).info.name, []).append(job)
-        members = [member for member in self._group.ready() if member.info.name in shares]
+        ready = [member for member in self._group.ready() if getattr(member.services, self._name) is not None]
+        # Where no member has one of the jobs, one of them says what the result without jobs is.
+        members = [member for member in ready if member.info.name in shares] or ready[:1]
 
         async def read(member: Backend) -> Any:
-            return await self._of(member, operation)(shares[member.info.name], *rest, **options)
+            return await self._of(member, operation)(shares.get(member.info.name, []), *rest, **options)
 
         parts = [part for _, part in await self._group.ask(read, members)]
-        if parts and isinstance(parts[0], Mapping):
+        if isinstance(parts[0], Mapping):
             return {name: value for part in parts for name, value in part.items()}
         return [item for part in parts for item in part]
 
@@ -268,10 +324,7 @@ class GroupJobs(JobService):
                 yield JobPage(region, error=error)
 
     async def find(self, reference: str) -> Sequence[Job]:
-        answers = await self._group.ask(lambda m: m.jobs[self._kind].find(reference), self._members())
-        for member, jobs in answers:
-            self._group.owners |= dict.fromkeys([job.name for job in jobs], member)
-        return [job for _, jobs in answers for job in jobs]
+        return [job for job in await self._group.find_jobs(reference) if job.kind == self._kind]
 
     async def parent_of(self, job: Job) -> Job | None:
         jobs = self._group.owner(job.name).jobs

@@ -389,6 +389,9 @@ class Backend(ABC):
     async def connect(self) -> None:
         """Load clients and credentials (in a thread) and open channels. Idempotent."""
 
+    async def settle(self) -> None:  # noqa: B027 - one context is settled when it is connected
+        """After `connect`: wait until each of several contexts is connected too, or has failed to."""
+
     @abstractmethod
     async def aclose(self) -> None:
         """Close channels; calls under way end with `Unavailable`. Idempotent."""

@@ -59,8 +59,10 @@ class Run:
 
     @asynccontextmanager
     async def backend(self) -> AsyncIterator[Backend]:
-        """The context's backend, connected."""
+        """The context's backend, connected; of a group every member that can be."""
         async with open_backend(self.context, self.settings) as backend:
+            # A verb reads once: a member that connects later would be missing from its result.
+            await backend.settle()
             yield backend
 
     @property
