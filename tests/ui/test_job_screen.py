@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from tests.ui.double import NOON, Clock, UnchangeableJobs, console, job, pool
 from tests.ui.job_double import JobBackend, a_log, event, no_gpu, step, waves
-from tests.ui.test_jobs_screen import said, until
+from tests.ui.test_jobs_screen import until
 from tui.app import VxtuiApp
 from tui.backends.interface import PermissionDenied, Unavailable
 from tui.config.settings import Settings
@@ -345,15 +345,6 @@ async def test_an_unreachable_service_shows_what_was_known_and_recovers(tmp_path
         await until(pilot, lambda: "not reached" not in header(screen), "recovery")
 
 
-async def test_a_job_that_was_deleted_elsewhere_says_so(tmp_path: Path) -> None:
-    backend = backend_of()
-    async with opened(backend, tmp_path) as (screen, pilot):
-        backend.stored.clear()
-        screen.feed.kick()
-        await until(pilot, lambda: "deleted" in header(screen), "the word")
-        assert screen.is_current
-
-
 async def test_without_rights_to_the_log_the_rest_is_there(tmp_path: Path) -> None:
     backend = backend_of()
     backend.log_error = PermissionDenied(
@@ -415,59 +406,6 @@ async def test_the_events_open_at_the_newest(tmp_path: Path) -> None:
         table = pane.events_view
         await until(pilot, lambda: len(table.keys) > 60 and table.cursor == table.keys[-1], "the events")
         await until(pilot, lambda: table.keys[-1] in table.in_view, "the last one in view")
-
-
-async def test_an_ended_job_that_another_console_deletes_is_said_to_be_deleted(tmp_path: Path) -> None:
-    backend = backend_of(job(7, "local-2node", JobState.SUCCEEDED, age=90, ended=60))
-    name = next(iter(backend.stored))
-    async with opened(backend, tmp_path) as (screen, pilot):
-        await until(pilot, lambda: screen.feed.sources["job"].done, "the last reading of an ended job")
-        await tab(screen, pilot, LogsPane)
-        assert footer(screen).startswith("D delete  C clone  f follow")
-        backend.stored.clear()
-        backend.gone.append(name)
-        screen.console.connection.again()
-        await until(pilot, lambda: "local-2node was deleted." in text_of(screen, "#gone"), "the notice")
-        assert "deleted" in header(screen) and "D delete" not in footer(screen)
-        await pilot.press("D", "c", "C")
-        await pilot.pause()
-        assert screen.is_current and "local-2node was deleted." in said(screen.app)
-        assert backend.deleted == [] and not (tmp_path / "audit.jsonl").exists()
-
-
-async def test_ctrl_r_reads_an_ended_job_again(tmp_path: Path) -> None:
-    backend = backend_of(job(7, "local-2node", JobState.SUCCEEDED, age=90, ended=60))
-    async with opened(backend, tmp_path) as (screen, pilot):
-        await until(pilot, lambda: screen.feed.sources["job"].done, "the last reading of an ended job")
-        backend.stored.clear()
-        await pilot.press("ctrl+r")
-        await until(pilot, lambda: screen.feed.gone, "the end of the job")
-
-
-async def test_a_delete_that_comes_second_says_so(tmp_path: Path) -> None:
-    backend = backend_of(job(7, "local-2node", JobState.SUCCEEDED, age=90, ended=60))
-    async with opened(backend, tmp_path) as (screen, pilot):
-        await pilot.press("D")
-        await until(pilot, lambda: isinstance(screen.app.screen, ConfirmScreen), "the question")
-        backend.stored.clear()
-        await pilot.press("y")
-        await until(pilot, lambda: "local-2node was deleted already" in said(screen.app), "what was found")
-
-
-@pytest.mark.parametrize("turns", range(4))
-async def test_a_screen_that_is_left_while_it_opens_fails_nowhere(tmp_path: Path, turns: int) -> None:
-    """Leave after so many turns of the event loop."""
-    backend = backend_of()
-    app = console(backend, tmp_path)
-    name = next(iter(backend.stored))
-    async with app.run_test() as pilot:
-        await until(pilot, lambda: name in app.store.jobs, "the list")
-        app.open_job(name)
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        app.close_to_list()
-        await pilot.pause()
-        assert isinstance(app.screen, JobsScreen)
 
 
 async def test_a_status_that_does_not_fit_beside_the_tabs_has_a_line_of_its_own(tmp_path: Path) -> None:

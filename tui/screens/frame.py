@@ -97,9 +97,20 @@ class FrameScreen(Screen[None]):
     def on_screen_resume(self) -> None:
         self.refresh_frame()
 
+    @property
+    def has_widgets(self) -> bool:
+        """Its widgets are there: all are mounted, and Textual has not begun to remove the screen.
+
+        `is_mounted` stays true after the removal, and `display` is what says in public that it has begun.
+        """
+        return self.is_mounted and self.is_attached and self.display
+
     def refresh_frame(self) -> None:
-        """Update the lines and the footer; paints only what differs."""
-        if not self.is_mounted:
+        """Update the lines and the footer; paints only what differs.
+
+        The action that has just run may have closed this screen: then there is nothing to update.
+        """
+        if not self.has_widgets:
             return
         self.query_one(HeaderLines).show(self.top_line(), self.second_line())
         keymap, shown = self.keymap, self.footer_actions()

@@ -67,7 +67,7 @@ class ListScreen(FrameScreen):
 
     def refresh_frame(self) -> None:
         super().refresh_frame()
-        if self.focused is None and self.is_mounted:
+        if self.focused is None and self.has_widgets:
             self.keep_focus(self.table)
 
     def reload(self) -> None:

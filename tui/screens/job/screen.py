@@ -118,7 +118,7 @@ class JobScreen(FrameScreen):
     def _changed(self, changed: Changed) -> None:
         for pane in self.panes.values():
             self._stale[pane.id] |= changed & pane.NEEDS
-        if self.is_mounted and self.is_attached:
+        if self.has_widgets:
             self._refresh_pane()
             if changed & Changed.JOB:
                 self._show_gone()
@@ -238,7 +238,7 @@ class JobScreen(FrameScreen):
 
     def refresh_frame(self) -> None:
         super().refresh_frame()
-        if not self.is_mounted:
+        if not self.has_widgets:
             return
         note, line = self._status(), self._status_line
         line.display = not self._fits(self._tabs(), note)
