@@ -11,7 +11,7 @@ from google.cloud.aiplatform_v1.types.custom_job import CustomJob
 from grpc import StatusCode
 
 from tests.wire.fake_vertex import START, Abort, Fake, State, connected
-from tui.backends.interface import InvalidRequest, PermissionDenied
+from tui.backends.interface import InvalidRequest, NotFound, PermissionDenied
 from tui.backends.vertex.backend import VertexBackend
 from tui.domain.job import Job, known_replicas
 from tui.domain.states import JobState
@@ -136,6 +136,10 @@ async def test_a_job_that_somebody_deleted_is_gone() -> None:
         assert (await poll(found))[1] == {"100"}
         del fake.jobs[f"{PARENT}/101"]
         assert not (await poll(found))[1]
+        # Whoever reads the job itself finds out, and with that the list too.
+        with pytest.raises(NotFound):
+            await found.jobs["custom_job"].get(f"{PARENT}/101")
+        assert (await poll(found))[1] == {"101"} and not (await poll(found))[1]
         assert set(await listed(found)) == {"2", "102"}
 
 

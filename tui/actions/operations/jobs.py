@@ -38,7 +38,7 @@ class JobOperations:
         return await self._change("job.cancel", job, cancel)
 
     async def delete(self, job: Job) -> Outcome[str]:
-        """Delete an ended job. One that is gone already counts as deleted."""
+        """Delete an ended job. One that is gone already is a failure, as it is for a verb."""
 
         async def delete(service: JobService) -> str:
             _must_offer(service, "delete", f"A {kind_of(job).words.noun} can't be deleted.")
@@ -48,9 +48,10 @@ class JobOperations:
                 )
             try:
                 await service.delete(job.name)
-            except NotFound:
-                # Somebody else was first: what was asked for holds.
-                return f"{job.display_name} was deleted already"
+            except NotFound as error:
+                raise OperationError(
+                    f"{job.display_name} was deleted already.", code=error.code, exit_code=error.exit_code
+                ) from error
             return f"Deleted {job.display_name}"
 
         return await self._change("job.delete", job, delete)

@@ -35,6 +35,9 @@ OVERLAP = timedelta(seconds=60)
 METRICS_OVERLAP = timedelta(minutes=6)
 """Samples of the cloud are up to five minutes late (vertex facts 6.3)."""
 LOCAL_OVERLAP = timedelta(seconds=10)
+ENDED_LOCAL, ENDED_CLOUD = 10.0, 60.0
+"""Seconds between two readings of a job that has ended. Only its deletion can still change it, and a poll of
+the list does not see that another program deleted it."""
 MOST_BACK_OFF = 30.0
 MOST_WAITING = 50_000
 """Lines that may wait for a tick before the tail is held back."""
@@ -187,8 +190,8 @@ class JobFeed:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._drain())
             every = 1.0 if self.local else 10.0
-            # An ended job may be deleted: it is asked for again on `kick`.
-            group.create_task(self._repeat("job", self._read_job, every, wakes=True))
+            ended = ENDED_LOCAL if self.local else ENDED_CLOUD
+            group.create_task(self._repeat("job", self._read_job, every, once_done=ended))
             # What comes next depends on the job.
             await self._known.wait()
             if self.gone:
@@ -220,14 +223,19 @@ class JobFeed:
         self._on_change(Changed.LOGS)
 
     async def _repeat(
-        self, name: str, read: Callable[[], Awaitable[None]], every: float, *, wakes: bool = False
+        self,
+        name: str,
+        read: Callable[[], Awaitable[None]],
+        every: float,
+        *,
+        once_done: float | None = None,
     ) -> None:
-        """Call `read` until its source is done, later and later while it fails.
+        """Call `read` every so many seconds until its source is done, later and later while it fails.
 
-        One that `wakes` is read again on `kick` once it is done, until it is lost.
+        With `once_done` it is read on once it is done, every so many seconds, until it is lost.
         """
         source, kick = self.sources[name], self._kick[name]
-        while wakes or not source.done:
+        while once_done is not None or not source.done:
             kick.clear()
             try:
                 await read()
@@ -242,11 +250,11 @@ class JobFeed:
                 self._failed(source, error)
             else:
                 self._fine(source)
-            pause: float | None = every
+            pause = every
             if source.done and not source.failures:
-                if not wakes:
+                if once_done is None:
                     return
-                pause = None
+                pause = once_done
             if source.failures:
                 later = max(1.0, every) * 2 ** min(source.failures - 1, 6)
                 pause = max(every, min(MOST_BACK_OFF, later)) * random.uniform(0.8, 1.2)

@@ -123,7 +123,7 @@ class Listing:
         return self._resource.convert(messages[0], self._context) if messages else None
 
     def deleted(self, name: str) -> None:
-        """Tell the next poll that this job is gone: an ended one is not asked for."""
+        """Have the next poll report that this job is gone: an ended one is not asked for."""
         self._deleted.add(name)
         self._active.pop(name, None)
 
@@ -157,6 +157,8 @@ class Listing:
             # As a list has it.
             return replace(await self._get(name), replicas=(), web_access_uris={})
         except NotFound:
+            # This poll reports it; the next one need not.
+            self._deleted.discard(name)
             return None
 
     async def _pages(self, filter: str) -> AsyncGenerator[tuple[Job, ...], None]:

@@ -114,7 +114,12 @@ class VertexJobs(JobService):
         return found
 
     async def get(self, name: str) -> Job:
-        return self.resource.convert(await self._get(name), self._info.name)
+        """One job. Where there is none any more, the next poll of the list reports that too."""
+        try:
+            return self.resource.convert(await self._get(name), self._info.name)
+        except NotFound:
+            self._forget(name)
+            raise
 
     async def spec(self, name: str) -> dict[str, Any]:
         return convert.job_dict(await self._get(name))
