@@ -35,8 +35,16 @@ def test_an_exit_code_is_explained_by_the_replicas_last_lines() -> None:
     message = "The replica workerpool1-3 exited with a non-zero status of 1."
     plain = diagnose(message, ["step 3"])
     assert plain.meaning == "workerpool1-3 ended with code 1: an error of the program."
+    assert "below" in plain.fix
     cuda = diagnose(message, ["step 3", "torch.OutOfMemoryError: CUDA out of memory."])
     assert "GPU" in cuda.meaning and cuda.guess
+
+
+def test_without_lines_the_fix_promises_none() -> None:
+    message = "The replica workerpool1-3 exited with a non-zero status of 1."
+    unread, silent = diagnose(message), diagnose(message, whole=True)
+    assert "below" not in unread.fix and "whole log" in unread.fix
+    assert "wrote nothing" in silent.fix and "Spec" in silent.fix and "below" not in silent.fix
 
 
 def test_an_unknown_error_still_says_where_to_look() -> None:

@@ -135,8 +135,11 @@ def explain_exit(code: int) -> str:
     return "an error of the program"
 
 
-def diagnose(message: str, lines: Iterable[str] = ()) -> Diagnosis:
-    """What `message`, the platform's error, means; `lines` are the last ones of the replica that failed."""
+def diagnose(message: str, lines: Iterable[str] = (), *, whole: bool = False) -> Diagnosis:
+    """What `message`, the platform's error, means.
+
+    `lines` are the last ones of the replica that failed; `whole` means that its whole log has been read.
+    """
     for pattern, found in _ERROR_RULES:
         if pattern.search(message):
             return found
@@ -148,6 +151,10 @@ def diagnose(message: str, lines: Iterable[str] = ()) -> Diagnosis:
     if exit_:
         who = exit_["replica"] or "A replica"
         code = int(exit_["code"])
-        fix = "Its last lines are below; enter on it in Replicas shows its whole log."
+        fix = "enter on it in Replicas shows its whole log."
+        if text:
+            fix = f"Its last lines are below; {fix}"
+        elif whole:
+            fix = "It wrote nothing: check its command, arguments and image in Spec, and look at Events."
         return Diagnosis(f"{who} ended with code {code}: {explain_exit(code)}.", fix)
     return Diagnosis("", "The log may say more; e and E go through its errors.")

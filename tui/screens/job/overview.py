@@ -140,7 +140,9 @@ class OverviewPane(JobPane):
             return table([("cancelled", Content(plain(job.error.message)))])
         failed = next((r for r in job.replicas if r.state is JobState.FAILED), None)
         last = self._last_lines(failed)
-        found = diagnose(job.error.message, [line_text(entry) for entry in last])
+        # Lines of this replica may be among the older ones, or still to come.
+        whole = self.feed.sources["logs"].done and not self.feed.older_left
+        found = diagnose(job.error.message, [line_text(entry) for entry in last], whole=whole)
         rows: list[Row] = [("error", Content.styled(plain(job.error.message), "$text-error"))]
         if found.meaning:
             rows.append(("likely" if found.guess else "that means", Content(plain(found.meaning))))
