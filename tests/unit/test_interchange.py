@@ -177,6 +177,16 @@ def test_what_a_command_line_gets_wrong_has_its_place(flags: str, place: tuple[i
     assert words in str(found)
 
 
+@pytest.mark.parametrize(
+    ("flag", "fix"), [("--displayname=x", "Did you mean --display-name?"), ("--bogus", "")]
+)
+def test_only_a_near_flag_is_suggested(flag: str, fix: str) -> None:
+    with pytest.raises(ProfileInvalid) as caught:
+        from_text(f"gcloud ai custom-jobs create {flag}{POOL}", "given", no_file)
+    (found,) = caught.value.problems
+    assert found.fix == fix
+
+
 def test_another_command_is_refused() -> None:
     with pytest.raises(ProfileInvalid, match="expected one `gcloud ai custom-jobs create`, found 0"):
         taken("gcloud ai hp-tuning-jobs create --display-name=x")

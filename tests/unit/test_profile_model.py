@@ -143,6 +143,19 @@ def test_a_wrong_shape_does_not_hide_what_the_rules_find() -> None:
     assert {"profile.unknown-field", "shape.primary"} <= {p.id for p in problems(text)}
 
 
+@pytest.mark.parametrize(
+    ("right", "slip"),
+    [("machineType", "machineTyp"), ("machine_type", "machine_typ"), ("machineType: n", "x: n")],
+)
+def test_a_slip_does_not_also_make_its_field_missing(right: str, slip: str) -> None:
+    text = SNAKE if "_" in right else HEAD
+    found = problems(text.replace(right, slip))
+    missing = [p for p in found if "missing" in p.message]
+    assert "profile.unknown-field" in {p.id for p in found}
+    # Of `x` nobody knows what it means.
+    assert [p.message for p in missing] == (["the machine type is missing."] if slip == "x: n" else [])
+
+
 def test_what_was_refused_is_not_made_up_for_the_rules() -> None:
     text = HEAD.replace("n1-standard-4}", "n1-standard-4, acceleratorType: NVIDIA_H100, acceleratorCount: x}")
     document = read(text, "f")

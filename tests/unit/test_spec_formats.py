@@ -10,7 +10,7 @@ import pytest
 from google.cloud.aiplatform_v1.types import TrainingPipeline
 from google.protobuf import json_format
 
-from tui.domain.profile import Problem, ProfileInvalid, load
+from tui.domain.profile import Problem, ProfileInvalid, inspect, load
 from tui.domain.profile.document_edit import Edit
 from tui.domain.profile.edit import apply as apply_edits
 from tui.domain.spec_format import bodies, format_of, register
@@ -92,6 +92,28 @@ def test_a_wrong_name_in_a_pipeline_is_found_at_its_place() -> None:
     found = refused(PIPELINE + "    netwrok: x\n")
     assert (found.id, found.line, found.column) == ("profile.unknown-field", 6, 5)
     assert "network" in found.fix
+
+
+@pytest.mark.parametrize("name", ["workerPoolSpecs", "worker_pool_specs"])
+def test_a_spec_directly_in_a_pipeline_belongs_to_its_inputs(name: str) -> None:
+    text = f"displayName: x\ntrainingPipeline:\n  {name}: [{{{POOL}}}]\n"
+    (found,) = inspect(text, "f", "f")
+    assert (found.id, found.line) == ("misnomer.misplaced", 3)
+    assert "belongs to trainingPipeline.trainingTaskInputs.workerPoolSpecs" in found.message
+    mended = load(apply_edits(text, "f", found.edits), "f", "f").check()
+    assert not mended.errors
+    assert (
+        mended.request
+        == load(text.replace(f"{name}:", "trainingTaskInputs:\n    workerPoolSpecs:"), "f", "f")
+        .check()
+        .request
+    )
+
+
+def test_what_is_given_in_the_inputs_already_is_not_moved() -> None:
+    (found,) = inspect(PIPELINE + f"  {SPEC}\n", "f", "f")
+    assert "given there already" in found.fix
+    assert apply_edits(PIPELINE + f"  {SPEC}\n", "f", found.edits) == PIPELINE
 
 
 def test_a_file_that_is_a_custom_job_spec_has_no_header() -> None:

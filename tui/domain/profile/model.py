@@ -236,10 +236,13 @@ def inspect(
         profile, problems = _read(source, file, name)
     except ProfileInvalid as error:
         return error.problems
-    # To the rules a part that was left out is missing; it has a problem already.
-    left_out = {p.path for p in problems if p.path}
+    # To the rules a part that was left out is missing; it has a problem already, there or where its fix
+    # takes it from.
+    spelled = profile.document.spelled
+    places = (place for p in problems for place in (p.path, *(edit.path for edit in p.edits)))
+    left_out = {spelled(place) for place in places if place}
     found = problems_of(profile, given, region=region, local=local)
-    return [*problems, *(p for p in found if not _within(p.path, left_out))]
+    return [*problems, *(p for p in found if not _within(spelled(p.path), left_out))]
 
 
 def problems_of(

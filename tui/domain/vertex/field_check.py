@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tui.domain.profile.document_edit import REMOVED, Edit
-from tui.domain.profile.source import Document, Path, Problem, camel
+from tui.domain.profile.source import Document, Path, Problem, camel, dotted
 from tui.domain.vertex.field_table import HEADER, OUTPUT_ONLY, STRING, FieldType
 from tui.domain.vertex.rules.misnomers import misnomer, misnomers_below
 
@@ -21,11 +21,11 @@ _PERIOD = re.compile(r"(\d{1,9})\s*(s|secs?|seconds?|m|mins?|minutes?|h|hours?|d
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
-def suggestion(name: str, known: list[str]) -> str:
-    """A sentence with the nearest known name, or all of them when they are few."""
+def suggestion(name: str, known: Sequence[str], prefix: str = "") -> str:
+    """A sentence with the nearest known name after `prefix`, or with all of them when they are few."""
     near = difflib.get_close_matches(name, known, 1, 0.6)
     if near:
-        return f"Did you mean {near[0]}?"
+        return f"Did you mean {prefix}{near[0]}?"
     return f"Known are {', '.join(sorted(known))}." if len(known) <= 12 else ""
 
 
@@ -97,10 +97,22 @@ class Checker:
             return
         if self._misnomer(path, value):
             return
+        inside = [n for n, kind in fields.items() if not kind.repeated and name in kind.fields]
+        if len(inside) == 1 and fields is not self._header:
+            self._misplaced(path, value, (*path[:-1], inside[0], name))
+            return
         near = nearest(name, list(fields))
         edits = (Edit((*path[:-1], near), value), Edit(path, REMOVED)) if near else ()
         fix = suggestion(name, list(fields))
         self.refuse(path, "there is no such field.", fix, "profile.unknown-field", *edits)
+
+    def _misplaced(self, path: Path, value: Any, right: Path) -> None:
+        """A field of the message below."""
+        taken = self._document.spelled(right) in self._document.places
+        message = f"it is not a field here; it belongs to {dotted(right)}."
+        fix = "Remove it; it is given there already." if taken else "Move it there."
+        edits = (Edit(path, REMOVED),) if taken else (Edit(right, value), Edit(path, REMOVED))
+        self.refuse(path, message, fix, "misnomer.misplaced", *edits)
 
     def _misnomer(self, path: Path, value: Any) -> bool:
         """A wrong name or value that is often met has a rule of its own."""

@@ -153,7 +153,7 @@ class _Reader:
                     word,
                     name,
                     "gcloud ai custom-jobs create has no such flag.",
-                    suggestion(f"--{name}", [f"--{flag}" for flag in FLAGS]),
+                    suggestion(name, FLAGS, "--"),
                 )
             elif equals:
                 yield word, name, value
