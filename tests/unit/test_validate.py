@@ -160,6 +160,25 @@ def test_files_that_are_no_profiles_are_told_with_a_place(tmp_path: Path) -> Non
     assert validate(body).exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "hint"),
+    [
+        ("slip.yaml", GOOD.replace("machineType", "machineTyp"), True),
+        ("syntax.yaml", "displayName: [", False),
+        ("bodies.yaml", GOOD + "trainingPipeline: {trainingTaskInputs: {}}\n", False),
+        ("flag.sh", "gcloud ai custom-jobs create --bogus", False),
+    ],
+)
+def test_import_offers_the_automatic_fixes_where_there_is_one(
+    tmp_path: Path, name: str, text: str, hint: bool
+) -> None:
+    result = CliRunner().invoke(profiles, ["import", str(written(tmp_path / name, text))])
+    assert result.exit_code == 2 and "Nothing was written." in result.stderr
+    assert ("--fix" in result.stderr) is hint
+    if hint:
+        assert validate(tmp_path / name, "--fix").exit_code == 0
+
+
 def test_colours_are_for_terminals_only(tmp_path: Path) -> None:
     path = written(tmp_path / "f.yaml", WRONG)
     main, other = pty.openpty()

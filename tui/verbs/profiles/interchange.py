@@ -5,14 +5,15 @@ from __future__ import annotations
 import posixpath
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from tui.config.settings import profile_folder
-from tui.domain.profile import ProfileInvalid, inspect, load
+from tui.domain.profile import Problem, ProfileInvalid, inspect, load
+from tui.domain.profile.autofix import fixable
 from tui.domain.profile.source import decode
 from tui.domain.vertex.dry_run import problem_json
 from tui.domain.vertex.interchange import FORMS, Imported, export, from_resource, from_text
@@ -119,10 +120,16 @@ async def _imported(run: Run, source: tuple[str, ...]) -> Imported:
                 found = from_resource(await backend.job_service(job.name).spec(job.name))
         return found
     except ProfileInvalid as error:
-        fix = "Nothing was written. `vxtui profiles validate FILE --fix` applies the automatic fixes."
-        raise Failure(str(error), fix=fix, code="INVALID_PROFILE") from error
+        raise Failure(str(error), fix=_way_out(error.problems), code="INVALID_PROFILE") from error
     except OSError as error:
         raise Failure(f"The source can't be read: {error}", code="UNREADABLE") from error
+
+
+def _way_out(problems: Sequence[Problem]) -> str:
+    # What a command line or a job describes has no line in a file that could be fixed.
+    if any(fixable(p) and p.line and Path(p.file).is_file() for p in problems):
+        return "Nothing was written. `vxtui profiles validate FILE --fix` applies the automatic fixes."
+    return "Nothing was written."
 
 
 def _read(source: str) -> Imported | None:
