@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -10,7 +12,9 @@ from trainer.config import parse
 from trainer.package import NAME, version
 from trainer.registry import STRATEGIES
 from tui.domain.profile import Profile, inspect, load
+from tui.domain.spec_format import bodies
 from tui.domain.vertex.reducers import propose
+from tui.domain.vertex.rules import Severity
 
 FOLDER = Path(__file__).parents[2] / "profiles"
 READY = sorted(FOLDER.glob("*.yaml"))
@@ -28,6 +32,16 @@ def test_a_ready_made_profile_has_no_problem(path: Path) -> None:
     profile = ready(path.stem)
     assert profile.display_name == path.stem and profile.description
     assert all(p.help for p in profile.parameters if p.name not in {"steps", "strategy"})
+
+
+def test_the_examples_of_the_document_are_valid() -> None:
+    text = (FOLDER.parent / "docs" / "PROFILES.md").read_text()
+    examples = re.findall(r"^    displayName: .*\n(?:(?:    .*)?\n)*", text, re.MULTILINE)
+    found = [load(dedent(example), "PROFILES.md", "example") for example in examples]
+    assert {profile.format.body for profile in found} == set(bodies())
+    for example in examples:
+        wrong = inspect(dedent(example), "PROFILES.md", "example")
+        assert not [str(p) for p in wrong if p.severity is not Severity.NOTE]
 
 
 @pytest.mark.parametrize("path", READY, ids=lambda p: p.stem)
