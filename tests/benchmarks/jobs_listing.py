@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from google.cloud.aiplatform_v1.types import job_state
 
 from tests.benchmarks.harness import Result, cost, in_turns
+from tests.wire.control import state_dir
 from tui.backends.interface import ContextInfo, LaunchRequest
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.transport.connect import LocalEndpoint
@@ -67,17 +65,16 @@ def _listed(who: str, state: StateDir) -> float:
 @contextmanager
 def _emulator() -> Iterator[StateDir]:
     """An emulator with all the jobs: 10,000 that ended yesterday and five that run."""
-    root = Path(tempfile.mkdtemp(prefix="vx"))
-    state = StateDir(root)
-    try:
-        state.prepare()
-        asyncio.run(_fill(state))
-        launcher.ensure_running(state)
-        asyncio.run(_launch(state))
-        yield state
-    finally:
-        launcher.stop(state)
-        shutil.rmtree(root, ignore_errors=True)
+    with state_dir() as state:
+        try:
+            state.prepare()
+            asyncio.run(_fill(state))
+            launcher.ensure_running(state)
+            asyncio.run(_launch(state))
+            yield state
+        finally:
+            # Its jobs outlive it; `state_dir` ends them.
+            launcher.stop(state)
 
 
 async def _fill(state: StateDir) -> None:
