@@ -102,12 +102,17 @@ def test_keys_and_verbs_leave_equal_lines(place: Home) -> None:
 
 def test_a_verb_that_fails_says_how_it_ended(place: Home) -> None:
     place.json("emulator", "start")
+    started = audit(place)
+    assert [(x["action"], x["result"]) for x in started] == [("emulator.start", r) for r in ("asked", "done")]
     failed = place.run("delete", "nothing", "--yes")
-    assert failed.returncode == 3 and not audit(place)
+    assert failed.returncode == 3 and audit(place) == started
     place.json("launch", "sleeper", "--yes")
     lines = audit(place)
     refused = place.json("emulator", "fault", "preempt", "nothing", code=3)
-    assert refused["error"]["code"] == "NOT_FOUND"
+    assert refused["error"]["code"] == "NOT_FOUND" and audit(place) == lines
+    wait_for(lambda: place.count("RUNNING"), "the job to run")
+    refused = place.json("emulator", "fault", "preempt", "sleeper", "--replica", "nobody", code=2)
     asked, ended = audit(place)[len(lines) :]
-    assert (asked["result"], ended["result"], ended["code"]) == ("asked", "failed", "NOT_FOUND")
-    assert ended["target"] == "preempt nothing" and "nothing" in ended["message"]
+    code = refused["error"]["code"]
+    assert (asked["result"], ended["result"], ended["code"]) == ("asked", "failed", code)
+    assert ended["target"].endswith(" nobody") and "nobody" in ended["message"]

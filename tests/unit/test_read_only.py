@@ -98,7 +98,13 @@ def test_an_operation_has_a_name_and_goes_through_the_gate() -> None:
         assert operation(found.operation).operation == found.operation
     assert not any(refusal(found, closed) for found in actions() if not found.mutates)
     assert refusal(action("profiles.editor"), closed).startswith("Editing the file is refused: ")
-    assert refusal(action("verb.emulator_fault"), closed).startswith("Fault injection is refused: ")
+    for one, words in {
+        "app.preempt": "Fault injection",
+        "job.clone": "Import",
+        "jobs.clone": "Import",
+    }.items():
+        assert refusal(action(one), closed).startswith(f"{words} is refused: ")
+        assert refusal(action(one), closed) == refusal(operation(action(one).operation), closed)
 
 
 @pytest.fixture

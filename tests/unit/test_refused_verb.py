@@ -97,6 +97,15 @@ def test_a_verb_waits_for_every_member_of_a_group(tmp_path: Path, monkeypatch: p
     assert error["code"] == "AMBIGUOUS" and error["message"].startswith("2 jobs are named train")
 
 
+def test_a_profile_without_a_region_has_none_in_a_group(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(GROUP)
+    show = ["profiles", "show", "local-2node", "--context"]
+    shown = CliRunner().invoke(cli, [*show, "all"])
+    assert shown.exit_code == 0 and shown.output.startswith("{"), shown.output
+    assert json.loads(CliRunner().invoke(cli, [*show, "all", "--json"]).output)["region"] is None
+    assert CliRunner().invoke(cli, [*show, "local"]).output.startswith("region us-central1\n")
+
+
 def test_an_unknown_context_is_named_with_those_there_are(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(GROUP)
     for words in (["jobs", "--context", "none"], ["contexts", "--context", "none"]):

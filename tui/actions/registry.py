@@ -118,8 +118,13 @@ def operation(operation_id: str) -> Action:
 
 
 def refusal(found: Action, read_only: ReadOnly | None) -> str:
-    """Why the action is refused where changes are, naming the setting; "" where it is allowed."""
-    return read_only.refuses(found.title) if read_only is not None and found.mutates else ""
+    """Why the action is refused where changes are, naming the setting; "" where it is allowed.
+
+    It names the operation, so that a key and a verb that run the same one say the same.
+    """
+    if read_only is None or not found.mutates:
+        return ""
+    return read_only.refuses(operation(found.operation).title)
 
 
 def bindings(*scopes: str) -> list[BindingType]:

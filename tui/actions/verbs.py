@@ -14,6 +14,10 @@ ACTIONS: tuple[Action, ...] = (
         operation="profile.fix",
     ),
     Action(
+        "verb.emulator_start", "", "start the emulator", "Start the emulator of this machine", "verb", "",
+        operation="emulator.start", local=True,
+    ),
+    Action(
         "verb.emulator_fault", "", "fault injection", "Make the emulator or a job on it fail", "verb", "",
         operation="emulator.fault", local=True,
     ),

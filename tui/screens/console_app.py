@@ -244,7 +244,7 @@ class ConsoleApp(ClipboardApp):
         return ProfileOperations(self._operation_runner(), self.profile_folder)
 
     def emulator_operations(self) -> EmulatorOperations:
-        """Faults and the end of this machine's emulator."""
+        """Start, faults and end of this machine's emulator."""
         from tui.actions.operations.emulator import EmulatorOperations  # noqa: PLC0415
 
         return EmulatorOperations(self._operation_runner())

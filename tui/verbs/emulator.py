@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 
-from tui.actions.operations.emulator import ask
-from tui.emulator import launcher
+from tui.actions.operations.emulator import ask, must_run
 from tui.emulator.paths import default_state_dir
 from tui.verbs.output import note, out, print_json
-from tui.verbs.run import READS, Failure, Run, value_of, verb
+from tui.verbs.run import READS, Failure, Run, find_job, value_of, verb
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -41,34 +38,26 @@ def emulator() -> None:
     "--simulate-accelerators", is_flag=True, help="Simulate GPU metrics for machine types with GPUs."
 )
 @click.option("--foreground", is_flag=True, help="Run in this terminal until ctrl+c.")
-@verb(READS)
+@verb("emulator.start")
 async def start(
     run: Run, rest: str | None, no_auth: bool, simulate_accelerators: bool, foreground: bool
 ) -> None:
     """Start the emulator."""
-    state = default_state_dir()
+    operations = run.emulator_operations()
     if foreground:
-        argv = [sys.executable, "-m", "tui.emulator", "--state-dir", str(state.root)]
-        argv += ["--rest", rest] if rest else []
-        argv += ["--no-auth"] if no_auth else []
-        argv += ["--simulate-accelerators"] if simulate_accelerators else []
-        os.execv(sys.executable, argv)
-    try:
-        info = await asyncio.to_thread(
-            launcher.start,
-            state,
-            rest=rest,
-            no_auth=no_auth,
-            simulate_accelerators=simulate_accelerators,
-        )
-    except launcher.LauncherError as error:
-        raise Failure(str(error), code="UNAVAILABLE", exit_code=5) from error
+        arguments = ["--rest", rest] if rest else []
+        arguments += ["--no-auth"] if no_auth else []
+        arguments += ["--simulate-accelerators"] if simulate_accelerators else []
+        value_of(await operations.become(arguments))
+    info = value_of(
+        await operations.start(rest=rest, no_auth=no_auth, simulate_accelerators=simulate_accelerators)
+    )
     if run.json:
         print_json(info)
     else:
         out(f"running, pid {info['pid']}, {info['socket']}")
         if info.get("rest"):
-            out(f"REST on {info['rest']}" + ("" if no_auth else f", token in {state.token}"))
+            out(f"REST on {info['rest']}" + ("" if no_auth else f", token in {default_state_dir().token}"))
 
 
 @emulator.command()
@@ -86,12 +75,6 @@ async def stop(run: Run) -> None:
 @verb(READS)
 async def status(run: Run) -> int:
     """Show whether it runs, where, and its number of jobs. Exit code 5 if it does not run."""
-    state = default_state_dir()
-    info = await asyncio.to_thread(launcher.status, state)
-    if info is None:
-        raise Failure(
-            f"no emulator runs on {state.root}", fix="vxtui emulator start", code="UNAVAILABLE", exit_code=5
-        )
     info = await ask({"do": "status"})
     if run.json:
         print_json(info)
@@ -133,10 +116,12 @@ def fault() -> None:
 @verb("emulator.fault")
 async def preempt(run: Run, job: str, replica: str | None) -> None:
     """Preempt JOB's machines as Spot does: SIGTERM, SIGKILL after the grace period, then a restart."""
-    request = {"do": "preempt", "job": job}
-    if replica:
-        request["replica"] = replica
-    answer = await _fault(run, request)
+    # A backend starts the emulator, and one that was stopped has nothing to preempt.
+    await must_run()
+    where = run.emulator_jobs
+    async with run.backend(where) as backend:
+        found = await find_job(backend, job)
+        answer = value_of(await run.emulator_operations(where).preempt(found, replica or ""))
     if run.json:
         print_json(answer)
     else:

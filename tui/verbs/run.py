@@ -30,6 +30,7 @@ from tui.config.settings import (
     SettingsError,
     all_contexts,
     choose_context,
+    members_of,
     one_context,
     profile_folder,
 )
@@ -58,9 +59,9 @@ class Run:
     read_only: bool
 
     @asynccontextmanager
-    async def backend(self) -> AsyncIterator[Backend]:
-        """The context's backend, connected; of a group every member that can be."""
-        async with open_backend(self.context, self.settings) as backend:
+    async def backend(self, context: Context | None = None) -> AsyncIterator[Backend]:
+        """The backend of the open context or another, connected; of a group every member that can be."""
+        async with open_backend(context or self.context, self.settings) as backend:
             # A verb reads once: a member that connects later would be missing from its result.
             await backend.settle()
             yield backend
@@ -87,9 +88,17 @@ class Run:
         """Write profile files."""
         return ProfileOperations(self._runner(self.context), profile_folder(self.settings))
 
-    def emulator_operations(self) -> EmulatorOperations:
-        """Inject faults into this machine's emulator, and stop it."""
-        return EmulatorOperations(self._runner(self._emulator_context))
+    def emulator_operations(self, context: Context | None = None) -> EmulatorOperations:
+        """Start this machine's emulator, inject faults and stop it, for a context of this machine."""
+        return EmulatorOperations(self._runner(context or self._emulator_context))
+
+    @property
+    def emulator_jobs(self) -> Context:
+        """Where a job of the emulator is looked for: the open context if all of it is of this machine."""
+        context = self.context
+        if context.kind == "group" and all(m.kind == "local" for m in members_of(self.settings, context)):
+            return context
+        return self._emulator_context
 
     @property
     def _emulator_context(self) -> Context:

@@ -1,17 +1,23 @@
-"""What changes the emulator of this machine: faults and its end."""
+"""What changes the emulator of this machine: its start, faults and its end."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 from tui.actions.operations.runner import OperationError, OperationRunner, Outcome
+from tui.domain.job import Job
+from tui.domain.text import plain
 from tui.emulator import launcher
 from tui.emulator.admin_client import AdminError, admin_call
 from tui.emulator.paths import default_state_dir
 
-_EXIT_CODES = {"NOT_FOUND": 3, "UNAVAILABLE": 5, "DEADLINE_EXCEEDED": 5}
+_EXIT_CODES = {"NOT_FOUND": 3, "FAILED_PRECONDITION": 1, "UNAVAILABLE": 5, "DEADLINE_EXCEEDED": 5}
+_NO_FAULT = {"do", "bucket", "lasts", "times", "late_seconds"}
+"""Keys of a fault's request that limit a fault, and set none."""
 
 
 class EmulatorOperations:
@@ -19,6 +25,38 @@ class EmulatorOperations:
 
     def __init__(self, runner: OperationRunner) -> None:
         self._runner = runner
+
+    async def start(
+        self, *, rest: str | None = None, no_auth: bool = False, simulate_accelerators: bool = False
+    ) -> Outcome[dict[str, Any]]:
+        """Start the emulator; the value is its `launcher.status`. `rest` is HOST:PORT."""
+        state = default_state_dir()
+
+        async def start() -> dict[str, Any]:
+            try:
+                return await asyncio.to_thread(
+                    launcher.start,
+                    state,
+                    rest=rest,
+                    no_auth=no_auth,
+                    simulate_accelerators=simulate_accelerators,
+                )
+            except launcher.LauncherError as error:
+                raise OperationError(str(error), code="UNAVAILABLE", exit_code=5) from error
+
+        return await self._runner.run(
+            "emulator.start", str(state.root), start, lambda info: f"Started the emulator, pid {info['pid']}."
+        )
+
+    async def become(self, arguments: list[str]) -> Outcome[None]:
+        """Make this process the emulator, with these arguments. Returns only after a failure."""
+        state = default_state_dir()
+
+        async def become() -> None:
+            command = [sys.executable, "-m", "tui.emulator", "--state-dir", str(state.root), *arguments]
+            os.execv(sys.executable, command)
+
+        return await self._runner.run("emulator.start", str(state.root), become, str)
 
     async def stop(self) -> Outcome[bool]:
         """End the emulator; its jobs keep running. The value is False where none was running."""
@@ -37,15 +75,47 @@ class EmulatorOperations:
 
         return await self._runner.run("emulator.stop", str(state.root), stop, done)
 
-    async def fault(self, request: Mapping[str, Any]) -> Outcome[dict[str, Any]]:
-        """Send a fault as `tui.emulator.admin` describes it; the value is the emulator's answer."""
-
-        async def send() -> dict[str, Any]:
-            return await ask(request)
-
-        words = [str(request[key]) for key in ("do", "job", "replica", "bucket") if request.get(key)]
+    async def preempt(self, job: Job, replica: str = "") -> Outcome[dict[str, Any]]:
+        """Preempt a job's machines, or that of one replica; the value is the emulator's answer."""
+        request = {"do": "preempt", "job": job.name, **({"replica": replica} if replica else {})}
         return await self._runner.run(
-            "emulator.fault", " ".join(words), send, lambda _: f"The emulator does: {' '.join(words)}"
+            "emulator.fault",
+            " ".join(filter(None, ("preempt", job.name, replica))),
+            lambda: ask(request),
+            lambda _: f"Preempting {plain(job.display_name)}",
+            region=job.region,
+            context=job.context,
+        )
+
+    async def fault(self, request: Mapping[str, Any]) -> Outcome[dict[str, Any]]:
+        """Set or clear the faults of a service (`tui.emulator.admin`); the value is what is in force."""
+        target = _words(request)
+        return await self._runner.run(
+            "emulator.fault", target, lambda: ask(request), lambda _: f"Fault injection: {target}"
+        )
+
+
+def _words(request: Mapping[str, Any]) -> str:
+    """What a request sets, e.g. `tail cut_every=20 shuffle`, or `tail clear`."""
+    given = {key: value for key, value in request.items() if value and key != "do"}
+    if not given.keys() - _NO_FAULT:
+        return f"{request['do']} clear"
+    words = [key if value is True else f"{key}={_text(value)}" for key, value in given.items()]
+    return " ".join([request["do"], *words])
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return ",".join(value) if isinstance(value, list) else str(value)
+
+
+async def must_run() -> None:
+    """Raises OperationError where no emulator runs."""
+    state = default_state_dir()
+    if await asyncio.to_thread(launcher.status, state) is None:
+        raise OperationError(
+            f"no emulator runs on {state.root}", fix="vxtui emulator start", code="UNAVAILABLE", exit_code=5
         )
 
 
@@ -53,10 +123,12 @@ async def ask(request: Mapping[str, Any]) -> dict[str, Any]:
     """What the running emulator answers.
 
     Raises:
-        OperationError: with the emulator's own sentence.
+        OperationError: where none runs, or with the emulator's own sentence.
     """
+    await must_run()
     try:
         return await asyncio.to_thread(admin_call, default_state_dir(), request)
     except AdminError as error:
         exit_code = _EXIT_CODES.get(error.code, 2)
-        raise OperationError(str(error), code=error.code, exit_code=exit_code) from error
+        fix = "`vxtui emulator logs` has its log." if exit_code == 5 else ""
+        raise OperationError(str(error), fix=fix, code=error.code, exit_code=exit_code) from error

@@ -43,12 +43,7 @@ def confirm_delete(console: ConsoleApp, jobs: Sequence[Job], then: Then = None) 
 
 def confirm_preempt(console: ConsoleApp, job: Job) -> None:
     """Preempt all machines of a job on the emulator after a yes."""
-    operations = console.emulator_operations()
-
-    async def preempt(job: Job) -> Outcome[Any]:
-        return await operations.fault({"do": "preempt", "job": job.name})
-
-    _confirm(console, "Preempt", [job], preempt)
+    _confirm(console, "Preempt", [job], console.emulator_operations().preempt)
 
 
 def confirm_emulator_stop(console: ConsoleApp) -> None:

@@ -57,9 +57,10 @@ async def show(run: Run, profile: str, assignments: tuple[str, ...]) -> None:
     """Show the request that PROFILE would send."""
     request = prepare(run, profile, assignments)
     if run.json:
-        print_json({"region": request.region, "body": request.resource})
+        print_json({"region": request.region or None, "body": request.resource})
         return
-    out(f"region {request.region}")
+    if request.region:
+        out(f"region {request.region}")
     out(json.dumps(request.resource, indent=2))
 
 
