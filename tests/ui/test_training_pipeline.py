@@ -131,8 +131,23 @@ async def test_jobs_are_sorted_and_grouped_by_kind(tmp_path: Path) -> None:
         await pilot.press("b", "b", "b")
         keys = [key.removeprefix("group ") for key in screen.table.keys]
         assert keys == ["custom job", CHILD.name, "training pipeline", PIPELINE.name]
+        assert screen.count_text() == "1 + 1 part" and column(app, "replicas") == ["2", "1+1", "2", "1+1"]
         await pilot.press("b")
         assert screen.rows.group == ""
+
+
+@pytest.mark.parametrize("keys", [["b"], ["b", "b"]], ids=["region", "state"])
+async def test_a_group_counts_a_piece_of_work_once(tmp_path: Path, keys: list[str]) -> None:
+    app = console(backend(), tmp_path)
+    async with app.run_test(size=(160, 40)) as pilot:
+        await until(pilot, lambda: len(app.store.jobs) == 2, "the list")
+        await pilot.press(*keys)
+        screen = app.screen
+        assert isinstance(screen, JobsScreen)
+        head, *rows = column(app, "name")
+        assert head.endswith("  1 job") and rows == ["bert", "└ bert-custom-job"]
+        assert column(app, "replicas")[0] == "2" and "1 ● running" in column(app, "progress")[0]
+        assert screen.count_text() == "1 + 1 part"
 
 
 async def test_cancel_offers_a_piece_of_work_once_and_names_what_else_ends(tmp_path: Path) -> None:

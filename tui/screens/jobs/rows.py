@@ -57,6 +57,8 @@ class JobRows:
         self._members: dict[str, list[str]] = {}
         self.parts: frozenset[str] = frozenset()
         """Listed jobs that stand below the one they are a part of."""
+        self.part_count = 0
+        """Matching jobs that are a part of another matching one, in whatever group they stand."""
         self._known_parents = 0
         self._asked: tuple[object, ...] = ()
         self._ticks = 0
@@ -156,11 +158,15 @@ class JobRows:
 
     def _grouped_order(self, fresh: Table | None) -> tuple[list[str], Mapping[str, str]]:
         self._members = {}
+        store_parents = self.store.parents
+        order, parts = below_parents(self._listing.order, store_parents)
+        self.part_count = len(parts)
         if not self.group:
-            order, self.parts = below_parents(self._listing.order, self.store.parents)
+            self.parts = parts
             return order, {}
-        order, parents, self._members = grouped(self._listing.order, self._group_of)
-        self.parts = frozenset()
+        order, parents, self._members = grouped(order, self._group_of)
+        # One in another group than its parent stands for itself.
+        self.parts = frozenset(name for name in parts if parents[name] == parents[store_parents[name]])
         if fresh is not None and len(self._members) > 1:
             # Large groups start closed: their heads summarise them.
             for head, names in self._members.items():
@@ -168,16 +174,18 @@ class JobRows:
         return order, parents
 
     def _head(self, key: str) -> Cells:
-        members = self._members.get(key, [])
+        # A job and its parts are one piece of work.
+        names = [name for name in self._members.get(key, []) if name not in self.parts]
+        jobs = [self.store.jobs[name] for name in names if name in self.store.jobs]
         title = plain(key.removeprefix(HEAD))
-        states = Counter(self.store.jobs[name].state for name in members if name in self.store.jobs)
+        states = Counter(job.state for job in jobs)
         words = [
             Content.assemble(f"{count:,} ", state_content(state))
             for state, count in sorted(states.items(), key=lambda item: list(JobState).index(item[0]))
         ]
         return {
             "state": Content.styled("", ""),
-            "name": Content.styled(title, "bold"),
-            "replicas": Content.styled(f"{len(members):,}", "$text-muted"),
+            "name": Content.assemble((title, "bold"), (f"  {pieces(len(names), 'job')}", "$text-muted")),
+            "replicas": Content.styled(f"{sum(job.replica_count for job in jobs):,}", "$text-muted"),
             "progress": Content("  ").join(words) if words else Content(pieces(0, "job")),
         }

@@ -237,7 +237,7 @@ class JobsScreen(ListScreen):
             widget.display = bool(lines)
 
     def count_text(self) -> str:
-        jobs, parts = self.console.store.jobs, len(self.rows.parts)
+        jobs, parts = self.console.store.jobs, self.rows.part_count
         # A job and its parts are one piece of work.
         of_others = sum(
             name in jobs and parent in jobs for name, parent in self.console.store.parents.items()
