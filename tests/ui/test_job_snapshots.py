@@ -17,7 +17,7 @@ from tests.ui.test_job_screen import backend_of, settled
 from tests.ui.test_jobs_screen import until
 from tui.app import VxtuiApp
 from tui.backends.interface import Unavailable
-from tui.config.settings import Settings
+from tui.config.settings import Context, Settings
 from tui.domain.job import JobError
 from tui.domain.log_entry import LogGap
 from tui.domain.states import JobState
@@ -59,7 +59,8 @@ def look(tmp_path: Path, snap_compare: Any) -> Callable[..., None]:
         **settings: Any,
     ) -> None:
         used = backend or backend_of()
-        app = console(used, tmp_path, settings=Settings(theme=theme, **settings))
+        here = Context("test", kind="local", project="p")
+        app = console(used, tmp_path, context=here, settings=Settings(theme=theme, **settings))
         ready = partial(_ready, app=app, backend=used, keys=keys, fail=fail)
         assert snap_compare(app, terminal_size=size, run_before=ready)
 

@@ -222,6 +222,11 @@ class ConsoleApp(ClipboardApp):
         """What may be changed in the open context."""
         return self.connection.access
 
+    def unbilled(self, job: Job) -> bool:
+        """It runs on this machine, where its price is only what it would cost in the cloud."""
+        context = self.contexts.get(job.context)
+        return context is not None and context.kind == "local"
+
     # Operations; their modules are not loaded before something is changed
 
     def _operation_runner(self) -> OperationRunner:

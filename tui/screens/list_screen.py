@@ -174,11 +174,11 @@ def summary(console: ConsoleApp) -> Content:
         parts.append(Content.styled(f"{len(jobs) - len(running)} waiting", "$text-warning"))
     if gpus:
         parts.append(Content(pieces(gpus, "accelerator")))
-    rate = console.costs.total_text(running)
+    # The emulator bills nothing: where all is there, this is the price in the cloud.
+    billed = [job for job in running if not console.unbilled(job)]
+    rate = console.costs.total_text(billed or running)
     if rate:
-        # The emulator bills nothing: this is the price in the cloud.
-        local = console.connection.context.kind == "local"
-        cost = Content(f"{rate} in the cloud" if local else rate)
+        cost = Content(rate if billed else f"{rate} in the cloud")
         # If the line is cut, the cost is cut last.
         parts.insert(len(parts) if console.size.width >= WIDE else 1, cost)
     return Content(SEP).join(parts)

@@ -128,7 +128,7 @@ class OverviewPane(JobPane):
             return None
         if costs.rate(job) is None:
             return Content.styled("not known: a price of these machines is missing", "$text-muted")
-        local = " in the cloud, nothing here" if self.feed.session.backend.info.local else ""
+        local = " in the cloud, nothing here" if self.console.unbilled(job) else ""
         tail = f"   {costs.rate_text(job)}{local}   estimate, prices of {costs.date(job)}"
         return Content.assemble(costs.spent_text(job, now), (tail, "$text-muted"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,10 @@ from tui.screens.workers import background
 if TYPE_CHECKING:
     from tui.screens.console_app import ConsoleApp
 
+DONE = {"Cancel": "Cancelling", "Delete": "Deleted"}
+"""What a message about several jobs calls it."""
+MOST_FAILURES = 5
+"""So many failures of one operation on many jobs are named in its message."""
 Then = Callable[[], None] | None
 
 
@@ -77,14 +82,15 @@ def _confirm(
         details = [jobs[0].name]
     else:
         question = f"{verb} {pieces(len(jobs), 'job')}?"
+        titles = _titles(jobs)
         details = [
-            "   ".join(filter(None, (plain(job.display_name), stakes(job, now), plain(also(job)))))
-            for job in jobs
+            "   ".join(filter(None, (title, stakes(job, now), plain(also(job)))))
+            for title, job in zip(titles, jobs, strict=True)
         ]
 
     async def run() -> None:
-        for job in jobs:
-            console.tell(await operation(job))
+        outcomes = [await operation(job) for job in jobs]
+        console.tell(outcomes[0] if len(jobs) == 1 else _together(verb, jobs, outcomes))
 
     def answered(yes: bool | None) -> None:
         if yes:
@@ -93,3 +99,32 @@ def _confirm(
             background(console, run, f"{verb} {jobs[0].name}", exclusive=False)
 
     console.push_screen(ConfirmScreen(question, details), answered)
+
+
+def _titles(jobs: Sequence[Job]) -> list[str]:
+    """Their names, each with the resource's id, and with its region and context where also that repeats."""
+    names = Counter(job.display_name for job in jobs)
+    ids = Counter(job.id for job in jobs)
+    found = []
+    for job in jobs:
+        parts = [plain(job.display_name)]
+        if names[job.display_name] > 1:
+            parts.append(plain(job.id))
+            if ids[job.id] > 1:
+                parts.append(plain(f"{job.context}/{job.region}"))
+        found.append("   ".join(parts))
+    return found
+
+
+def _together(verb: str, jobs: Sequence[Job], outcomes: Sequence[Outcome[Any]]) -> Outcome[None]:
+    """One outcome of several: how many went well, and each failure by the job's name."""
+    done = DONE[verb]
+    failed = [(title, each) for title, each in zip(_titles(jobs), outcomes, strict=True) if not each.ok]
+    if not failed:
+        return Outcome(True, f"{done} {pieces(len(jobs), 'job')}")
+    lines = [f"{title}: {plain(each.error.message)}" for title, each in failed[:MOST_FAILURES] if each.error]
+    if len(failed) > MOST_FAILURES:
+        lines.append(f"and {len(failed) - MOST_FAILURES} more; 6 shows all events")
+    fixes = dict.fromkeys(each.fix for _, each in failed if each.fix)
+    text = f"{done} {len(jobs) - len(failed)} of {pieces(len(jobs), 'job')}"
+    return Outcome(False, "\n".join((text, *lines)), "\n".join(fixes))
