@@ -130,6 +130,17 @@ class VxtuiApp(ConsoleApp):
         elif job is not None:
             self.notify(f"{plain(job.display_name)} has ended already.", severity="warning", markup=False)
 
+    def action_delete(self, reference: str) -> None:
+        """Delete an ended job by name or id."""
+        job = self._find(reference, ended=True)
+        if job is not None and job.state.terminal:
+            from tui.screens.jobs.job_actions import confirm_delete
+
+            confirm_delete(self, [job])
+        elif job is not None:
+            words = f"{plain(job.display_name)} {job.state.phrase}; only an ended job can be deleted."
+            self.notify(words, severity="warning", markup=False)
+
     def action_preempt(self, reference: str) -> None:
         """Preempt the machines of a job on the emulator."""
         job = self._find(reference)
@@ -144,8 +155,8 @@ class VxtuiApp(ConsoleApp):
 
         confirm_emulator_stop(self)
 
-    def _find(self, reference: str) -> Job | None:
-        found = self.store.find(reference)
+    def _find(self, reference: str, *, ended: bool = False) -> Job | None:
+        found = self.store.find(reference, ended=ended)
         if len(found) == 1:
             return found[0]
         which = "use the id." if len({job.id for job in found}) == len(found) else "use the resource name."

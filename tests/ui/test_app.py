@@ -19,6 +19,7 @@ from tui.actions.registry import Action, actions
 from tui.backends.interface import Unauthenticated, Unavailable
 from tui.config.settings import Context, Settings
 from tui.domain.quota import Quota
+from tui.domain.states import JobState
 from tui.screens.commands import CommandLine
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.dialogs.help import HelpScreen
@@ -331,6 +332,27 @@ async def test_cancel_by_name_from_anywhere_asks_too(tmp_path: Path) -> None:
         await until(pilot, lambda: isinstance(app.screen, ConfirmScreen), "the question")
         await pilot.press("y")
         await until(pilot, lambda: backend.cancelled == [fleet()[1].name], "the cancel")
+
+
+async def test_delete_by_name_is_about_that_job_and_not_about_the_one_under_the_cursor(
+    tmp_path: Path,
+) -> None:
+    running, ended = job(1, "tiny"), job(2, "tiny", JobState.SUCCEEDED, age=90)
+    backend = MemoryBackend([running, ended, job(3, "other")])
+    async with opened(backend, tmp_path) as (app, pilot):
+        await pilot.press("colon", *"delete other", "enter")
+        await until(pilot, lambda: "other is running; only an ended job" in said(app), "the refusal")
+        await pilot.press("colon", *"delete tiny", "enter")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmScreen), "the question")
+        await pilot.press("y")
+        await until(pilot, lambda: backend.deleted == [ended.name], "the deletion")
+
+
+async def test_a_word_that_needs_a_name_is_offered_once(tmp_path: Path) -> None:
+    async with opened(MemoryBackend(fleet()), tmp_path) as (app, pilot):
+        await pilot.press("colon", *"launch")
+        choices = str(app.screen.query_one("#choices").content)  # type: ignore[attr-defined]
+        assert [line.split() for line in choices.splitlines()] == [["launch", "Launch", "a", "profile"]]
 
 
 async def test_the_palette_offers_what_can_be_done_now(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from tests.ui.double import MemoryBackend, MemoryJobs, job
 from tests.ui.job_double import JobBackend
 from tests.ui.test_jobs_screen import lines, opened, said, table, until
 from tests.ui.test_profiles_screen import choose, profiles, text
+from tui.config.settings import Context
 from tui.domain.profile import load
 from tui.domain.states import JobState
 from tui.screens.dialogs.prompt import PromptScreen
@@ -48,6 +49,19 @@ class SpecifiedJobs(MemoryJobs):
         found = await self.get(name)
         labels = {"team": "nlp", "vxtui-launch": "x"}
         return {"name": name, "displayName": found.display_name, "labels": labels, "jobSpec": SPEC}
+
+
+async def test_a_group_of_contexts_has_no_project_and_region_to_export(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "profiles").mkdir()
+    group = Context("all", kind="group", members=["one", "two"])
+    async with profiles(WithSpec(), tmp_path, monkeypatch, context=group) as (app, pilot, _):
+        await choose(app, pilot, "local-2node")
+        await app.screen.action_do("profiles.export")  # type: ignore[attr-defined]
+        words = "all is a group; choose one context: one, two. :context goes there."
+        await until(pilot, lambda: words in said(app), "the refusal")
+        assert isinstance(app.screen, ProfilesScreen)
 
 
 async def test_a_job_is_saved_as_a_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

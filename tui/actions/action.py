@@ -39,6 +39,8 @@ class Action:
     argument: str = ""
     """What its command takes after the word, e.g. "NAME"; such an action's method takes one string."""
     direct: bool = False
+    key_only: bool = False
+    """No command: another action has the word and does the same for what is named after it."""
     local: bool = False
     name: str = ""
     """What a sentence calls it where the label, short for the footer, does not do."""
@@ -53,6 +55,11 @@ class Action:
         """What a sentence calls it, as its first words."""
         name = self.name or self.label
         return name[:1].upper() + name[1:]
+
+    @property
+    def is_command(self) -> bool:
+        """The command line and the palette offer it."""
+        return not (self.direct or self.key_only)
 
     @property
     def word(self) -> str:

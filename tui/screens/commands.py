@@ -17,6 +17,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from tui.actions.registry import Action, actions, key_text
+from tui.domain.job import Job
 from tui.domain.text import plain
 from tui.screens.frame import FrameScreen, frame_of
 
@@ -45,7 +46,7 @@ def offered(frame: FrameScreen) -> list[Action]:
         a
         for scope in frame.scopes()
         for a in actions(scope)
-        if not a.direct and frame.blocked_reason(a) is None
+        if a.is_command and frame.blocked_reason(a) is None
     ]
 
 
@@ -53,7 +54,7 @@ def arguments(console: ConsoleApp, found: Action) -> list[str]:
     """Values an action's argument may have."""
     match found.argument:
         case "NAME":
-            jobs = [j for j in console.store.jobs.values() if j.state.active or not found.mutates]
+            jobs = [j for j in console.store.jobs.values() if _fits(j, found)]
             return [plain(job.display_name) for job in jobs][:200]
         case "PROFILE":
             return [plain(entry.name) for entry in console.profiles]
@@ -62,6 +63,13 @@ def arguments(console: ConsoleApp, found: Action) -> list[str]:
         case "CONTEXT":
             return list(console.contexts)
     return []
+
+
+def _fits(job: Job, found: Action) -> bool:
+    """Whether the action can be meant for the job: only an ended one is deleted, only others are changed."""
+    if not found.mutates:
+        return True
+    return job.state.terminal if found.operation == "job.delete" else job.state.active
 
 
 def commands(console: ConsoleApp, frame: FrameScreen) -> list[Command]:
@@ -78,7 +86,7 @@ def commands(console: ConsoleApp, frame: FrameScreen) -> list[Command]:
 def read_command(text: str, frame: FrameScreen) -> Command | str:
     """The typed command, or a sentence that says what is wrong with it."""
     word, _, rest = text.strip().partition(" ")
-    here = [a for scope in reversed(frame.scopes()) for a in actions(scope) if not a.direct]
+    here = [a for scope in reversed(frame.scopes()) for a in actions(scope) if a.is_command]
     # One word may name two actions: `cancel` the selection, `cancel NAME` any job.
     by_word = {a.word: a for a in sorted(here, key=lambda a: bool(a.argument) == bool(rest.strip()))}
     aliases = {"q": "quit", "q!": "quit", "ctx": "context", "h": "help"}

@@ -164,16 +164,19 @@ class FrameScreen(Screen[None]):
             return "Not connected yet; ctrl+r tries again."
         if session is not None and found.local and not session.backend.info.local:
             return f"{found.title} is possible on the emulator alone."
-        if found.needs == "jobs.create" and (group := self._group()) is not None:
-            return f"{one_context(group)} :context goes there."
+        if found.needs == "jobs.create" and (reason := self.group_reason()):
+            return reason
         if session is not None and found.needs and not session.backend.offers(found.needs):
             return f"{session.backend.info.name} can't do this: {found.label} is not offered there."
         return None
 
-    def _group(self) -> Context | None:
-        """The open context where it is a group."""
+    def group_reason(self) -> str:
+        """Why what needs one context is not possible: a group is open; "" where none is."""
         connection = getattr(self.app, "connection", None)
-        return connection.context if connection is not None and connection.context.kind == "group" else None
+        context: Context | None = connection.context if connection is not None else None
+        if context is None or context.kind != "group":
+            return ""
+        return f"{one_context(context)} :context goes there."
 
     def jobs_refusal(self, found: Action, jobs: Sequence[Job]) -> str | None:
         """Why the action is refused for every one of these jobs, as members of a group may be read-only."""

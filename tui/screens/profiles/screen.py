@@ -174,7 +174,8 @@ class ProfilesScreen(ListScreen):
             return "No profile is selected."
         if entry.problem and found.method in {"launch", "preview", "export"}:
             return f"{plain(entry.name)} is not valid: {plain(_by_line(entry))}"
-        return None
+        # It writes the project and the region of a context.
+        return (self.group_reason() or None) if found.method == "export" else None
 
     # Actions
 

@@ -95,10 +95,10 @@ class JobStore:
         """The known job that this one is a part of."""
         return self.jobs.get(job.parent)
 
-    def find(self, reference: str) -> list[Job]:
+    def find(self, reference: str, *, ended: bool = False) -> list[Job]:
         """Jobs a person may mean: by id or resource name, else by display name, else by its start.
 
-        Of several of one name, those that are active come alone.
+        Of several of one name, those that are active come alone, or with `ended` those that are not.
         """
         jobs = list(self.jobs.values())
         for fits in (
@@ -107,7 +107,7 @@ class JobStore:
             [job for job in jobs if reference and job.display_name.startswith(reference)],
         ):
             if fits:
-                return [job for job in fits if job.state.active] or fits
+                return [job for job in fits if job.state.active is not ended] or fits
         return []
 
     def begin(self) -> None:
