@@ -11,6 +11,7 @@ from google.cloud.aiplatform_v1.types import TrainingPipeline
 from google.protobuf import json_format
 
 from tui.domain.profile import Problem, ProfileInvalid, inspect, load
+from tui.domain.profile.autofix import apply_fixes
 from tui.domain.profile.document_edit import Edit
 from tui.domain.profile.edit import apply as apply_edits
 from tui.domain.spec_format import bodies, format_of, register
@@ -19,6 +20,7 @@ from tui.domain.vertex.form import FormState, build_rows
 from tui.domain.vertex.form.analysis import analyse
 from tui.domain.vertex.interchange import from_resource, from_text
 from tui.domain.vertex.interchange.exports import FORMS, export
+from tui.domain.vertex.rules import Severity
 from tui.domain.vertex.spec_formats import CUSTOM_TASK
 from tui.kinds.registry import kind_of_body, kinds
 
@@ -108,6 +110,30 @@ def test_a_spec_directly_in_a_pipeline_belongs_to_its_inputs(name: str) -> None:
         .check()
         .request
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ("    spot: true", ("trainingTaskInputs", "scheduling", "strategy")),
+        ("    timeout: 60s", ("trainingTaskInputs", "scheduling", "timeout")),
+        ("  timeout: 60s", ("trainingTaskInputs", "scheduling", "timeout")),
+    ],
+)
+def test_a_fix_of_a_pipeline_stays_in_it(line: str, place: tuple[str, ...]) -> None:
+    fixed = apply_fixes(f"{PIPELINE}{line}\n", "f", "f")
+    assert [p for p in fixed.remaining if p.severity is Severity.ERROR] == []
+    value: Any = load(fixed.text, "f", "f").body
+    for part in place:
+        value = value[part]
+    assert value in {"SPOT", "60s"}
+
+
+@pytest.mark.parametrize("text", [CUSTOM, PIPELINE], ids=["custom job", "pipeline"])
+def test_a_field_of_the_job_in_the_header_goes_into_the_body(text: str) -> None:
+    fixed = apply_fixes(f"{text}timeout: 60s\nspot: true\n", "f", "f")
+    assert [p for p in fixed.remaining if p.severity is Severity.ERROR] == []
+    assert load(fixed.text, "f", "f").job_spec["scheduling"] == {"timeout": "60s", "strategy": "SPOT"}
 
 
 def test_what_is_given_in_the_inputs_already_is_not_moved() -> None:

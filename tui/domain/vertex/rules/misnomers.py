@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.spec_format import bodies, format_of
 from tui.domain.vertex import catalog, reducers
 from tui.domain.vertex.custom_job_spec import whole
 from tui.domain.vertex.rules.base import Finding, Path, Severity
@@ -142,7 +143,7 @@ def misnomers_below(path: Path, value: Any, root: Any) -> list[Finding]:
                 "vertex facts 4",
             )
         )
-    pools = _get(root, *(*_spec_path(path), _POOLS))
+    pools = _get(root, *_spec_path(path, root), _POOLS)
     given, needed = _replicas(value), reducers.propose({"jobSpec": {_POOLS: _plain(pools)}})
     if 0 < given < needed.count:
         found.append(
@@ -263,7 +264,7 @@ def _replicas(value: Any) -> int:
 def _spot(path: Path, name: str, value: Any, root: Any) -> Finding | None:
     if name not in _SPOT:
         return None
-    spec = _spec_path(path)
+    spec = _spec_path(path, root)
     meant = str(value).lower() in {"true", "yes", "1"}
     edits = (Edit((*spec, "scheduling", "strategy"), "SPOT"),) if meant else ()
     return _wrong(
@@ -277,8 +278,11 @@ def _spot(path: Path, name: str, value: Any, root: Any) -> Finding | None:
     )
 
 
-def _spec_path(path: Path) -> Path:
-    return ("jobSpec",) if path[0] == "jobSpec" else ()
+def _spec_path(path: Path, root: Any) -> Path:
+    """Where the CustomJobSpec stands: in the body that holds `path`, else in that of the file."""
+    body = next((b for b in bodies() if b == path[0]), None)
+    body = body or next((b for b in bodies() if _get(root, b) is not None), None)
+    return format_of(body).spec_path if body else ()
 
 
 def _disk(path: Path, name: str, value: Any, root: Any) -> Finding | None:
@@ -369,16 +373,16 @@ def _misplaced_in_pool(path: Path, name: str, value: Any, root: Any) -> Finding 
 
 
 def _misplaced_in_spec(path: Path, name: str, value: Any, root: Any) -> Finding | None:
-    """Header fields inside jobSpec, scheduling's fields outside it, and other misplaced ones."""
-    parent = path[:-1]
-    if parent == ("jobSpec",) and name in _HEADER:
+    """Header fields inside a body, scheduling's fields outside it, and other misplaced ones."""
+    parent, spec = path[:-1], _spec_path(path, root)
+    if parent not in {(), spec[:1], spec}:
+        return None
+    if parent and name in _HEADER:
         right: Path = (name,)
-    elif parent in {(), ("jobSpec",)} and name in _SCHEDULING:
-        right = (*_spec_path(path), "scheduling", name)
-    elif parent == () and name in {"workerPoolSpec", "workerPools"}:
-        right = (_POOLS,)
-    elif parent == ("jobSpec",) and name in {"workerPoolSpec", "workerPools"}:
-        right = ("jobSpec", _POOLS)
+    elif name in _SCHEDULING:
+        right = (*spec, "scheduling", name)
+    elif name in {"workerPoolSpec", "workerPools"}:
+        right = (*spec, _POOLS)
     else:
         return None
     if right[-1] == _POOLS and not isinstance(value, list):
