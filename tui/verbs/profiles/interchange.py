@@ -90,7 +90,7 @@ async def export_profile(  # noqa: PLR0917 - one for each option
         raise Failure(
             "\n".join(map(str, checked.errors)), fix="Nothing was exported.", code="INVALID_PROFILE"
         )
-    context = run.context if checked.request.region else run.one_context
+    context = run.one_context
     place = checked.request.region or context.home_region
     file = target or f"{read.name}.yaml"
     project = "" if context.kind == "local" else context.project
