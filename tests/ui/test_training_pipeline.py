@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.content import Content
+from textual.pilot import Pilot
 from textual.widgets import Static
 
 from tests.ui.double import NOON, MemoryJobs, console, job
@@ -83,6 +85,14 @@ def seen(app: VxtuiApp) -> str:
 
 def question(app: VxtuiApp) -> str:
     return text(app.screen.query_one("#question", Static).content)
+
+
+async def on_job(pilot: Pilot[Any], app: VxtuiApp, name: str) -> JobScreen:
+    """The screen of this job, open."""
+    app.open_job(name)
+    await until(pilot, lambda: isinstance(app.screen, JobScreen) and app.screen.is_mounted, "the screen")
+    assert isinstance(app.screen, JobScreen)
+    return app.screen
 
 
 @pytest.mark.parametrize("width", [80, 100, 160])
@@ -187,10 +197,7 @@ async def test_a_deleted_child_is_said_once_and_not_asked_for_again(tmp_path: Pa
     app = console(found, tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: len(app.store.jobs) == 1, "the list")
-        app.open_job(PIPELINE.name)
-        await until(pilot, lambda: isinstance(app.screen, JobScreen) and app.screen.is_mounted, "the screen")
-        screen = app.screen
-        assert isinstance(screen, JobScreen)
+        screen = await on_job(pilot, app, PIPELINE.name)
         await until(
             pilot,
             lambda: screen.feed.sources["logs"].done and screen.feed.sources["metrics"].done,
@@ -209,10 +216,7 @@ async def test_its_tabs_show_the_log_and_the_figures_of_the_child(tmp_path: Path
     app = console(found, tmp_path)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: len(app.store.jobs) == 2, "the list")
-        app.open_job(PIPELINE.name)
-        await until(pilot, lambda: isinstance(app.screen, JobScreen) and app.screen.is_mounted, "the screen")
-        screen = app.screen
-        assert isinstance(screen, JobScreen)
+        screen = await on_job(pilot, app, PIPELINE.name)
         assert list(screen.panes) == [
             "overview", "tasks", "replicas", "logs", "metrics", "spec", "events",
         ]  # fmt: skip

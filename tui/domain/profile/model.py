@@ -313,7 +313,7 @@ def _body(document: Document, header: Mapping[str, Any]) -> tuple[str, list[Prob
     empty = document.problem((body,), "it is missing.", format_of(body).fix, "profile.missing")
     if found:
         return body, [empty]
-    # No field of the file is wrong; with the path the rules are left_out about the body's fields.
+    # No field of the file is wrong; with the path the rules keep silent about the body's fields.
     message = f"the body is missing: {' or '.join(bodies())}."
     return body, [replace(empty, field="", message=message, fix=f"Add {body}. {empty.fix}")]
 

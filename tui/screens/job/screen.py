@@ -111,7 +111,7 @@ class JobScreen(FrameScreen):
     # Updates
 
     def _jobs_changed(self, change: JobChange) -> None:
-        """Ask for this job again where the list of jobs has it no more: an ended one is not read again."""
+        """Ask for this job at once where the list has it no more: an ended one is read seldom."""
         if self.job_name in change.removed:
             self.feed.kick()
 
