@@ -111,7 +111,9 @@ def test_it_ends_the_screen_that_starts(tmp_path: Path, after: float) -> None:
         screen.process.send_signal(signal.SIGINT)
         assert screen.wait_exit() == 130
         shown, left, rest = bytes(screen.raw).rpartition(skeleton.LEAVE.encode())
-        assert rest == b"interrupted\r\n" and bool(left) == (skeleton.ENTER.encode() in shown)
+        assert rest == b"interrupted\r\n"
+        # The signal may come just before the skeleton is written; leaving too much does no harm.
+        assert left or skeleton.ENTER.encode() not in shown
     finally:
         screen.close()
 
