@@ -73,7 +73,7 @@ class Bench(App[str]):
         gc.freeze()
         self.log_widget.focus()
         if self.rate:
-            self.run_rank(self.feed(), name="feed")
+            self.run_worker(self.feed(), name="feed")
 
     def on_key(self, event: Key) -> None:
         event.stop()

@@ -57,7 +57,7 @@ def main() -> None:
     def opened(self: VxtuiApp) -> None:
         from functools import partial
 
-        self.run_rank(partial(beat, self), name="beat", group="beat")
+        self.run_worker(partial(beat, self), name="beat", group="beat")
         connect(self)
 
     VxtuiApp.connect = painted if what == "paint" else opened  # type: ignore[method-assign]
