@@ -46,7 +46,7 @@ def test_bindings_go_through_the_gate_unless_direct() -> None:
 
 def test_key_text_follows_the_users_keys() -> None:
     assert key_text(action("app.help"), {}) == "?"
-    assert key_text(action("table.down"), {}) == "j ↓"
+    assert key_text(action("table.down"), {}) == "j down"
     assert key_text(action("jobs.cancel"), {"jobs.cancel": "x"}) == "x"
     assert key_text(action("app.theme"), {}) == ""
 

@@ -66,8 +66,16 @@ def test_the_environment_goes_before_the_file_and_before_the_memory(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("slow: maybe", "config.yaml:1: slow: "),
-        ("context: a\nthem: nord", "config.yaml:2: them: there is no such setting. Known are contexts"),
+        ("slow: maybe", "config.yaml:1: slow: expected true or false."),
+        ("contexts: 5", "config.yaml:1: contexts: expected a list; put a dash before each element."),
+        ("contexts:\n  - {project: p}", "config.yaml:2: contexts[0].name: this setting is missing."),
+        ("context: nope", "config.yaml:1: context: No context is called nope. There are: local."),
+        (
+            "contexts:\n  - {name: g, kind: group, members: [local, x]}",
+            "config.yaml:2: contexts[0].members[1]: No context is called x. There are: local.",
+        ),
+        ("slow: true\nthem: nord", "config.yaml:2: them: there is no such setting; did you mean theme?"),
+        ("slow: true\nzzz: nord", "config.yaml:2: zzz: there is no such setting. Known are contexts"),
         ("contexts:\n  - {name: a, zone: b}", "config.yaml:2: contexts[0].zone: there is no such setting."),
         ("contexts:\n  - {name: a, regions: []}", "at least one region"),
         ("contexts:\n  - {name: a, kind: gke}", "contexts[0].kind: "),
@@ -80,6 +88,12 @@ def test_what_is_wrong_is_said_with_its_line(place: Path, text: str, words: str)
     with pytest.raises(SettingsError) as error:
         load_settings()
     assert words in str(error.value) and str(place) in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["", "\n", "# nothing yet\n\n"])
+def test_a_file_without_settings_means_all_defaults(place: Path, text: str) -> None:
+    place.write_text(text)
+    assert load_settings() == Settings()
 
 
 @pytest.mark.parametrize(("value", "words"), [("{", "not valid JSON"), ('["a"]', "VXTUI_KEYS in the env")])

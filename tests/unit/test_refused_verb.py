@@ -61,6 +61,65 @@ def test_it_is_refused_and_the_audit_journal_says_so(
     assert not backend.deleted and not backend.cancelled
 
 
+def test_of_jobs_with_one_name_each_verb_takes_the_only_one_it_can_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    backend = MemoryBackend([job(7, "train"), job(8, "train", JobState.FAILED)])
+    monkeypatch.setattr(run, "open_backend", lambda *_: backend)
+    assert json.loads(CliRunner().invoke(cli, ["describe", "train", "--json"]).output)["id"] == "7"
+    for verb in (["cancel", "--no-wait"], ["delete"]):
+        done = CliRunner().invoke(cli, [*verb, "train", "--yes"])
+        assert done.exit_code == 0, done.output
+    assert [name[-1] for name in backend.cancelled] == ["7"]
+    assert [name[-1] for name in backend.deleted] == ["8"]
+
+
+@pytest.mark.parametrize(
+    "words", [["launch", "local-2node"], ["quotas"], ["prices"]], ids=lambda words: words[0]
+)
+def test_a_region_that_there_is_not_is_named(words: list[str]) -> None:
+    done = CliRunner().invoke(cli, [*words, "--region", "us-centrl1", "--json"])
+    error = json.loads(done.output)["error"]
+    assert done.exit_code == 2
+    assert error["message"] == "us-centrl1 is not a region for training."
+    assert error["fix"] == "Did you mean us-central1?"
+
+
+def test_a_misspelt_verb_or_profile_gets_the_one_that_is_meant(tmp_path: Path) -> None:
+    assert "Did you mean 'cancel'?" in CliRunner().invoke(cli, ["cancle"]).output
+    done = CliRunner().invoke(cli, ["profiles", "show", "local-2nodes"])
+    assert "Did you mean local-2node?" in done.output and "Nothing was sent" not in done.output
+    (tmp_path / "p.yaml").mkdir()
+    done = CliRunner().invoke(cli, ["profiles", "show", str(tmp_path / "p.yaml")])
+    assert "is a folder" in done.output
+
+
+def test_every_place_counts_the_same_profiles_as_valid(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "config.yaml").write_text(f"profile_folder: {tmp_path / 'mine'}\n")
+    (tmp_path / "mine" / "ok.yaml").write_text("jobSpec: {workerPoolSpecs: []}\n")
+    listed = json.loads(CliRunner().invoke(cli, ["profiles", "list", "--json"]).output)["profiles"]
+    assert [p["name"] for p in listed if p["problem"]] == ["ok"]
+    checks = json.loads(CliRunner().invoke(cli, ["doctor", "--json"]).output)["checks"]
+    wrong = [c for c in checks if c["what"].startswith("profile") and not c["ok"]]
+    assert [c["what"] for c in wrong] == ["profiles", "profile ok"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("theme: blah", "No theme is called blah."),
+        ("keys: {nosuch: x}", "The key map names no action: nosuch."),
+        ("keys: {jobs.delete: l}", "The key map gives l to both jobs.launch and jobs.delete."),
+    ],
+)
+def test_doctor_finds_what_the_screen_would_complain_about(text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(text)
+    checks = json.loads(CliRunner().invoke(cli, ["doctor", "--json"]).output)["checks"]
+    found = next(c for c in checks if c["what"] == "settings")
+    assert not found["ok"] and words in found["detail"] and "config.yaml" in found["fix"]
+
+
 GROUP = "contexts:\n  - {name: local, kind: local}\n  - {name: guarded, kind: local, read_only: true}\n"
 
 

@@ -99,7 +99,7 @@ _PANES = (
     _act("metrics.span", "s", "span", "Time span: all, 1 hour, 10 minutes", footer=True),
     _act("metrics.zoom_in", "plus,equals_sign", "zoom", "Zoom in at the crosshair", footer=True),
     _act("metrics.zoom_out", "minus", "zoom out", "Zoom out"),
-    _act("metrics.whole", "0", "all of it", "Show the whole time span"),
+    _act("metrics.whole", "0", "all", "Show the whole time span"),
     _act("metrics.cross_left", "h,left", "crosshair left", "Move the crosshair left"),
     _act("metrics.cross_right", "l,right", "crosshair", "Move the crosshair right", footer=True),
     _act("metrics.earlier", "H,shift+left", "earlier", "Scroll back by half of the span"),

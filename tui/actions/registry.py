@@ -56,8 +56,6 @@ _KEY_TEXT = {
     "right_square_bracket": "]",
     "escape": "esc",
     "comma": ",",
-    "up": "↑",
-    "down": "↓",
     "pageup": "pgup",
     "pagedown": "pgdn",
 }
@@ -164,6 +162,6 @@ def key_problems(keymap: Mapping[str, str]) -> list[str]:
 
 
 def key_text(found: Action, keymap: Mapping[str, str]) -> str:
-    """The action's keys as a person reads them, after the user's own key map: `j ↓`, `ctrl+r`, `?`."""
+    """The action's keys as a person reads them, after the user's own key map: `j down`, `ctrl+r`, `?`."""
     keys = (keymap.get(found.id) or found.key).split(",")
     return " ".join(_KEY_TEXT.get(key.strip(), key.strip()) for key in keys if key.strip())

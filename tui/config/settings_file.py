@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import fields
@@ -10,11 +11,21 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from tui.config.settings import Settings, SettingsError
+from tui.config.settings import Context, Settings, SettingsError, all_contexts, unknown_context
 from tui.domain.profile.source import Document, ProfileInvalid, dotted, read
 
 _JSON_FIELDS = ("contexts", "keys")
 """Fields that the environment gives as JSON text."""
+_WORDS = {
+    "missing": "this setting is missing",
+    "bool_parsing": "expected true or false",
+    "bool_type": "expected true or false",
+    "string_type": "expected a text; put it in quotes",
+    "list_type": "expected a list; put a dash before each element",
+    "dict_type": "expected fields, each as `name: value`",
+    "dataclass_type": "expected fields, each as `name: value`",
+}
+"""What is wrong, by pydantic's type of error; for other types its own sentence is shown."""
 
 
 def read_settings(file: Path, environment: Mapping[str, str]) -> Settings:
@@ -31,14 +42,41 @@ def read_settings(file: Path, environment: Mapping[str, str]) -> Settings:
         if name in environment:
             values[name] = _json(name, environment[name])
     try:
-        return TypeAdapter(Settings).validate_python(values)
+        settings = TypeAdapter(Settings).validate_python(values)
     except ValidationError as error:
         raise SettingsError("\n".join(_lines(error, document, environment))) from error
+    _check_names(settings, document, environment)
+    return settings
+
+
+def _check_names(settings: Settings, document: Document, environment: Mapping[str, str]) -> None:
+    """Raises SettingsError for names of contexts that there are not."""
+    contexts = all_contexts(settings)
+    wrong: list[tuple[tuple[str | int, ...], str]] = []
+    if settings.context and settings.context not in {c.name for c in contexts}:
+        wrong.append((("context",), unknown_context(settings.context, [c.name for c in contexts])))
+    single = [c.name for c in contexts if c.kind != "group"]
+    for at, context in enumerate(settings.contexts):
+        for number, member in enumerate(context.members):
+            if member not in single:
+                wrong.append((("contexts", at, "members", number), unknown_context(member, single)))
+    if wrong:
+        lines = [f"{_where(path, document, environment)}: {what}" for path, what in wrong]
+        raise SettingsError("\n".join(lines))
+
+
+def _where(path: tuple[str | int, ...], document: Document, environment: Mapping[str, str]) -> str:
+    name = str(path[0]) if path else ""
+    if name in environment:
+        return f"VXTUI_{name.upper()} in the environment"
+    return f"{document.file}:{document.line(path)}: {dotted(path)}"
 
 
 def _read(file: Path) -> Document:
     try:
-        return read(file.read_text() or "{}", str(file))
+        text = file.read_text()
+        without = all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines())
+        return read("{}" if without else text, str(file))
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{file}: can't be read: {error}") from error
     except ProfileInvalid as error:
@@ -58,12 +96,11 @@ def _lines(error: ValidationError, document: Document, environment: Mapping[str,
         path = tuple(one["loc"])
         what = one["msg"]
         if one["type"] == "unexpected_keyword_argument":
+            known = [f.name for f in fields(Settings if len(path) == 1 else Context)]
+            near = difflib.get_close_matches(str(path[-1]), known, 1)
             what = "there is no such setting"
-            if len(path) == 1:
-                what += f". Known are {', '.join(f.name for f in fields(Settings))}"
-        name = str(path[0]) if path else ""
-        if name in environment:
-            lines.append(f"VXTUI_{name.upper()} in the environment: {what}.")
+            what += f"; did you mean {near[0]}?" if near else f". Known are {', '.join(known)}."
         else:
-            lines.append(f"{document.file}:{document.line(path)}: {dotted(path)}: {what}.")
+            what = f"{_WORDS.get(one['type'], what)}."
+        lines.append(f"{_where(path, document, environment)}: {what}")
     return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 from typing import Any
@@ -40,6 +41,14 @@ class Verbs(click.Group):
         module, _ = VERBS[cmd_name]
         found: click.Command = getattr(importlib.import_module(module), cmd_name)
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        near = difflib.get_close_matches(args[0], VERBS, 1) if args[0] not in VERBS else []
+        if near and not args[0].startswith("-"):
+            ctx.fail(f"No such verb {args[0]!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):

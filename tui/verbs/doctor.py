@@ -9,10 +9,14 @@ import platform
 import sys
 
 import click
+from textual.theme import BUILTIN_THEMES
 
+from tui.actions.registry import key_problems
 from tui.backends.interface import ServiceHealth
 from tui.config.loader import config_file
-from tui.config.settings import choose_context, profile_folder
+from tui.config.paths import config_dir, shipped
+from tui.config.settings import Settings, choose_context, profile_folder
+from tui.config.themes import load_themes
 from tui.emulator import launcher
 from tui.emulator.paths import default_state_dir
 from tui.store.profiles.library import entries
@@ -25,7 +29,7 @@ from tui.verbs.run import READS, Run, verb
 async def doctor(run: Run) -> int:
     """Check everything that a launch needs. Exit code 0 if all of it works, else 5."""
     context = choose_context(run.settings, run.context_name)
-    found = [_python(), _terminal(), _settings(), *_profiles(run), _trainer()]
+    found = [_python(), _terminal(), _settings(run.settings), *_profiles(run), _trainer()]
     if context.kind == "local":
         found.append(await asyncio.to_thread(_emulator))
     async with _opened(run) as backend:
@@ -67,8 +71,15 @@ def _terminal() -> ServiceHealth:
     )
 
 
-def _settings() -> ServiceHealth:
+def _settings(settings: Settings) -> ServiceHealth:
     path = config_file()
+    themes, wrong = load_themes([shipped("themes"), config_dir() / "themes"])
+    wrong += key_problems(settings.keys)
+    known = {*BUILTIN_THEMES, *(theme.name for theme in themes)}
+    if settings.theme and settings.theme not in known:
+        wrong.append(f"No theme is called {settings.theme}. There are: {', '.join(sorted(known))}.")
+    if wrong:
+        return ServiceHealth("settings", False, f"{path}: {' '.join(wrong)}", f"Edit {path}.")
     return ServiceHealth(
         "settings", True, str(path) if path.exists() else f"all defaults ({path} does not exist)"
     )
@@ -76,9 +87,12 @@ def _settings() -> ServiceHealth:
 
 def _profiles(run: Run) -> list[ServiceHealth]:
     found = entries(profile_folder(run.settings))
-    bad = [e for e in found if e.problem]
+    bad = [(e, wrong) for e in found if (wrong := e.check_rules(run.context)[0])]
     summary = ServiceHealth("profiles", not bad, f"{len(found) - len(bad)} of {len(found)} are valid")
-    return [summary, *(ServiceHealth(f"profile {e.name}", False, e.problem, f"Edit {e.path}.") for e in bad)]
+    return [
+        summary,
+        *(ServiceHealth(f"profile {e.name}", False, wrong[0], f"Edit {e.path}.") for e, wrong in bad),
+    ]
 
 
 def _trainer() -> ServiceHealth:

@@ -21,7 +21,10 @@ PATIENCE = 30.0
 @click.option("--no-wait", is_flag=True, help="Do not wait for the job to end.")
 @verb("job.cancel")
 async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
-    """Cancel JOB and wait up to 30 seconds for it to end."""
+    """Cancel JOB and wait up to 30 seconds for it to end.
+
+    JOB is an id, a resource name or a display name; of several jobs with this name the only one that runs.
+    """
     async with run.backend() as backend:
         found = await find_job(backend, job)
         # The operation refuses what can't be cancelled, and records that: there is nothing to ask.
@@ -40,7 +43,7 @@ async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
     if run.json:
         print_json(job_json(found))
     else:
-        out(f"{found.display_name}: {found.state.value.lower()}")
+        out(f"{found.display_name}: {'cancel requested' if no_wait else found.state.value.lower()}")
     if not found.state.terminal and not no_wait:
         note(
             f"The job has not ended within {PATIENCE:.0f} s; it is still being cancelled. "
@@ -53,9 +56,9 @@ async def cancel(run: Run, job: str, yes: bool, no_wait: bool) -> None:
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @verb("job.delete")
 async def delete(run: Run, job: str, yes: bool) -> None:
-    """Delete JOB, which must have ended."""
+    """Delete JOB, which must have ended; of several jobs with this name the only one that has."""
     async with run.backend() as backend:
-        found = await find_job(backend, job)
+        found = await find_job(backend, job, ended=True)
         if found.state.terminal and backend.offers("jobs.delete", found.kind):
             await confirmed(
                 f"Delete {found.display_name} ({found.id}, {found.state.value.lower()})?", yes=yes

@@ -87,7 +87,10 @@ async def read_progress(backend: Backend, job: Job) -> Progress:
 @click.argument("job")
 @verb(READS)
 async def describe(run: Run, job: str) -> None:
-    """Show one job. JOB is an id, a full resource name or a unique display name."""
+    """Show one job. JOB is an id, a full resource name or a display name.
+
+    Of several jobs with this name it shows the only one that runs.
+    """
     async with run.backend() as backend:
         found = await find_job(backend, job)
         service = backend.job_service(found.name)

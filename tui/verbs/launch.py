@@ -31,7 +31,7 @@ from tui.verbs.dry_run import (
 )
 from tui.verbs.output import job_json, note, out, print_json
 from tui.verbs.package import StepPrinter, plan_of
-from tui.verbs.run import Failure, Run, assigned, confirmed, value_of, verb
+from tui.verbs.run import Failure, Run, assigned, check_regions, confirmed, value_of, verb
 
 POLL_LOCAL, POLL_CLOUD = 0.5, 10.0
 PATIENCE = 600.0
@@ -65,6 +65,7 @@ async def launch(  # noqa: PLR0917 - one for each option
     refused (exit code 2) unless --force is given too. A check that can't tell does not stop the launch.
     """
     context = run.one_context
+    check_regions([region] if region else [], context)
     checked = check(run, profile, assignments, region or "")
     request = checked.request
     package = None
@@ -120,7 +121,7 @@ def check(run: Run, reference: str, assignments: tuple[str, ...], region: str) -
             str(error), fix="`vxtui profiles list` lists all.", code="NOT_FOUND", exit_code=3
         ) from error
     except ProfileInvalid as error:
-        raise Failure(str(error), fix="Nothing was sent.", code="INVALID_PROFILE") from error
+        raise Failure(str(error), code="INVALID_PROFILE") from error
     except OSError as error:
         raise Failure(f"The profile can't be read: {error}", code="INVALID_PROFILE") from error
 

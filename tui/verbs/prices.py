@@ -12,7 +12,7 @@ from tui.domain.vertex.cost import estimate, money
 from tui.domain.vertex.dry_run import price_json
 from tui.store.jobs.costs import keep_prices, read_prices
 from tui.verbs.output import note, print_json, table
-from tui.verbs.run import READS, Failure, Run, verb
+from tui.verbs.run import READS, Failure, Run, check_regions, verb
 
 STRATEGIES = ("STANDARD", "SPOT")
 
@@ -35,6 +35,7 @@ async def prices(run: Run, machines: tuple[str, ...], region: str | None) -> Non
         raise Failure(
             f"There is no training machine {wrong[0]}.", fix="`vxtui prices` shows all.", code="NOT_FOUND"
         )
+    check_regions([region] if region else [], run.context)
     place = region or run.one_context.home_region
     table_of, problem = read_prices(state_dir())
     if problem:

@@ -12,7 +12,7 @@ from tui.domain.vertex import catalog
 from tui.domain.vertex.quota_fit import Fit, fits_in
 from tui.verbs.launch import prepare
 from tui.verbs.output import print_json, table, when
-from tui.verbs.run import READS, Run, verb
+from tui.verbs.run import READS, Run, check_regions, verb
 
 STATUSES = ("fits", "unknown", "short")
 
@@ -24,6 +24,7 @@ STATUSES = ("fits", "unknown", "short")
 @verb(READS)
 async def quotas(run: Run, regions: tuple[str, ...], every: bool, profile: str | None) -> None:
     """Show training quotas: limit, used, free; or where a profile fits."""
+    check_regions(regions, run.context)
     if profile is not None:
         await _show_fit(run, profile, regions)
         return

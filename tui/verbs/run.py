@@ -6,7 +6,7 @@ import asyncio
 import functools
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -35,6 +35,7 @@ from tui.config.settings import (
     profile_folder,
 )
 from tui.domain.job import Job
+from tui.domain.vertex import catalog
 from tui.interrupts import ending_at_once, raising
 from tui.kinds.registry import kind_of, lost_runner
 from tui.session import now
@@ -236,16 +237,29 @@ async def _guarded(function: Verb, run: Run, kw: dict[str, Any]) -> int | None:
     return await function(run, **kw)
 
 
-async def find_job(backend: Backend, reference: str) -> Job:
+def check_regions(regions: Iterable[str], context: Context) -> None:
+    """Raises Failure for a region that neither trains jobs nor is one of the context's."""
+    for region in regions:
+        problem = catalog.unknown_region(region) if region not in context.regions else None
+        if problem is not None:
+            raise Failure(problem.message, fix=problem.fix, code="INVALID_ARGUMENT", exit_code=USAGE)
+
+
+async def find_job(backend: Backend, reference: str, *, ended: bool = False) -> Job:
     """The job with this id, resource name or display name.
+
+    Of several with the name it takes the only one that has not ended, or with `ended` the only one that has.
 
     Raises:
         NotFound: if there is none.
         Failure: if several jobs have the display name; it lists them.
     """
     found = await backend.find_jobs(reference)
-    if len(found) > 1 and len(live := [j for j in found if j.state.active]) == 1:
-        found = live
+    if (
+        len(found) > 1
+        and len(fit := [j for j in found if (j.state.terminal if ended else j.state.active)]) == 1
+    ):
+        found = fit
     if not found:
         raise NotFound(
             f"There is no job {reference} in the context {backend.info.name}.",

@@ -6,6 +6,7 @@ The tables are of 2026-08-22 (documentation crawl); an answer of the service ove
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -128,6 +129,34 @@ def all_quota_metrics() -> list[str]:
 def regions() -> tuple[str, ...]:
     """Every region of training jobs, with or without accelerators (vertex facts 2.3)."""
     return tuple(_table("regions.json")["regions"])
+
+
+_ZONE = re.compile(r"[a-z]+-[a-z]+\d+-[a-z]")
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownRegion:
+    """What is wrong with a region's name, and what to do; `meant` is the only region it can be, or ""."""
+
+    message: str
+    fix: str
+    meant: str = ""
+
+
+def unknown_region(name: str) -> UnknownRegion | None:
+    """Why there is no region of this name for training; `None` if there is one."""
+    known = regions()
+    if name in known:
+        return None
+    if _ZONE.fullmatch(name) and name[:-2] in known:
+        right = name[:-2]
+        return UnknownRegion(f"{name} is a zone; a job runs in a region.", f"Write {right}.", right)
+    import difflib  # noqa: PLC0415 - only for a wrong name
+
+    near = difflib.get_close_matches(name.lower(), known, 2, 0.6)
+    slip = difflib.get_close_matches(name.lower(), known, 2, 0.92)
+    fix = f"Did you mean {near[0]}?" if near else "For example us-central1 or europe-west4."
+    return UnknownRegion(f"{name} is not a region for training.", fix, slip[0] if len(slip) == 1 else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,11 @@ from tui.widgets.labelled_lines import EMPTY, Labelled, LabelledLines
 WIDE = 108
 """Width from which there is room for the action ids, which the setting `keys` takes."""
 HELP = 58
-_TITLES = {"app": "everywhere", "table": "in the list", "job_events": "events"}
+_TITLES = {
+    "app": "everywhere", "table": "in the list", "job_events": "events", "quota_grid": "quotas",
+    "quotas": "list of quotas", "pane": "in the tab", "formview": "in the form", "logview": "in the log",
+    "heatmap": "in the map",
+}  # fmt: skip
 
 
 class HelpScreen(ModalScreen[None]):

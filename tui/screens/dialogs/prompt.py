@@ -34,7 +34,7 @@ class PromptScreen(ModalScreen[str]):
             line = Input(self._value, compact=True)
             line.cursor_blink = False
             yield line
-            yield Static(Content.styled("enter takes it   esc back", "$text-muted"), id="problem")
+            yield Static(Content.styled("enter accepts   esc back", "$text-muted"), id="problem")
 
     @on(Input.Submitted)
     def _entered(self, event: Input.Submitted) -> None:

@@ -25,7 +25,7 @@ from tui.widgets.form.view import FormView
 from tui.widgets.notice import Notice
 
 SEP = "   "
-NO_REQUEST = "What the job is made of is known once its fields have the right shape."
+NO_REQUEST = "The pools are shown once the errors are fixed."
 _TONE = {Severity.ERROR: "$text-error", Severity.WARNING: "$text-warning", Severity.NOTE: "$text-muted"}
 _GLYPH = {Severity.ERROR: "✗", Severity.WARNING: "!", Severity.NOTE: "·"}
 

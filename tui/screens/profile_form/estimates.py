@@ -13,7 +13,7 @@ from textual.content import Content
 from tui.actions.registry import action
 from tui.domain.quota import Quota
 from tui.domain.text import plain
-from tui.domain.vertex.cost import Estimate, estimate, money
+from tui.domain.vertex.cost import Estimate, estimate, money, parts_of
 from tui.domain.vertex.form.analysis import Analysis
 from tui.domain.vertex.prices import Prices
 from tui.domain.vertex.quota_fit import Fit, fit
@@ -96,8 +96,8 @@ class Estimates:
             return Content.styled("? price not known yet", "$text-muted")
         found = self._cost.estimate
         if found.hour is None:
-            missing = found.missing[0] if found.missing else "no price is known"
-            return Content.styled(f"? price: no {plain(missing)}", "$text-muted")
+            missing = f": {found.missing[0]}" if found.missing else ""
+            return Content.styled(f"? price not known{plain(missing)}", "$text-muted")
         # The emulator bills nothing: this is the price in the cloud.
         local = "cloud " if self._editor.local else ""
         rate, whole = (f"{local}{money(found.hour, '/h')}", "bold"), found.whole
@@ -110,7 +110,7 @@ class Estimates:
     def reducers_text(self, analysis: Analysis) -> tuple[str, str, str]:
         """Value, note and help of the Reduction Server's switch."""
         if analysis.job is None:
-            return "", "known once the fields have the right shape", ""
+            return "", "known once the errors are fixed", ""
         value, note, help = switch_text(propose(analysis.job, analysis.region))
         if self._cost is None or note or not self._cost.reducers:
             return value, note, help
@@ -139,7 +139,7 @@ class Estimates:
     def quota_text(self) -> Content:
         """Whether the quota is enough for the job."""
         job = self._editor.analysis.job
-        if job is None:
+        if job is None or not parts_of(job):
             return Content("")
         if self._quotas is None:
             why = f": {self._quota_problem}" if self._quota_problem else " not known yet"

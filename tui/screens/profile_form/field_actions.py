@@ -69,7 +69,7 @@ class FieldActions:
         if found.method == "fix" and fixable(row) is None:
             return "No automatic fix here; n goes to the next problem."
         if found.method == "switch" and not (row is not None and switches(row)):
-            return "space turns a switch, or a yes into a no; enter edits other values."
+            return "space toggles a switch or a yes/no; enter edits other values."
         return None
 
     def _warn(self, why: object) -> None:
@@ -123,7 +123,7 @@ class FieldActions:
         self._line.open(row, text)
 
     async def action_switch(self) -> None:
-        """Turn a yes into a no, or a switch."""
+        """Toggle a yes/no or a switch."""
         row = self._body.row
         if row is None:
             return
@@ -140,7 +140,7 @@ class FieldActions:
         """Turn the Reduction Server on or off; with `adjust`, set the proposed number where it is on."""
         job, region = self._editor.analysis.job, self._editor.analysis.region
         if job is None:
-            self._screen.notify("It can be sized once the fields have the right shape.", markup=False)
+            self._screen.notify("It can be sized once the errors are fixed.", markup=False)
             return
         found = reducers.propose(job, region)
         if found.running and adjust and found.helps and found.count != found.running:

@@ -59,7 +59,7 @@ class FileActions:
             case "redo" if not self._draft.can_redo:
                 return "There is nothing to redo."
             case "request" | "launch" if self._editor.analysis.job is None:
-                return "There is no request as long as the fields don't have the right shape."
+                return "There is no request until the errors are fixed."
         return None
 
     def _background(self, work: Callable[[], Awaitable[object]]) -> None:

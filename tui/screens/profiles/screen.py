@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -267,7 +268,8 @@ class ProfilesScreen(ListScreen):
 
 def _by_line(entry: ProfileEntry) -> str:
     """Its problems without the file's name, which the row shows."""
-    return entry.problem.replace(f"{entry.path}:", "line ")
+    numbered = re.sub(rf"{re.escape(str(entry.path))}:(?=\d)", "line ", entry.problem)
+    return numbered.replace(f"{entry.path}: ", "")
 
 
 def _short(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -55,9 +56,14 @@ def find(reference: str, own: Path) -> Path:
     path = Path(reference).expanduser()
     if path.is_file():
         return path
+    if path.is_dir():
+        raise NoProfile(f"{path} is a folder; name a profile's file.")
+    known = [file.stem for folder in folders(own) for file in folder.glob("*") if file.suffix in SUFFIXES]
+    near = difflib.get_close_matches(reference, known, 1)
+    meant = f" Did you mean {near[0]}?" if near else ""
     looked = ", ".join(str(f) for f in folders(own))
     raise NoProfile(
-        f"There is no profile {reference}: searched for the file {path} and for that name in {looked}."
+        f"There is no profile {reference}: searched for the file {path} and for that name in {looked}.{meant}"
     )
 
 

@@ -25,6 +25,7 @@ def profiles() -> None:
 async def list_profiles(run: Run) -> None:
     """List every profile, with the problem of one that can't be used."""
     found = entries(profile_folder(run.settings))
+    problems = {e.key: "; ".join(e.check_rules(run.context)[0]) for e in found}
     if run.json:
         print_json(
             {
@@ -33,7 +34,7 @@ async def list_profiles(run: Run) -> None:
                         "name": e.name,
                         "path": str(e.path),
                         "description": e.description,
-                        "problem": e.problem or None,
+                        "problem": problems[e.key] or None,
                     }
                     for e in found
                 ]
@@ -43,8 +44,8 @@ async def list_profiles(run: Run) -> None:
     rows = [[e.name, e.shape, e.owner, e.description] for e in found]
     table(("NAME", "SHAPE", "FROM", "DESCRIPTION"), rows)
     for e in found:
-        if e.problem:
-            note(f"{e.name} can't be used: {e.problem}")
+        if problems[e.key]:
+            note(f"{e.name} can't be used: {problems[e.key]}")
 
 
 @profiles.command("show")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator
 
@@ -11,28 +10,15 @@ from tui.domain.vertex import catalog
 from tui.domain.vertex.custom_job_spec import machine_of, within
 from tui.domain.vertex.rules.base import Case, Finding, Path, Rule, Severity
 
-_ZONE = re.compile(r"[a-z]+-[a-z]+\d+-[a-z]")
 _IN_REGION = re.compile(r"/(?:locations|regions)/(?P<region>[a-z0-9-]+)/")
 
 
 def unknown(case: Case) -> Iterator[Finding]:
-    if not case.region or case.local or case.region in catalog.regions():
-        return
-    here = ("region",)
-    if _ZONE.fullmatch(case.region) and case.region[:-2] in catalog.regions():
-        right = case.region[:-2]
-        yield Finding(
-            here,
-            f"{case.region} is a zone; a job runs in a region.",
-            f"Write {right}.",
-            (Edit(here, right),),
-        )
-        return
-    near = difflib.get_close_matches(case.region.lower(), catalog.regions(), 2, 0.6)
-    slip = difflib.get_close_matches(case.region.lower(), catalog.regions(), 2, 0.92)
-    fix = f"Did you mean {near[0]}?" if near else "For example us-central1 or europe-west4."
-    edits = (Edit(here, slip[0]),) if len(slip) == 1 else ()
-    yield Finding(here, f"{case.region} is not a region for training.", fix, edits)
+    found = catalog.unknown_region(case.region) if case.region and not case.local else None
+    if found is not None:
+        here = ("region",)
+        edits = (Edit(here, found.meant),) if found.meant else ()
+        yield Finding(here, found.message, found.fix, edits)
 
 
 def accelerator(case: Case) -> Iterator[Finding]:
