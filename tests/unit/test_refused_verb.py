@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
+from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -67,7 +71,7 @@ def test_of_jobs_with_one_name_each_verb_takes_the_only_one_it_can_change(
     backend = MemoryBackend([job(7, "train"), job(8, "train", JobState.FAILED)])
     monkeypatch.setattr(run, "open_backend", lambda *_: backend)
     assert json.loads(CliRunner().invoke(cli, ["describe", "train", "--json"]).output)["id"] == "7"
-    for verb in (["cancel", "--no-wait"], ["delete"]):
+    for verb in (["delete"], ["cancel", "--no-wait"]):
         done = CliRunner().invoke(cli, [*verb, "train", "--yes"])
         assert done.exit_code == 0, done.output
     assert [name[-1] for name in backend.cancelled] == ["7"]
@@ -94,14 +98,25 @@ def test_a_misspelt_verb_or_profile_gets_the_one_that_is_meant(tmp_path: Path) -
     assert "is a folder" in done.output
 
 
-def test_every_place_counts_the_same_profiles_as_valid(tmp_path: Path) -> None:
+@pytest.fixture
+def checks(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[dict[str, Any]]]:
+    """What `vxtui doctor` finds, without a service."""
+    import tui.verbs.doctor  # noqa: F401 - the name in the package is the verb
+
+    module = sys.modules["tui.verbs.doctor"]
+    monkeypatch.setattr(module, "_opened", lambda _: aclosing(MemoryBackend([])))
+    return lambda: json.loads(CliRunner().invoke(cli, ["doctor", "--json"]).output)["checks"]
+
+
+def test_every_place_counts_the_same_profiles_as_valid(
+    tmp_path: Path, checks: Callable[[], list[dict[str, Any]]]
+) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "config.yaml").write_text(f"profile_folder: {tmp_path / 'mine'}\n")
     (tmp_path / "mine" / "ok.yaml").write_text("jobSpec: {workerPoolSpecs: []}\n")
     listed = json.loads(CliRunner().invoke(cli, ["profiles", "list", "--json"]).output)["profiles"]
     assert [p["name"] for p in listed if p["problem"]] == ["ok"]
-    checks = json.loads(CliRunner().invoke(cli, ["doctor", "--json"]).output)["checks"]
-    wrong = [c for c in checks if c["what"].startswith("profile") and not c["ok"]]
+    wrong = [c for c in checks() if c["what"].startswith("profile") and not c["ok"]]
     assert [c["what"] for c in wrong] == ["profiles", "profile ok"]
 
 
@@ -113,10 +128,11 @@ def test_every_place_counts_the_same_profiles_as_valid(tmp_path: Path) -> None:
         ("keys: {jobs.delete: l}", "The key map gives l to both jobs.launch and jobs.delete."),
     ],
 )
-def test_doctor_finds_what_the_screen_would_complain_about(text: str, words: str, tmp_path: Path) -> None:
+def test_doctor_finds_what_the_screen_would_complain_about(
+    text: str, words: str, tmp_path: Path, checks: Callable[[], list[dict[str, Any]]]
+) -> None:
     (tmp_path / "config.yaml").write_text(text)
-    checks = json.loads(CliRunner().invoke(cli, ["doctor", "--json"]).output)["checks"]
-    found = next(c for c in checks if c["what"] == "settings")
+    found = next(c for c in checks() if c["what"] == "settings")
     assert not found["ok"] and words in found["detail"] and "config.yaml" in found["fix"]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from textual.color import Color, ColorParseError
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
 from tui.config import file_cache
 
@@ -62,6 +62,12 @@ def load_themes(folders: Sequence[Path]) -> tuple[list[Theme], list[str]]:
             else:
                 themes[theme.name] = theme
     return list(themes.values()), problems
+
+
+def known_themes(folders: Sequence[Path]) -> tuple[list[str], list[str]]:
+    """Names of Textual's themes and of those in the folders, sorted; and the problems found."""
+    themes, problems = load_themes(folders)
+    return sorted({*BUILTIN_THEMES, *(theme.name for theme in themes)}), problems
 
 
 def cached_themes(folders: Sequence[Path]) -> tuple[list[Theme], list[str]]:

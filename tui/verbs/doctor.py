@@ -9,14 +9,13 @@ import platform
 import sys
 
 import click
-from textual.theme import BUILTIN_THEMES
 
 from tui.actions.registry import key_problems
 from tui.backends.interface import ServiceHealth
 from tui.config.loader import config_file
 from tui.config.paths import config_dir, shipped
 from tui.config.settings import Settings, choose_context, profile_folder
-from tui.config.themes import load_themes
+from tui.config.themes import known_themes
 from tui.emulator import launcher
 from tui.emulator.paths import default_state_dir
 from tui.store.profiles.library import entries
@@ -73,11 +72,10 @@ def _terminal() -> ServiceHealth:
 
 def _settings(settings: Settings) -> ServiceHealth:
     path = config_file()
-    themes, wrong = load_themes([shipped("themes"), config_dir() / "themes"])
+    known, wrong = known_themes([shipped("themes"), config_dir() / "themes"])
     wrong += key_problems(settings.keys)
-    known = {*BUILTIN_THEMES, *(theme.name for theme in themes)}
     if settings.theme and settings.theme not in known:
-        wrong.append(f"No theme is called {settings.theme}. There are: {', '.join(sorted(known))}.")
+        wrong.append(f"No theme is called {settings.theme}. There are: {', '.join(known)}.")
     if wrong:
         return ServiceHealth("settings", False, f"{path}: {' '.join(wrong)}", f"Edit {path}.")
     return ServiceHealth(
