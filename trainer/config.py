@@ -37,7 +37,7 @@ class ModelConfig:
     model: str = _flag("gpt", f"one of {', '.join(MODELS)}")
     preset: str = _flag("tiny", "sizes of the GPT and its batch", choices=sorted(PRESETS))
     context: int = _flag(0, "tokens per sequence; 0: the preset's")
-    dropout: float = _flag(0.0, "0 to 1")
+    dropout: float = _flag(0.0, "0 to 1; causal-lm: replaces the rates of the model's configuration")
     weights: str = _flag(
         "", "causal-lm, arr-coc: a model's folder or name, or a config.json; arr-coc also: tiny"
     )
@@ -84,7 +84,7 @@ class ParallelConfig:
     activation_checkpointing: str = _flag("off", "recompute activations in the backward pass", choices=ON_OFF)
     compile: str = _flag("off", "torch.compile for each block", choices=ON_OFF)
     offload: str = _flag("none", "zero: what is kept in CPU memory", choices=["none", "optimizer", "all"])
-    deepspeed_config: str = _flag("", "zero: a JSON file of DeepSpeed's settings, which override ours")
+    deepspeed_config: str = _flag("", "zero: a JSON file of DeepSpeed's settings beside those of the flags")
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,7 @@ def _complete(config: Config) -> Config:
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """How a global batch is split: `accumulation_steps` times `micro_batch` sequences on each rank."""
+    """How a global batch is split into the micro-batches of each rank, of at most `micro_batch` sequences."""
 
     batch: int
     micro_batch: int
@@ -283,7 +283,7 @@ class BatchPlan:
 
     @classmethod
     def of(cls, batch: int, max_micro_batch: int, world_size: int) -> BatchPlan:
-        """With the largest micro-batch up to `max_micro_batch`.
+        """With as few micro-batches up to `max_micro_batch` as possible.
 
         Raises:
             UsageError: if the ranks can't have the same number of sequences.
@@ -293,5 +293,17 @@ class BatchPlan:
             near = f"{low} or {low + world_size}" if low else str(world_size)
             raise UsageError(f"--batch {batch} can't be split over {world_size} processes; use {near}")
         per_rank = batch // world_size
-        micro_batch = next(n for n in range(min(per_rank, max_micro_batch), 0, -1) if per_rank % n == 0)
-        return cls(batch, micro_batch, per_rank // micro_batch, world_size)
+        steps = -(-per_rank // max_micro_batch)
+        return cls(batch, -(-per_rank // steps), steps, world_size)
+
+    @property
+    def micro_batches(self) -> tuple[int, ...]:
+        """The size of each micro-batch of a step; they differ by 1 at most, the larger ones come first."""
+        small, larger = divmod(self.batch // self.world_size, self.accumulation_steps)
+        return (small + 1,) * larger + (small,) * (self.accumulation_steps - larger)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The weight of each micro-batch in the mean over a step's sequences."""
+        per_rank = self.batch // self.world_size
+        return tuple(size / per_rank for size in self.micro_batches)

@@ -7,7 +7,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from trainer.data.download import download_inputs
 from trainer.data.loader import Batch, batches
 from trainer.data.sampler import Sampler
 from trainer.distributed.device import local_gpu_count, select_device
+from trainer.distributed.loss_weights import LossWeights
 from trainer.distributed.process_group import ProcessGroup
 from trainer.distributed.step_sync import StepOutcome, StepReduction, StepSync
 from trainer.early_stopping import EarlyStopping
@@ -149,17 +150,18 @@ class Trainer:
         """One optimizer step; the signal of any rank, or 0."""
         plan, rate, began = self.plan, learning_rate(self.config, self.step), time.monotonic()
         self.profiler.step(self.step + 1)
-        total, waited = torch.zeros((), device=self.device), 0.0
-        for micro_batch in range(plan.accumulation_steps):
+        micro_batches, weights = self._micro_batches()
+        loss, waited = torch.zeros((), device=self.device), time.monotonic() - began
+        for number, size in enumerate(plan.micro_batches):
             fetch_began = time.monotonic()
-            batch = self._to_device(next(self.batches))
+            batch = self._to_device(next(micro_batches))
             waited += time.monotonic() - fetch_began
-            with self.metrics.counted(plan.micro_batch * self.workload.tokens_per_sample):
-                last = micro_batch == plan.accumulation_steps - 1
-                total += self.strategy.forward_backward(batch, last=last)
+            with self.metrics.counted(size * self.workload.tokens_per_sample):
+                weight, last = weights[number], number == plan.accumulation_steps - 1
+                loss += weight * self.strategy.forward_backward(batch, weight, last=last)
         self.step += 1
         self.position += plan.batch
-        norm = self._update(rate, total / plan.accumulation_steps)
+        norm = self._update(rate, loss)
         stop = self._read_outcomes()
         self.step_seconds = seconds = time.monotonic() - began
         self.goodput.seconds["data"] += waited
@@ -170,6 +172,19 @@ class Trainer:
             stop = self._read_outcomes(wait=True) or stop
             self._report(seconds, waited, norm, rate)
         return stop
+
+    def _micro_batches(self) -> tuple[Iterator[Batch], Sequence[float] | LossWeights]:
+        """The micro-batches of the next step, and their weights in its mean loss."""
+        if self.workload.count_targets is None:
+            return self.batches, self.plan.weights
+        # All of them at once: the weight of the first depends on the targets of the last.
+        fetched = [next(self.batches) for _ in self.plan.micro_batches]
+        return iter(fetched), LossWeights(list(map(self._count, fetched)), self.world_size, self.device)
+
+    def _count(self, batch: Batch) -> int:
+        """Targets of a micro-batch; its samples, where all of them have the same number."""
+        count = self.workload.count_targets
+        return len(batch[0]) if count is None else count(batch)
 
     def _update(self, rate: float, loss: torch.Tensor) -> torch.Tensor:
         """Step the optimizer, unless the values of all ranks say to skip it; return the gradient's norm."""
@@ -293,18 +308,22 @@ class Trainer:
         data = self.workload.evaluation
         if data is None:
             return 0
-        losses = []
+        total, targets = 0.0, 0
         held_out = batches(data, Sampler(len(data), self.plan, seed=0, rank=self.rank), 0, pinned=False)
         stop = self._read_outcomes(wait=True)
         for _ in range(self.config.eval_batches):
-            self.sync.reduce(self.step, self.strategy.evaluate(self._to_device(next(held_out))))
+            batch = next(held_out)
+            weights = LossWeights([self._count(batch)], self.world_size, self.device)
+            loss = self.strategy.evaluate(self._to_device(batch))
+            self.sync.reduce(self.step, loss * weights[0])
             outcome = self.sync.outcomes(wait=True)[0]
             stop = stop or outcome.signal
             if stop:
                 return stop
-            losses.append(outcome.loss)
+            total += outcome.loss * int(weights.total)
+            targets += int(weights.total)
         self.evaluated_step = self.step
-        mean = sum(losses) / len(losses)
+        mean = total / max(1, targets)
         # Every rank has the same mean, so all of them stop together.
         self.stop_early = self.early_stopping.update(mean)
         if self.rank == 0:

@@ -19,6 +19,7 @@ from trainer.strategy.deepspeed_package import load_deepspeed
 load_deepspeed(torch.device("cpu"))
 
 registry.MODELS["faulty"] = registry.ModelEntry("tests.trainer.faulty_workload:faulty")
+registry.MODELS["uneven"] = registry.ModelEntry("tests.trainer.uneven_workload:uneven", text=False)
 toys.register()
 
 # What is imported is never garbage, and every process would look through it.

@@ -26,11 +26,11 @@ TEXT = torch.arange(1000, dtype=torch.int64).remainder(251).to(torch.uint8)
 
 def indices(world: int, position: int, seed: int, batches: int = 3) -> list[list[int]]:
     """The samples of the next global batches, each sorted."""
-    plan = BatchPlan.of(8, 2, world)
+    plan = BatchPlan.of(8, 3, world)
     ranks = [iter(Sampler(11, plan, seed=seed, rank=r, position=position)) for r in range(world)]
     found = []
     for _ in range(batches):
-        rows = [next(rank) for rank in ranks for _ in range(plan.accumulation_steps)]
+        rows = [next(rank) for rank in ranks for _ in plan.micro_batches]
         found.append(sorted(n for row in rows for n in row))
     return found
 
@@ -68,7 +68,16 @@ def test_a_batch_is_split_evenly_or_refused(batch: int, most: int, world: int) -
             BatchPlan.of(batch, most, world)
         return
     plan = BatchPlan.of(batch, most, world)
-    assert plan.micro_batch * plan.accumulation_steps * world == batch and plan.micro_batch <= most
+    sizes = plan.micro_batches
+    assert sum(sizes) * world == batch and max(sizes) == plan.micro_batch <= most
+    assert max(sizes) - min(sizes) <= 1 and len(sizes) == plan.accumulation_steps
+    assert most * (len(sizes) - 1) < batch // world, "no fewer would do"
+    assert sum(plan.weights) == pytest.approx(1)
+
+
+def test_a_batch_without_a_good_divisor_has_micro_batches_of_two_sizes() -> None:
+    assert BatchPlan.of(34, 16, 2).micro_batches == (9, 8)
+    assert BatchPlan.of(8, 3, 1).micro_batches == (3, 3, 2)
 
 
 def test_each_job_has_its_own_folder_below_the_output() -> None:

@@ -13,7 +13,7 @@ from tests.trainer.ranks import Ranks
 from trainer.checkpoint.manifest import damage
 from trainer.config import BatchPlan, parse
 from trainer.errors import UsageError
-from trainer.strategy.deepspeed import engine_settings
+from trainer.strategy.deepspeed_settings import engine_settings
 from trainer.strategy.deferred_files import DeferredFiles, TensorBuffers
 
 pytestmark = pytest.mark.arithmetic

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 from pathlib import Path
@@ -14,7 +13,6 @@ from tests.trainer.ranks import Ranks, losses
 from trainer.config import BatchPlan, parse
 from trainer.errors import UsageError
 from trainer.strategy.build import build_strategy
-from trainer.strategy.deepspeed import engine_settings
 
 pytestmark = pytest.mark.arithmetic
 
@@ -41,12 +39,12 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
 @pytest.mark.parametrize(
     "flags",
     [
-        "--strategy=ddp --micro-batch=2",
+        "--strategy=ddp --micro-batch=3",
         pytest.param("--strategy=ddp --activation-checkpointing=on", marks=pytest.mark.slow),
         pytest.param("--strategy=fsdp --reshard=off", marks=pytest.mark.slow),
         "--strategy=fsdp --activation-checkpointing=on --micro-batch=2",
         pytest.param("--strategy=zero1", marks=pytest.mark.slow),
-        "--strategy=zero2 --micro-batch=2",
+        "--strategy=zero2 --micro-batch=3",
         pytest.param("--strategy=zero2 --offload=optimizer", marks=pytest.mark.slow),
         "--strategy=zero3 --offload=all --activation-checkpointing=on",
     ],
@@ -114,19 +112,6 @@ def test_zero_refuses_fp16_on_a_cpu() -> None:
     config = parse(["--strategy=zero2", "--precision=fp16"])
     with pytest.raises(UsageError, match="zero2 has no fp16 on CPUs; use --precision bf16 or fp32"):
         build_strategy(config, BatchPlan.of(4, 4, 1), torch.device("cpu"))
-
-
-def test_deepspeed_settings_of_a_file_override_ours_but_not_flags(tmp_path: Path) -> None:
-    path = tmp_path / "ds.json"
-    path.write_text(json.dumps({"zero_optimization": {"reduce_bucket_size": 7, "stage": "auto"}}))
-    config = parse(["--strategy=zero2", f"--deepspeed-config={path}"])
-    found = engine_settings(config, BatchPlan.of(16, 4, 2), torch.float32, stage=2)
-    assert found["zero_optimization"]["reduce_bucket_size"] == 7
-    assert found["zero_optimization"]["stage"] == 2
-    assert found["train_batch_size"] == 16 and found["gradient_accumulation_steps"] == 2
-    path.write_text(json.dumps({"train_batch_size": 99}))
-    with pytest.raises(UsageError, match=r"train_batch_size is set by --batch"):
-        engine_settings(config, BatchPlan.of(16, 4, 2), torch.float32, stage=2)
 
 
 def test_a_signal_interrupts_an_evaluation(tmp_path: Path) -> None:

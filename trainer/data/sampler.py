@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import cycle
 
 import torch
 
@@ -21,7 +22,7 @@ class Sampler:
 
     A position counts samples over all ranks and epochs. A global batch is the next `plan.batch` positions at
     any world size; rank r has every world_size-th of them, starting at the r-th. As `batch_sampler` of a
-    DataLoader it gives the same batches with any number of workers.
+    DataLoader it gives the same batches with any number of workers. `position` must be where a step begins.
     """
 
     def __init__(self, count: int, plan: BatchPlan, *, seed: int, rank: int, position: int = 0) -> None:
@@ -31,9 +32,9 @@ class Sampler:
     def __iter__(self) -> Iterator[list[int]]:
         position, stride = self._position + self._rank, self._plan.world_size
         epoch, indices = -1, [0]
-        while True:
+        for size in cycle(self._plan.micro_batches):
             micro_batch = []
-            for _ in range(self._plan.micro_batch):
+            for _ in range(size):
                 if position // self._count != epoch:
                     epoch = position // self._count
                     indices = permutation(self._seed, epoch, self._count)

@@ -8,6 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from trainer.models.loss import mean_cross_entropy
+
 VOCABULARY = 256
 """The default tokens are bytes."""
 
@@ -35,7 +37,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Tokens int64 [B, T] and targets [B, T] to the mean cross-entropy in nats (a scalar)."""
+    """Tokens int64 [B, T] and targets [B, T] (or `IGNORED`) to the mean cross-entropy in nats (a scalar)."""
 
     def __init__(
         self,
@@ -71,4 +73,4 @@ class GPT(nn.Module):
         for block in self.blocks:
             x = block(x)
         logits = self.head(self.norm(x))
-        return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
+        return mean_cross_entropy(logits.flatten(0, 1), targets.flatten())

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch import nn
 
-from trainer.data.loader import Dataset
+from trainer.data.loader import Batch, Dataset
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
     """What the training loop needs of a model.
 
-    `model(*batch)` is the mean loss of a micro-batch, a scalar. `blocks` are the repeated parts: FSDP,
-    activation checkpointing and torch.compile apply to each. `flops_per_token` is for a forward and
-    backward pass; with `None` the first pass is counted.
+    `model(*batch)` is the mean loss of a micro-batch over its targets, a scalar; 0 if it has none. `blocks`
+    are the repeated parts: FSDP, activation checkpointing and torch.compile apply to each.
+    `flops_per_token` is for a forward and backward pass; with `None` the first pass is counted.
+
+    `count_targets` is the number of targets of a micro-batch on the CPU, where samples differ in it: each
+    target then has the same weight in the loss and the gradient, however a batch is split. With `None` each
+    sample has the same weight.
+
+    FSDP and DeepSpeed keep the weights for the forward pass in --precision, and convert the floating-point
+    tensors of a batch to it. They do not for a model that `converts_inputs` itself.
     """
 
     model: nn.Module
@@ -25,3 +32,5 @@ class Workload:
     tokens_per_sample: int
     evaluation: Dataset | None = None
     flops_per_token: float | None = None
+    count_targets: Callable[[Batch], int] | None = None
+    converts_inputs: bool = False

@@ -14,6 +14,9 @@ from trainer.data.loader import Batch
 from trainer.models.workload import Workload
 from trainer.strategy.layout import CheckpointLayout
 
+Weight = float | torch.Tensor
+"""Of a micro-batch in the mean loss of a step; a tensor is a scalar on the device."""
+
 
 class Strategy(Protocol):
     """Owns model, optimizer and precision; the loop owns all else. Every rank calls each method.
@@ -32,8 +35,11 @@ class Strategy(Protocol):
     def setup(self, workload: Workload) -> None:
         """Move, wrap and shard the model, and create the optimizer with all of its state."""
 
-    def forward_backward(self, batch: Batch, *, last: bool) -> torch.Tensor:
-        """Accumulate a micro-batch's gradients; return its loss, a scalar. Only the `last` reduces them."""
+    def forward_backward(self, batch: Batch, weight: Weight = 1.0, *, last: bool) -> torch.Tensor:
+        """Accumulate the gradients of a micro-batch's loss times `weight`; return the loss itself, a scalar.
+
+        Only the `last` micro-batch of a step reduces the gradients: it takes their average over the ranks.
+        """
 
     def squared_norm(self) -> torch.Tensor | None:
         """This rank's share of the gradient's squared norm, a scalar; the shares of all ranks add up to it.

@@ -5,7 +5,6 @@ The optimizer is torch's own: DeepSpeed's would be compiled at run time.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -19,20 +18,13 @@ from trainer.config import BatchPlan, Config
 from trainer.data.loader import Batch
 from trainer.errors import UsageError
 from trainer.models.workload import Workload
-from trainer.strategy.base import compute_dtype
+from trainer.strategy.base import Weight, compute_dtype
 from trainer.strategy.deepspeed_package import TAG, load_deepspeed
+from trainer.strategy.deepspeed_settings import engine_settings
 from trainer.strategy.deferred_files import DeferredFiles
 from trainer.strategy.layout import CheckpointLayout
 from trainer.strategy.model_setup import make_optimizer, prepare_model
 from trainer.strategy.universal_checkpoint import to_universal
-
-_FROM_FLAGS = (
-    "train_batch_size",
-    "train_micro_batch_size_per_gpu",
-    "gradient_accumulation_steps",
-    "optimizer",
-)
-"""Settings of DeepSpeed that our flags set."""
 
 
 def preload(config: Config) -> None:
@@ -77,16 +69,18 @@ class ZeRO:
     layout: ClassVar[CheckpointLayout] = ZeROLayout("zero")
 
     def __init__(self, config: Config, plan: BatchPlan, device: torch.device) -> None:
-        """Raises UsageError for a precision that DeepSpeed does not support on this device."""
+        """Raises UsageError for flags, or settings of a file, that are not supported."""
         self._config, self._plan, self._device = config, plan, device
         self._dtype = compute_dtype(config, device)
         if self._dtype is torch.float16 and device.type == "cpu":
             raise UsageError(f"--strategy {self.name} has no fp16 on CPUs; use --precision bf16 or fp32")
         self.has_loss_scaler, self._skip_step = self._dtype is torch.float16, False
         self._deepspeed = load_deepspeed(device)
+        self._settings = engine_settings(config, plan, self._dtype, self.stage_number)
 
     def setup(self, workload: Workload) -> None:
         model = prepare_model(workload, self._config, self._device)
+        self._converts = self._dtype is not torch.float32 and not workload.converts_inputs
         self._parameters = sum(p.numel() for p in model.parameters())
         self._trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
         backend = "nccl" if self._device.type == "cuda" else "gloo"
@@ -94,7 +88,7 @@ class ZeRO:
         self.engine, self.optimizer, _, _ = self._deepspeed.initialize(
             model=model,
             optimizer=make_optimizer(model, self._config),
-            config=engine_settings(self._config, self._plan, self._dtype, self.stage_number),
+            config=self._settings,
             dist_init_required=False,
         )
         self._let_steps_be_skipped()
@@ -110,13 +104,19 @@ class ZeRO:
         # It would copy a conversion script into a folder that does not exist yet; trainer.export replaces it.
         self.engine._copy_recovery_script = lambda _: None
 
-    def forward_backward(self, batch: Batch, *, last: bool) -> torch.Tensor:
-        loss: torch.Tensor = self.engine(*batch)
-        self.engine.backward(loss)
+    def forward_backward(self, batch: Batch, weight: Weight = 1.0, *, last: bool) -> torch.Tensor:
+        loss: torch.Tensor = self.engine(*self._converted(batch))
+        # The weight replaces its division by the number of micro-batches.
+        self.engine.backward(loss * weight, scale_wrt_gas=False)
         if not last:
             # It only counts: the engine steps the optimizer at the last micro-batch.
             self.engine.step()
         return loss.detach()
+
+    def _converted(self, batch: Batch) -> Batch:
+        if not self._converts:
+            return batch
+        return tuple(part.to(self._dtype) if part.is_floating_point() else part for part in batch)
 
     def squared_norm(self) -> None:
         return None
@@ -148,7 +148,7 @@ class ZeRO:
         self.engine.eval()
         try:
             with torch.no_grad():
-                loss: torch.Tensor = self.engine(*batch)
+                loss: torch.Tensor = self.engine(*self._converted(batch))
         finally:
             self.engine.train()
         return loss
@@ -224,63 +224,3 @@ class ZeRO3(ZeRO):
 
     name, stage_number = "zero3", 3
     layout = ZeROLayout("zero3")
-
-
-def engine_settings(config: Config, plan: BatchPlan, dtype: torch.dtype, stage: int) -> dict[str, Any]:
-    """DeepSpeed's settings: ours, overridden by those of `--deepspeed-config`.
-
-    Raises:
-        UsageError: if the file sets what our flags set, or adds another checkpoint writer.
-    """
-    offload = config.parallel.offload
-    zero: dict[str, Any] = {"stage": stage, "contiguous_gradients": True, "overlap_comm": stage > 1}
-    if offload != "none":
-        zero["offload_optimizer"] = {"device": "cpu", "pin_memory": False}
-    if offload == "all":
-        if stage != 3:
-            raise UsageError(
-                f"--offload all needs --strategy zero3: zero{stage} keeps all weights on the device"
-            )
-        zero["offload_param"] = {"device": "cpu", "pin_memory": False}
-    ours: dict[str, Any] = {
-        "train_batch_size": plan.batch,
-        "train_micro_batch_size_per_gpu": plan.micro_batch,
-        "gradient_accumulation_steps": plan.accumulation_steps,
-        "gradient_clipping": config.optimizer.clip,
-        "zero_optimization": zero,
-        "bf16": {"enabled": dtype is torch.bfloat16},
-        "fp16": {"enabled": dtype is torch.float16},
-        # With offload it would require its own Adam, which must be compiled.
-        "zero_force_ds_cpu_optimizer": False,
-        "steps_per_print": 2**31,
-    }
-    if not config.parallel.deepspeed_config:
-        return ours
-    path = Path(config.parallel.deepspeed_config)
-    given = json.loads(path.read_text())
-    _check_settings(given, ours, path)
-    return _merged(ours, given)
-
-
-def _check_settings(given: dict[str, Any], ours: dict[str, Any], path: Path) -> None:
-    """Raises UsageError for settings that our flags set, and for another checkpoint writer."""
-    for name in _FROM_FLAGS:
-        if given.get(name, "auto") not in ("auto", ours.get(name)):
-            flag = "--learning-rate and the others" if name == "optimizer" else "--batch and --micro-batch"
-            raise UsageError(f"--deepspeed-config {path}: {name} is set by {flag}; remove it from the file")
-    saving = given.get("checkpoint")
-    if isinstance(saving, dict) and saving.get("writer"):
-        raise UsageError(
-            f"--deepspeed-config {path}: checkpoint.writer would be a second writer; remove it from the "
-            "file: checkpoints are written while training continues anyway"
-        )
-
-
-def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
-    for key, value in over.items():
-        if value == "auto":
-            continue
-        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
-        merged[key] = _merged(merged[key], value) if both else value
-    return merged

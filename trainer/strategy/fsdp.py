@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -35,8 +36,9 @@ class FSDP(TorchStrategy):
         reshard = self._config.parallel.reshard == "on"
         for block in workload.blocks:
             fully_shard(block, mesh=mesh, reshard_after_forward=reshard, mp_policy=policy)
+        root_policy = replace(policy, cast_forward_inputs=not workload.converts_inputs)
         # The root's own weights are needed first in the backward: freed, they would be gathered again.
-        wrapped: Any = fully_shard(model, mesh=mesh, reshard_after_forward=False, mp_policy=policy)
+        wrapped: Any = fully_shard(model, mesh=mesh, reshard_after_forward=False, mp_policy=root_policy)
         root: nn.Module = wrapped
         return root
 

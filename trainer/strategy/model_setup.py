@@ -16,14 +16,15 @@ from trainer.models.workload import Workload
 
 
 def prepare_model(workload: Workload, config: Config, device: torch.device) -> nn.Module:
-    """Move the model to its device; add activation checkpointing and compilation as the flags say.
+    """Move the model to its device, in training mode; checkpoint activations and compile as the flags say.
 
-    Neither changes the names of the weights, so checkpoints do not depend on them.
+    None of it changes the names of the weights, so checkpoints do not depend on it.
 
     Raises:
         UsageError: if --compile finds no compiler.
     """
-    model = workload.model.to(device)
+    # Models of Hugging Face come in evaluation mode.
+    model = workload.model.to(device).train()
     for block in workload.blocks:
         if config.parallel.activation_checkpointing == "on":
             block.forward = partial(checkpoint, block.forward, use_reentrant=False)  # type: ignore[method-assign]

@@ -20,7 +20,7 @@ from trainer.config import BatchPlan, Config
 from trainer.data.loader import Batch
 from trainer.errors import CheckpointError, one_line
 from trainer.models.workload import Workload
-from trainer.strategy.base import compute_dtype
+from trainer.strategy.base import Weight, compute_dtype
 from trainer.strategy.layout import CheckpointLayout
 from trainer.strategy.model_setup import make_optimizer, prepare_model
 
@@ -77,11 +77,11 @@ class TorchStrategy(ABC):
         }
         self.optimizer.load_state_dict(state)
 
-    def forward_backward(self, batch: Batch, *, last: bool) -> torch.Tensor:
+    def forward_backward(self, batch: Batch, weight: Weight = 1.0, *, last: bool) -> torch.Tensor:
         with self.gradient_sync(last):
             with self.autocast():
                 loss: torch.Tensor = self._wrapped(*batch)
-            self._scaler.scale(loss / self._plan.accumulation_steps).backward()
+            self._scaler.scale(loss * weight).backward()
         return loss.detach()
 
     def squared_norm(self) -> torch.Tensor:

@@ -1,0 +1,18 @@
+"""The loss of a micro-batch: the mean over its targets."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional as F
+
+IGNORED = -100
+"""Target that the loss ignores."""
+
+
+def mean_cross_entropy(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Mean cross-entropy in nats of logits [N, V] over the targets [N] that are not `IGNORED`, a scalar.
+
+    It is 0 without a target, where torch's own mean is not a number, and then all gradients are 0.
+    """
+    total = F.cross_entropy(logits.float(), targets, ignore_index=IGNORED, reduction="sum")
+    return total / (targets != IGNORED).sum().clamp(min=1)

@@ -1,0 +1,254 @@
+"""DeepSpeed's settings: ours, and those of `--deepspeed-config`.
+
+Each setting of the file takes effect or is refused by its key. DeepSpeed itself ignores a top-level key that
+it does not know, and what our flags, our optimizer or our checkpoints replace.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+
+from trainer.config import BatchPlan, Config
+from trainer.errors import UsageError
+
+_TAKEN = (
+    "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping",
+    "zero_optimization", "bf16", "fp16", "data_types", "communication_data_type", "prescale_gradients",
+    "gradient_predivide_factor", "disable_allgather", "disable_python_gc", "zero_allow_untested_optimizer",
+    "timers", "steps_per_print", "log_level",
+)  # fmt: skip
+"""Top-level keys that the engine reads with our loop. The last two are about its log, which is not shown."""
+_BATCH_SIZES = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+_OWN_LOOP = "is not used here: the trainer has its own"
+_REFUSED = {
+    "optimizer": "is set by --learning-rate and the others",
+    "scheduler": "is set by --warmup and --steps",
+    "bfloat16": "is an old name of bf16",
+    "torch_autocast": "is set by --precision",
+    "data_types.param_dtype": "is set by --precision",
+    "bf16.bf16_optimizer_states": "would need a compiled optimizer; the trainer has torch's",
+    "fp16.fp16_master_weights_and_grads": "would need a compiled optimizer; the trainer has torch's",
+    "zero_force_ds_cpu_optimizer": "would need a compiled optimizer; the trainer has torch's",
+    "gradient_allreduce_op": "must be mean: the weights of the losses rely on it",
+    "managed_gradient_accumulation": "must be true: the training loop relies on it",
+    "activation_checkpointing": "is set by --activation-checkpointing on",
+    "compile": "is set by --compile",
+    "checkpoint.writer": "would be a second writer",
+    "checkpoint": "is set by --checkpoint-dir and the others",
+    "datastates_ckpt": "would be a second writer of checkpoints",
+    "zero_optimization.zenflow": "would step the optimizer at other times than the training loop",
+    "zero_optimization.elastic_checkpoint": "would write checkpoints in a form that can't be converted",
+    "zero_optimization.cpu_offload": "is set by --offload",
+    "zero_optimization.cpu_offload_param": "is set by --offload",
+    "zero_optimization.cpu_offload_use_pin_memory": "is an old name of pin_memory in offload_optimizer",
+    "aio": "is for NVMe, to which --offload can't move anything",
+    "wall_clock_breakdown": "writes log lines that are not shown: use --profile-steps",
+    "memory_breakdown": "writes log lines that are not shown: use --profile-steps",
+    "dump_state": "writes log lines that are not shown: use --print-config",
+    "flops_profiler": "writes text among the log's JSON: use --profile-steps",
+    "comms_logger": "writes log lines that are not shown: use --profile-steps",
+    "tensorboard": "is set by --tensorboard-dir",
+    "csv_monitor": f"{_OWN_LOOP} metrics",
+    "wandb": f"{_OWN_LOOP} metrics",
+    "comet": f"{_OWN_LOOP} metrics",
+    "dataloader_drop_last": f"{_OWN_LOOP} data loader",
+    "data_efficiency": f"{_OWN_LOOP} data loader",
+    "vocabulary_size": "has no effect",
+    "autotuning": "needs DeepSpeed's launcher",
+    "hybrid_engine": "is for inference",
+    "weight_quantization": "is for inference",
+    "pipeline": "needs DeepSpeed's pipeline modules",
+    "tensor_parallel": "is not supported",
+    "expert_parallel": "is not supported",
+    "use_data_before_expert_parallelism": "is not supported",
+    "sequence_parallel_size": "is not supported",
+    "seq_parallel_communication_data_type": "is not supported",
+}
+"""Why a key has no effect, or a wrong one; a block that is disabled is left out instead."""
+_HARMLESS = {"gradient_allreduce_op": "mean", "managed_gradient_accumulation": True}
+"""The values of these keys that are what the trainer relies on."""
+_BLOCKS = {
+    "zero_optimization": "deepspeed.runtime.zero.config:DeepSpeedZeroConfig",
+    "bf16": "deepspeed.runtime.precision_config:DeepSpeedBF16Config",
+    "fp16": "deepspeed.runtime.precision_config:DeepSpeedFP16Config",
+}
+"""DeepSpeed's own models of these settings."""
+_DATA_TYPES = ("grad_accum_dtype", "param_dtype", "buffer_dtype", "keep_in_fp32_modules")
+
+
+def engine_settings(config: Config, plan: BatchPlan, dtype: torch.dtype, stage: int) -> dict[str, Any]:
+    """Ours, overridden by those of `--deepspeed-config`. DeepSpeed must have been loaded.
+
+    Raises:
+        UsageError: with the first key of the file that contradicts a flag, or has no effect here.
+    """
+    ours = _ours(config, plan, dtype, stage)
+    name = config.parallel.deepspeed_config
+    if not name:
+        return ours
+    try:
+        given = json.loads(Path(name).read_text(), object_pairs_hook=_without_duplicates)
+        taken = _effective(given)
+        problem = next(_problems(list(given), taken, ours, _flags(config, plan)), None)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--deepspeed-config {name}: {error}") from error
+    if problem:
+        raise UsageError(f"--deepspeed-config {name}: {problem}")
+    for key in _BATCH_SIZES:
+        # Ours count every micro-batch as the largest one.
+        taken.pop(key, None)
+    return _merged(ours, taken)
+
+
+def _ours(config: Config, plan: BatchPlan, dtype: torch.dtype, stage: int) -> dict[str, Any]:
+    offload = config.parallel.offload
+    zero: dict[str, Any] = {"stage": stage, "contiguous_gradients": True, "overlap_comm": stage > 1}
+    if offload != "none":
+        zero["offload_optimizer"] = {"device": "cpu", "pin_memory": False}
+    if offload == "all":
+        if stage != 3:
+            raise UsageError(
+                f"--offload all needs --strategy zero3: zero{stage} keeps all weights on the device"
+            )
+        zero["offload_param"] = {"device": "cpu", "pin_memory": False}
+    return {
+        # It checks that the first is the product of the others and of the number of processes.
+        "train_batch_size": plan.micro_batch * plan.accumulation_steps * plan.world_size,
+        "train_micro_batch_size_per_gpu": plan.micro_batch,
+        "gradient_accumulation_steps": plan.accumulation_steps,
+        "gradient_clipping": config.optimizer.clip,
+        "zero_optimization": zero,
+        "bf16": {"enabled": dtype is torch.bfloat16},
+        "fp16": {"enabled": dtype is torch.float16},
+        # With offload it would require its own Adam, which must be compiled.
+        "zero_force_ds_cpu_optimizer": False,
+        "steps_per_print": 2**31,
+        # It would wait for the GPU in each pass, for a figure that is not shown.
+        "timers": {"throughput": {"enabled": False}},
+    }
+
+
+def _flags(config: Config, plan: BatchPlan) -> dict[str, tuple[str, Any]]:
+    """The flag that sets a key, and the value; `None` if it is that of our settings."""
+    offload, precision = f"--offload {config.parallel.offload}", f"--precision {config.parallel.precision}"
+    split = "--batch and --micro-batch"
+    return {
+        "train_batch_size": ("--batch", plan.batch),
+        "train_micro_batch_size_per_gpu": (split, plan.micro_batch),
+        "gradient_accumulation_steps": (split, plan.accumulation_steps),
+        "gradient_clipping": ("--clip", None),
+        "zero_optimization.stage": (f"--strategy {config.parallel.strategy}", None),
+        "zero_optimization.offload_optimizer.device": (offload, None),
+        "zero_optimization.offload_param.device": (offload, None),
+        "bf16.enabled": (precision, None),
+        "fp16.enabled": (precision, None),
+    }
+
+
+def _problems(
+    keys: list[str], taken: dict[str, Any], ours: dict[str, Any], flags: dict[str, tuple[str, Any]]
+) -> Iterator[str]:
+    known = {*_TAKEN, *(key for key in _REFUSED if "." not in key)}
+    for key in keys:
+        if key not in known:
+            yield f"{key} is no setting of DeepSpeed's{_did_you_mean(key, known)}"
+    for key in (*_BLOCKS, "data_types"):
+        if not isinstance(taken.get(key, {}), dict):
+            yield f"{key} must be an object, not {json.dumps(taken[key])}"
+    for key, reason in _REFUSED.items():
+        if _at(taken, key) is not None:
+            yield f"{key} {reason}; remove it from the file"
+    for key, (flag, value) in flags.items():
+        own, found = _at(ours, key) if value is None else value, _at(taken, key)
+        own = "none" if own is None else own
+        if found is not None and found != own:
+            yield (
+                f"{key} is set by {flag} to {json.dumps(own)}, not {json.dumps(found)}: change the flag, or "
+                "remove the key from the file"
+            )
+    for key in taken.get("data_types", {}):
+        if key not in _DATA_TYPES:
+            yield f"data_types.{key} is no setting of DeepSpeed's{_did_you_mean(key, _DATA_TYPES)}"
+    for name, target in _BLOCKS.items():
+        yield from _block_problems(name, _merged(ours, taken)[name], target)
+
+
+def _block_problems(name: str, block: dict[str, Any], target: str) -> Iterator[str]:
+    """What DeepSpeed's own model says of a block: unknown keys and wrong values."""
+    from pydantic import ValidationError
+
+    module, _, model = target.partition(":")
+    settings = getattr(importlib.import_module(module), model)
+    try:
+        settings(**block)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join((name, *map(str, first["loc"])))
+        if first["type"] == "extra_forbidden":
+            near = _did_you_mean(str(first["loc"][-1]), _names(settings))
+            yield f"{where} is no setting of DeepSpeed's{near}"
+        else:
+            yield f"{where}: {first['msg']}"
+
+
+def _names(model: Any) -> set[str]:
+    """The names of the settings of one of DeepSpeed's models, and of the models in it."""
+    names = set()
+    for field, info in model.model_fields.items():
+        names |= {field, info.alias or field}
+        for part in (info.annotation, *get_args(info.annotation)):
+            if hasattr(part, "model_fields"):
+                names |= _names(part)
+    return names
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, sorted(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Raises ValueError for a key that is there twice, of which JSON's reader drops one."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)} is there twice")
+    return found
+
+
+def _effective(settings: dict[str, Any], above: str = "") -> dict[str, Any]:
+    """Without what says nothing: values `auto`, and refused keys that are disabled or harmless."""
+    found = {}
+    for name, value in settings.items():
+        key = f"{above}{name}"
+        if value == "auto" or (key in _REFUSED and (_is_off(value) or value == _HARMLESS.get(key))):
+            continue
+        found[name] = _effective(value, f"{key}.") if isinstance(value, dict) else value
+    return found
+
+
+def _is_off(value: Any) -> bool:
+    return value in (None, False) or (isinstance(value, dict) and value.get("enabled") is False)
+
+
+def _at(settings: dict[str, Any], key: str) -> Any:
+    """The value of a dotted key, or None."""
+    found: Any = settings
+    for name in key.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merged(merged[key], value) if both else value
+    return merged
