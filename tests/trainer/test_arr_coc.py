@@ -23,10 +23,11 @@ from trainer.errors import DataError, UsageError
 from trainer.models.arr_coc.backbone import Backbone, build_qwen, patches
 from trainer.models.arr_coc.dataset import GeneratedShapes, QuestionFile, to_tokens
 from trainer.models.arr_coc.lora import LowRank
-from trainer.models.arr_coc.model import IGNORED, ArrCoc
+from trainer.models.arr_coc.model import ArrCoc, count_targets
 from trainer.models.arr_coc.texture import CHANNELS, texture_array
 from trainer.models.arr_coc.token_selection import gather_rows, select
 from trainer.models.build import build_workload
+from trainer.models.loss import IGNORED
 
 pytestmark = pytest.mark.arithmetic
 
@@ -213,6 +214,37 @@ def test_an_image_scores_the_same_alone_and_in_a_batch(backbone: Backbone) -> No
     assert float(together) == pytest.approx(float(mean), abs=1e-5)
 
 
+def test_questions_without_an_answer_are_no_loss_and_no_gradient(backbone: Backbone) -> None:
+    model = ArrCoc(backbone, min_tokens=4, max_tokens=12)
+    images, tokens, targets = drawn(2)
+    assert count_targets((images, tokens, targets)) == int((targets != IGNORED).sum()) > 0
+    nothing = torch.full_like(targets, IGNORED)
+    assert count_targets((images, tokens, nothing)) == 0
+    loss = model(images, tokens, nothing)
+    loss.backward()
+    learning = [weight for weight in model.parameters() if weight.requires_grad]
+    assert float(loss.detach()) == 0
+    assert all(weight.grad is not None and not weight.grad.any() for weight in learning)
+
+
+def test_relevance_is_in_full_precision_whatever_the_weights_are_in(backbone: Backbone) -> None:
+    model = ArrCoc(backbone, min_tokens=4, max_tokens=12).eval()
+    images, tokens, targets = drawn(2)
+    words, question = backbone.embed(tokens.clamp_min(0)), targets == IGNORED
+    # As DeepSpeed does it: first values that bf16 can express, then weights of that type.
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.copy_(weight.bfloat16())
+        full = model.relevance(images, words, question)
+        low = model.bfloat16().relevance(images, words, question)
+        assert all(torch.equal(a, b) for a, b in zip(full, low, strict=True))
+        inputs = []
+        model.balance.register_forward_hook(lambda module, given, output: inputs.append((*given, output)))
+        with torch.autocast("cpu", torch.bfloat16):
+            model(images, tokens, targets)
+    assert {part.dtype for part in inputs[0]} == {torch.float32}
+
+
 @given(st.text(max_size=60), st.text(max_size=20), st.integers(2, 50))
 def test_only_the_answer_is_scored(question: str, answer: str, length: int) -> None:
     tokens, targets = to_tokens(encode, question, answer, length)
@@ -269,6 +301,7 @@ def test_two_ranks_train_it_with_zero_and_change_no_frozen_weight(tmp_path: Path
         (["--image-side=100"], "--image-side 100 is not a multiple of 32"),
         (["--image-side=128", "--data=/nowhere.jsonl"], "/nowhere.jsonl can't be read"),
         (["--image-side=128", "--weights=/nowhere"], "no Qwen3-VL can be loaded from /nowhere"),
+        (["--image-side=128", "--dropout=0.1"], "--dropout 0.1: arr-coc has no dropout"),
     ],
 )
 def test_unusable_settings_are_reported_before_training(flags: list[str], words: str) -> None:

@@ -16,7 +16,7 @@ from trainer.data.tokenizer import load_tokenizer, tokenizer_of
 from trainer.errors import UsageError
 from trainer.models.arr_coc.backbone import Backbone, build_qwen, token_side
 from trainer.models.arr_coc.dataset import Encode, GeneratedShapes, QuestionFile
-from trainer.models.arr_coc.model import ArrCoc
+from trainer.models.arr_coc.model import ArrCoc, count_targets
 from trainer.models.arr_coc.token_selection import MAX_TOKENS, MIN_TOKENS
 from trainer.models.workload import Workload
 
@@ -34,8 +34,11 @@ def arr_coc(config: Config) -> Workload:
         DataError: for questions that can't be read.
     """
     where, side = config.model.weights or "tiny", config.model.image_side
+    if config.model.dropout:
+        raise UsageError(f"--dropout {config.model.dropout:g}: arr-coc has no dropout; remove --dropout")
     # In bf16 the frozen weights use half the memory; the trained ones keep full precision.
-    dtype = torch.bfloat16 if config.parallel.device != "cpu" and torch.cuda.is_available() else torch.float32
+    on_gpu = config.parallel.device != "cpu" and torch.cuda.is_available()
+    dtype = torch.bfloat16 if on_gpu and config.parallel.precision != "fp32" else torch.float32
     qwen = build_qwen(where, dtype)
     cell = token_side(qwen)
     if side % cell:
@@ -53,7 +56,15 @@ def arr_coc(config: Config) -> Workload:
     train, evaluation = _questions(config, _encode(config, where), side, length)
     layers: Any = qwen.model.language_model.layers
     blocks: Sequence[nn.Module] = list(layers)
-    return Workload(model, blocks, train, tokens_per_sample=length, evaluation=evaluation)
+    return Workload(
+        model,
+        blocks,
+        train,
+        tokens_per_sample=length,
+        evaluation=evaluation,
+        count_targets=count_targets,
+        converts_inputs=True,
+    )
 
 
 def _encode(config: Config, where: str) -> Encode:

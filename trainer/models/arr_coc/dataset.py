@@ -15,7 +15,7 @@ from torch.utils.data import Dataset
 
 from trainer.cloud_paths import local_path
 from trainer.errors import DataError
-from trainer.models.arr_coc.model import IGNORED
+from trainer.models.loss import IGNORED
 
 Encode = Callable[[str], Sequence[int]]
 Sample = tuple[torch.Tensor, torch.Tensor, torch.Tensor]

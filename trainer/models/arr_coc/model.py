@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
+from trainer.data.loader import Batch
 from trainer.models.arr_coc.backbone import Backbone
 from trainer.models.arr_coc.lora import RANK, add_low_rank
 from trainer.models.arr_coc.scorers import Balance, Participatory, Perspectival, Propositional, Quality
 from trainer.models.arr_coc.texture import texture_array
 from trainer.models.arr_coc.token_selection import MAX_TOKENS, MIN_TOKENS, gather_rows, scores_at, select
-
-IGNORED = -100
-"""Target of the question and the padding, which the loss ignores."""
+from trainer.models.loss import IGNORED, mean_cross_entropy
 
 
 class ArrCoc(nn.Module):
@@ -48,10 +46,12 @@ class ArrCoc(nn.Module):
     def forward(self, images: torch.Tensor, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         real = tokens >= 0
         words = self.backbone.embed(tokens.clamp_min(0))
-        maps, relevance = self.relevance(images, words, real & (targets == IGNORED))
         grid = self.backbone.grid(images)
-        selection = select(relevance, grid, min_tokens=self.min_tokens, max_tokens=self.max_tokens)
-        factor = self.quality(scores_at(maps, grid, selection.index)) * selection.gate[:, :, None]
+        # These parts compute in float32: see scorers.py.
+        with torch.autocast(images.device.type, enabled=False):
+            maps, relevance = self.relevance(images, words, real & (targets == IGNORED))
+            selection = select(relevance, grid, min_tokens=self.min_tokens, max_tokens=self.max_tokens)
+            factor = self.quality(scores_at(maps, grid, selection.index)) * selection.gate[:, :, None]
         with torch.no_grad():
             levels = self.backbone.encode_images(images.to(words.dtype))
         visual = [gather_rows(level, selection.index) * factor.to(level.dtype) for level in levels]
@@ -60,7 +60,7 @@ class ArrCoc(nn.Module):
         # A state predicts the next token; only the answer's need the large output layer.
         scored = targets[:, 1:] != IGNORED
         logits = self.backbone.logits(states[:, :-1][scored])
-        return F.cross_entropy(logits.float(), targets[:, 1:][scored])
+        return mean_cross_entropy(logits, targets[:, 1:][scored])
 
     def relevance(
         self, images: torch.Tensor, words: torch.Tensor, question: torch.Tensor
@@ -75,3 +75,8 @@ class ArrCoc(nn.Module):
         scores = self.propositional(texture), self.perspectival(texture), self.participatory(texture, query)
         maps = torch.stack(scores, 1)
         return maps, self.balance(maps, query)
+
+
+def count_targets(batch: Batch) -> int:
+    """Targets of a micro-batch of images, tokens and targets; nothing comes before the first token."""
+    return int((batch[2][:, 1:] != IGNORED).sum())

@@ -2,6 +2,13 @@
 
 Each scorer has trained parameters: without them the two scorers that see only the image could not adapt to
 the questions.
+
+All of them compute in float32, whatever --precision says: a threshold on the scores selects the tokens, and
+bf16 rounds a score below 1 by up to 1/512. The maps are small, so bf16 would save little. Their inputs
+are float32. Their weights are not always: DeepSpeed and FSDP keep the weights for the forward pass in
+--precision, beside a float32 copy that the optimizer steps. So each layer converts its weights when it uses
+them. To exclude these few weights from the conversion instead, FSDP would need one more collective call in
+each pass, and DeepSpeed 0.19.8 can exclude buffers only.
 """
 
 from __future__ import annotations
@@ -18,6 +25,24 @@ _HIDDEN = 64
 _BALANCE = 128
 
 
+class Linear32(nn.Linear):
+    """A linear layer that computes in float32 with weights of any type."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return F.linear(input, self.weight.float(), self.bias.float())
+
+
+class PerCell(nn.Conv2d):
+    """The same linear map at each cell, [B, C, H, W] to [B, D, H, W]; it computes in float32, too."""
+
+    def __init__(self, channels: int, width: int) -> None:
+        super().__init__(channels, width, 1)
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        assert self.bias is not None
+        return F.conv2d(input, self.weight.float(), self.bias.float())
+
+
 class Propositional(nn.Module):
     """Propositional knowing: the information at each cell, as the entropy of the channels.
 
@@ -29,7 +54,7 @@ class Propositional(nn.Module):
         self.weight = nn.Parameter(torch.ones(len(CHANNELS)))
 
     def forward(self, texture: torch.Tensor) -> torch.Tensor:
-        logs = F.log_softmax(texture * self.weight[:, None, None], 1)
+        logs = F.log_softmax(texture * self.weight.float()[:, None, None], 1)
         return min_max(-(logs.exp() * logs).sum(1) / math.log(len(CHANNELS)))
 
 
@@ -46,7 +71,7 @@ class Perspectival(nn.Module):
         self.weight = nn.Parameter(torch.tensor(start))
 
     def forward(self, texture: torch.Tensor) -> torch.Tensor:
-        return min_max(torch.einsum("bchw,c->bhw", texture[:, list(EDGES)], self.weight))
+        return min_max(torch.einsum("bchw,c->bhw", texture[:, list(EDGES)], self.weight.float()))
 
 
 class Participatory(nn.Module):
@@ -57,8 +82,8 @@ class Participatory(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.into = nn.Conv2d(len(CHANNELS), _HIDDEN, 1)
-        self.out = nn.Conv2d(_HIDDEN, width, 1)
+        self.into = PerCell(len(CHANNELS), _HIDDEN)
+        self.out = PerCell(_HIDDEN, width)
 
     def forward(self, texture: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
         features = F.normalize(self.out(F.relu(self.into(texture))), dim=1)
@@ -75,8 +100,8 @@ class Balance(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.weigh = nn.Sequential(
-            nn.Linear(9 + width, _BALANCE), nn.ReLU(), nn.Linear(_BALANCE, _BALANCE), nn.ReLU(),
-            nn.Linear(_BALANCE, 3),
+            Linear32(9 + width, _BALANCE), nn.ReLU(), Linear32(_BALANCE, _BALANCE), nn.ReLU(),
+            Linear32(_BALANCE, 3),
         )  # fmt: skip
 
     def forward(self, maps: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
@@ -94,10 +119,10 @@ class Quality(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.last = nn.Linear(_HIDDEN, 1)
+        self.last = Linear32(_HIDDEN, 1)
         nn.init.normal_(self.last.weight, std=1e-3)
         nn.init.zeros_(self.last.bias)
-        self.first = nn.Linear(3, _HIDDEN)
+        self.first = Linear32(3, _HIDDEN)
 
     def forward(self, scores: torch.Tensor) -> torch.Tensor:
         return 1 + torch.tanh(self.last(F.gelu(self.first(scores))))
