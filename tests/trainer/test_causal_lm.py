@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, PretrainedConfig
+from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, MambaConfig, PretrainedConfig
 
-from trainer.config import parse
+from trainer.config import BatchPlan, parse
 from trainer.errors import UsageError
 from trainer.models.build import build_workload
 from trainer.models.causal_lm import load_model
 from trainer.prepare import main as prepare
+from trainer.strategy.ddp import DDP
 
 pytestmark = pytest.mark.arithmetic
 
@@ -81,3 +82,46 @@ def test_a_model_and_its_text_must_fit(tmp_path: Path) -> None:
         build_workload(parse(["--model=causal-lm", *flags]))
     with pytest.raises(UsageError, match="needs --weights"):
         build_workload(parse(["--model=causal-lm"]))
+
+
+def test_dropout_is_that_of_the_flag_from_the_first_step_on(tmp_path: Path) -> None:
+    official = AutoModelForCausalLM.from_config(GPT2)
+    official.save_pretrained(tmp_path)
+    (tmp_path / "text.txt").write_text("some text to learn from " * 200)
+    flags = ("--model=causal-lm", f"--weights={tmp_path}", f"--data={tmp_path / 'text.txt'}", "--context=16")
+
+    def losses(*more: str) -> list[float]:
+        config = parse([*flags, "--batch=2", "--device=cpu", *more])
+        workload = build_workload(config)
+        strategy = DDP(config, BatchPlan.of(2, 2, 1), torch.device("cpu"))
+        strategy.setup(workload)
+        assert all(part.training for part in workload.model.modules()), "it came in evaluation mode"
+        batch = tuple(part[None] for part in workload.train[0])
+        torch.manual_seed(1)
+        return [float(strategy.forward_backward(batch, last=True)) for _ in range(2)]
+
+    # GPT-2's own configuration has a dropout of 0.1, which --dropout replaces.
+    none, some = losses(), losses("--dropout=0.3")
+    assert none[0] == none[1] and some[0] != some[1] and none[0] not in some
+
+
+@pytest.mark.parametrize(
+    ("config", "fields"),
+    [(GPT2, {"resid_pdrop", "embd_pdrop", "attn_pdrop"}), (LLAMA, {"attention_dropout"})],
+    ids=["gpt2", "llama"],
+)
+def test_dropout_sets_each_rate_of_the_decoder(
+    tmp_path: Path, config: PretrainedConfig, fields: set[str]
+) -> None:
+    config.save_pretrained(tmp_path)
+    model = load_model(str(tmp_path / "config.json"), torch.float32, 0.25).model
+    assert {name for name, value in model.config.to_dict().items() if value == 0.25} == fields
+    rates = {part.p for part in model.modules() if isinstance(part, torch.nn.Dropout)}
+    assert rates <= {0.25}
+
+
+def test_dropout_of_a_model_that_has_none_is_refused(tmp_path: Path) -> None:
+    MambaConfig(vocab_size=300, hidden_size=16, num_hidden_layers=1).save_pretrained(tmp_path)
+    config = str(tmp_path / "config.json")
+    with pytest.raises(UsageError, match=rf"--dropout 0.1: the configuration of {config} has no .*\(mamba\)"):
+        load_model(config, torch.float32, 0.1)

@@ -7,13 +7,18 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from trainer.cloud_paths import local_path
 from trainer.errors import UsageError
+from trainer.models.loss import mean_cross_entropy
 
-IGNORED = -100
-"""Target that the loss ignores."""
+_DROPOUT = (
+    "dropout", "attention_dropout", "hidden_dropout", "activation_dropout", "embedding_dropout",
+    "residual_dropout", "attn_dropout", "resid_dropout", "embed_dropout", "mlp_dropout", "dropout_rate",
+    "attn_pdrop", "resid_pdrop", "embd_pdrop", "emb_pdrop", "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+)  # fmt: skip
+"""What the configurations of decoders call their dropouts, without those of a classifier's head."""
 
 
 class CausalLM(nn.Module):
@@ -28,7 +33,7 @@ class CausalLM(nn.Module):
 
     def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         logits: torch.Tensor = self.model(input_ids=tokens, use_cache=False).logits
-        return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=IGNORED)
+        return mean_cross_entropy(logits.flatten(0, 1), targets.flatten())
 
     @property
     def vocabulary(self) -> int:
@@ -48,23 +53,44 @@ class CausalLM(nn.Module):
         return max(uniform, key=len, default=[])
 
 
-def load_model(where: str, dtype: torch.dtype) -> CausalLM:
+def load_model(where: str, dtype: torch.dtype, dropout: float = 0.0) -> CausalLM:
     """The model of a folder or name, or of a `config.json` (random weights of that size).
 
+    `dropout` replaces every dropout rate of its configuration.
+
     Raises:
-        UsageError: if there is no such model, or it is no causal language model.
+        UsageError: if there is no such model, it is no causal language model, or it has no dropout to set.
     """
     from transformers import AutoModelForCausalLM  # noqa: PLC0415 - imports for seconds
 
     try:
+        config = load_config(where)
+        _set_dropout(config, dropout, where)
         if where.endswith(".json"):
-            model = AutoModelForCausalLM.from_config(load_config(where), dtype=dtype)
+            model = AutoModelForCausalLM.from_config(config, dtype=dtype)
         else:
-            model = AutoModelForCausalLM.from_pretrained(model_location(where), dtype=dtype)
+            model = AutoModelForCausalLM.from_pretrained(model_location(where), config=config, dtype=dtype)
     except (OSError, ValueError, KeyError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UsageError(f"--weights {where}: no causal language model can be loaded: {reason}") from error
     return CausalLM(model)
+
+
+def _set_dropout(config: Any, rate: float, where: str) -> None:
+    """Raises UsageError if no field of the configuration takes a rate above 0."""
+    parts = (config, config.get_text_config(decoder=True))
+    found = [(part, name) for part in parts for name in _DROPOUT if _is_rate(getattr(part, name, None))]
+    if rate and not found:
+        raise UsageError(
+            f"--dropout {rate:g}: the configuration of {where} has no dropout ({config.model_type}); "
+            "remove --dropout"
+        )
+    for part, name in found:
+        setattr(part, name, rate)
+
+
+def _is_rate(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def load_config(where: str) -> Any:

@@ -111,7 +111,7 @@ def causal_lm(config: Config) -> Workload:
     where = config.model.weights
     if not where:
         raise UsageError("--model causal-lm needs --weights: a folder or name of a model, or a config.json")
-    model = load_model(where, torch.float32)
+    model = load_model(where, torch.float32, config.model.dropout)
     tokenizer = config.data.tokenizer
     if tokenizer == "bytes":
         tokenizer = tokenizer_of(where) or tokenizer
