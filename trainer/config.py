@@ -73,6 +73,13 @@ class OptimizerConfig:
     clip: float = _flag(1.0, "max norm of the gradient; 0: no clipping")
 
 
+CHANGEABLE = (
+    "data", "seed", "batch", "dropout", "precision",
+    *(item.name.replace("_", "-") for item in fields(OptimizerConfig)),
+)  # fmt: skip
+"""What changes the curve of a run: `--allow-change` names what a resumed one may change."""
+
+
 @dataclass(frozen=True, slots=True)
 class ParallelConfig:
     """Parallelism, device and precision."""
@@ -98,7 +105,12 @@ class CheckpointConfig:
     upload_every: int = _flag(0, "steps between two uploads; 0: twice --checkpoint-every")
     async_save: str = _flag("on", "write while training continues", choices=ON_OFF)
     resume: str = _flag(
-        "auto", "auto: from the newest good checkpoint; never: from step 0", choices=["auto", "never"]
+        "auto", "auto: from the newest good checkpoint; never: a new run, which a restart continues",
+        choices=["auto", "never"],
+    )  # fmt: skip
+    allow_change: str = _flag("", f"what a resumed run may change: {', '.join(CHANGEABLE)} (comma-separated)")
+    store_timeout: float = _flag(
+        600.0, "seconds to wait for --upload-dir: at the start for its list, at the end for the last upload"
     )
     grace: float = _flag(
         25.0, "seconds between SIGTERM and SIGKILL, for a save and its upload; 0: not checked"
@@ -169,7 +181,7 @@ _AT_LEAST_ONE = ("steps", "log_every", "keep", "eval_batches", "image_side", "pe
 _NOT_NEGATIVE = (
     "checkpoint_every", "upload_every", "eval_every", "early_stop", "batch", "micro_batch", "context",
     "workers", "warmup", "clip", "grace", "nproc", "max_restarts", "weight_decay",
-    "guard_patience", "spike",
+    "guard_patience", "spike", "store_timeout",
 )  # fmt: skip
 
 
@@ -228,6 +240,14 @@ def _check(given: dict[str, Any]) -> None:
             f"can be uploaded; use {max(1, round(upload / every)) * every}"
         )
     _check_json(given["deepspeed_config"])
+    for name in names_in(given["allow_change"]):
+        if name not in CHANGEABLE:
+            raise UsageError(f"--allow-change {name}: it is one of {', '.join(CHANGEABLE)}")
+
+
+def names_in(text: str) -> list[str]:
+    """The names in a comma-separated list."""
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _check_strategy_flags(given: dict[str, Any]) -> None:

@@ -15,12 +15,21 @@ class CheckpointError(Exception):
     """A checkpoint can't be written or read; the message has the path and the reason."""
 
 
+class PlaceUnavailableError(Exception):
+    """A place of checkpoints has not answered in time; the message has the place, the reason and the remedy.
+
+    Trying again later may help.
+    """
+
+
 def one_line(error: BaseException) -> str:
     """The error in one line; of the ranks' errors that torch.distributed.checkpoint wraps, the first one."""
     failures = getattr(error, "failures", None)
     if failures:
         rank, (inner, _) = next(iter(failures.items()))
         return f"rank {rank}: {one_line(inner)}"
+    if isinstance(error, CheckpointError):
+        return str(error)
     if isinstance(error, OSError):
         return error.strerror or str(error)
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"

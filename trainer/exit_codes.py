@@ -11,7 +11,12 @@ RENDEZVOUS_FAILED = 76
 """The other nodes did not join in time."""
 PEER_LOST = 77
 """Another node ended the attempt, or it ended before the training processes started."""
+SAVE_FAILED = 74
+"""EX_IOERR: all steps are done, the last checkpoint is not saved; another attempt repeats the last steps."""
+STORE_UNAVAILABLE = 69
+"""EX_UNAVAILABLE: the place of --upload-dir did not answer for --store-timeout: at the start its checkpoints
+are not listed, at the end the last one is not uploaded. Trying again later may help."""
 STOPPED = 143
 """128 + SIGTERM: stopped without a checkpoint."""
-FINAL = frozenset({DONE, USAGE, PREEMPTED, STOPPED})
+FINAL = frozenset({DONE, USAGE, PREEMPTED, STOPPED, STORE_UNAVAILABLE})
 """Codes after which another attempt is pointless."""

@@ -15,17 +15,22 @@ import numpy as np
 import torch
 
 from trainer import exit_codes
+from trainer.checkpoint.ending import Ending
 from trainer.checkpoint.finder import FoundCheckpoint
-from trainer.checkpoint.manager import AT_THE_END, CheckpointManager
+from trainer.checkpoint.locations import checkpoint_folder
+from trainer.checkpoint.manager import CheckpointManager
+from trainer.checkpoint.manifest import last_save
 from trainer.checkpoint.weights import init_weights
 from trainer.config import BatchPlan, Config
 from trainer.data.download import download_inputs
+from trainer.data.fingerprint import data_fingerprint
 from trainer.data.loader import Batch, batches
 from trainer.data.sampler import Sampler
 from trainer.distributed.device import local_gpu_count, select_device
 from trainer.distributed.loss_weights import LossWeights
 from trainer.distributed.process_group import ProcessGroup
 from trainer.distributed.step_sync import StepOutcome, StepReduction, StepSync
+from trainer.distributed.wait import Interrupted
 from trainer.early_stopping import EarlyStopping
 from trainer.loss_guard import Diverged, GuardAction, LossGuard
 from trainer.metrics.goodput import Goodput
@@ -68,7 +73,10 @@ class Trainer:
     def run(self) -> int:
         """Train to the end, or until `stop`, the signal of any rank, which all know at the same step."""
         self.group.init(self.device, self.config.launch.hang_timeout)
-        self._prepare()
+        try:
+            self._prepare()
+        except Interrupted as signaled:
+            return self._stopped_at_start(signaled.number)
         # Repeats an evaluation that a signal interrupted.
         with self.goodput.measure("eval"):
             stop = self._evaluate() if self._evaluation_due() else 0
@@ -92,12 +100,13 @@ class Trainer:
 
     def _prepare(self) -> None:
         config = self.config
-        self.checkpoints = CheckpointManager(config, self.group)
+        self.checkpoints = CheckpointManager(config, self.group, lambda: self.sync.received_signal)
         for seed in (random.seed, np.random.seed, torch.manual_seed):
             seed(config.seed)
         local = download_inputs(config, self.group)
         self.workload = build_workload(local)
-        found = self.checkpoints.find()
+        data = self.group.all_gather(data_fingerprint(self.workload) if self.rank == 0 else {})[0]
+        found = self.checkpoints.find(data)
         self.strategy: Strategy = build_strategy(config, self.plan, self.device)
         if found is None and local.model.init_weights:
             self._init_weights(local.model.init_weights)
@@ -246,10 +255,13 @@ class Trainer:
         if stop:
             return stop
         self.checkpoints.poll(wait=True)
-        found = self.checkpoints.find() if self.config.guard.guard == "rollback" else None
+        try:
+            found = self.checkpoints.find_again() if self.config.guard.guard == "rollback" else None
+        except Interrupted as signaled:
+            return signaled.number
         if found is None or found.manifest.step == self.rolled_back_to:
-            self._upload_last()
-            raise Diverged(f"{reason}, {self._no_rollback_because(found)}")
+            lost = self._upload_last()
+            raise Diverged(f"{reason}, {self._no_rollback_because(found)}{lost}")
         with self.goodput.measure("restart"):
             self._restore(found)
         self.rolled_back_to = self.step
@@ -274,15 +286,16 @@ class Trainer:
             )
         if config.guard.guard == "skip":
             return f"and --guard skip ends the run after --guard-patience {config.guard.guard_patience}"
-        if config.checkpoint.resume == "never":
-            return "and --resume never forbids a rollback to a checkpoint"
         return "and there is no checkpoint to roll back to: lower --learning-rate, or check the data"
 
-    def _upload_last(self) -> None:
-        """Upload the last good checkpoint, so that it outlives this machine."""
-        if self.checkpoints.saved_step >= 0:
-            self.checkpoints.finish(self.checkpoints.saved_step, self._progress(), AT_THE_END)
+    def _upload_last(self) -> str:
+        """Upload the last good checkpoint, so that it outlives this machine; say so if that failed."""
+        step, loss = self.checkpoints.saved_step, ""
+        if step >= 0:
+            timeout = self.config.checkpoint.store_timeout
+            loss = self.checkpoints.finish(step, self._progress(), timeout).loss
         self.checkpoints.close()
+        return f". Of step {step} {loss}" if loss else ""
 
     def _save(self) -> int:
         """Begin a checkpoint; return a signal among the outcomes, or 0."""
@@ -372,23 +385,50 @@ class Trainer:
         """Save within the grace period; return the exit code: 75 promises a checkpoint."""
         self._read_outcomes(wait=True)
         with self.goodput.measure("checkpoint"):
-            self.checkpoints.finish(self.step, self._progress(), self.config.checkpoint.grace or 25.0)
-        saved = self.checkpoints.saved_step
+            ending = self.checkpoints.finish(
+                self.step, self._progress(), self.config.checkpoint.grace or 25.0, preempted=True
+            )
         if self.rank == 0:
             name = signal.Signals(number).name
-            state = "checkpoint saved" if saved == self.step else f"the last checkpoint is of step {saved}"
             emit(
-                "preempted", f"{name} at step {self.step}: {state}, exiting", severity="WARNING",
-                step=self.step, signal=name, goodput=self.goodput.rounded(),
+                "preempted", f"{name} at step {self.step}: {ending.loss or 'checkpoint saved, exiting'}",
+                severity="ERROR" if ending.loss else "WARNING", step=self.step, signal=name, **ending.fields,
+                goodput=self.goodput.rounded(),
             )  # fmt: skip
-        return exit_codes.PREEMPTED if saved >= 0 else exit_codes.STOPPED
+        return exit_codes.PREEMPTED if ending.saved_step >= 0 else exit_codes.STOPPED
+
+    def _stopped_at_start(self, number: int) -> int:
+        """After a signal before the first step: 75 only if this run can continue from a checkpoint."""
+        folder = checkpoint_folder(self.config.checkpoint.checkpoint_dir)
+        saved = any(self.group.all_gather(last_save(folder) > 0))
+        if self.rank == 0:
+            name = signal.Signals(number).name
+            text = f"{name} before the first step, exiting"
+            emit("preempted", text, severity="WARNING", step=0, signal=name)
+        self.group.destroy()
+        return exit_codes.PREEMPTED if saved else exit_codes.STOPPED
 
     def _finish(self) -> int:
         self._read_outcomes(wait=True)
         with self.goodput.measure("checkpoint"):
-            self.checkpoints.finish(self.step, self._progress(), AT_THE_END)
-        seconds = time.monotonic() - self._began
+            ending = self.checkpoints.finish(
+                self.step, self._progress(), self.config.checkpoint.store_timeout
+            )
         if self.rank == 0:
+            self._report_end(ending)
+        for sink in self.sinks:
+            sink.close()
+        return ending.code
+
+    def _report_end(self, ending: Ending) -> None:
+        """The last line; `done` is only said of a run that has lost nothing."""
+        seconds = time.monotonic() - self._began
+        if ending.loss:
+            emit(
+                "save_failed", f"the run has reached step {self.step}, but {ending.loss}", severity="ERROR",
+                step=self.step, **ending.fields, seconds=seconds, goodput=self.goodput.rounded(),
+            )  # fmt: skip
+        else:
             first = math.nan if self.first_loss is None else self.first_loss
             losses = f"{first:.3f} → {self.last_loss:.3f}"
             if self.guard.total:
@@ -400,9 +440,6 @@ class Trainer:
                 skipped=self.guard.total,
                 goodput=self.goodput.rounded(),
             )  # fmt: skip
-        for sink in self.sinks:
-            sink.close()
-        return exit_codes.DONE
 
     def _phase(self, phase: str, text: str = "", **fields: Any) -> None:
         text = text or f"rank {self.rank}: {phase}"

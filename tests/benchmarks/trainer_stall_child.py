@@ -14,7 +14,8 @@ import torch
 from torch import nn
 
 from trainer.checkpoint.manager import CheckpointManager
-from trainer.checkpoint.save import Saver
+from trainer.checkpoint.run_identity import RunIdentity
+from trainer.checkpoint.save import SavedRun, Saver
 from trainer.config import BatchPlan, parse
 from trainer.data.text import Windows
 from trainer.distributed.process_group import ProcessGroup
@@ -50,7 +51,8 @@ def main(folder: Path, rounds: int, name: str) -> None:
     strategy.forward_backward((torch.ones(1, WIDTH),), last=True)
     strategy.update(1e-4, strategy.squared_norm(), None)
     CheckpointManager(config, group)
-    saver = Saver(folder / "ours", strategy, group, shared=True, keep=1, config={})
+    run = SavedRun(RunIdentity.new("bench"), {}, {})
+    saver = Saver(folder / "ours", strategy, group, shared=True, keep=1, run=run)
     saver.warm_up()
     stalls, durable, peer = [], [], []
     for step in range(1, rounds + 1):

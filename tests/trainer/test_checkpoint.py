@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.waiting import wait_for
+from trainer import exit_codes
 from trainer.checkpoint.manager import CheckpointManager
 from trainer.checkpoint.manifest import EXTRA_STATE, MANIFEST, damage, read, step_folders
 from trainer.config import BatchPlan, Config, parse
@@ -174,17 +174,13 @@ def test_uploads_continue_after_the_store_recovers(
     place.write_text("a file where the folder should be")
     found = CheckpointManager(config(tmp_path / "ck", f"--upload-dir={place}"), group)
     found.attach(strategy(), None)
-    found.finish(7, PROGRESS, 1.0)
-    out = ""
-
-    def said() -> bool:
-        nonlocal out
-        out += capfd.readouterr().out
-        return "is not uploaded yet" in out and "is not uploaded after" in out
-
-    wait_for(said, "both warnings", every=0.05)
+    ending = found.finish(7, PROGRESS, 1.0)
+    assert (ending.saved_step, ending.uploaded_step, ending.code) == (7, -1, exit_codes.STORE_UNAVAILABLE)
+    assert f"not uploaded to {place}: " in ending.loss and "Not a directory. It has none yet" in ending.loss
+    assert "checkpoint 7 is not uploaded yet" in capfd.readouterr().out
     place.unlink()
-    found.finish(7, PROGRESS, 120.0)
+    ending = found.finish(7, PROGRESS, 120.0)
+    assert (ending.uploaded_step, ending.loss, ending.code) == (7, "", exit_codes.DONE)
     assert read(place / "step-7").step == 7 and damage(place / "step-7") is None
     found.close()
 

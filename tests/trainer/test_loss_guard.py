@@ -113,7 +113,11 @@ def test_a_rollback_restores_checkpoints_of_either_world_size(tmp_path: Path, st
     [
         ("", 2, "the loss is nan, 2 steps in a row, and there is no checkpoint to roll back to"),
         ("--checkpoint-every=2", 2, "before the rollback to step 2: other batches did not help"),
-        ("--checkpoint-every=2 --resume=never", 2, "--resume never forbids a rollback"),
+        (
+            "--checkpoint-every=2 --resume=never",
+            2,
+            "before the rollback to step 2: other batches did not help",
+        ),
         ("--guard=skip", 2, "--guard skip ends the run after --guard-patience 1"),
         ("--guard=off", 1, "the loss is nan at step 4"),
     ],

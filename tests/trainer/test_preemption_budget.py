@@ -15,6 +15,7 @@ from tests.trainer.ranks import Ranks
 from tests.trainer.test_checkpoint import PROGRESS, strategy
 from tests.wire.storage import Buckets, buckets
 from trainer.checkpoint import manager
+from trainer.checkpoint.folder_lock import LOCK
 from trainer.checkpoint.manager import CheckpointManager
 from trainer.checkpoint.manifest import step_folders
 from trainer.checkpoint.preemption_budget import SaveCost, check_budget
@@ -49,7 +50,7 @@ def test_a_run_without_any_checkpoint_is_refused_with_the_measured_cost(
     assert "the grace period is 1e-06 s: after SIGTERM no checkpoint can be written" in said
     assert "As --checkpoint-every is 500, there is none before the end" in said
     assert "would lose the whole run. Set --checkpoint-every 40" in said
-    assert not list((tmp_path / "ck").iterdir()), "no probe is left"
+    assert [p.name for p in (tmp_path / "ck").iterdir()] == [LOCK], "no probe is left"
 
 
 def test_periodic_checkpoints_bound_the_loss_and_a_warning_says_so(
@@ -61,7 +62,7 @@ def test_periodic_checkpoints_bound_the_loss_and_a_warning_says_so(
     assert "A preemption loses up to 20 steps" in said and '"severity": "WARNING"' in said
     found.save(20, PROGRESS, wait=True)
     # Time is up: another save is not begun, the one that is there stays.
-    found.finish(33, PROGRESS, 0.000001)
+    found.finish(33, PROGRESS, 0.000001, preempted=True)
     assert found.saved_step == 20 and [p.name for p in step_folders(tmp_path / "ck")] == ["step-20"]
     said = capfd.readouterr().out
     assert "the checkpoint of step 20 stays the newest" in said and "loses up to" not in said, "once"

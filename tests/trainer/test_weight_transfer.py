@@ -17,6 +17,7 @@ from tests.trainer.ranks import Ranks
 from trainer.checkpoint.finder import FoundCheckpoint
 from trainer.checkpoint.load import check_compatible
 from trainer.checkpoint.manifest import Manifest
+from trainer.checkpoint.run_identity import RunIdentity
 from trainer.checkpoint.weights import init_weights
 from trainer.config import BatchPlan, parse
 from trainer.data.tokenizer import tokenizer_of
@@ -79,7 +80,7 @@ def test_files_of_another_strategy_and_another_model_are_refused(saved: str, now
     wrote, reads = (build_strategy(c, BatchPlan.of(4, 4, 1), torch.device("cpu")) for c in (before, config))
     about = Manifest(
         step=3, strategy=wrote.name, layout=wrote.layout.name, world_size=1, nodes=1, node=0, shared=True,
-        files={}, config=asdict(before),
+        files={}, run=RunIdentity.new("a"), saved=1.0, config=asdict(before),
     )  # fmt: skip
     found = FoundCheckpoint(Path("step-3"), about, "here")
     with pytest.raises(UsageError, match=said) if said else nullcontext():

@@ -1,22 +1,34 @@
-"""Find the newest good checkpoint on the nodes' disks or in the remote store, and copy it here."""
+"""Find the newest good checkpoint of a run on the nodes' disks or in the remote store, and copy it here.
+
+A place that does not answer is asked again for a while. Then the run ends: it may have checkpoints there,
+and to begin at step 0 beside them is never right.
+"""
 
 from __future__ import annotations
 
 import shutil
+import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from trainer.checkpoint import manifest as manifests
-from trainer.checkpoint.manifest import Manifest, step_of
-from trainer.checkpoint.remote_store import RemoteStore, RemoteStoreError
+from trainer.checkpoint.manifest import FormatError, Manifest, step_of
+from trainer.checkpoint.remote_store import MissingError, RemoteStore, RemoteStoreError
+from trainer.checkpoint.run_identity import RunIdentity, RunInPlace
 from trainer.distributed.process_group import ProcessGroup
-from trainer.errors import CheckpointError
+from trainer.distributed.wait import wait_together
+from trainer.errors import CheckpointError, PlaceUnavailableError, UsageError
 from trainer.strategy.layout import layout_of
 
+T = TypeVar("T")
 Copies = dict[int, Manifest]
-"""The checkpoints on one disk, by step."""
+"""The checkpoints in one place, by step."""
+_PAUSES = (1.0, 2.0, 5.0, 10.0, 20.0)
+"""Seconds between attempts; the last one from then on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,73 +40,205 @@ class FoundCheckpoint:
     source: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer(Generic[T]):
+    """What one rank got from a place: `value`, or why not; `refusal` is for the user, the rest may pass."""
+
+    value: T
+    problem: str | None = None
+    refusal: str | None = None
+
+
+class _Question(threading.Thread, Generic[T]):
+    """Asks in a thread, so that a signal need not wait for the answer."""
+
+    def __init__(self, ask: Callable[[], T], nothing: T) -> None:
+        super().__init__(name="find checkpoints", daemon=True)
+        self._ask, self.answer = ask, _Answer(nothing)
+        self.error: Exception | None = None
+        self.start()
+
+    def run(self) -> None:
+        nothing = self.answer.value
+        try:
+            self.answer = _Answer(self._ask())
+        except UsageError as error:
+            self.answer = _Answer(nothing, refusal=str(error))
+        except RemoteStoreError as error:
+            self.answer = _Answer(nothing, str(error))
+        except OSError as error:
+            self.answer = _Answer(nothing, f"{error.filename}: {error.strerror or error}")
+        except Exception as error:  # noqa: BLE001 - the main thread raises it
+            self.error = error
+
+    def ended(self) -> bool:
+        return not self.is_alive()
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to ask a place that does not answer, in seconds, and the signal that ends it (0: none yet)."""
+
+    seconds: float
+    received: Callable[[], int] = field(default=lambda: 0)
+
+
 class Finder:
-    """All ranks call it together; one rank for each folder reads and writes there."""
+    """All ranks call each method together; one rank for each folder reads and writes there."""
 
     def __init__(
         self,
         folder: Path,
         store: RemoteStore | None,
         group: ProcessGroup,
+        patience: Patience,
         *,
         shared: bool,
         report: Callable[[str], None],
     ) -> None:
         """`shared` is true if all ranks see the same folder."""
         self._folder, self._store, self._group = folder, store, group
-        self._shared, self._report = shared, report
+        self._patience, self._shared, self._report = patience, shared, report
         self._coordinates = group.rank == 0 if shared else group.local_rank == 0
-        self._rejected: set[tuple[str, int]] = set()
-        """("local" or "remote", step) that all ranks know to be unusable."""
-        self._damaged_here: set[int] = set()
-        """Steps whose copy on this disk is unusable; it differs between the ranks."""
+        self._remote: Copies = {}
+        """The store's checkpoints as rank 0 has listed them: another rank could see a newer one."""
+        self._rejected: set[tuple[str, float]] = set()
+        """("local" or "remote", time of the save) of those that all ranks know to be unusable."""
+        self._damaged_here: set[tuple[Path, int]] = set()
+        """Unusable copies on this disk, not the same as on other ranks; with the time of the folder, which a
+        new save changes."""
 
-    def newest(self) -> FoundCheckpoint | None:
-        """The newest good checkpoint, local or remote; damaged ones are reported and skipped."""
-        remote = self._remote_steps()
+    def list_places(self) -> dict[str, RunInPlace]:
+        """The runs with checkpoints in the folders and in the store, by id.
+
+        Raises:
+            PlaceUnavailableError: if a place does not answer in time.
+            UsageError: for a bucket that does not exist, and for checkpoints of another format.
+            Interrupted: after a signal.
+        """
+        nothing: Copies = {}
+        self._remote = self._ask("listed", self._list_remote, nothing)[0]
+        runs: dict[str, RunInPlace] = {}
+        places = [(copies, f"--checkpoint-dir {self._folder}") for copies in self._local()]
+        if self._store is not None:
+            places.append((self._remote, f"--upload-dir {self._store.name}"))
+        for copies, place in places:
+            for step, manifest in copies.items():
+                known = runs.get(manifest.run.id)
+                if known is None or known.step < step:
+                    runs[manifest.run.id] = RunInPlace(manifest.run, step, place)
+        return runs
+
+    def uploaded_step(self, run: RunIdentity) -> int:
+        """The step of the run's newest checkpoint in the store, as listed; -1: none."""
+        own = [manifest for manifest in self._remote.values() if manifest.run.id == run.id]
+        return max(own, key=lambda manifest: manifest.saved).step if own else -1
+
+    def newest(self, run: RunIdentity) -> FoundCheckpoint | None:
+        """The run's newest good checkpoint, local or remote; damaged ones are reported and skipped.
+
+        Raises as `list_places` does.
+        """
+        remote = {step: found for step, found in self._remote.items() if found.run.id == run.id}
         while True:
-            copies: list[Copies] = self._group.all_gather(self._local_copies())
-            local = [step for step in set().union(*copies) if self._complete(step, copies)]
-            choices = [(step, 1, "local") for step in local] + [(step, 0, "remote") for step in remote]
-            left = [choice for choice in choices if (choice[2], choice[0]) not in self._rejected]
+            copies = [_of_run(each, run) for each in self._local()]
+            saved = _newest_saves(copies)
+            copies = [{step: m for step, m in each.items() if m.saved == saved[step]} for each in copies]
+            choices = [(saved[step], 1, step) for step in saved if self._complete(step, copies)]
+            choices += [(found.saved, 0, step) for step, found in remote.items()]
+            left = [choice for choice in choices if (_PLACES[choice[1]], choice[0]) not in self._rejected]
             if not left:
                 return None
-            step, _, place = max(left)
+            at, number, step = max(left)
+            place = _PLACES[number]
             if place == "local" and any(self._group.all_gather(self._damaged(step, copies))):
                 # Choose again without the damaged copy: another node may have a good one.
                 continue
-            problem = self._download(step) if place == "remote" else self._exchange(step, copies)
-            problem = self._group.first_problem(problem)
+            problem = self._group.first_problem(self._occupied(step, run))
+            if problem is None:
+                problem = self._download(step) if place == "remote" else self._exchange(step, copies)
+                problem = self._group.first_problem(problem)
             if problem is None:
                 path = self._folder / f"step-{step}"
                 source = self._store.name if place == "remote" and self._store else str(path)
                 return FoundCheckpoint(path, manifests.read(path), source)
-            self._rejected.add((place, step))
+            self._rejected.add((place, at))
             if self._group.rank == 0:
                 self._report(f"checkpoint step-{step} ({place}) is skipped: {problem}")
 
-    def _remote_steps(self) -> list[int]:
-        """Rank 0's listing, broadcast: another rank could see a newer one."""
-        steps: list[int] = []
-        if self._store is not None and self._group.rank == 0:
-            try:
-                steps = self._store.steps()
-            except RemoteStoreError as error:
-                self._report(f"uploaded checkpoints can't be listed: {error}")
-        listed: list[int] = self._group.all_gather(steps)[0]
-        return listed
+    def _ask(self, done: str, ask: Callable[[], T], nothing: T) -> list[T]:
+        """Every rank's answer; while one has a problem, all ask again, until the patience is over."""
+        began, attempt = time.monotonic(), 0
+        while True:
+            question = _Question(ask, nothing)
+            wait_together(self._group, question.ended, self._patience.received)
+            if question.error is not None:
+                raise question.error
+            answers: list[_Answer[T]] = self._group.all_gather(question.answer)
+            refusal = next((answer.refusal for answer in answers if answer.refusal), None)
+            if refusal:
+                raise UsageError(refusal)
+            problem = next((answer.problem for answer in answers if answer.problem), None)
+            if problem is None:
+                return [answer.value for answer in answers]
+            left = self._group.all_gather(began + self._patience.seconds - time.monotonic())[0]
+            if left <= 0:
+                raise PlaceUnavailableError(
+                    f"the checkpoints could not be {done} for {self._patience.seconds:.0f} s: {problem}. The "
+                    "run does not begin at step 0 beside checkpoints that it can't read: see whether the "
+                    "place exists and this job may read it, and start again; --store-timeout S waits longer"
+                )
+            pause = min(_PAUSES[min(attempt, len(_PAUSES) - 1)], left)
+            attempt += 1
+            if self._group.rank == 0:
+                self._report(
+                    f"the checkpoints can't be {done}: {problem}; attempt {attempt + 1} in {pause:.0f} s, "
+                    f"the last one in {left:.0f} s"
+                )
+            self._pause(pause)
 
-    def _local_copies(self) -> Copies:
-        """The readable checkpoints on this rank's disk; none on a rank that does not coordinate."""
+    def _pause(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        wait_together(self._group, lambda: time.monotonic() >= until, self._patience.received)
+
+    def _list_remote(self) -> Copies:
+        """On rank 0 the store's checkpoints, by step; damaged manifests are reported and left out."""
+        store = self._store
+        copies: Copies = {}
+        if store is None or self._group.rank:
+            return copies
+        try:
+            steps = store.steps()
+        except MissingError as error:
+            raise UsageError(f"--upload-dir {store.name} does not exist: {error}") from error
+        for step in steps:
+            try:
+                manifest = store.manifest(step)
+                layout_of(manifest.strategy)
+            except FormatError as error:
+                raise UsageError(f"{store.name}/step-{step}: {error}") from error
+            except CheckpointError as error:
+                self._report(f"checkpoint step-{step} (remote) is skipped: {error}")
+                continue
+            copies[step] = manifest
+        return copies
+
+    def _local(self) -> list[Copies]:
+        """The readable checkpoints on every rank's disk; none on a rank that does not coordinate."""
+        return self._ask("listed", self._list_local, {})
+
+    def _list_local(self) -> Copies:
+        copies: Copies = {}
         if not self._coordinates:
-            return {}
-        copies = {}
+            return copies
         for path in manifests.step_folders(self._folder):
-            if step_of(path) in self._damaged_here:
+            if (path, path.stat().st_mtime_ns) in self._damaged_here:
                 continue
             try:
                 manifest = manifests.read(path)
                 layout_of(manifest.strategy)
+            except FormatError as error:
+                raise UsageError(str(error)) from error
             except CheckpointError as error:
                 self._skip(path, str(error).removeprefix(f"{path}: "))
                 continue
@@ -110,8 +254,15 @@ class Finder:
         return problem is not None
 
     def _skip(self, path: Path, problem: str) -> None:
-        self._damaged_here.add(step_of(path))
+        with suppress(OSError):
+            self._damaged_here.add((path, path.stat().st_mtime_ns))
         self._report(f"checkpoint {path} is skipped: {problem}")
+
+    def _occupied(self, step: int, run: RunIdentity) -> str | None:
+        """Why nothing can be copied to this folder: another run's checkpoint is there."""
+        path = self._folder / f"step-{step}"
+        other = manifests.other_run(path, run) if self._coordinates else None
+        return f"{path} is of {other}" if other else None
 
     @staticmethod
     def _complete(step: int, copies: list[Copies]) -> bool:
@@ -158,13 +309,17 @@ class Finder:
             self._group.broadcast_file(path, source, wanted=lacks and self._group.rank != source)
 
     def _download(self, step: int) -> str | None:
-        """Download and verify a checkpoint; return the problem, or None."""
+        """Download and verify a checkpoint; return the damage, or None."""
+        found = self._ask("downloaded", lambda: self._copy(step), None)
+        return next((damage for damage in found if damage), None)
+
+    def _copy(self, step: int) -> str | None:
+        """Copy a checkpoint to this node's folder; return its damage, or None."""
         if not self._coordinates or self._store is None:
             return None
         partial, final = self._folder / f"step-{step}.partial", self._folder / f"step-{step}"
         try:
             manifest = self._store.manifest(step)
-            layout_of(manifest.strategy)
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir(parents=True)
             self._store.download(step, partial, manifest.files)
@@ -173,12 +328,29 @@ class Finder:
             if problem is None:
                 shutil.rmtree(final, ignore_errors=True)
                 partial.rename(final)
-        except (CheckpointError, RemoteStoreError, OSError) as error:
+        except (CheckpointError, MissingError) as error:
             problem = str(error)
-        if problem:
+        finally:
             with suppress(OSError):
                 shutil.rmtree(partial)
         return problem
+
+
+_PLACES = ("remote", "local")
+"""The second one is preferred."""
+
+
+def _of_run(copies: Copies, run: RunIdentity) -> Copies:
+    return {step: manifest for step, manifest in copies.items() if manifest.run.id == run.id}
+
+
+def _newest_saves(copies: list[Copies]) -> dict[int, float]:
+    """The time of the newest save of each step: a node may have an older one of the same step."""
+    saves: dict[int, float] = {}
+    for each in copies:
+        for step, manifest in each.items():
+            saves[step] = max(manifest.saved, saves.get(step, 0.0))
+    return saves
 
 
 def _has_all_files(manifest: Manifest) -> bool:

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from trainer.checkpoint.manifest import MANIFEST, Manifest, step_folders, step_of
-from trainer.checkpoint.remote_store import RemoteStoreError
+from trainer.checkpoint.remote_store import MissingError, RemoteStoreError
+from trainer.errors import CheckpointError
 
 
 class FolderStore:
@@ -27,8 +28,10 @@ class FolderStore:
         path = self._root / f"step-{step}" / MANIFEST
         try:
             return Manifest.from_json(path.read_text())
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RemoteStoreError(f"{path} can't be read: {error}") from error
+        except OSError as error:
+            raise RemoteStoreError(f"{path}: {error.strerror}") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{path} can't be read: {error}") from error
 
     def upload(self, step: int, folder: Path, names: Iterable[str]) -> None:
         self._copy(folder, self._root / f"step-{step}", names)
@@ -74,11 +77,13 @@ class FolderStore:
 
     @staticmethod
     def _copy(source: Path, target: Path, names: Iterable[str]) -> None:
-        try:
-            for name in names:
+        for name in names:
+            try:
                 (target / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source / name, target / name)
                 with (target / name).open("rb") as file:
                     os.fsync(file.fileno())
-        except OSError as error:
-            raise RemoteStoreError(f"{target}: {error.strerror or error}") from error
+            except OSError as error:
+                missing = isinstance(error, FileNotFoundError) and str(error.filename) == str(source / name)
+                kind = MissingError if missing else RemoteStoreError
+                raise kind(f"{target / name}: {error.strerror or error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,12 +19,17 @@ from google.cloud.storage.retry import DEFAULT_RETRY
 from requests.exceptions import RequestException
 
 from trainer.checkpoint.manifest import MANIFEST, Manifest
-from trainer.checkpoint.remote_store import RemoteStoreError
+from trainer.checkpoint.remote_store import MissingError, RemoteStoreError
+from trainer.errors import CheckpointError
 
 T = TypeVar("T")
 _FAILURES = (GoogleAPIError, GoogleAuthError, RequestException, DataCorruption, InvalidResponse, OSError)
 _RETRY_SECONDS = 30.0
 """Seconds of the client's own retries; the uploader tries again later."""
+_LIST_SECONDS = 2.0
+"""Seconds of its retries of a listing: the caller tries again, and a signal must not wait."""
+_LIST_TIMEOUT = 10.0
+"""Seconds without an answer after which one request of a listing has failed."""
 _PARALLEL = 8
 
 
@@ -42,22 +48,26 @@ class GcsStore:
         self._client = self._call(lambda: storage.Client(**kw))
         self._bucket = self._client.bucket(bucket)
         self._retry = DEFAULT_RETRY.with_timeout(_RETRY_SECONDS)
+        self._list_retry = DEFAULT_RETRY.with_timeout(min(_RETRY_SECONDS, _LIST_SECONDS))
 
     def steps(self) -> list[int]:
         prefix = f"{self._prefix}step-"
         fields = "items(name),nextPageToken"
-        blobs = self._call(lambda: list(self._client.list_blobs(self._bucket, prefix=prefix, fields=fields)))
+        options: dict[str, Any] = {"timeout": _LIST_TIMEOUT, "retry": self._list_retry}
+        blobs = self._call(
+            lambda: list(self._client.list_blobs(self._bucket, prefix=prefix, fields=fields, **options))
+        )
         names = [blob.name for blob in blobs if blob.name.endswith(f"/{MANIFEST}")]
         found = {name.removeprefix(prefix).removesuffix(f"/{MANIFEST}") for name in names}
         return sorted((int(n) for n in found if n.isdigit()), reverse=True)
 
     def manifest(self, step: int) -> Manifest:
         blob = self._bucket.blob(self._key(step, MANIFEST))
-        text = self._call(lambda: blob.download_as_bytes(retry=self._retry))
+        text = self._call(lambda: blob.download_as_bytes(timeout=_LIST_TIMEOUT, retry=self._list_retry))
         try:
             return Manifest.from_json(text)
         except (ValueError, KeyError, TypeError) as error:
-            raise RemoteStoreError(f"{self.name}/step-{step}/{MANIFEST} can't be read: {error}") from error
+            raise CheckpointError(f"{self.name}/step-{step}/{MANIFEST} can't be read: {error}") from error
 
     def upload(self, step: int, folder: Path, names: Iterable[str]) -> None:
         listed = list(names)
@@ -103,11 +113,8 @@ class GcsStore:
         blobs = self._call(lambda: list(self._client.list_blobs(self._bucket, prefix=self._key(step, ""))))
         blobs.sort(key=lambda blob: not blob.name.endswith(f"/{MANIFEST}"))
         for blob in blobs:
-            try:
+            with suppress(MissingError):
                 self._call(blob.delete)
-            except RemoteStoreError as error:
-                if not isinstance(error.__cause__, NotFound):
-                    raise
 
     def upload_file(self, file: Path, name: str) -> None:
         blob = self._bucket.blob(f"{self._prefix}{name}")
@@ -157,11 +164,14 @@ class GcsStore:
     def _check(self, names: list[str], results: list[Any]) -> None:
         for name, result in zip(names, results, strict=True):
             if isinstance(result, BaseException):
-                raise RemoteStoreError(f"{self.name}: {name}: {result}") from result
+                kind = MissingError if isinstance(result, NotFound) else RemoteStoreError
+                raise kind(f"{self.name}: {name}: {result}") from result
 
     def _call(self, call: Callable[[], T]) -> T:
         try:
             return call()
+        except NotFound as error:
+            raise MissingError(f"{self.name}: {error}") from error
         except _FAILURES as error:
             raise RemoteStoreError(f"{self.name}: {error}") from error
 

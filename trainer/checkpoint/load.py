@@ -1,20 +1,46 @@
-"""Load a checkpoint into the strategy, if it is compatible."""
+"""Load a checkpoint into the strategy, if it is compatible and the curve can be the same."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
 
 from trainer.checkpoint.finder import FoundCheckpoint
-from trainer.checkpoint.manifest import EXTRA_STATE
+from trainer.checkpoint.manifest import EXTRA_STATE, Manifest
 from trainer.checkpoint.rng_state import set_rng_state
+from trainer.config import OptimizerConfig
 from trainer.distributed.process_group import ProcessGroup
 from trainer.errors import UsageError
 from trainer.registry import MODELS
 from trainer.strategy.base import Strategy
 from trainer.strategy.layout import layout_of
+
+_CURVE = (
+    ("seed", ""), ("batch", "data"), ("dropout", "model"),
+    *((item.name, "optimizer") for item in fields(OptimizerConfig)),
+)  # fmt: skip
+"""Settings without which the curve can't be the same, with their section of the settings."""
+_SAID = (
+    ("steps", ""), ("strategy", "parallel"), ("compile", "parallel"), ("micro_batch", "data"),
+    ("guard", "guard"), ("guard_patience", "guard"), ("spike", "guard"),
+)  # fmt: skip
+"""Settings that may change; a change is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A setting, or `data` or `precision`, that is another one than in the checkpoint."""
+
+    name: str
+    before: object
+    now: object
+    changes_curve: bool
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.before} → {self.now}"
 
 
 def check_compatible(found: FoundCheckpoint, strategy: Strategy, config: Mapping[str, Any]) -> None:
@@ -40,6 +66,48 @@ def check_compatible(found: FoundCheckpoint, strategy: Strategy, config: Mapping
                 f"{path} was saved with --{name} {before[name]}, this run has {now[name]}; continue with "
                 f"--{name} {before[name]}, or {remedy}"
             )
+
+
+def changes(
+    saved: Manifest, config: Mapping[str, Any], data: Mapping[str, Any], precision: str
+) -> list[Change]:
+    """What differs between the checkpoint and this run. A setting that only one of them has is left out."""
+    return list(_changes(saved, config, data, precision))
+
+
+def _changes(
+    saved: Manifest, config: Mapping[str, Any], data: Mapping[str, Any], precision: str
+) -> Iterator[Change]:
+    for names, curve in ((_CURVE, True), (_SAID, False)):
+        for name, section in names:
+            before = (saved.config.get(section, {}) if section else saved.config).get(name)
+            now = (config[section] if section else config)[name]
+            if before is not None and before != now:
+                yield Change(name.replace("_", "-"), before, now, curve)
+    if saved.data and saved.data != data:
+        yield Change("data", _data(saved.data), _data(data), True)
+    if saved.precision and saved.precision != precision:
+        yield Change("precision", saved.precision, precision, True)
+
+
+def _data(fingerprint: Mapping[str, Any]) -> str:
+    return f"{fingerprint['samples']:,} samples ({str(fingerprint['hash'])[:8] or 'of unknown content'})"
+
+
+def check_changes(found: FoundCheckpoint, changed: Sequence[Change], allowed: Sequence[str]) -> None:
+    """Refuse changes with which the curve could not be the same, unless they are among `allowed`.
+
+    Raises:
+        UsageError: with all of them, and how to ask for them.
+    """
+    refused = [change for change in changed if change.changes_curve and change.name not in allowed]
+    if refused:
+        names = ",".join(dict.fromkeys([*allowed, *(change.name for change in refused)]))
+        raise UsageError(
+            f"{found.path} was saved with other settings: {', '.join(map(str, refused))}. The run would not "
+            f"be the same: continue with the former ones, or ask for the change with --allow-change {names}, "
+            "or begin a new run in another --checkpoint-dir"
+        )
 
 
 def load(found: FoundCheckpoint, strategy: Strategy, group: ProcessGroup) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from trainer.checkpoint import manifest as manifests
-from trainer.checkpoint.finder import Finder, FoundCheckpoint
-from trainer.checkpoint.load import check_compatible, load
+from trainer.checkpoint.ending import Ending
+from trainer.checkpoint.finder import Finder, FoundCheckpoint, Patience
+from trainer.checkpoint.folder_lock import FolderLock
+from trainer.checkpoint.load import changes, check_changes, check_compatible, load
 from trainer.checkpoint.locations import checkpoint_folder, open_store, upload_uri
 from trainer.checkpoint.preemption_budget import (
     BudgetCheck,
@@ -20,26 +22,33 @@ from trainer.checkpoint.preemption_budget import (
     measure_upload,
 )
 from trainer.checkpoint.remote_store import RemoteStore, RemoteStoreError
-from trainer.checkpoint.save import SavedCheckpoint, Saver, prepare_folder
+from trainer.checkpoint.run_identity import RunIdentity, launch_id, run_to_resume
+from trainer.checkpoint.save import SavedCheckpoint, SavedRun, Saver, delete_interrupted, prepare_folder
 from trainer.checkpoint.upload import Uploader
 from trainer.cloud_paths import bucket_path, buckets_mounted
-from trainer.config import Config
+from trainer.config import Config, names_in
 from trainer.distributed.process_group import ProcessGroup
+from trainer.distributed.wait import wait_together
 from trainer.errors import CheckpointError, UsageError
 from trainer.strategy.base import Strategy
 from trainer.structured_log import emit
 
-AT_THE_END = 600.0
-"""Seconds for the upload of the last checkpoint after a run is done."""
 _STALL_WARNING = 1.0
+_POLL = 0.2
 
 
 class CheckpointManager:
     """All ranks call each method at the same step."""
 
-    def __init__(self, config: Config, group: ProcessGroup) -> None:
-        """Raises CheckpointError for a folder that can't be written, UsageError for an unusable location."""
-        self._config, self._group = config.checkpoint, group
+    def __init__(self, config: Config, group: ProcessGroup, received: Callable[[], int] = lambda: 0) -> None:
+        """`received` returns the signal that this rank has got, or 0.
+
+        Raises:
+            CheckpointError: for a folder that can't be written.
+            UsageError: for an unusable location, or one that another job uses.
+            Interrupted: after a signal.
+        """
+        self._config, self._group, self._received = config.checkpoint, group, received
         self._run_config, self._steps = asdict(config), config.steps
         self._cost, self._warned = SaveCost(0.0, 0.0), False
         self._upload_seconds: float | None = None
@@ -51,8 +60,18 @@ class CheckpointManager:
             )
         self.folder = checkpoint_folder(given)
         self._shared = prepare_folder(self.folder, group)
+        self._coordinates = group.rank == 0 if self._shared else group.local_rank == 0
+        self._lock_folder()
         self._store = self._open(upload_uri(self._config.upload_dir, os.environ))
+        self._finder = Finder(
+            self.folder, self._store, group, Patience(self._config.store_timeout, received),
+            shared=self._shared, report=self._warn,
+        )  # fmt: skip
+        self._run: RunIdentity | None = None
+        self._data: dict[str, Any] = {}
+        self._saver: Saver | None = None
         self._uploader: Uploader | None = None
+        self._save_problem, self._uploaded_before = "", -1
         self.saved_step = -1
         """Step of the newest checkpoint that is good; -1: none."""
 
@@ -64,26 +83,69 @@ class CheckpointManager:
         except RemoteStoreError as error:
             raise UsageError(f"--upload-dir {uri} can't be used: {error}") from error
 
-    def find(self) -> FoundCheckpoint | None:
-        """The newest good checkpoint, copied to this node; None to start from the beginning."""
-        if self._config.resume == "never":
-            return None
-        finder = Finder(self.folder, self._store, self._group, shared=self._shared, report=self._warn)
-        found = finder.newest()
-        if found is not None:
-            self.saved_step = found.manifest.step
+    def _lock_folder(self) -> None:
+        """Refuse a folder that another job uses; delete what interrupted saves have left in this one."""
+        group = self._group
+        launches = group.all_gather(launch_id(os.environ) if group.local_rank == 0 else None)
+        own = list(dict.fromkeys(launch for launch in launches if launch is not None))
+        self._lock = FolderLock(self.folder, own) if self._coordinates else None
+        wait_together(group, self._lock.poll if self._lock is not None else lambda: True, self._received)
+        lock = self._lock
+        none = (None, False, None)
+        answers = group.all_gather(none if lock is None else (lock.problem, lock.refused, lock.previous))
+        for problem, refused, _ in answers:
+            if problem:
+                raise UsageError(problem) if refused else CheckpointError(problem)
+        # A node that is new here learns the run of this launch from the others' folders.
+        previous = [owner for _, _, owner in answers if owner is not None and set(owner.launches) & set(own)]
+        self._own_runs = [*(owner.run for owner in previous), *own]
+        if self._coordinates:
+            delete_interrupted(self.folder)
+        group.barrier()
+
+    def find(self, data: Mapping[str, Any] | None = None) -> FoundCheckpoint | None:
+        """The newest good checkpoint of the run to continue, copied to this node; None to start a new one.
+
+        `data` is the fingerprint of the training data.
+
+        Raises:
+            UsageError: if another run's checkpoints are in the way.
+            PlaceUnavailableError: if they can't be listed in time.
+            Interrupted: after a signal.
+        """
+        self._data = dict(data or {})
+        run = run_to_resume(self._config.resume, self._own_runs, self._finder.list_places())
+        self._begin(run)
+        found = self._finder.newest(run) if run is not None else None
+        if found is not None and run is not None:
+            self.saved_step, self._uploaded_before = found.manifest.step, self._finder.uploaded_step(run)
         return found
+
+    def find_again(self) -> FoundCheckpoint | None:
+        """The newest good checkpoint of this run, as it goes on."""
+        assert self._run is not None
+        return self._finder.newest(self._run)
+
+    def _begin(self, run: RunIdentity | None) -> RunIdentity:
+        """The run that this one continues, or a new one."""
+        created = self._group.all_gather(RunIdentity.new(self._own_runs[0]))[0]
+        self._run = run or created
+        if self._lock is not None:
+            self._lock.name_run(self._run.id)
+        return self._run
 
     def load(self, found: FoundCheckpoint, strategy: Strategy) -> None:
         """Load the checkpoint into the strategy.
 
         Raises:
-            UsageError: if an incompatible strategy or another model saved it.
+            UsageError: if an incompatible strategy or another model saved it, or if the curve could not be
+                the same and nobody has asked for that.
             CheckpointError: when it can't be read.
         """
         check_compatible(found, strategy, self._run_config)
+        self._check_changes(found, strategy)
         group, problem = self._group, None
-        if group.rank == 0 if self._shared else group.local_rank == 0:
+        if self._coordinates:
             try:
                 strategy.prepare_load(found.path, found.manifest.world_size)
             except CheckpointError as error:
@@ -93,6 +155,17 @@ class CheckpointManager:
             raise CheckpointError(problem)
         load(found, strategy, group)
 
+    def _check_changes(self, found: FoundCheckpoint, strategy: Strategy) -> None:
+        """Say each setting that is another one than in the checkpoint. Raises UsageError."""
+        precision = str(strategy.describe().get("precision", ""))
+        changed = changes(found.manifest, self._run_config, self._data, precision)
+        check_changes(found, changed, names_in(self._config.allow_change))
+        for change in changed if self._group.rank == 0 else ():
+            emit(
+                "phase", f"resumed with another setting: {change}", severity="WARNING", phase="resuming",
+                setting=change.name, before=change.before, now=change.now,
+            )  # fmt: skip
+
     def attach(self, strategy: Strategy, found: FoundCheckpoint | None) -> None:
         """Prepare to save this strategy's state.
 
@@ -100,6 +173,7 @@ class CheckpointManager:
             UsageError: when a preemption would lose the whole run.
         """
         group, store = self._group, self._store
+        run = SavedRun(self._run or self._begin(None), self._run_config, self._data)
         # Either one node uploads all files, or each node its part.
         one_node = self._shared or strategy.layout.replicated
         if store is not None and (group.rank == 0 if one_node else group.local_rank == 0):
@@ -108,8 +182,9 @@ class CheckpointManager:
                 nodes=1 if one_node else group.nodes, coordinates=group.rank == 0, keep=self._config.keep,
             )  # fmt: skip
         self._saver = Saver(
-            self.folder, strategy, group, shared=self._shared, keep=self._config.keep,
-            config=self._run_config, in_use=self._uploader.in_use if self._uploader else frozenset,
+            self.folder, strategy, group, shared=self._shared, keep=self._config.keep, run=run,
+            in_use=self._uploader.in_use if self._uploader else frozenset,
+            check=self._lock.check if self._lock else lambda: None,
         )  # fmt: skip
         if self._config.async_save == "on":
             self._saver.warm_up()
@@ -120,6 +195,7 @@ class CheckpointManager:
 
     def save(self, step: int, progress: dict[str, Any], *, wait: bool = False) -> float:
         """Begin a save when the previous one is complete; return the seconds that training stopped."""
+        assert self._saver is not None
         began, pending = time.monotonic(), self._saver.pending
         self.poll(wait=True)
         waited = time.monotonic() - began
@@ -135,41 +211,80 @@ class CheckpointManager:
 
     def poll(self, *, wait: bool = False) -> None:
         """Handle a save that has ended: a failed one is reported and does not end the training."""
+        assert self._saver is not None
         try:
             saved = self._saver.result(wait=wait)
         except CheckpointError as error:
+            self._save_problem = str(error)
             self._warn(f"{error}; training continues, the next checkpoint follows as planned")
             return
         if saved is None:
             return
-        self.saved_step = saved.step
+        self.saved_step, self._save_problem = saved.step, ""
         every = self._config.upload_every
         if self._uploader is not None and every and not saved.step % every:
-            self._uploader.offer(saved.path, manifests.read(saved.path))
+            problem = self._offer(saved.step)
+            if problem:
+                self._warn(problem)
         self._report_save(saved)
         upload = self._cost.upload if self._upload_seconds is None else self._upload_seconds
         self._cost = SaveCost(saved.bytes, saved.seconds, upload, f"at step {saved.step}")
         self._warn_once(self._budget())
 
-    def finish(self, step: int, progress: dict[str, Any], seconds: float) -> None:
-        """Save and upload this step within `seconds`.
+    def finish(
+        self, step: int, progress: dict[str, Any], seconds: float, *, preempted: bool = False
+    ) -> Ending:
+        """Save and upload this step within `seconds`; what was lost is the same on all ranks.
 
-        If a save would take longer, upload the newest checkpoint instead.
+        With `preempted`, the newest checkpoint is uploaded instead if a save would take longer.
         """
         began = time.monotonic()
         self.poll(wait=True)
-        preempted = seconds <= self._config.grace
-        if self.saved_step != step and not (preempted and self._too_late(seconds - time.monotonic() + began)):
-            self.save(step, progress, wait=True)
-        if self._uploader is None:
-            return
-        if self.saved_step >= 0 and not self._is_uploaded(self.saved_step):
-            with suppress(CheckpointError):
-                path = self.folder / f"step-{self.saved_step}"
-                self._uploader.offer(path, manifests.read(path))
-        left = max(1.0, seconds - (time.monotonic() - began))
-        if not self._uploader.finish(left):
-            self._warn(f"checkpoint {self.saved_step} is not uploaded after {left:.0f} s")
+        late = ""
+        if self.saved_step != step:
+            if preempted and self._too_late(seconds - time.monotonic() + began):
+                late = f"there was no time left for a save of {self._cost.save:.0f} s"
+            else:
+                self.save(step, progress, wait=True)
+        problem = self._finish_upload(max(1.0, seconds - (time.monotonic() - began)))
+        uploaded = self._uploader.last_step if self._uploader is not None else -1
+        answers = self._group.all_gather((problem, uploaded))
+        return Ending(
+            step, self.folder, self.saved_step,
+            save_problem="" if self.saved_step == step else late or self._save_problem,
+            store=self._store.name if self._store is not None else "",
+            uploaded_step=answers[0][1] if answers[0][1] >= 0 else self._uploaded_before,
+            upload_problem=next((problem for problem, _ in answers if problem), ""),
+        )  # fmt: skip
+
+    def _finish_upload(self, seconds: float) -> str:
+        """Upload the newest checkpoint; return why it is not complete after `seconds`, or ""."""
+        uploader = self._uploader
+        if uploader is None or self.saved_step < 0:
+            return ""
+        problem = "" if self._is_uploaded(self.saved_step) else self._offer(self.saved_step)
+        if problem:
+            return problem
+        began = time.monotonic()
+        deadline, signaled = began + seconds, False
+        while not uploader.finish(_POLL):
+            if self._received() and not signaled:
+                # A signal while it waits: there is only the grace period left.
+                signaled, deadline = True, min(deadline, time.monotonic() + self._config.grace)
+            if time.monotonic() > deadline:
+                waited = time.monotonic() - began
+                return uploader.problem or f"it was not complete after {waited:.0f} s"
+        return ""
+
+    def _offer(self, step: int) -> str:
+        """Pass this checkpoint to the uploader; return why it can't be read, or ""."""
+        assert self._uploader is not None
+        path = self.folder / f"step-{step}"
+        try:
+            self._uploader.offer(path, manifests.read(path))
+        except CheckpointError as error:
+            return str(error)
+        return ""
 
     def _too_late(self, left: float) -> bool:
         """Whether a save would take longer than `left` seconds on any rank; reports it."""
@@ -183,7 +298,10 @@ class CheckpointManager:
         return True
 
     def close(self) -> None:
-        self._saver.close()
+        if self._saver is not None:
+            self._saver.close()
+        if self._lock is not None:
+            self._lock.release()
 
     def _is_uploaded(self, step: int) -> bool:
         assert self._uploader is not None

@@ -2,7 +2,7 @@
 
 A checkpoint is a folder `step-N` with
 
-- `manifest.json`: size and checksum of every other file;
+- `manifest.json`: the run, and size and checksum of every other file;
 - `side.pt`: the random state of each rank, and small values that all ranks share;
 - `.metadata`, `__K_0.distcp`: weights and optimizer by torch.distributed.checkpoint (DDP and FSDP), or
 - `zero/`: DeepSpeed's own files; once another world size has loaded them, also `universal/`, converted
@@ -14,14 +14,22 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from trainer.checkpoint.run_identity import RunIdentity
 from trainer.errors import CheckpointError
 
 MANIFEST = "manifest.json"
 EXTRA_STATE = "side.pt"
+FORMAT = 2
+"""Checkpoints of format 1 do not say which run they are of: no run continues from them."""
+
+
+class FormatError(CheckpointError):
+    """A checkpoint of another format: no damage, so it is refused and not skipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +38,9 @@ class Manifest:
 
     If each node has a disk of its own, its manifest lists its files, and `node` is its rank. `shared` is
     true if all files are in one folder. `progress` is the training loop's: position in the data, losses,
-    time spent. `seconds` is the duration of the save.
+    time spent. `config` are the settings, `data` is the fingerprint of the training data and `precision` the
+    type that the model computes in: they determine the curve. `saved` is when the save began, in seconds
+    since the epoch and the same on all nodes, `seconds` its duration.
     """
 
     step: int
@@ -41,9 +51,14 @@ class Manifest:
     node: int
     shared: bool
     files: dict[str, dict[str, int]]
+    run: RunIdentity
+    saved: float
     progress: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
+    precision: str = ""
     seconds: float = 0.0
+    format: int = FORMAT
 
     @property
     def size(self) -> int:
@@ -55,13 +70,25 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Manifest:
-        """Raises ValueError, KeyError or TypeError for a text that is not a manifest."""
+        """The manifest of this text.
+
+        Raises:
+            FormatError: if it is of another format.
+            ValueError, KeyError, TypeError: if it is not a manifest.
+        """
         fields = json.loads(text)
         if not isinstance(fields, dict) or not isinstance(fields.get("files"), dict):
             raise ValueError("it is not a manifest")
+        found = fields.get("format", 1)
+        if found != FORMAT:
+            raise FormatError(
+                f"its format is {found} and this trainer reads {FORMAT}: export its weights with the trainer "
+                "that saved it (python -m trainer.export), and start in another --checkpoint-dir with "
+                "--init-weights"
+            )
         for file in fields["files"].values():
             _ = file["bytes"] + file["crc32"] + file["node"]
-        return cls(**fields)
+        return cls(**{**fields, "run": RunIdentity(**fields["run"]), "saved": float(fields["saved"])})
 
 
 def inventory(folder: Path, node: int) -> dict[str, dict[str, int]]:
@@ -84,9 +111,11 @@ def write(folder: Path, manifest: Manifest) -> None:
 
 
 def read(folder: Path) -> Manifest:
-    """Raises CheckpointError."""
+    """Raises CheckpointError, and FormatError for a manifest of another format."""
     try:
         return Manifest.from_json((folder / MANIFEST).read_text())
+    except FormatError as error:
+        raise FormatError(f"{folder}: {error}") from error
     except FileNotFoundError as error:
         raise CheckpointError(f"{folder}: it has no manifest (the save was interrupted)") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -123,11 +152,38 @@ def damage(folder: Path) -> str | None:
 
 
 def step_folders(folder: Path) -> list[Path]:
-    """Folders `step-N`, newest first."""
-    numbered = [path for path in folder.glob("step-*") if path.name[5:].isdigit()]
+    """Folders `step-N`, the highest first; none if `folder` does not exist.
+
+    Raises:
+        OSError: if it can't be listed, which says nothing about what is in it.
+    """
+    try:
+        # Not glob, which takes a folder that can't be listed for an empty one.
+        paths = list(folder.iterdir())
+    except FileNotFoundError:
+        return []
+    numbered = [path for path in paths if path.name.startswith("step-") and path.name[5:].isdigit()]
     return sorted(numbered, key=step_of, reverse=True)
 
 
 def step_of(path: Path) -> int:
     """N of a folder `step-N`."""
     return int(path.name.removeprefix("step-"))
+
+
+def last_save(folder: Path) -> float:
+    """When the last checkpoint was completed, in seconds since the epoch; 0 if there is none."""
+    newest = 0.0
+    with suppress(OSError):
+        for path in step_folders(folder):
+            with suppress(OSError):
+                newest = max(newest, (path / MANIFEST).stat().st_mtime)
+    return newest
+
+
+def other_run(path: Path, run: RunIdentity) -> RunIdentity | None:
+    """The run of the checkpoint at `path` if it is another one; None also if nothing can be read there."""
+    with suppress(CheckpointError):
+        found = read(path).run
+        return found if found.id != run.id else None
+    return None

@@ -13,16 +13,20 @@ class RemoteStoreError(Exception):
     """A store failed; the message names it and the reason. A later try may succeed."""
 
 
+class MissingError(RemoteStoreError):
+    """The store has answered that there is no such bucket or file. A later try would not find it either."""
+
+
 class RemoteStore(Protocol):
     """Checkpoints by step. Every method may raise RemoteStoreError."""
 
     name: str
 
     def steps(self) -> list[int]:
-        """Steps with a manifest, newest first."""
+        """Steps with a manifest, the highest first. It fails within seconds, for the caller to try again."""
 
     def manifest(self, step: int) -> Manifest:
-        """The manifest of a step."""
+        """The manifest of a step. Raises CheckpointError if the store has another text there."""
 
     def upload(self, step: int, folder: Path, names: Iterable[str]) -> None:
         """Copy files of `folder`, verified. They become a checkpoint with `commit`."""

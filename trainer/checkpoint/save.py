@@ -11,15 +11,16 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from trainer.checkpoint import manifest as manifests
-from trainer.checkpoint.manifest import EXTRA_STATE, Manifest, step_of
+from trainer.checkpoint.manifest import EXTRA_STATE, Manifest
 from trainer.checkpoint.rng_state import get_rng_state
+from trainer.checkpoint.run_identity import RunIdentity
 from trainer.distributed.process_group import ProcessGroup
 from trainer.errors import CheckpointError, one_line
 from trainer.strategy.base import Strategy
@@ -34,6 +35,15 @@ class SavedCheckpoint:
     bytes: int
     seconds: float
     stall: float
+
+
+@dataclass(frozen=True, slots=True)
+class SavedRun:
+    """What every manifest of a run says of it: the run, its settings and the fingerprint of its data."""
+
+    identity: RunIdentity
+    config: dict[str, Any]
+    data: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +69,17 @@ class Saver:
         *,
         shared: bool,
         keep: int,
-        config: dict[str, Any],
+        run: SavedRun,
         in_use: Callable[[], frozenset[int]] = frozenset,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
-        """`shared`: all ranks see the folder. `in_use` returns the steps that must not be deleted."""
+        """`shared`: all ranks see the folder. `in_use` returns the steps that must not be deleted.
+
+        `check` raises CheckpointError if this process may not write to the folder any more.
+        """
         self.folder, self._strategy, self._group = folder, strategy, group
-        self._keep, self._config, self._in_use = keep, config, in_use
+        self._keep, self._run, self._in_use, self._check = keep, run, in_use, check
+        self._precision = str(strategy.describe().get("precision", ""))
         self.shared = shared
         self.coordinates = group.rank == 0 if self.shared else group.local_rank == 0
         # If each node has a disk, every node writes a state that all ranks have.
@@ -84,7 +99,7 @@ class Saver:
         """
         assert self._pending is None
         began = time.monotonic()
-        extra = {"rng": get_rng_state(), "common": self._strategy.extra_state()}
+        extra = {"rng": get_rng_state(), "common": self._strategy.extra_state(), "time": time.time()}
         write = self._strategy.stage(self._partial(step), self._writers)
         stall = time.monotonic() - began
         job = _PendingSave(step, write, extra, progress, began, stall)
@@ -121,18 +136,22 @@ class Saver:
         problem = self._try(lambda: self._write_extra_state(partial, extras))
         problem = self._try(job.write) or problem
         problem = group.first_problem(problem, ranks)
+        committed: list[int] = []
         if problem is None and self.coordinates:
-            seconds = time.monotonic() - job.began
-            problem = self._try(lambda: self._commit(partial, final, job, seconds))
+            manifest = self._manifest(job, extras[0]["time"])
+            problem = self._try(lambda: committed.append(self._commit(partial, final, manifest, job.began)))
         problem = group.first_problem(problem, ranks)
         if problem is not None:
             if self.coordinates:
-                for path in (partial, final):
+                # What was there before stays, unless it was replaced here and is missing on another node.
+                for path in (partial, *([final] if committed else [])):
                     shutil.rmtree(path, ignore_errors=True)
             raise CheckpointError(f"can't write {final}: {problem}")
         if self.coordinates:
             self._delete_old()
-        size = manifests.read(final).size
+        # Not read from the manifest: a rank that fails here alone would leave the others waiting.
+        sizes = group.all_gather(sum(committed), ranks)
+        size = sum(committed) or sizes[0]
         return SavedCheckpoint(final, job.step, size, time.monotonic() - job.began, job.stall)
 
     @staticmethod
@@ -150,26 +169,45 @@ class Saver:
             with (partial / EXTRA_STATE).open("wb") as file:
                 torch.save(value, file)
 
-    def _commit(self, partial: Path, final: Path, job: _PendingSave, seconds: float) -> None:
-        group, strategy = self._group, self._strategy
-        files = manifests.inventory(partial, group.node_rank)
-        manifest = Manifest(
+    def _manifest(self, job: _PendingSave, saved: float) -> Manifest:
+        """Without its files."""
+        group, strategy, run = self._group, self._strategy, self._run
+        return Manifest(
             step=job.step, strategy=strategy.name, layout=strategy.layout.name, world_size=group.world_size,
-            nodes=group.nodes, node=group.node_rank, shared=self.shared, files=files, progress=job.progress,
-            config=self._config, seconds=seconds,
+            nodes=group.nodes, node=group.node_rank, shared=self.shared, files={}, run=run.identity,
+            saved=saved, progress=job.progress, config=run.config, data=run.data, precision=self._precision,
         )  # fmt: skip
-        manifests.write(partial, manifest)
+
+    def _commit(self, partial: Path, final: Path, manifest: Manifest, began: float) -> int:
+        """Complete the checkpoint; return the number of its bytes."""
+        self._check()
+        other = manifests.other_run(final, self._run.identity)
+        if other is not None:
+            raise CheckpointError(f"it is a checkpoint of {other}")
+        files = manifests.inventory(partial, self._group.node_rank)
+        complete = replace(manifest, files=files, seconds=time.monotonic() - began)
+        manifests.write(partial, complete)
         shutil.rmtree(final, ignore_errors=True)
         partial.rename(final)
+        return complete.size
 
     def _delete_old(self) -> None:
-        for old in manifests.step_folders(self.folder)[self._keep :]:
-            if step_of(old) not in self._in_use():
-                shutil.rmtree(old, ignore_errors=True)
+        """Keep the newest saves of this run, whose step may be lower than that of an older one."""
+        saves = []
+        with suppress(OSError):
+            for path in manifests.step_folders(self.folder):
+                # What can't be read may be another run's.
+                with suppress(CheckpointError):
+                    manifest = manifests.read(path)
+                    if manifest.run.id == self._run.identity.id:
+                        saves.append((manifest.saved, manifest.step, path))
+        for _, step, path in sorted(saves, reverse=True)[self._keep :]:
+            if step not in self._in_use():
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def prepare_folder(folder: Path, group: ProcessGroup) -> bool:
-    """Create the folder and delete interrupted saves; return whether all ranks see the same folder.
+    """Create the folder; return whether all ranks see the same folder.
 
     Raises:
         CheckpointError: on every rank, if one of them can't write there.
@@ -193,9 +231,12 @@ def prepare_folder(folder: Path, group: ProcessGroup) -> bool:
     group.barrier()
     if group.rank == 0:
         token.unlink(missing_ok=True)
-    if group.local_rank == 0:
-        for partial in folder.glob("step-*.partial"):
-            with suppress(OSError):
-                shutil.rmtree(partial)
     group.barrier()
     return shared
+
+
+def delete_interrupted(folder: Path) -> None:
+    """Delete what interrupted saves have left; only the owner of the folder may."""
+    for partial in folder.glob("step-*.partial"):
+        with suppress(OSError):
+            shutil.rmtree(partial)

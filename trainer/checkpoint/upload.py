@@ -1,8 +1,8 @@
 """Upload finished checkpoints to a remote store, in a thread.
 
 A failed upload does not end the training: it is reported and repeated until it succeeds or a newer checkpoint
-replaces it. If each node has a part of the checkpoint, each uploads its own, and node 0 writes the manifest
-after all.
+replaces it. Other runs' checkpoints in the store are neither overwritten nor deleted. If each node has a part
+of the checkpoint, each uploads its own, and node 0 writes the manifest after all.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import torch.distributed as dist
 
 from trainer.checkpoint.manifest import Manifest
 from trainer.checkpoint.remote_store import RemoteStore, RemoteStoreError
+from trainer.checkpoint.run_identity import RunIdentity
+from trainer.errors import CheckpointError
 
 _RETRY_DELAYS = (2.0, 5.0, 10.0, 30.0, 60.0)
 """Seconds between attempts; the last one from then on."""
@@ -47,10 +49,14 @@ class Uploader:
         """
         self._store, self._shared_keys, self._report = store, shared_keys, report
         self._node, self._nodes, self._coordinates, self._keep = node, nodes, coordinates, keep
+        self._manifests: dict[int, Manifest | None] = {}
+        """The store's, by step, as far as they were read; None is one that can't be read."""
         self._offered: tuple[Path, Manifest] | None = None
         self._uploading: int | None = None
         self.last_step = -1
-        """Step of the last upload that this node has completed."""
+        """Step of the last upload that this node has completed; of the coordinator, that is complete."""
+        self.problem = ""
+        """Why the current upload is not complete yet, if it has failed or waits."""
         self._changed = threading.Condition()
         threading.Thread(target=self._run, name="upload", daemon=True).start()
 
@@ -92,10 +98,12 @@ class Uploader:
             began = time.monotonic()
             try:
                 complete = self._upload_once(path, manifest)
-                self.last_step = manifest.step
+                if complete is not None or not self._coordinates:
+                    self.last_step, self.problem = manifest.step, ""
             except (RemoteStoreError, OSError) as error:
                 delay = _RETRY_DELAYS[min(attempt, len(_RETRY_DELAYS) - 1)]
                 attempt += 1
+                self.problem = str(error)
                 text = (
                     f"checkpoint {manifest.step} is not uploaded yet: {error}; next attempt in {delay:.0f} s"
                 )
@@ -109,33 +117,57 @@ class Uploader:
                 step, size, place = complete.step, complete.size, self._store.name
                 text = f"checkpoint {step} uploaded to {place} in {seconds:.1f} s"
                 self._report("INFO", text, {"step": step, "seconds": seconds, "bytes": size, "place": place})
-                self._delete_old()
+                self._delete_old(complete.run)
             return
 
     def _upload_once(self, path: Path, manifest: Manifest) -> Manifest | None:
         """The manifest of the whole checkpoint, or None if another node writes it or a newer one waits."""
         step = manifest.step
+        present = self._uploaded().get(step)
+        if present is not None and present.run.id != manifest.run.id:
+            raise RemoteStoreError(f"{self._store.name}/step-{step} is a checkpoint of {present.run}")
         self._store.upload(step, path, manifest.files)
         if not self._coordinates:
-            self._shared_keys.set(f"uploaded/{step}/{self._node}", json.dumps(manifest.files))
+            self._shared_keys.set(self._key(manifest, self._node), json.dumps(manifest.files))
             return None
         files = dict(manifest.files)
         for node in range(self._nodes):
             if node == self._node:
                 continue
-            key = f"uploaded/{step}/{node}"
+            key = self._key(manifest, node)
             while not self._shared_keys.check([key]):
+                self.problem = f"node {node} has not uploaded its part"
                 if self._offered is not None:
                     return None
                 time.sleep(_POLL)
             files.update(json.loads(self._shared_keys.get(key)))
         complete = replace(manifest, files=files, shared=True)
         self._store.commit(step, complete)
+        self._manifests[step] = complete
         return complete
 
-    def _delete_old(self) -> None:
+    @staticmethod
+    def _key(manifest: Manifest, node: int) -> str:
+        """Of the node's part. A run that went back saves a step twice, so the step alone would not do."""
+        return f"uploaded/{manifest.saved!r}/{node}"
+
+    def _uploaded(self) -> dict[int, Manifest | None]:
+        """The manifests in the store, by step; each is read once. Raises RemoteStoreError."""
+        known, steps = self._manifests, self._store.steps()
+        self._manifests = {step: known[step] if step in known else self._read(step) for step in steps}
+        return self._manifests
+
+    def _read(self, step: int) -> Manifest | None:
         try:
-            for old in self._store.steps()[self._keep :]:
-                self._store.delete(old)
+            return self._store.manifest(step)
+        except CheckpointError:
+            return None
+
+    def _delete_old(self, run: RunIdentity) -> None:
+        """Keep the newest saves of this run; its steps may have gone back to lower ones."""
+        try:
+            own = [found for found in self._uploaded().values() if found and found.run.id == run.id]
+            for old in sorted(own, key=lambda found: found.saved, reverse=True)[self._keep :]:
+                self._store.delete(old.step)
         except RemoteStoreError as error:
             self._report("WARNING", f"an old checkpoint is not deleted: {error}", {})

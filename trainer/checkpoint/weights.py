@@ -24,7 +24,11 @@ def newest_good(given: Path, report: Callable[[str], object]) -> Path:
     """
     if not given.is_dir():
         raise CheckpointError(f"{given} is not a folder")
-    for path in [given] if given.name.startswith("step-") else step_folders(given):
+    try:
+        folders = [given] if given.name.startswith("step-") else step_folders(given)
+    except OSError as error:
+        raise CheckpointError(f"{given} can't be listed: {error.strerror}") from error
+    for path in folders:
         problem = damage(path)
         if problem is None:
             return path

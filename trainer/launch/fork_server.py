@@ -81,11 +81,11 @@ class ForkServer:
                 raise RuntimeError("the fork server, which imports torch, ended before the training started")
         return self._gpus
 
-    def spawn(self, environments: Sequence[Mapping[str, str]], flags: Sequence[str]) -> None:
-        """Start a process for each environment, with these flags after the run's own."""
+    def spawn(self, environments: Sequence[Mapping[str, str]]) -> None:
+        """Start a process for each environment, with the run's flags."""
         self.start()
         self._running = set(range(len(environments)))
-        self._stream.send(spawn=list(environments), flags=list(flags))
+        self._stream.send(spawn=list(environments))
 
     def ended(self, wait: float) -> list[tuple[int, int]]:
         """Local ranks that ended within `wait` seconds, with their exit codes: 128 + n for signal n."""
@@ -180,7 +180,7 @@ class Server:
                 elif "spawn" in message:
                     for local_rank, environment in enumerate(message["spawn"]):
                         if self._fork(local_rank):
-                            return _run_forked(environment, [*self._argv, *message["flags"]])
+                            return _run_forked(environment, self._argv)
         self._signal(signal.SIGKILL)
         return 0
 

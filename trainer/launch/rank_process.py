@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from trainer import exit_codes
 from trainer.config import Config, parse
-from trainer.errors import DataError, UsageError
+from trainer.errors import DataError, PlaceUnavailableError, UsageError
 from trainer.prctl import die_with_parent
 from trainer.structured_log import emit
 
@@ -35,17 +35,21 @@ def run_rank(config: Config) -> int:
         # torch is imported only here: the launcher reports a wrong flag at once, without it.
         from trainer.train import Trainer
 
-        return Trainer(config).run()
-    except (UsageError, DataError) as error:
+        code = Trainer(config).run()
+    except (UsageError, DataError, PlaceUnavailableError) as error:
         # Every rank of a node has the same problem; one reports it.
         if os.environ.get("LOCAL_RANK", "0") == "0":
             emit("error", str(error), severity="ERROR")
-        return exit_codes.USAGE
+        unavailable = isinstance(error, PlaceUnavailableError)
+        code = exit_codes.STORE_UNAVAILABLE if unavailable else exit_codes.USAGE
     except Exception as error:  # noqa: BLE001 - every error becomes one entry of the log
         emit("error", _sentence(error), severity="ERROR", traceback=traceback.format_exc())
-        # At once: threads that save or upload may wait for a lost rank.
+        code = 1
+    if code:
+        # At once: threads that save or upload may wait for a lost rank or for a bucket.
         sys.stderr.flush()
-        os._exit(1)
+        os._exit(code)
+    return code
 
 
 def _sentence(error: Exception) -> str:

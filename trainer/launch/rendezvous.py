@@ -30,7 +30,7 @@ REJOIN_DELAY = 0.5
 """Seconds after which a node whose rank is taken asks again."""
 REPLACE_AFTER = 3.0
 """Seconds of silence after which another process with the node's rank replaces it."""
-PART_DONE = frozenset({exit_codes.DONE, exit_codes.PREEMPTED})
+PART_DONE = frozenset({exit_codes.DONE, exit_codes.PREEMPTED, exit_codes.STORE_UNAVAILABLE})
 """Exit codes after which the other nodes finish their own part."""
 
 Clock = Callable[[], float]

@@ -19,8 +19,9 @@ from typing import Any
 
 from trainer import exit_codes
 from trainer.checkpoint.locations import checkpoint_folder, open_store, upload_uri
-from trainer.checkpoint.manifest import MANIFEST, step_folders, step_of
+from trainer.checkpoint.manifest import last_save, step_folders, step_of
 from trainer.checkpoint.remote_store import RemoteStoreError
+from trainer.checkpoint.run_identity import RUN_ID, launch_id
 from trainer.config import Config
 from trainer.launch.fork_server import ForkServer
 from trainer.launch.rendezvous import (
@@ -48,6 +49,9 @@ class Supervisor:
     def __init__(self, config: Config, topology: Topology, argv: Sequence[str]) -> None:
         self._config, self._topology = config, topology
         self._signal = 0
+        self._run_id = launch_id(os.environ)
+        """Of this launch, for its processes: by it a restart finds its own run."""
+        self._folder = checkpoint_folder(config.checkpoint.checkpoint_dir)
         timeout = JoinTimeout(config.launch.join_timeout, lambda: bool(self._signal))
         self._rendezvous = make_rendezvous(topology, timeout, config.launch.peer_timeout)
         self._processes = ForkServer(argv)
@@ -67,7 +71,7 @@ class Supervisor:
     def _run_attempts(self) -> int:
         number, without_progress = 0, 0
         while True:
-            began, newest_before = time.time(), self._newest_step()
+            began, saved_before = time.time(), last_save(self._folder)
             try:
                 number, code = self._run_attempt(number)
             except ShutdownRequested:
@@ -81,7 +85,7 @@ class Supervisor:
             if code in exit_codes.FINAL:
                 return code
             # Only attempts in a row without a new checkpoint count against --max-restarts.
-            without_progress = 0 if self._newest_step() > newest_before else without_progress + 1
+            without_progress = 0 if last_save(self._folder) > saved_before else without_progress + 1
             if without_progress > self._config.launch.max_restarts:
                 text = (
                     f"giving up after {without_progress} attempts without a new checkpoint, exit code {code}"
@@ -89,8 +93,9 @@ class Supervisor:
                 self._report("stopping", text, number, "ERROR")
                 return code
             number += 1
-            # The delay is for a program that fails at once; another cause ended an attempt that trained.
-            trained = last_step_time(Path("progress.json")) > began
+            # The delay is for a program that fails at once, and for a disk that takes no checkpoint; another
+            # cause ended an attempt that trained.
+            trained = last_step_time(Path("progress.json")) > began and code != exit_codes.SAVE_FAILED
             self._delay(number, 0 if trained else without_progress, time.time() - began)
             if self._signal:
                 return self._stopped_code()
@@ -106,9 +111,11 @@ class Supervisor:
             time.sleep(TICK)
 
     def _newest_step(self) -> int:
-        """Step of the newest checkpoint on this node's disk; -1 if there is none."""
-        folders = step_folders(checkpoint_folder(self._config.checkpoint.checkpoint_dir))
-        return step_of(folders[0]) if folders else -1
+        """Highest step of a checkpoint on this node's disk; -1 if there is none."""
+        with contextlib.suppress(OSError):
+            folders = step_folders(self._folder)
+            return step_of(folders[0]) if folders else -1
+        return -1
 
     def _on_signal(self, number: int, _: object) -> None:
         self._signal = number
@@ -124,9 +131,8 @@ class Supervisor:
             return number, exit_codes.PEER_LOST
         attempt = self._rendezvous.join(number, count)
         self._record(attempt.number, time.time())
-        # --resume never ignores earlier runs only: a restart continues from this run's checkpoints.
-        resume = ["--resume=auto"] if attempt.number else []
-        self._processes.spawn(environments(attempt, top.node_rank), resume)
+        launch = {RUN_ID: self._run_id}
+        self._processes.spawn([launch | own for own in environments(attempt, top.node_rank)])
         return attempt.number, self._watch(attempt.number, count)
 
     def _process_count(self) -> int:
@@ -177,13 +183,11 @@ class Supervisor:
 
     def _stopped_code(self) -> int:
         """The exit code after a signal: 75 promises a checkpoint, so there must be one."""
-        config = self._config.checkpoint
-        folder = checkpoint_folder(config.checkpoint_dir)
         # The resume checks it for damage; there is no time now.
-        if any((path / MANIFEST).exists() for path in step_folders(folder)):
+        if last_save(self._folder):
             return exit_codes.PREEMPTED
         with contextlib.suppress(RemoteStoreError):
-            uri = upload_uri(config.upload_dir, os.environ)
+            uri = upload_uri(self._config.checkpoint.upload_dir, os.environ)
             if uri and open_store(uri).steps():
                 return exit_codes.PREEMPTED
         return exit_codes.STOPPED

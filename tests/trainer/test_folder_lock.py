@@ -1,0 +1,132 @@
+"""The lock on a folder of checkpoints: who is refused, and who takes it over."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from tests.trainer.ranks import Ranks
+from tests.trainer.test_multi_node import ROOT
+from tests.waiting import wait_for
+from trainer.checkpoint import folder_lock
+from trainer.checkpoint.folder_lock import LOCK, FolderLock, Owner
+from trainer.errors import CheckpointError
+
+OTHER = Owner("run-a", ["launch-a"], "host-a", 7, "another machine", "2026-01-01", "key-a", beat=3)
+
+
+def taken(lock: FolderLock) -> str | None:
+    """The problem of the lock, once it is known."""
+    wait_for(lock.poll, "the lock", every=0.01)
+    return lock.problem
+
+
+def write(folder: Path, owner: Owner) -> None:
+    (folder / LOCK).write_text(json.dumps(asdict(owner)))
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder_lock, "_SILENCE", 0.6)
+    monkeypatch.setattr(folder_lock, "_FUSE_SILENCE", 0.6)
+    monkeypatch.setattr(folder_lock, "_BEING_WRITTEN", 0.6)
+    monkeypatch.setattr(folder_lock, "HEARTBEAT", 0.05)
+
+
+def test_an_owner_on_another_machine_that_lives_is_named(tmp_path: Path) -> None:
+    write(tmp_path, OTHER)
+    over = threading.Event()
+
+    def live() -> None:
+        beat = OTHER.beat
+        while not over.wait(0.02):
+            beat += 1
+            write(tmp_path, replace(OTHER, beat=beat))
+
+    thread = threading.Thread(target=live)
+    thread.start()
+    try:
+        lock = FolderLock(tmp_path, ["launch-b"])
+        problem = taken(lock)
+    finally:
+        over.set()
+        thread.join()
+    assert lock.refused and problem is not None
+    assert f"--checkpoint-dir {tmp_path} is in use by run run-a (process 7 on host-a, since 2026-" in problem
+    lock.release()
+    assert json.loads((tmp_path / LOCK).read_text())["run"] == "run-a", "the owner keeps it"
+
+
+@pytest.mark.parametrize("change", ["silent", "released", "same launch", "damaged"])
+def test_an_owner_that_has_ended_is_followed(tmp_path: Path, change: str) -> None:
+    write(tmp_path, replace(OTHER, released=change == "released"))
+    if change == "damaged":
+        (tmp_path / LOCK).write_text("{")
+    lock = FolderLock(tmp_path, ["launch-b", *(["launch-a"] if change == "same launch" else [])])
+    began = time.monotonic()
+    assert taken(lock) is None
+    waited = time.monotonic() - began
+    assert (waited >= 0.6) == (change in {"silent", "damaged"}), "others wait for nothing"
+    assert (lock.previous is None) == (change == "damaged")
+    lock.name_run("run-b")
+    wait_for(lambda: json.loads((tmp_path / LOCK).read_text())["beat"] > 1, "its heartbeat", every=0.02)
+    assert json.loads((tmp_path / LOCK).read_text())["run"] == "run-b"
+    lock.check()
+    write(tmp_path, replace(OTHER, key="key-c"))
+    with pytest.raises(CheckpointError, match="was taken by run run-a"):
+        lock.check()
+    lock.release()
+
+
+def test_a_process_of_this_machine_keeps_it_until_it_is_killed(tmp_path: Path) -> None:
+    hold = (
+        "import sys, time; from pathlib import Path; from trainer.checkpoint.folder_lock import FolderLock\n"
+        "lock = FolderLock(Path(sys.argv[1]), ['a']); assert lock.poll() and not lock.problem\n"
+        "print('held', flush=True); time.sleep(600)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", hold, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": ROOT},
+    )
+    try:
+        assert process.stdout is not None and process.stdout.readline() == b"held\n"
+        second = FolderLock(tmp_path, ["b"])
+        problem = taken(second)
+        assert second.refused and f"process {process.pid} on " in str(problem)
+        second.release()
+        third = FolderLock(tmp_path, ["b"])
+        assert not third.poll(), "the owner may be about to end"
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert taken(third) is None
+        third.release()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_second_job_in_one_folder_is_refused_and_the_first_one_goes_on(tmp_path: Path) -> None:
+    flags = ("--steps=100000", "--checkpoint-every=20", "--batch=4", f"--checkpoint-dir={tmp_path / 'ck'}")
+    first = Ranks(tmp_path / "first", 1, *flags, env={"VXTUI_RUN_ID": "run-1"})
+    wait_for(lambda: any(line["kind"] == "checkpoint" for line in first.lines()), "a checkpoint", every=0.01)
+    second = Ranks(tmp_path / "second", 1, *flags, env={"VXTUI_RUN_ID": "run-2"})
+    assert second.wait() == [2], second.errors()
+    said = second.lines()[-1]["message"]
+    pid, host = first.processes[0].pid, os.uname().nodename
+    assert f"is in use by run run-1 (process {pid} on {host}, since " in said
+    first.wait_step(max(line["step"] for line in first.lines() if line["kind"] == "step") + 5)
+    first.kill()
+    # The folder is free as soon as the process is gone.
+    third = Ranks(tmp_path / "second", 1, *flags, "--steps=1", env={"VXTUI_RUN_ID": "run-2"})
+    assert third.wait() == [0], third.errors()
+    assert any(line["kind"] == "resumed" for line in third.lines())

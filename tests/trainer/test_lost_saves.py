@@ -1,0 +1,175 @@
+"""A run whose last save or upload failed says so, and does not end as if it were done."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.trainer.ranks import Ranks
+from tests.trainer.test_multi_node import ROOT
+from tests.waiting import wait_for
+from tests.wire.storage import Buckets, buckets
+from trainer import exit_codes
+from trainer.checkpoint.manifest import damage, read, step_folders
+from tui.emulator.storage.faults import BucketFaults
+
+URI = "gs://training-run/run"
+DEAD = BucketFaults("unavailable")
+FULL = 300_000
+"""Bytes: a file of a checkpoint is larger, the log is not."""
+
+
+@pytest.fixture
+def cloud() -> Iterator[Buckets]:
+    with buckets() as found:
+        found.client.create_bucket("training-run")
+        yield found
+
+
+def in_bucket(cloud: Buckets, *flags: str) -> tuple[list[str], dict[str, str]]:
+    """Flags and variables of a run that uploads."""
+    env = {"STORAGE_EMULATOR_HOST": cloud.url}
+    return [f"--upload-dir={URI}", "--preset=tiny", "--batch=4", "--log-every=50", *flags], env
+
+
+def fill_disk(ranks: Ranks, rank: int) -> None:
+    """From now on this rank can't write a file of more than `FULL` bytes."""
+    limits = (FULL, resource.RLIM_INFINITY)
+    resource.prlimit(int(ranks.processes[rank].pid or 0), resource.RLIMIT_FSIZE, limits)
+
+
+def waits(ranks: Ranks) -> list[str]:
+    """What rank 0 has said of a place that does not answer."""
+    return [line["message"] for line in ranks.lines() if "can't be listed" in line["message"]]
+
+
+def last_line(ranks: Ranks, kind: str) -> dict[str, Any]:
+    said = [line for line in ranks.lines() if line["kind"] in {"done", "save_failed", "preempted"}]
+    assert said and said[-1]["kind"] == kind, said
+    return said[-1]
+
+
+def test_a_disk_that_is_full_at_the_end_is_an_error_that_a_restart_may_cure(tmp_path: Path) -> None:
+    flags = ("--steps=120", "--batch=4", "--checkpoint-every=20", "--log-every=50")
+    # Only one rank can't write: the other one must not wait for it for ever.
+    run = Ranks(tmp_path, 2, *flags)
+    wait_for(lambda: any(line["kind"] == "checkpoint" for line in run.lines()), "a checkpoint", every=0.01)
+    fill_disk(run, 1)
+    assert run.wait() == [exit_codes.SAVE_FAILED] * 2, run.errors()
+    said, folder = last_line(run, "save_failed"), tmp_path / "checkpoints"
+    last = said["saved_step"]
+    assert said["severity"] == "ERROR" and said["step"] == 120 and 20 <= last < 120
+    assert said["path"] == f"checkpoints/step-{last}" and read(folder / f"step-{last}").step == last
+    assert "has reached step 120, but its checkpoint is not saved: can't write checkpoints" in said["message"]
+    assert f"The last good one is step {last} in checkpoints/step-{last}. Free space" in said["message"]
+    assert [path.name for path in folder.iterdir() if "partial" in path.name] == []
+    assert all(damage(path) is None for path in step_folders(folder))
+
+    again = Ranks(tmp_path, 2, *flags)
+    assert again.wait() == [0, 0], again.errors()
+    assert [line["step"] for line in again.lines() if line["kind"] == "resumed"] == [last]
+    last_line(again, "done")
+
+
+def test_a_run_whose_every_save_failed_has_no_success_under_its_supervisor(tmp_path: Path) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (FULL, FULL))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "trainer.task", "--steps=4", "--batch=4", "--checkpoint-every=2",
+         "--device=cpu", "--max-restarts=1"],
+        check=False, cwd=tmp_path, timeout=120, capture_output=True, text=True, preexec_fn=limit,
+        env=os.environ | {"PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert done.returncode == exit_codes.SAVE_FAILED, done.stderr[-800:]
+    failed = [line for line in said if line["vxtui"]["kind"] == "save_failed"]
+    assert len(failed) == 2, "it was tried again"
+    assert failed[0]["vxtui"]["saved_step"] is None and "There is no good checkpoint" in failed[0]["message"]
+    assert "giving up after 2 attempts without a new checkpoint" in said[-1]["message"]
+    assert not any(line["vxtui"]["kind"] == "done" for line in said)
+
+
+def test_a_bucket_that_is_dead_at_the_end_is_an_error_and_the_next_start_uploads(
+    tmp_path: Path, cloud: Buckets
+) -> None:
+    flags, env = in_bucket(cloud, "--steps=60", "--checkpoint-every=0", "--store-timeout=2")
+    run = Ranks(tmp_path, 2, *flags, env=env)
+    run.wait_step(1)
+    cloud.server.faults.set(DEAD)
+    assert run.wait() == [exit_codes.STORE_UNAVAILABLE] * 2, run.errors()
+    said = last_line(run, "save_failed")
+    assert (said["step"], said["saved_step"], said["uploaded_step"], said["place"]) == (60, 60, None, URI)
+    only = f"only in checkpoints/step-60 on {os.uname().nodename}, and not uploaded to {URI}: "
+    assert only in said["message"]
+    assert "It has none yet. Copy it before this machine is gone" in said["message"]
+
+    cloud.server.faults.set(BucketFaults())
+    again = Ranks(tmp_path, 2, *flags, env=env)
+    assert again.wait() == [0, 0], again.errors()
+    last_line(again, "done")
+    assert cloud.client.bucket("training-run").blob("run/step-60/manifest.json").exists()
+
+
+def test_a_preempted_run_says_that_its_upload_failed(tmp_path: Path, cloud: Buckets) -> None:
+    flags, env = in_bucket(cloud, "--steps=100000", "--checkpoint-every=10000", "--grace=3")
+    run = Ranks(tmp_path, 1, *flags, env=env)
+    run.wait_step(1)
+    cloud.server.faults.set(DEAD)
+    run.signal(signal.SIGTERM)
+    assert run.wait(60) == [exit_codes.PREEMPTED], "it has a checkpoint, on this disk"
+    said = last_line(run, "preempted")
+    assert said["severity"] == "ERROR" and said["saved_step"] == said["step"]
+    assert said["uploaded_step"] is None
+    assert f"SIGTERM at step {said['step']}: its checkpoint is only in " in said["message"]
+
+
+def test_a_bucket_that_is_dead_at_the_start_is_waited_for(tmp_path: Path, cloud: Buckets) -> None:
+    flags, env = in_bucket(cloud, "--checkpoint-every=0")
+    first = Ranks(tmp_path, 1, *flags, "--steps=3", env=env)
+    assert first.wait() == [0], first.errors()
+    shutil.rmtree(tmp_path / "checkpoints")  # the machine is another one now
+
+    cloud.server.faults.set(DEAD)
+    dead = Ranks(tmp_path, 1, *flags, "--steps=4", "--store-timeout=1", env=env)
+    assert dead.wait() == [exit_codes.STORE_UNAVAILABLE], dead.errors()
+    said = dead.lines()[len(first.lines()) :] or dead.lines()
+    error = dead.lines()[-1]
+    assert error["kind"] == "error" and f"could not be listed for 1 s: {URI}" in error["message"]
+    assert "does not begin at step 0" in error["message"] and "traceback" not in error
+    assert not any(line["kind"] == "step" and line["step"] == 4 for line in said)
+
+    waited = len(waits(dead))
+    more = Ranks(tmp_path, 1, *flags, "--steps=4", env=env)
+    wait_for(lambda: waits(more)[waited:], "the wait", every=0.05)
+    cloud.server.faults.set(BucketFaults())
+    assert more.wait() == [0], more.errors()
+    assert [line["step"] for line in more.lines() if line["kind"] == "resumed"] == [3]
+
+
+def test_a_signal_ends_the_wait_for_a_dead_bucket_on_all_ranks(tmp_path: Path, cloud: Buckets) -> None:
+    flags, env = in_bucket(cloud, "--steps=4")
+    cloud.server.faults.set(DEAD)
+    run = Ranks(tmp_path, 2, *flags, env=env)
+    wait_for(lambda: waits(run), "the wait", every=0.05)
+    run.signal(signal.SIGTERM, 1)
+    # At once: far less than the ten minutes that it would wait for, and than the grace period.
+    assert run.wait(20) == [exit_codes.STOPPED] * 2, run.errors()
+    assert "SIGTERM before the first step" in run.lines()[-1]["message"]
+
+
+def test_a_bucket_that_does_not_exist_is_refused_at_once(tmp_path: Path, cloud: Buckets) -> None:
+    flags, env = in_bucket(cloud, "--steps=4")
+    run = Ranks(tmp_path, 1, *flags, "--upload-dir=gs://no-such-bucket/run", env=env)
+    assert run.wait() == [exit_codes.USAGE], run.errors()
+    assert "--upload-dir gs://no-such-bucket/run does not exist" in run.lines()[-1]["message"]

@@ -1,0 +1,78 @@
+"""What a run that ends has saved and uploaded, and what it has lost."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainer import exit_codes
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The same on all ranks. A `…_problem` is why this step is not saved or uploaded, "" if it is.
+
+    `saved_step` and `uploaded_step` are those of the newest good checkpoints in `folder` and in `store`; -1:
+    none. `store` is "" for a run without uploads.
+    """
+
+    step: int
+    folder: Path
+    saved_step: int = -1
+    save_problem: str = ""
+    store: str = ""
+    uploaded_step: int = -1
+    upload_problem: str = ""
+
+    @property
+    def code(self) -> int:
+        """The exit code of a run that has done all of its steps."""
+        if self.save_problem:
+            return exit_codes.SAVE_FAILED
+        return exit_codes.STORE_UNAVAILABLE if self.upload_problem else exit_codes.DONE
+
+    @property
+    def loss(self) -> str:
+        """What is lost and what to do; "" if nothing is."""
+        if self.save_problem:
+            return f"its checkpoint is not saved: {self.save_problem}. {self._last_good}"
+        if self.upload_problem:
+            newest = "It has none yet"
+            if self.uploaded_step >= 0:
+                newest = f"The newest one there is step {self.uploaded_step}"
+            return (
+                f"its checkpoint is only in {self._path} on {socket.gethostname()}, and not uploaded to "
+                f"{self.store}: {self.upload_problem}. {newest}. Copy it before this machine is gone, or "
+                "start again here when the place answers: that uploads it"
+            )
+        return ""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """For the structured line."""
+        return {
+            "saved_step": self.saved_step if self.saved_step >= 0 else None,
+            "path": str(self._path) if self.saved_step >= 0 else None,
+            "uploaded_step": self.uploaded_step if self.uploaded_step >= 0 else None,
+            "place": self.store or None,
+        }
+
+    @property
+    def _path(self) -> Path:
+        return self.folder / f"step-{self.saved_step}"
+
+    @property
+    def _last_good(self) -> str:
+        remedy = f"Free space in {self.folder} (--keep N keeps fewer) or repair it, and start again"
+        uploaded = f"step {self.uploaded_step} in {self.store}"
+        if self.saved_step >= 0:
+            last = f"step {self.saved_step} in {self._path}"
+            if self.uploaded_step >= 0:
+                last += f", uploaded {uploaded}"
+        elif self.uploaded_step >= 0:
+            last = uploaded
+        else:
+            return f"There is no good checkpoint. {remedy}: it begins at step 0"
+        return f"The last good one is {last}. {remedy}: it continues there"

@@ -1,0 +1,99 @@
+"""Which run a checkpoint belongs to.
+
+A run is one training from step 0 on. It gets an id when it begins, and each of its checkpoints has it, also
+those of a later job that resumes it. A launch is one start of the supervisors, or a Vertex AI job with all
+its restarts. By the ids of both, a restart finds what its own run saved, and nothing of another one.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from trainer.errors import UsageError
+
+RUN_ID = "VXTUI_RUN_ID"
+"""Variable with the id of a launch. A supervisor sets it for its processes; a user may set it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """`created` is in UTC, ISO 8601."""
+
+    id: str
+    created: str
+
+    @classmethod
+    def new(cls, run_id: str) -> RunIdentity:
+        return cls(run_id, datetime.now(UTC).isoformat(timespec="seconds"))
+
+    def __str__(self) -> str:
+        return f"run {self.id} (begun {self.created})"
+
+
+@dataclass(frozen=True, slots=True)
+class RunInPlace:
+    """A run with checkpoints in `place`, a flag with its value; `step` is its highest one there."""
+
+    identity: RunIdentity
+    step: int
+    place: str
+
+    def __str__(self) -> str:
+        return f"{self.identity} up to step {self.step} in {self.place}"
+
+
+def launch_id(env: Mapping[str, str]) -> str:
+    """The id of this launch: $VXTUI_RUN_ID, the Vertex AI job's and trial's, torchrun's, or random.
+
+    A Vertex AI job keeps its id when it is restarted (vertex facts 3.4, 3.8).
+    """
+    job, trial = env.get("CLOUD_ML_JOB_ID", ""), env.get("CLOUD_ML_TRIAL_ID", "")
+    if job and trial:
+        job = f"{job}-trial-{trial}"
+    return env.get(RUN_ID) or job or _torchrun(env) or secrets.token_hex(6)
+
+
+def _torchrun(env: Mapping[str, str]) -> str:
+    """The agent that has started this process and would restart it; its own run id need not be unique.
+
+    It sets this variable (https://docs.pytorch.org/docs/stable/elastic/run.html, environment variables).
+    """
+    if "TORCHELASTIC_RESTART_COUNT" not in env:
+        return ""
+    parent = os.getppid()
+    # After the name in parentheses; the 22nd field is the start in ticks since the boot (proc(5)).
+    fields = Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()
+    return f"torchrun-{parent}-{fields[19]}"
+
+
+def run_to_resume(resume: str, own: Iterable[str], found: Mapping[str, RunInPlace]) -> RunIdentity | None:
+    """The run whose checkpoints to continue from, of those that were `found`, by id; None begins a new run.
+
+    `own` are ids of this launch's run, the surest first; `resume` is `--resume`.
+
+    Raises:
+        UsageError: if a new run would overwrite another one, or if it is not clear which one to continue.
+    """
+    for run_id in own:
+        if run_id in found:
+            return found[run_id].identity
+    others = list(found.values())
+    if not others:
+        return None
+    if resume == "never":
+        raise UsageError(
+            f"--resume never begins a new run, and there is {others[0]}, which it would overwrite: give the "
+            "new run another --checkpoint-dir and --upload-dir, or delete the other one's checkpoints"
+        )
+    if len(others) > 1:
+        raise UsageError(
+            f"it is not clear which run to resume: there is {', and '.join(map(str, others))}. "
+            f"{RUN_ID}={others[0].identity.id} selects the first one; or give each run a --checkpoint-dir "
+            "and an --upload-dir of its own"
+        )
+    return others[0].identity

@@ -1,0 +1,38 @@
+"""Waits of all ranks together, which a signal at any of them ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from trainer.distributed.process_group import ProcessGroup
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1
+
+
+class Interrupted(Exception):
+    """A signal ended a wait of all ranks; each of them raises it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"signal {number}")
+        self.number = number
+
+
+def wait_together(group: ProcessGroup, done: Callable[[], bool], received: Callable[[], int]) -> None:
+    """Wait until `done` is true on every rank; it must neither block nor raise. A collective call.
+
+    `received` returns the signal that this rank has got, or 0.
+
+    Raises:
+        Interrupted: on every rank, after a signal at any of them.
+    """
+    pause = _FIRST_PAUSE
+    while True:
+        answers = group.all_gather((done(), received()))
+        number = next((number for _, number in answers if number), 0)
+        if number:
+            raise Interrupted(number)
+        if all(ready for ready, _ in answers):
+            return
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
