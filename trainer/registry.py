@@ -17,10 +17,12 @@ class StrategyEntry:
 
     `target` is `module:class` of a `strategy.base.Strategy`. `flags` are settings of such strategies
     only. A function `preload(config)` of the module, if any, imports before the fork what the class needs.
+    With `defers_weights` it takes models on the meta device, and allocates this rank's shards alone.
     """
 
     target: str
     flags: tuple[str, ...] = ()
+    defers_weights: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ _DEEPSPEED_FLAGS = ("offload", "deepspeed_config")
 
 STRATEGIES: dict[str, StrategyEntry] = {
     "ddp": StrategyEntry("trainer.strategy.ddp:DDP"),
-    "fsdp": StrategyEntry("trainer.strategy.fsdp:FSDP"),
+    "fsdp": StrategyEntry("trainer.strategy.fsdp:FSDP", defers_weights=True),
     "zero1": StrategyEntry("trainer.strategy.deepspeed:ZeRO1", _DEEPSPEED_FLAGS),
     "zero2": StrategyEntry("trainer.strategy.deepspeed:ZeRO2", _DEEPSPEED_FLAGS),
     "zero3": StrategyEntry("trainer.strategy.deepspeed:ZeRO3", _DEEPSPEED_FLAGS),

@@ -39,6 +39,7 @@ from trainer.metrics.profiler import StepProfiler
 from trainer.metrics.sinks import make_sinks
 from trainer.metrics.step_metrics import StepMetrics
 from trainer.models.build import build_workload
+from trainer.registry import STRATEGIES
 from trainer.strategy.base import Strategy
 from trainer.strategy.build import build_strategy
 from trainer.structured_log import emit
@@ -104,7 +105,8 @@ class Trainer:
         for seed in (random.seed, np.random.seed, torch.manual_seed):
             seed(config.seed)
         local = download_inputs(config, self.group)
-        self.workload = build_workload(local)
+        deferred = STRATEGIES[config.parallel.strategy].defers_weights and not local.model.init_weights
+        self.workload = build_workload(local, deferred=deferred)
         data = self.group.all_gather(data_fingerprint(self.workload) if self.rank == 0 else {})[0]
         found = self.checkpoints.find(data)
         self.strategy: Strategy = build_strategy(config, self.plan, self.device)

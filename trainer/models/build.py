@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import torch
+
 from trainer.config import Config
 from trainer.errors import UsageError
 from trainer.models.workload import Workload
 from trainer.registry import MODELS, resolve
+from trainer.strategy.meta_init import materialize, on_meta
 
 
-def build_workload(config: Config) -> Workload:
+def build_workload(config: Config, *, deferred: bool = False) -> Workload:
     """The workload of `--model`, imported only here: its packages may be needed by no other model.
+
+    With `deferred` its weights may be on the meta device, to be set where they are kept.
 
     Raises:
         UsageError: for an unknown name or a missing package.
@@ -26,4 +31,6 @@ def build_workload(config: Config) -> Workload:
         raise UsageError(
             f"--batch {config.data.batch} is more than the {len(workload.train)} samples that the data has"
         )
+    if workload.init_weight is not None and on_meta(workload.model) and not deferred:
+        materialize(workload.model, workload.init_weight, torch.device("cpu"))
     return workload

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 
 import torch
 from torch import nn
@@ -51,21 +52,23 @@ class GPT(nn.Module):
     ) -> None:
         super().__init__()
         self.token, self.position = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
-        blocks = [Block(width, heads, dropout) for _ in range(layers)]
-        self.blocks = nn.ModuleList(blocks)
+        self.blocks = nn.ModuleList([Block(width, heads, dropout) for _ in range(layers)])
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocabulary, bias=False)
-        self.apply(self._init)
-        for block in blocks:
-            for last in (block.out, block.down):
-                nn.init.normal_(last.weight, std=0.02 / math.sqrt(2 * layers))
+        for name, weight in self.named_parameters():
+            self.init_weight(name, weight.detach())
 
-    @staticmethod
-    def _init(module: nn.Module) -> None:
-        if isinstance(module, nn.Linear | nn.Embedding):
-            nn.init.normal_(module.weight, std=0.02)
-        if isinstance(module, nn.Linear) and module.bias is not None:
-            nn.init.zeros_(module.bias)
+    def init_weight(self, name: str, weight: torch.Tensor, seed: int | None = None) -> None:
+        """Set a weight: by its name and the seed, or else by torch's own generator."""
+        generator = None
+        if seed is not None:
+            generator = torch.Generator().manual_seed((seed * 2**32 + zlib.crc32(name.encode())) % 2**63)
+        if weight.dim() >= 2:
+            residual = name.endswith(("out.weight", "down.weight"))
+            std = 0.02 / math.sqrt(2 * len(self.blocks)) if residual else 0.02
+            nn.init.normal_(weight, std=std, generator=generator)
+        else:
+            nn.init.constant_(weight, 0.0 if name.endswith("bias") else 1.0)
 
     def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         positions = torch.arange(tokens.shape[1], device=tokens.device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -89,7 +90,8 @@ def gpt(config: Config) -> Workload:
     preset, context = PRESETS[config.model.preset], config.model.context
     data = load_text(config, config.data.tokenizer)
     sizes = preset["layers"], preset["heads"], preset["width"], context
-    model = GPT(*sizes, config.model.dropout, vocabulary=data.vocabulary)
+    with torch.device("meta"):
+        model = GPT(*sizes, config.model.dropout, vocabulary=data.vocabulary)
     weights = sum(p.numel() for p in model.parameters())
     attention = 12 * preset["layers"] * preset["width"] * context
     return Workload(
@@ -99,6 +101,7 @@ def gpt(config: Config) -> Workload:
         tokens_per_sample=context,
         evaluation=data.evaluation,
         flops_per_token=6.0 * weights + attention,
+        init_weight=partial(model.init_weight, seed=config.seed),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import nn
 
 from trainer.data.loader import Batch, Dataset
@@ -24,6 +25,9 @@ class Workload:
 
     FSDP and DeepSpeed keep the weights for the forward pass in --precision, and convert the floating-point
     tensors of a batch to it. They do not for a model that `converts_inputs` itself.
+
+    A model may be on the meta device if `init_weight(name, weight)` sets each of its weights, whole and on
+    the CPU, as a function of its name and the seed; it then has no buffer.
     """
 
     model: nn.Module
@@ -34,3 +38,4 @@ class Workload:
     flops_per_token: float | None = None
     count_targets: Callable[[Batch], int] | None = None
     converts_inputs: bool = False
+    init_weight: Callable[[str, torch.Tensor], None] | None = None

@@ -24,6 +24,8 @@ class FSDP(TorchStrategy):
     """
 
     name, layout = "fsdp", DcpLayout("sharded", replicated=False)
+    # `fully_shard` moves one block after another, so that no GPU has to hold all of them.
+    moves_model = False
 
     def wrap(self, model: nn.Module, workload: Workload) -> nn.Module:
         self.gradient_replicas = 1

@@ -13,9 +13,12 @@ from torch.utils.checkpoint import checkpoint
 from trainer.config import Config
 from trainer.errors import UsageError
 from trainer.models.workload import Workload
+from trainer.strategy.meta_init import on_meta
 
 
-def prepare_model(workload: Workload, config: Config, device: torch.device) -> nn.Module:
+def prepare_model(
+    workload: Workload, config: Config, device: torch.device, *, move: bool = True
+) -> nn.Module:
     """Move the model to its device, in training mode; checkpoint activations and compile as the flags say.
 
     None of it changes the names of the weights, so checkpoints do not depend on it.
@@ -23,8 +26,11 @@ def prepare_model(workload: Workload, config: Config, device: torch.device) -> n
     Raises:
         UsageError: if --compile finds no compiler.
     """
+    model = workload.model
+    if move and not on_meta(model):
+        model.to(device)
     # Models of Hugging Face come in evaluation mode.
-    model = workload.model.to(device).train()
+    model.train()
     for block in workload.blocks:
         if config.parallel.activation_checkpointing == "on":
             block.forward = partial(checkpoint, block.forward, use_reentrant=False)  # type: ignore[method-assign]

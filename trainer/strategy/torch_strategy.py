@@ -22,6 +22,7 @@ from trainer.errors import CheckpointError, one_line
 from trainer.models.workload import Workload
 from trainer.strategy.base import Weight, compute_dtype
 from trainer.strategy.layout import CheckpointLayout
+from trainer.strategy.meta_init import materialize, on_meta
 from trainer.strategy.model_setup import make_optimizer, prepare_model
 
 
@@ -30,6 +31,8 @@ class TorchStrategy(ABC):
 
     name = ""
     layout: ClassVar[CheckpointLayout]
+    moves_model = True
+    """Whether the whole model is moved to the device; if not, `wrap` moves what this rank keeps."""
 
     def __init__(self, config: Config, plan: BatchPlan, device: torch.device) -> None:
         self._config, self._plan, self._device = config, plan, device
@@ -58,8 +61,12 @@ class TorchStrategy(ABC):
         return torch.autocast(self._device.type, self._dtype)
 
     def setup(self, workload: Workload) -> None:
-        self._module = prepare_model(workload, self._config, self._device)
+        self._module = prepare_model(workload, self._config, self._device, move=self.moves_model)
+        deferred = on_meta(self._module)
         self._wrapped = self.wrap(self._module, workload)
+        if deferred:
+            assert workload.init_weight is not None
+            materialize(self._module, workload.init_weight, self._device)
         self.optimizer = make_optimizer(self._module, self._config)
         self._create_optimizer_state()
 
