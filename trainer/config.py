@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
+import math
 import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -177,12 +178,15 @@ SECTIONS: dict[str, type[Any]] = {
     "guard": GuardConfig,
     "launch": LaunchConfig,
 }
+_POSITIVE = ("join_timeout", "hang_timeout")
 _AT_LEAST_ONE = ("steps", "log_every", "keep", "eval_batches", "image_side", "peer_timeout")
 _NOT_NEGATIVE = (
     "checkpoint_every", "upload_every", "eval_every", "early_stop", "batch", "micro_batch", "context",
     "workers", "warmup", "clip", "grace", "nproc", "max_restarts", "weight_decay",
-    "guard_patience", "spike", "store_timeout",
+    "guard_patience", "spike", "store_timeout", "learning_rate",
 )  # fmt: skip
+_SEEDS = 2**32
+"""NumPy takes no others."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -224,6 +228,14 @@ def _add(group: Any, items: Sequence[Any]) -> None:
 
 
 def _check(given: dict[str, Any]) -> None:
+    for name, value in given.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UsageError(f"--{name.replace('_', '-')} must be a finite number, not {value}")
+    for name in _POSITIVE:
+        if given[name] <= 0:
+            raise UsageError(f"--{name.replace('_', '-')} must be above 0, not {given[name]:g}")
+    if not 0 <= given["seed"] < _SEEDS:
+        raise UsageError(f"--seed must be from 0 to {_SEEDS - 1}, not {given['seed']}")
     for name in (*_AT_LEAST_ONE, *_NOT_NEGATIVE):
         minimum = 1 if name in _AT_LEAST_ONE else 0
         if given[name] < minimum:

@@ -1,6 +1,11 @@
-"""Exit codes of a training process and of a node's supervisor. A signal n is 128 + n, as in a shell."""
+"""Exit codes of a training process and of a node's supervisor. A signal n is 128 + n, as in a shell.
+
+The processes of a run know only these codes; `for_platform` is what the container ends with.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 DONE = 0
 USAGE = 2
@@ -20,3 +25,32 @@ STOPPED = 143
 """128 + SIGTERM: stopped without a checkpoint."""
 FINAL = frozenset({DONE, USAGE, PREEMPTED, STOPPED, STORE_UNAVAILABLE})
 """Codes after which another attempt is pointless."""
+NAMES = {
+    DONE: "done",
+    USAGE: "wrong flags or data",
+    PREEMPTED: "stopped by a signal, with a checkpoint",
+    RENDEZVOUS_FAILED: "the other nodes did not join",
+    PEER_LOST: "another node ended the attempt",
+    SAVE_FAILED: "the last checkpoint is not saved",
+    STORE_UNAVAILABLE: "the place of the checkpoints did not answer",
+    STOPPED: "stopped by a signal, without a checkpoint",
+}
+"""Outcome by code; every other code is the failed process's own."""
+OTHERS_FINISH = FINAL - {USAGE}
+"""Codes of a process after which the others finish their part: it has reported what it did."""
+RETRYABLE = frozenset({PREEMPTED, RENDEZVOUS_FAILED, PEER_LOST, SAVE_FAILED, STORE_UNAVAILABLE, STOPPED})
+"""Codes after which a restart of the container may help."""
+_FIRST_RETRYABLE = 128
+"""The operators of Kubeflow restart a replica with the restart policy ExitCode from this code on."""
+
+
+def for_platform(code: int, env: Mapping[str, str]) -> int:
+    """The exit code of the container for this outcome.
+
+    Kubeflow's restart policy ExitCode takes 1 to 127 for permanent and restarts from 128 to 255 (Kubeflow
+    facts, Training Operator v1; the comment of RestartPolicyExitCode in its API says the same): there 128 is
+    added to what a restart may help. Vertex AI documents only what it does after 6, 11, 134 and 139 (vertex
+    facts 3.8), and torchrun reports 1 for every code: there, and everywhere else, the codes stay.
+    """
+    kubeflow = not env.get("CLUSTER_SPEC") and (env.get("PET_NNODES") or env.get("TF_CONFIG"))
+    return code + _FIRST_RETRYABLE if kubeflow and code in RETRYABLE and code < _FIRST_RETRYABLE else code

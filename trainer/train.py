@@ -8,6 +8,7 @@ import random
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from trainer.config import BatchPlan, Config
 from trainer.data.download import download_inputs
 from trainer.data.fingerprint import data_fingerprint
 from trainer.data.loader import Batch, batches
+from trainer.data.same_data import same_data
 from trainer.data.sampler import Sampler
 from trainer.distributed.device import local_gpu_count, select_device
 from trainer.distributed.loss_weights import LossWeights
@@ -43,6 +45,9 @@ from trainer.registry import STRATEGIES
 from trainer.strategy.base import Strategy
 from trainer.strategy.build import build_strategy
 from trainer.structured_log import emit
+
+MAX_SAMPLES = 256
+"""Samples of a step that an error names."""
 
 
 class Trainer:
@@ -70,6 +75,8 @@ class Trainer:
         self.step, self.position, self.evaluated_step = 0, 0, 0
         self.first_loss: float | None = None
         self.last_loss, self.step_seconds = math.nan, 0.0
+        self.begun: tuple[int, int] | None = None
+        """The step in progress and its position in the data, or those of the last one."""
 
     def run(self) -> int:
         """Train to the end, or until `stop`, the signal of any rank, which all know at the same step."""
@@ -107,7 +114,7 @@ class Trainer:
         local = download_inputs(config, self.group)
         deferred = STRATEGIES[config.parallel.strategy].defers_weights and not local.model.init_weights
         self.workload = build_workload(local, deferred=deferred)
-        data = self.group.all_gather(data_fingerprint(self.workload) if self.rank == 0 else {})[0]
+        data = same_data(data_fingerprint(self.workload), self.group)
         found = self.checkpoints.find(data)
         self.strategy: Strategy = build_strategy(config, self.plan, self.device)
         if found is None and local.model.init_weights:
@@ -159,6 +166,7 @@ class Trainer:
 
     def _one_step(self) -> int:
         """One optimizer step; the signal of any rank, or 0."""
+        self.begun = (self.step + 1, self.position)
         plan, rate, began = self.plan, learning_rate(self.config, self.step), time.monotonic()
         self.profiler.step(self.step + 1)
         micro_batches, weights = self._micro_batches()
@@ -443,6 +451,16 @@ class Trainer:
                 goodput=self.goodput.rounded(),
             )  # fmt: skip
 
+    def where(self) -> dict[str, Any]:
+        """Where an error happened: step, position in the data, this rank's samples. Empty before training."""
+        if self.begun is None:
+            return {}
+        step, position = self.begun
+        data, rows = self.workload.train, self.plan.accumulation_steps
+        sampler = Sampler(len(data), self.plan, seed=self.config.seed, rank=self.rank, position=position)
+        samples = [index for row in islice(sampler, rows) for index in row]
+        return {"step": step, "position": position, "samples": samples[:MAX_SAMPLES]}
+
     def _phase(self, phase: str, text: str = "", **fields: Any) -> None:
         text = text or f"rank {self.rank}: {phase}"
         emit("phase", text, phase=phase, rank=self.rank, world_size=self.world_size, **fields)
@@ -461,3 +479,12 @@ def learning_rate(config: Config, step: int) -> float:
         return peak * (step + 1) / warmup
     done = (step - warmup) / max(1, config.steps - warmup)
     return peak * (0.1 + 0.45 * (1 + math.cos(math.pi * min(1.0, done))))
+
+
+if __name__ == "__main__":
+    import sys
+
+    from trainer.task import main
+
+    # `torchrun -m trainer.train` names the loop, where `trainer.task` is the command.
+    sys.exit(main())

@@ -116,6 +116,12 @@ def test_settings_are_completed() -> None:
     [
         ("--steps=0", "--steps must be at least 1, not 0"),
         ("--steps=many", "--steps: invalid int value: 'many'"),
+        ("--learning-rate=-1", "--learning-rate must be at least 0, not -1"),
+        ("--learning-rate=nan", "--learning-rate must be a finite number, not nan"),
+        ("--join-timeout=0", "--join-timeout must be above 0, not 0"),
+        ("--clip=inf", "--clip must be a finite number, not inf"),
+        ("--peer-timeout=nan", "--peer-timeout must be a finite number, not nan"),
+        ("--seed=-1", "--seed must be from 0 to 4294967295, not -1"),
         ("--checkpoint-evry=5", "--checkpoint-evry is not a flag; did you mean --checkpoint-every?"),
         ("--strategy=zero4", "--strategy: invalid choice: 'zero4'"),
         ("--dropout=1", r"--dropout must be in \[0, 1\), not 1.0"),

@@ -191,6 +191,10 @@ def test_a_node_that_never_joins_is_named(cluster: Cluster) -> None:
     assert node.process.wait(120) == 76
     last = node.out.read_text().splitlines()[-1]
     assert "node 0 was not reached at 127.0.0.1" in last and "within 3 s" in last
+    # Kubeflow takes codes below 128 for permanent.
+    node = cluster.start(1, 2, "--join-timeout=1", env=cluster.kubeflow(1, 2) | light)
+    assert node.process.wait(120) == 204
+    assert node.lines("phase")[-1]["outcome"] == 76
     # Node 2 is already asking for node 0 when that begins to wait.
     other = cluster.start(2, 3, "--join-timeout=120", env=cluster.vertex(2, 3) | light)
     wait_for(lambda: other.lines("phase"), "node 2 to wait", every=0.02)
@@ -222,3 +226,14 @@ def test_a_signal_between_two_attempts_ends_the_node(cluster: Cluster) -> None:
     assert node.process.wait(60) == 143
     assert sum(x["phase"] == "rendezvous" for x in node.lines("phase")) == 1
     assert "Traceback" not in node.out.with_name("err").read_text()
+
+
+def test_the_training_loop_as_a_command_trains_too(tmp_path: Path) -> None:
+    # As `torchrun -m trainer.train` starts each process.
+    env = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "trainer.train", *FLAGS, "--steps=2"], cwd=tmp_path, check=False, timeout=120,
+        capture_output=True, text=True, env=os.environ | env,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-800:]
+    assert "done: 2 steps" in done.stdout.splitlines()[-1]

@@ -151,7 +151,8 @@ def test_twenty_kills_do_not_change_the_losses(cluster: Cluster, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_under_torchrun_it_starts_no_supervisor(tmp_path: Path) -> None:
+@pytest.mark.parametrize("module", ["trainer.task", "trainer.train"])
+def test_under_torchrun_it_starts_no_supervisor(tmp_path: Path, module: str) -> None:
     command = [
         sys.executable,
         "-m",
@@ -160,7 +161,7 @@ def test_under_torchrun_it_starts_no_supervisor(tmp_path: Path) -> None:
         f"--master-port={free_port()}",
     ]
     done = subprocess.run(
-        [*command, "-m", "trainer.task", *FLAGS, "--steps=3"], check=False, cwd=tmp_path, timeout=120,
+        [*command, "-m", module, *FLAGS, "--steps=3"], check=False, cwd=tmp_path, timeout=120,
         capture_output=True, text=True, env=os.environ | {"PYTHONPATH": ROOT, "GLOO_SOCKET_IFNAME": "lo"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-800:]

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.trainer.test_multi_node import free_port
 from tests.waiting import wait_for
+from trainer.launch import protocol
+from trainer.launch.failure import Failure
+from trainer.launch.messages import MessageStream
+from trainer.launch.network import interface_of
+from trainer.launch.protocol import Attempt, AttemptEnd
 from trainer.launch.rendezvous import (
-    Attempt,
-    AttemptEnd,
     Follower,
     JoinTimeout,
     Leader,
@@ -25,6 +32,7 @@ from trainer.launch.rendezvous import (
 from trainer.launch.topology import Topology
 
 PEER_TIMEOUT = 1.0
+FAILED = Failure("rank 0: ValueError: x", 10.0)
 Node = Leader | Follower
 
 
@@ -38,10 +46,12 @@ class Nodes:
         self.shutdown = False
         self.now = 100.0
 
-    def node(self, rank: int, timeout: float = 60) -> Node:
-        place = Topology("test", node_rank=rank, nodes=self.count, port=self.port)
+    def place(self, rank: int, address: str = "127.0.0.1", job: str = "this") -> Topology:
+        return Topology("test", rank, self.count, address, self.port, job=job)
+
+    def node(self, rank: int, timeout: float = 60, address: str = "127.0.0.1", job: str = "this") -> Node:
         limit = JoinTimeout(timeout, lambda: self.shutdown)
-        made = make_rendezvous(place, limit, PEER_TIMEOUT, lambda: self.now)
+        made = make_rendezvous(self.place(rank, address, job), limit, PEER_TIMEOUT, lambda: self.now)
         assert isinstance(made, Leader | Follower)
         self.made.append(made)
         return made
@@ -107,13 +117,15 @@ def test_a_failure_ends_the_attempt_for_all_and_they_join_again(nodes: Callable[
     run = nodes(3)
     leader, one, two = (run.node(rank) for rank in range(3))
     first = run.join(leader, one, two)[0]
-    two.report_failure(9)
+    killed = Failure("rank 2 was killed", 5.0, 137)
+    two.report_failure(killed)
     for node in (leader, one):
-        assert run.end_of(node, leader) == AttemptEnd("a process of node 2 ended with exit code 9")
+        assert run.end_of(node, leader) == AttemptEnd(killed)
     second = run.join(two, one, leader, number=1)[0]
     assert second.number == 1 and second.port != first.port
-    leader.report_failure(1)
-    assert run.end_of(one).reason == "a process of node 0 ended with exit code 1"
+    leader.report_failure(FAILED)
+    assert run.end_of(one).failure == FAILED
+    assert leader.poll() is None, "its own failure is no end by another node"
 
 
 def test_a_silent_node_is_lost_and_one_that_left_after_its_part_is_not(
@@ -126,8 +138,8 @@ def test_a_silent_node_is_lost_and_one_that_left_after_its_part_is_not(
     assert run.pass_time(2 * PEER_TIMEOUT, leader, one), "its part was done"
     # Node 1 is stopped: it neither sends nor closes anything.
     end = run.end_of(leader)
-    assert end.hangs and end.reason.startswith("node 1 has been silent for")
-    assert run.end_of(one) == AttemptEnd("node 0 is gone") or run.end_of(one).hangs
+    assert end.hangs and end.failure.message.startswith("node 1 has been silent for")
+    assert run.end_of(one).failure.message == "node 0 is gone" or run.end_of(one).hangs
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -136,9 +148,11 @@ def test_a_node_that_leaves_with_wrong_data_ends_the_run(nodes: Callable[[int], 
     pair = [run.node(0), run.node(1)]
     run.join(*pair)
     run.pool.submit(pair.pop(rank).leave, 2)
-    assert run.end_of(pair[0]) == AttemptEnd(f"node {rank} left with exit code 2")
-    with pytest.raises(RendezvousError, match="left with exit code 2"):
+    failure = run.end_of(pair[0]).failure
+    assert (failure.message, failure.code) == (f"node {rank} left with exit code 2", 2)
+    with pytest.raises(RendezvousError, match="left with exit code 2") as error:
         pair[0].join(1, 1)
+    assert error.value.code == 2, "wrong flags or data: this node does not try again either"
 
 
 def test_a_silent_leader_is_lost(nodes: Callable[[int], Nodes]) -> None:
@@ -146,8 +160,8 @@ def test_a_silent_leader_is_lost(nodes: Callable[[int], Nodes]) -> None:
     leader, one = run.node(0), run.node(1)
     run.join(leader, one)
     end = run.end_of(one)
-    assert end.hangs and end.reason.startswith("node 0 has been silent for")
-    assert run.end_of(leader).reason.startswith("node 1 ")
+    assert end.hangs and end.failure.message.startswith("node 0 has been silent for")
+    assert run.end_of(leader).failure.message.startswith("node 1 ")
     assert run.join(leader, one, number=1)[0].number == 1
 
 
@@ -165,10 +179,10 @@ def test_a_second_process_of_a_node_waits_until_the_first_is_gone(nodes: Callabl
 
     wait_for(refused, "the answer that the rank is taken", every=0.01)
     assert not waiting.done()
-    one.report_failure(1)
+    one.report_failure(FAILED)
     assert one._leader is not None
     one._leader.close()
-    assert run.end_of(leader).reason == "a process of node 1 ended with exit code 1"
+    assert run.end_of(leader).failure == FAILED
     assert leader.join(1, 1) == waiting.result(60)
     impatient = run.node(1, timeout=0.5)
     turn = run.pool.submit(impatient.join, 0, 1)
@@ -181,16 +195,6 @@ def test_a_second_process_of_a_node_waits_until_the_first_is_gone(nodes: Callabl
     wait_for(gave_up, "the end of the patience", every=0.01)
     with pytest.raises(RendezvousError, match="another node 1 has joined"):
         turn.result()
-
-
-def test_other_clients_are_ignored(nodes: Callable[[int], Nodes]) -> None:
-    run = nodes(2)
-    leader, one = run.node(0), run.node(1)
-    run.join(leader, one)
-    for said in (b"GET / HTTP/1.0\r\n\r\n", b"[1]\n", b'{"rank": 9}\n', b'{"rank": "1"}\n', b"\xff\n", b""):
-        with socket.create_connection(("127.0.0.1", run.port), timeout=60) as stranger:
-            stranger.sendall(said)
-            assert run.pass_time(PEER_TIMEOUT, leader, one)
 
 
 def test_the_timeout_names_who_is_missing_and_a_signal_ends_the_wait(nodes: Callable[[int], Nodes]) -> None:
@@ -211,3 +215,149 @@ def test_a_single_node_waits_for_nobody() -> None:
     alone = SingleNode()
     assert alone.join(2, 4).processes == (4,)
     assert alone.poll() is None
+
+
+def test_the_cause_replaces_the_report_of_a_node_that_only_noticed_it(nodes: Callable[[int], Nodes]) -> None:
+    run = nodes(3)
+    leader, one, two = (run.node(rank) for rank in range(3))
+    run.join(leader, one, two)
+    noticed = Failure("rank 1: Connection closed by peer", 9.0, follower=True)
+    one.report_failure(noticed)
+    assert run.end_of(leader).failure == run.end_of(two, leader).failure == noticed
+    two.report_failure(FAILED)
+
+    def told(node: Node) -> bool:
+        end = node.poll()
+        return end is not None and end.failure == FAILED
+
+    wait_for(lambda: told(leader) and told(one), "the cause", every=0.01)
+    two.report_failure(Failure("later", 20.0))
+    one.report_failure(noticed)
+    for _ in range(10):
+        assert told(leader) and told(one)
+        time.sleep(0.005)
+    assert run.join(leader, one, two, number=1)[0].number == 1
+    assert run.pass_time(PEER_TIMEOUT, leader, one, two), "the new attempt knows nothing of the old one's end"
+
+
+def test_each_node_gets_the_address_at_which_it_reached_node_0(
+    nodes: Callable[[int], Nodes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Node 0's own name is that of its loopback, as in Debian's /etc/hosts, or of another interface.
+    monkeypatch.setattr(socket, "gethostbyname", lambda name: "127.0.1.1")
+    run = nodes(3)
+    leader, one, two = run.node(0), run.node(1, address="127.0.0.2"), run.node(2, address="127.0.0.3")
+    found = run.join(leader, one, two)
+    assert [attempt.address for attempt in found[1:]] == ["127.0.0.2", "127.0.0.3"]
+    assert found[0].address in {"127.0.0.2", "127.0.0.3"}
+    assert len({attempt.port for attempt in found}) == 1
+    assert interface_of("127.0.0.1") == "lo" and interface_of("203.0.113.9") == ""
+
+
+def test_a_node_of_another_job_or_version_is_refused_by_name(
+    nodes: Callable[[int], Nodes], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = nodes(2)
+    leader, one = run.node(0), run.node(1)
+    run.join(leader, one)
+    other = run.node(1, timeout=0.3, job="another")
+    turn = run.pool.submit(other.join, 0, 1)
+    wait_for(lambda: [leader.poll(), one.poll()] and turn.done(), "the end of its patience", every=0.01)
+    with pytest.raises(
+        RendezvousError, match="did not take this node: it belongs to job another, not to this"
+    ):
+        turn.result()
+    assert (
+        "127.0.0.1 is closed, it is no node of this run: it belongs to job another" in capfd.readouterr().out
+    )
+    monkeypatch.setattr(protocol, "VERSION", 99)
+    with pytest.raises(protocol.ProtocolError, match="version 1 of the protocol, not 99"):
+        protocol.read_hello({"protocol": 1, "job": "this", "rank": 1}, run.place(0))
+    assert run.pass_time(PEER_TIMEOUT, leader, one)
+
+
+HELLO = {"protocol": 1, "job": "this", "rank": 1, "join": 0, "processes": 1}
+ODD = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+    | st.just(10**400) | st.lists(st.integers(), max_size=3)
+    | st.dictionaries(st.text(max_size=4), st.integers(), max_size=3)
+)  # fmt: skip
+FAILURES = st.fixed_dictionaries({}, optional=dict.fromkeys(("message", "time", "code", "follower"), ODD))
+MESSAGES = st.fixed_dictionaries(
+    {},
+    optional={
+        **{name: st.just(value) | ODD for name, value in HELLO.items()},
+        **dict.fromkeys(("leave", "heartbeat", "rank_taken", "refused", "attempt_id", "hangs"), ODD),
+        **dict.fromkeys(("failed", "end", "start"), ODD | FAILURES),
+    },
+)
+LINES = st.binary(max_size=200) | MESSAGES.map(lambda said: json.dumps(said).encode() + b"\n")
+STRANGERS = (
+    b"GET / HTTP/1.0\r\n\r\n", b"[1]\n", b"3\n", b"null\n", b'{"rank": 9}\n', b'{"rank": "1"}\n', b"\xff\n",
+    b"", b"\n", b'{"rank": 1, "join": 1}\n', b"[" * 100_000 + b"\n", b'{"a":' * 100_000 + b"\n",
+    b"9" * 5000 + b"\n",
+    b"x" * (2 << 20), b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", json.dumps(HELLO).encode()[:-1],
+)  # fmt: skip
+
+
+def test_strangers_neither_end_the_attempt_nor_the_supervisor(
+    nodes: Callable[[int], Nodes], capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = nodes(2)
+    leader, one = run.node(0), run.node(1)
+    run.join(leader, one)
+
+    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.lists(LINES, max_size=4))
+    def connect(lines: list[bytes]) -> None:
+        said = b"".join(lines)
+        with socket.create_connection(("127.0.0.1", run.port), timeout=60) as stranger:
+            send(stranger, said)
+            assert not leader.poll() and not one.poll()
+        assert not leader.poll() and not one.poll()
+
+    connect()
+    for said in STRANGERS:
+        with socket.create_connection(("127.0.0.1", run.port), timeout=60) as stranger:
+            sent = run.pool.submit(send, stranger, said)
+            wait_for(
+                lambda sent=sent: not leader.poll() and sent.done(), "the end of what it sends", every=0.001
+            )
+            assert run.pass_time(PEER_TIMEOUT / 10, leader, one)
+    lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [line["severity"] for line in lines] == ["WARNING"], "one for each address"
+    one.report_failure(FAILED)
+    assert run.end_of(leader).failure == FAILED
+
+
+def send(sock: socket.socket, said: bytes) -> None:
+    with suppress(OSError):
+        sock.sendall(said)
+
+
+@given(st.lists(MESSAGES, max_size=5))
+@settings(max_examples=100, deadline=None)
+def test_a_node_that_sends_nonsense_is_dropped_and_the_leader_lives(
+    messages: list[dict[str, object]],
+) -> None:
+    leader = Leader(Topology("test", nodes=2, job="this"), JoinTimeout(1, lambda: False), 1.0, time.monotonic)
+    here, there = socket.socketpair()
+    with here, there:
+        leader._admit(MessageStream(here), [HELLO])
+        for message in messages:
+            if 1 in leader._followers:
+                leader._handle_all(1, leader._followers[1], [json.loads(json.dumps(message))])
+        for rank, counts in leader._joined.items():
+            assert rank == 1 and all(isinstance(count, int) and count >= 0 for count in counts)
+
+
+@given(MESSAGES)
+@settings(max_examples=100, deadline=None)
+def test_a_follower_survives_whatever_node_0s_port_answers(message: dict[str, object]) -> None:
+    top = Topology("test", node_rank=1, nodes=2, job="this")
+    follower = Follower(top, JoinTimeout(1, lambda: False), 1.0, time.monotonic)
+    here, there = socket.socketpair()
+    with here, there:
+        follower._leader = MessageStream(here)
+        there.sendall(json.dumps(message).encode() + b"\n")
+        assert follower.poll() is None or "end" in message

@@ -51,7 +51,9 @@ def test_a_process_that_keeps_the_lock_does_not_stop_the_others() -> None:
     stopped = start(stop, write)
     state = Path(f"/proc/{stopped.pid}/stat")
     wait_for(lambda: state.read_text().rsplit(")", 1)[1].split()[0] == "T", "the stop", every=0.01)
-    late = start("import trainer.structured_log as log; log._LOCK_SECONDS = 0.2; log.emit('step', 'late')", write)
+    late = start(
+        "import trainer.structured_log as log; log._LOCK_SECONDS = 0.2; log.emit('step', 'late')", write
+    )
     os.close(write)
     assert late.wait(60) == 0
     stopped.kill()

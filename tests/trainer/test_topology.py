@@ -86,3 +86,18 @@ def test_kubeflows_pet_variables_count_nodes() -> None:
 def test_an_unreadable_variable_is_named(env: dict[str, str], words: str) -> None:
     with pytest.raises(TopologyError, match=words):
         Topology.from_env(env)
+
+
+def test_all_nodes_of_a_run_name_the_same_job_and_other_runs_another() -> None:
+    nodes = [Topology.from_env(cluster_spec(p, i, {0: 1, 1: 2})) for p, i in ((0, 0), (1, 0), (1, 1))]
+    assert len({node.job for node in nodes}) == 1 and nodes[0].job
+    assert Topology.from_env(cluster_spec(0, 0, {0: 1, 1: 3})).job != nodes[0].job
+    own = Topology.from_env(cluster_spec(0, 0, {0: 1, 1: 2}) | {"CLOUD_ML_JOB_ID": "42"})
+    assert own.job.startswith("42-")
+    kubeflow = {"PET_NNODES": "2", "PET_MASTER_PORT": "7"}
+    addresses = ("localhost", "job-master-0")
+    jobs = {
+        Topology.from_env({**kubeflow, "PET_NODE_RANK": str(n), "PET_MASTER_ADDR": a}).job
+        for n, a in enumerate(addresses)
+    }
+    assert len(jobs) == 1, "node 0 may have another name for itself"

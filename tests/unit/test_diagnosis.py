@@ -60,6 +60,8 @@ def test_an_unknown_error_still_says_where_to_look() -> None:
         (137, "ended by SIGKILL, often out of memory (OOM)"),
         (143, "ended by SIGTERM"),
         (250, "an error of the program"),
+        (203, "left after a checkpoint, to go on later"),
+        (76, "the other nodes did not join in time"),
         (3, "an error of the program"),
     ],
 )

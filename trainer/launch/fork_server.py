@@ -2,7 +2,7 @@
 
 It starts while the supervisor joins the rendezvous, and ends with the supervisor. It computes nothing and
 opens no GPU: neither threads nor a CUDA context survive a fork. If an import opened a GPU or failed, each
-process starts as `python -m trainer.task`, which is slower and always works.
+process starts as a Python of its own, which is slower and always works.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ import socket
 import subprocess
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainer.config import Config, parse
+from trainer.config import parse
 from trainer.errors import UsageError
+from trainer.launch import script
 from trainer.launch.messages import MessageStream
 from trainer.launch.rank_process import run_rank_with
 from trainer.prctl import die_with_parent, set_process_name
@@ -37,7 +39,7 @@ class ForkServer:
     """The supervisor's side: starts, signals and watches this node's processes, by local rank."""
 
     def __init__(self, argv: Sequence[str]) -> None:
-        """`argv` are the run's flags."""
+        """`argv` are `task` and the run's flags, or `script` and its command line."""
         self._argv = list(argv)
         self._process: subprocess.Popen[bytes] | None = None
         self._stream: MessageStream
@@ -82,7 +84,7 @@ class ForkServer:
         return self._gpus
 
     def spawn(self, environments: Sequence[Mapping[str, str]]) -> None:
-        """Start a process for each environment, with the run's flags."""
+        """Start a process for each environment, with the run's arguments."""
         self.start()
         self._running = set(range(len(environments)))
         self._stream.send(spawn=list(environments))
@@ -119,24 +121,40 @@ class ForkServer:
 
 
 def main() -> int:
-    """Serve until the supervisor ends; a forked process trains. `sys.argv`: a file descriptor, the flags."""
+    """Serve until the supervisor ends; a forked process trains. `sys.argv`: a file descriptor, `argv`."""
     die_with_parent()
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     sock = socket.socket(fileno=int(sys.argv[1]))
     sock.set_inheritable(False)
-    argv = sys.argv[2:]
+    kind, *argv = sys.argv[2:]
+    program = _PROGRAMS[kind]
     # Modules are never garbage: collecting would take a fifth of the time.
     gc.disable()
-    _preload(parse(argv))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program.preload(argv)
     gc.freeze()
     gc.enable()
-    return Server(sock, argv).serve()
+    return Server(sock, program, argv).serve()
 
 
-def _preload(config: Config) -> None:
-    """Import all that a training process needs before its first step, and nothing that opens a GPU."""
-    warnings.filterwarnings("ignore")
+@dataclass(frozen=True, slots=True)
+class _Forked:
+    """What runs in the forked processes: all take the arguments.
+
+    `preload` imports what a process needs before its first step, and nothing that opens a GPU; `run` returns
+    the exit code; `command` is for a process that can't be forked, because the module `needed` is missing.
+    """
+
+    preload: Callable[[Sequence[str]], None]
+    run: Callable[[Sequence[str]], int]
+    command: Callable[[Sequence[str]], list[str]]
+    needed: str
+
+
+def _preload_task(argv: Sequence[str]) -> None:
+    config = parse(argv)
     model = MODELS.get(config.model.model)
     packages = model.preload if model else ()
     names = ["trainer.train", "torch._dynamo", "torch.distributed.fsdp", "trainer.models.language", *packages]
@@ -151,11 +169,21 @@ def _preload(config: Config) -> None:
             preload(config)
 
 
+def _task_command(argv: Sequence[str]) -> list[str]:
+    return [sys.executable, "-u", "-m", "trainer.task", *argv]
+
+
+_PROGRAMS = {
+    "task": _Forked(_preload_task, run_rank_with, _task_command, "trainer.train"),
+    "script": _Forked(script.preload, script.run, script.command, "torch"),
+}
+
+
 class Server:
     """Forks on request, and reports how each process ended."""
 
-    def __init__(self, sock: socket.socket, argv: list[str]) -> None:
-        self._stream, self._argv = MessageStream(sock), argv
+    def __init__(self, sock: socket.socket, program: _Forked, argv: list[str]) -> None:
+        self._stream, self._program, self._argv = MessageStream(sock), program, argv
         self._local_ranks: dict[int, int] = {}
         """By process id."""
         self._wakeup: int
@@ -180,7 +208,7 @@ class Server:
                 elif "spawn" in message:
                     for local_rank, environment in enumerate(message["spawn"]):
                         if self._fork(local_rank):
-                            return _run_forked(environment, self._argv)
+                            return _run_forked(self._program, environment, self._argv)
         self._signal(signal.SIGKILL)
         return 0
 
@@ -223,18 +251,19 @@ class Server:
                 os.kill(pid, number)
 
 
-def _run_forked(environment: Mapping[str, str], argv: list[str]) -> int:
+def _run_forked(program: _Forked, environment: Mapping[str, str], argv: list[str]) -> int:
     """In a forked process: train."""
     os.environ.update(environment)
-    if not _can_fork():
-        os.execv(sys.executable, [sys.executable, "-u", "-m", "trainer.task", *argv])
+    if not _can_fork(program.needed):
+        command = program.command(argv)
+        os.execv(command[0], command)
     set_process_name(f"train-rank-{environment['RANK']}")
-    return run_rank_with(argv)
+    return program.run(argv)
 
 
-def _can_fork() -> bool:
-    """Whether torch is imported and no GPU is open."""
-    if sys.modules.get("trainer.train") is None:
+def _can_fork(needed: str) -> bool:
+    """Whether this module is imported and no GPU is open."""
+    if sys.modules.get(needed) is None:
         return False
     for link in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):

@@ -14,16 +14,23 @@ from typing import Any
 
 _MAX_BYTES = 1 << 20
 """Longest line. A peer that sends a longer one is not part of this run."""
+_SHOWN = 60
+"""Bytes of a line that can't be read, for the log."""
 
 
 class MessageStream:
     """One end of a connection. `closed` is set once either side has closed it."""
 
-    def __init__(self, sock: socket.socket, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, sock: socket.socket, clock: Callable[[], float] = time.monotonic, peer: str = ""
+    ) -> None:
+        """`peer` is the address of the other end, for the log."""
         sock.setblocking(False)
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.sock, self.closed = sock, False
+        self.sock, self.closed, self.peer = sock, False, peer
+        self.problem = ""
+        """What it sent that is no message, after which it is closed."""
         self._clock, self._last_received = clock, clock()
         self._partial = b""
 
@@ -49,19 +56,28 @@ class MessageStream:
             except OSError:
                 block = b""
             self._partial += block
-            if not block or len(self._partial) > _MAX_BYTES:
+            if not block:
                 self.close()
+            elif len(self._partial) > _MAX_BYTES:
+                return self._reject(f"a line of more than {_MAX_BYTES >> 20} MiB")
         *lines, self._partial = self._partial.split(b"\n")
-        try:
-            messages = [json.loads(line) for line in lines]
-        except ValueError:
-            messages = [None]
-        if not all(isinstance(message, dict) for message in messages):
-            self.close()
-            return []
+        messages = []
+        for line in lines:
+            try:
+                message = json.loads(line)
+            except (ValueError, RecursionError):
+                message = None
+            if not isinstance(message, dict):
+                return self._reject(repr(line[:_SHOWN])[1:])
+            messages.append(message)
         if messages:
             self._last_received = self._clock()
         return messages
+
+    def _reject(self, problem: str) -> list[dict[str, Any]]:
+        self.problem, self._partial = problem, b""
+        self.close()
+        return []
 
     def close(self) -> None:
         self.closed = True

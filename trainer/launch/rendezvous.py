@@ -16,12 +16,17 @@ import select
 import socket
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from typing import Any, Protocol
 
 from trainer import exit_codes
+from trainer.launch import protocol
+from trainer.launch.failure import Failure
 from trainer.launch.messages import MessageStream
+from trainer.launch.network import free_port, listen_on, local_address, without_prefix
+from trainer.launch.protocol import Attempt, AttemptEnd, ProtocolError
 from trainer.launch.topology import Topology
+from trainer.structured_log import emit
 
 POLL = 0.05
 HEARTBEAT = 1.0
@@ -32,37 +37,25 @@ REPLACE_AFTER = 3.0
 """Seconds of silence after which another process with the node's rank replaces it."""
 PART_DONE = frozenset({exit_codes.DONE, exit_codes.PREEMPTED, exit_codes.STORE_UNAVAILABLE})
 """Exit codes after which the other nodes finish their own part."""
+_MAX_UNIDENTIFIED = 64
+"""Connections that have not said yet what they are; the oldest ones are closed."""
+_MAX_WARNINGS = 20
+"""Addresses whose connections are reported as strangers, each once."""
+_LOOPBACK = "127.0.0.1"
 
 Clock = Callable[[], float]
 
 
 class RendezvousError(Exception):
-    """The nodes did not join in time; the message has the missing ones."""
+    """The nodes did not join in time, and the message has the missing ones; `code` is the exit code."""
+
+    def __init__(self, message: str, code: int = exit_codes.RENDEZVOUS_FAILED) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class ShutdownRequested(Exception):
     """The supervisor got a signal while it waited."""
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """An attempt, the same on all nodes. `processes` are the numbers of processes, by node rank.
-
-    `address`:`port` is where rank 0 of torch.distributed listens.
-    """
-
-    number: int
-    address: str
-    port: int
-    processes: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptEnd:
-    """Why the attempt has ended for this node. `hangs`: its processes would not notice."""
-
-    reason: str
-    hangs: bool = False
 
 
 class Rendezvous(Protocol):
@@ -77,10 +70,13 @@ class Rendezvous(Protocol):
         """
 
     def poll(self) -> AttemptEnd | None:
-        """Exchange messages, many times a second; return the end if another node has ended the attempt."""
+        """Exchange messages, many times a second; return the end if another node has ended the attempt.
 
-    def report_failure(self, code: int) -> None:
-        """Tell the others that a process of this node failed with `code`, which ends the attempt."""
+        Its failure may change to the cause when a node that noticed it later reports it.
+        """
+
+    def report_failure(self, failure: Failure) -> None:
+        """Tell the others why processes of this node failed, which ends the attempt."""
 
     def leave(self, code: int) -> None:
         """Tell the others this node's exit code, and close the connections."""
@@ -102,7 +98,8 @@ class JoinTimeout:
             raise ShutdownRequested
         if exit_codes.USAGE in exit_codes_of_left:
             raise RendezvousError(
-                f"{missing} again: it left with exit code {exit_codes.USAGE}, and its log says why"
+                f"{missing} again: it left with exit code {exit_codes.USAGE}, and its log says why",
+                exit_codes.USAGE,
             )
         if time.monotonic() > self._deadline:
             raise RendezvousError(f"{missing} within {self.seconds:.0f} s")
@@ -122,12 +119,12 @@ class SingleNode:
     """Implements `Rendezvous` for one node."""
 
     def join(self, number: int, processes: int) -> Attempt:
-        return Attempt(number, "127.0.0.1", free_port("127.0.0.1"), (processes,))
+        return Attempt(number, _LOOPBACK, free_port(), (processes,))
 
     def poll(self) -> AttemptEnd | None:
         return None
 
-    def report_failure(self, code: int) -> None:
+    def report_failure(self, failure: Failure) -> None:
         return
 
     def leave(self, code: int) -> None:
@@ -143,21 +140,26 @@ class Leader:
         self._server: socket.socket | None = None
         self._followers: dict[int, MessageStream] = {}
         self._unidentified: list[MessageStream] = []
+        self._strangers: set[str] = set()
+        """Addresses that have been reported."""
         self._joined: dict[int, tuple[int, int]] = {}
         """Node rank to the attempts it has seen and its processes."""
         self._left: dict[int, int] = {}
         """Exit codes by node, of nodes that have left."""
-        self._running = 0
-        """Id of the running attempt; 0 between two."""
+        self._running = False
         self._last_id = 0
+        """Id of the running attempt, or of the last one."""
+        self._cause: Failure | None = None
+        """Why the last attempt ended."""
         self._end: AttemptEnd | None = None
+        """Its end, if it is by another node."""
         self._last_heartbeat = 0.0
 
     def join(self, number: int, processes: int) -> Attempt:
         self._timeout.start()
         if self._server is None:
             self._server = self._listen()
-        self._running, self._end = 0, None
+        self._running, self._cause, self._end = False, None, None
         self._joined[0] = (number, processes)
         while missing := [str(rank) for rank in range(self._topology.nodes) if rank not in self._joined]:
             names = f"node {missing[0]}" if len(missing) == 1 else f"nodes {', '.join(missing)}"
@@ -166,37 +168,47 @@ class Leader:
         return self._start()
 
     def _start(self) -> Attempt:
-        address = reachable_address(self._topology.address)
+        """Start the attempt; each node gets the address at which it has reached this one.
+
+        On Vertex the name of node 0 is a service with a few declared ports, and the packets arrive at the
+        pod's own address, which accepts any port (vertex facts 3.3). A name may also be that of the loopback
+        or of another interface.
+        """
         processes = tuple(self._joined[rank][1] for rank in range(self._topology.nodes))
         number = max(seen for seen, _ in self._joined.values())
-        attempt = Attempt(number, address, free_port(address), processes)
+        port = free_port()
         self._joined.clear()
         self._last_id += 1
-        self._running = self._last_id
-        for follower in self._followers.values():
-            follower.send(start=asdict(attempt), attempt_id=self._running)
+        self._running = True
+        addresses = {rank: local_address(stream.sock) for rank, stream in self._followers.items()}
+        own = next(filter(None, addresses.values()), _LOOPBACK)
+        attempt = Attempt(number, own, port, processes, own)
+        for rank, follower in self._followers.items():
+            follower.send(**protocol.start(replace(attempt, address=addresses[rank]), self._last_id))
         return attempt
 
     def poll(self) -> AttemptEnd | None:
         self._exchange(0)
         return self._end
 
-    def report_failure(self, code: int) -> None:
-        self._end_attempt(f"a process of node 0 ended with exit code {code}", hangs=False, informed=0)
+    def report_failure(self, failure: Failure) -> None:
+        self._end_attempt(AttemptEnd(failure), informed=0)
 
     def leave(self, code: int) -> None:
         if self._server is not None:
             self._server.close()
         _close_all([*self._followers.values(), *self._unidentified], code)
 
-    def _end_attempt(self, reason: str, *, hangs: bool, informed: int) -> None:
-        """End the attempt for all nodes; the node `informed` knows already."""
-        if not self._running:
+    def _end_attempt(self, end: AttemptEnd, *, informed: int) -> None:
+        """End the attempt for all nodes, or tell them its cause; the node `informed` knows already."""
+        if not self._running and (self._cause is None or not end.failure.precedes(self._cause)):
             return
+        self._running, self._cause = False, end.failure
+        if informed != 0:
+            self._end = end
         for rank, follower in self._followers.items():
             if rank != informed:
-                follower.send(end=reason, attempt_id=self._running, hangs=hangs)
-        self._running, self._end = 0, AttemptEnd(reason, hangs)
+                follower.send(**protocol.end(end, self._last_id))
 
     def _exchange(self, wait: float) -> None:
         """Accept connections, read messages, send heartbeats; waits up to `wait` seconds for data."""
@@ -205,9 +217,7 @@ class Leader:
         _wait_readable([self._server, *(stream.sock for stream in streams)], wait)
         for rank, follower in list(self._followers.items()):
             self._read(rank, follower)
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                self._unidentified.append(MessageStream(self._server.accept()[0], self._clock))
+        self._accept(self._server)
         for stream in list(self._unidentified):
             messages = stream.receive()
             if messages or stream.closed or stream.silent_seconds() > self._peer_timeout:
@@ -218,11 +228,25 @@ class Leader:
             for follower in self._followers.values():
                 follower.send(heartbeat=True)
 
+    def _accept(self, server: socket.socket) -> None:
+        # OSError: none waits, the peer has gone already, or this process has no file descriptor left.
+        with contextlib.suppress(OSError):
+            while True:
+                sock, peer = server.accept()
+                self._unidentified.append(MessageStream(sock, self._clock, without_prefix(peer[0])))
+                if len(self._unidentified) > _MAX_UNIDENTIFIED:
+                    self._unidentified.pop(0).close()
+
     def _admit(self, stream: MessageStream, messages: list[dict[str, Any]]) -> None:
         """Handle the first messages of a connection, which may not be a node's."""
-        rank = messages[0].get("rank") if messages and not stream.closed else None
-        if not isinstance(rank, int) or not 0 < rank < self._topology.nodes:
-            stream.close()
+        if stream.closed or not messages:
+            self._refuse(stream, stream.problem)
+            return
+        try:
+            rank = protocol.read_hello(messages[0], self._topology)
+        except ProtocolError as error:
+            stream.send(refused=str(error))
+            self._refuse(stream, str(error))
             return
         current = self._followers.get(rank)
         if current is not None and current.silent_seconds() < REPLACE_AFTER:
@@ -234,41 +258,59 @@ class Leader:
         self._followers[rank] = stream
         self._left.pop(rank, None)
         stream.send(heartbeat=True)
-        for message in messages:
-            self._handle(rank, message)
+        self._handle_all(rank, stream, messages)
+        if stream.closed:
+            self._drop(rank, f"node {rank} is gone", hangs=False)
+
+    def _refuse(self, stream: MessageStream, problem: str) -> None:
+        """Close a connection that is no node's; a probe that sends nothing is not worth a line."""
+        address = stream.peer
+        stream.close()
+        if problem and address not in self._strangers and len(self._strangers) < _MAX_WARNINGS:
+            self._strangers.add(address)
+            text = f"a connection from {address} is closed, it is no node of this run: {problem}"
+            emit("phase", text, severity="WARNING", phase="rendezvous")
 
     def _read(self, rank: int, follower: MessageStream) -> None:
-        for message in follower.receive():
-            self._handle(rank, message)
+        self._handle_all(rank, follower, follower.receive())
         if follower.closed:
             self._drop(rank, f"node {rank} is gone", hangs=False)
         elif follower.silent_seconds() > self._peer_timeout:
             reason = f"node {rank} has been silent for {follower.silent_seconds():.0f} s"
             self._drop(rank, reason, hangs=True)
 
+    def _handle_all(self, rank: int, follower: MessageStream, messages: list[dict[str, Any]]) -> None:
+        try:
+            for message in messages:
+                self._handle(rank, message)
+        except ProtocolError as error:
+            self._refuse(follower, f"node {rank} sent a wrong message: {error}")
+
     def _handle(self, rank: int, message: dict[str, Any]) -> None:
         if "join" in message:
-            self._joined[rank] = (int(message["join"]), int(message["processes"]))
-        elif "failed" in message and message.get("attempt_id") == self._running:
-            reason = f"a process of node {rank} ended with exit code {message['failed']}"
-            self._end_attempt(reason, hangs=False, informed=rank)
+            self._joined[rank] = protocol.read_join(message)
+        elif "failed" in message:
+            failure, attempt_id = protocol.read_failed(message)
+            if attempt_id == self._last_id:
+                self._end_attempt(AttemptEnd(failure), informed=rank)
         elif "leave" in message:
-            self._left[rank] = int(message["leave"])
+            self._left[rank] = protocol.read_leave(message)
             self._followers[rank].close()
 
     def _drop(self, rank: int, reason: str, *, hangs: bool) -> None:
         self._followers.pop(rank).close()
         self._joined.pop(rank, None)
         code = self._left.get(rank)
-        if code not in PART_DONE:
+        if code not in PART_DONE and self._running:
             reason = reason if code is None else f"node {rank} left with exit code {code}"
-            self._end_attempt(reason, hangs=hangs, informed=rank)
+            failure = Failure(reason, time.time(), exit_codes.PEER_LOST if code is None else code)
+            self._end_attempt(AttemptEnd(failure, hangs), informed=rank)
 
     def _listen(self) -> socket.socket:
         port = self._topology.port
         while True:
             try:
-                server = _listen_on(port)
+                server = listen_on(port)
                 server.setblocking(False)
                 return server
             except OSError as error:
@@ -283,20 +325,23 @@ class Follower:
         self._topology, self._timeout, self._peer_timeout = topology, timeout, peer_timeout
         self._clock, self._heartbeat = clock, min(HEARTBEAT, peer_timeout / 5)
         self._leader: MessageStream | None = None
-        self._running = 0
-        """Id of the running attempt, from the leader; 0 between two."""
+        self._running = False
+        self._last_id = 0
+        """Id of the running attempt, or of the last one, from the leader; 0 before the first."""
         self._end: AttemptEnd | None = None
         self._attempt: Attempt | None = None
         self._last_heartbeat = 0.0
         self.rank_taken = False
         """Whether the leader has answered that another process has this node's rank."""
+        self._refused = ""
+        """Why the leader does not take this node for one of its run."""
         self._leader_left: int | None = None
         """Exit code of the leader that has left."""
 
     def join(self, number: int, processes: int) -> Attempt:
-        request = {"rank": self._topology.node_rank, "join": number, "processes": processes}
+        request = protocol.hello(self._topology, number, processes)
         self._timeout.start()
-        self._running, self._end, self._attempt = 0, None, None
+        self._running, self._end, self._attempt = False, None, None
         if self._leader is not None:
             self._leader.send(**request)
         while self._attempt is None:
@@ -311,6 +356,8 @@ class Follower:
         top = self._topology
         if self.rank_taken:
             return f"another node {top.node_rank} has joined, this one was not needed"
+        if self._refused:
+            return f"node 0 at {top.address}:{top.port} did not take this node: {self._refused}"
         if self._leader is not None:
             return f"node 0 at {top.address}:{top.port} did not get all nodes together"
         return f"node 0 was not reached at {top.address}:{top.port} (this is node {top.node_rank})"
@@ -319,17 +366,17 @@ class Follower:
         self._exchange(0)
         return self._end
 
-    def report_failure(self, code: int) -> None:
-        if self._leader is not None and self._running:
-            self._leader.send(failed=code, attempt_id=self._running)
-        self._running = 0
+    def report_failure(self, failure: Failure) -> None:
+        if self._leader is not None and self._last_id:
+            self._leader.send(**protocol.failed(failure, self._last_id))
+        self._running = False
 
     def leave(self, code: int) -> None:
         if self._leader is not None:
             _close_all([self._leader], code)
 
-    def _connect(self, request: dict[str, int]) -> None:
-        if self.rank_taken:
+    def _connect(self, request: dict[str, Any]) -> None:
+        if self.rank_taken or self._refused:
             time.sleep(REJOIN_DELAY)
         with contextlib.suppress(OSError):
             sock = socket.create_connection((self._topology.address, self._topology.port), timeout=5)
@@ -342,9 +389,13 @@ class Follower:
         _wait_readable([leader.sock] if leader is not None else [], wait)
         if leader is None:
             return
-        for message in leader.receive():
-            self._handle(message)
-        if leader.closed or self.rank_taken:
+        try:
+            for message in leader.receive():
+                self._handle(leader, message)
+        except ProtocolError as error:
+            self._refused = f"it sent a wrong message: {error}"
+            leader.close()
+        if leader.closed or self.rank_taken or self._refused:
             code = self._leader_left
             self._drop(
                 "node 0 is gone" if code is None else f"node 0 left with exit code {code}", hangs=False
@@ -355,26 +406,30 @@ class Follower:
             self._last_heartbeat = self._clock()
             leader.send(heartbeat=True)
 
-    def _handle(self, message: dict[str, Any]) -> None:
+    def _handle(self, leader: MessageStream, message: dict[str, Any]) -> None:
         self.rank_taken, self._leader_left = "rank_taken" in message, None
+        refused = message.get("refused")
+        self._refused = refused[:200] if isinstance(refused, str) else ""
         if "start" in message:
-            start = dict(message["start"])
-            processes = tuple(start["processes"])
-            self._attempt = Attempt(start["number"], start["address"], start["port"], processes)
-            self._running = int(message["attempt_id"])
-        elif "end" in message and message["attempt_id"] == self._running:
-            self._running, self._end = 0, AttemptEnd(str(message["end"]), bool(message["hangs"]))
-        elif "leave" in message and self._leader is not None:
-            self._leader_left = int(message["leave"])
-            self._running = 0 if self._leader_left in PART_DONE else self._running
-            self._leader.close()
+            own = local_address(leader.sock)
+            self._attempt, self._last_id = protocol.read_start(message, self._topology, own)
+            self._running, self._end = True, None
+        elif "end" in message:
+            end, attempt_id = protocol.read_end(message)
+            if attempt_id == self._last_id:
+                self._running, self._end = False, end
+        elif "leave" in message:
+            self._leader_left = protocol.read_leave(message)
+            self._running = False if self._leader_left in PART_DONE else self._running
+            leader.close()
 
     def _drop(self, reason: str, *, hangs: bool) -> None:
         assert self._leader is not None
         self._leader.close()
         self._leader = None
         if self._running:
-            self._running, self._end = 0, AttemptEnd(reason, hangs)
+            code = exit_codes.PEER_LOST if self._leader_left is None else self._leader_left
+            self._running, self._end = False, AttemptEnd(Failure(reason, time.time(), code), hangs)
 
 
 def _close_all(streams: Iterable[MessageStream], code: int) -> None:
@@ -394,37 +449,8 @@ def _wait_readable(sockets: Iterable[socket.socket], wait: float) -> None:
     """Return after `wait` seconds, or as soon as one of the sockets has data."""
     poll = select.poll()
     for sock in sockets:
+        if sock.fileno() < 0:
+            # Closed on this side; the caller drops it now.
+            return
         poll.register(sock, select.POLLIN)
     poll.poll(wait * 1000)
-
-
-def _listen_on(port: int) -> socket.socket:
-    """Listen on IPv4, and on IPv6 if this machine has it."""
-    if socket.has_dualstack_ipv6():
-        with contextlib.suppress(OSError):
-            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=512)
-    return socket.create_server(("", port), backlog=512)
-
-
-def reachable_address(name: str) -> str:
-    """The address at which the other nodes reach this one.
-
-    On Vertex the name of node 0 is a service with a few declared ports; only the pod's own address accepts
-    any port (vertex facts 3.3). A name that resolves to the loopback is returned unchanged.
-    """
-    with contextlib.suppress(OSError):
-        address = socket.gethostbyname(name)
-        if address.startswith("127."):
-            return address
-        return socket.gethostbyname(socket.gethostname())
-    return name
-
-
-def free_port(address: str) -> int:
-    """A port that is free now. If another process takes it, the attempt fails and the next has another."""
-    with socket.socket() as probe:
-        try:
-            probe.bind((address, 0))
-        except OSError:
-            probe.bind(("", 0))
-        return int(probe.getsockname()[1])

@@ -12,28 +12,19 @@ import json
 import os
 import random
 import signal
+import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from trainer import exit_codes
-from trainer.checkpoint.locations import checkpoint_folder, open_store, upload_uri
-from trainer.checkpoint.manifest import last_save, step_folders, step_of
-from trainer.checkpoint.remote_store import RemoteStoreError
-from trainer.checkpoint.run_identity import RUN_ID, launch_id
-from trainer.config import Config
+from trainer.launch.failure import ERROR_FILE, TORCH_ERROR_FILE, Failure, NodeFailures
 from trainer.launch.fork_server import ForkServer
-from trainer.launch.rendezvous import (
-    Attempt,
-    AttemptEnd,
-    JoinTimeout,
-    RendezvousError,
-    ShutdownRequested,
-    make_rendezvous,
-)
+from trainer.launch.network import interface_of
+from trainer.launch.program import Program
+from trainer.launch.protocol import Attempt, AttemptEnd
+from trainer.launch.rendezvous import JoinTimeout, RendezvousError, ShutdownRequested, make_rendezvous
 from trainer.launch.topology import Topology
-from trainer.metrics.goodput import last_step_time
 from trainer.structured_log import emit
 
 TICK = 0.05
@@ -41,61 +32,66 @@ FAILURE_GRACE = 3.0
 """Seconds in which processes can notice and report that another is lost."""
 MIN_SHUTDOWN = 30.0
 """Fewest seconds that processes have to save and exit after a signal."""
+CAUSE_SECONDS = 1.0
+"""Seconds to wait for the cause from another node, after processes of this one have only noticed it."""
 
 
 class Supervisor:
     """Runs attempts until one succeeds, no restart is left, or a signal ends them."""
 
-    def __init__(self, config: Config, topology: Topology, argv: Sequence[str]) -> None:
-        self._config, self._topology = config, topology
+    def __init__(self, program: Program, topology: Topology) -> None:
+        self._program, self._topology = program, topology
         self._signal = 0
-        self._run_id = launch_id(os.environ)
-        """Of this launch, for its processes: by it a restart finds its own run."""
-        self._folder = checkpoint_folder(config.checkpoint.checkpoint_dir)
-        timeout = JoinTimeout(config.launch.join_timeout, lambda: bool(self._signal))
-        self._rendezvous = make_rendezvous(topology, timeout, config.launch.peer_timeout)
-        self._processes = ForkServer(argv)
+        timeout = JoinTimeout(program.launch.join_timeout, lambda: bool(self._signal))
+        self._rendezvous = make_rendezvous(topology, timeout, program.launch.peer_timeout)
+        self._processes = ForkServer(program.arguments())
+        self._cause: Failure | None = None
+        """Why the last attempt ended."""
 
     def run(self) -> int:
         """Run the attempts; return the container's exit code."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
         code = 1
-        try:
-            code = self._run_attempts()
-        finally:
-            self._processes.close()
-            self._rendezvous.leave(code)
+        with tempfile.TemporaryDirectory(prefix="trainer-errors-", ignore_cleanup_errors=True) as errors:
+            self._errors = Path(errors)
+            try:
+                code = self._run_attempts()
+            finally:
+                self._processes.close()
+                self._rendezvous.leave(code)
         return code
 
     def _run_attempts(self) -> int:
         number, without_progress = 0, 0
         while True:
-            began, saved_before = time.time(), last_save(self._folder)
+            began, saved_before = time.time(), self._program.last_save()
             try:
                 number, code = self._run_attempt(number)
             except ShutdownRequested:
                 return self._stopped_code()
             except RendezvousError as error:
                 emit("phase", str(error), severity="ERROR", phase="rendezvous", attempt=number)
-                return exit_codes.RENDEZVOUS_FAILED
+                return error.code
+            code = self._program.outcome(code, signalled=bool(self._signal))
             self._record(number, began, code)
             if self._signal and code not in exit_codes.FINAL:
                 return self._stopped_code()
             if code in exit_codes.FINAL:
                 return code
             # Only attempts in a row without a new checkpoint count against --max-restarts.
-            without_progress = 0 if last_save(self._folder) > saved_before else without_progress + 1
-            if without_progress > self._config.launch.max_restarts:
-                text = (
-                    f"giving up after {without_progress} attempts without a new checkpoint, exit code {code}"
-                )
+            without_progress = 0 if self._program.last_save() > saved_before else without_progress + 1
+            if without_progress > self._program.launch.max_restarts:
+                count = f"{without_progress} attempt{'s' if without_progress > 1 else ''}"
+                text = f"giving up after {count} without a new checkpoint, exit code {code}"
+                if self._cause is not None:
+                    text += f": {self._cause.message}"
                 self._report("stopping", text, number, "ERROR")
                 return code
             number += 1
             # The delay is for a program that fails at once, and for a disk that takes no checkpoint; another
             # cause ended an attempt that trained.
-            trained = last_step_time(Path("progress.json")) > began and code != exit_codes.SAVE_FAILED
+            trained = self._program.made_steps_since(began) and code != exit_codes.SAVE_FAILED
             self._delay(number, 0 if trained else without_progress, time.time() - began)
             if self._signal:
                 return self._stopped_code()
@@ -110,19 +106,12 @@ class Supervisor:
             self._rendezvous.poll()
             time.sleep(TICK)
 
-    def _newest_step(self) -> int:
-        """Highest step of a checkpoint on this node's disk; -1 if there is none."""
-        with contextlib.suppress(OSError):
-            folders = step_folders(self._folder)
-            return step_of(folders[0]) if folders else -1
-        return -1
-
     def _on_signal(self, number: int, _: object) -> None:
         self._signal = number
 
     def _run_attempt(self, number: int) -> tuple[int, int]:
         """The attempt's number, the same on all nodes, and its exit code."""
-        top = self._topology
+        top, self._cause = self._topology, None
         self._report("rendezvous", f"node {top.node_rank} of {top.nodes} waits for the others", number)
         try:
             count = self._process_count()
@@ -131,73 +120,102 @@ class Supervisor:
             return number, exit_codes.PEER_LOST
         attempt = self._rendezvous.join(number, count)
         self._record(attempt.number, time.time())
-        launch = {RUN_ID: self._run_id}
-        self._processes.spawn([launch | own for own in environments(attempt, top.node_rank)])
-        return attempt.number, self._watch(attempt.number, count)
+        failures = NodeFailures(self._errors, attempt.number, top.node_rank, attempt.processes)
+        variables = environments(attempt, top, failures, self._program.launch.max_restarts)
+        self._processes.spawn([self._program.variables() | own for own in variables])
+        return attempt.number, self._watch(attempt.number, count, failures)
 
     def _process_count(self) -> int:
         """Number of processes of this node."""
-        if self._config.launch.nproc or self._config.parallel.device == "cpu":
-            return self._config.launch.nproc or 1
+        if self._program.launch.nproc or not self._program.uses_gpus:
+            return self._program.launch.nproc or 1
         while (gpus := self._processes.gpu_count(TICK)) is None:
             if self._signal:
                 raise ShutdownRequested
         return max(1, gpus)
 
-    def _watch(self, number: int, running: int) -> int:
-        """Wait for all processes of this node; return the exit code of the first that failed."""
-        code, end, deadline, forwarded, all_final = 0, None, float("inf"), False, True
+    def _watch(self, number: int, running: int, failures: NodeFailures) -> int:
+        """Wait for all processes of this node; return the node's exit code for the attempt."""
+        end: AttemptEnd | None = None
+        ended_at, deadline, forwarded, killed = float("inf"), float("inf"), False, False
+        codes: set[int] = set()
         while running:
-            for _, ended in self._processes.ended(TICK):
-                running, all_final = running - 1, all_final and ended in exit_codes.FINAL
-                if ended and not code and (end is None or all_final):
-                    code = ended
-                    deadline = min(deadline, self._on_failure(ended, number))
+            for local_rank, code in self._processes.ended(TICK):
+                running -= 1
+                codes.add(code)
+                # Those that this supervisor kills are no cause.
+                if code and not killed and failures.add(local_rank, code, ended_at):
+                    deadline = min(deadline, self._on_failure(failures))
             reported = self._rendezvous.poll()
-            if reported is not None and end is None and not code:
-                end, deadline = reported, min(deadline, self._on_attempt_end(reported, number))
+            if reported is not None and reported != end:
+                if end is None:
+                    ended_at, deadline = time.time(), min(deadline, self._on_attempt_end(reported))
+                end = reported
             if self._signal and not forwarded:
                 forwarded, deadline = True, min(deadline, time.monotonic() + self._shutdown_seconds())
                 self._processes.signal(signal.SIGTERM)
             if time.monotonic() > deadline:
+                killed = True
                 self._processes.signal(signal.SIGKILL)
-        return code if end is None or all_final else exit_codes.PEER_LOST
+        return self._attempt_code(number, codes, self._wait_for_cause(end, failures), failures)
 
-    def _on_failure(self, code: int, number: int) -> float:
+    def _wait_for_cause(self, end: AttemptEnd | None, failures: NodeFailures) -> AttemptEnd | None:
+        """The end by another node: its report comes later than the broken connections between processes."""
+        until = time.monotonic() + CAUSE_SECONDS
+        while self._topology.nodes > 1 and time.monotonic() < until and not self._signal:
+            other = None if end is None else end.failure
+            known = [failure for failure in (failures.cause, other) if failure is not None]
+            if not known or not all(failure.follower for failure in known):
+                break
+            time.sleep(TICK)
+            end = self._rendezvous.poll() or end
+        return end
+
+    def _attempt_code(
+        self, number: int, codes: set[int], end: AttemptEnd | None, failures: NodeFailures
+    ) -> int:
+        """Report why the attempt ended; return the node's exit code for it."""
+        own, other = failures.cause, None if end is None else end.failure
+        self._cause = other if other is not None and other.precedes(own) else own
+        failures.report(is_cause=self._cause is own)
+        all_refuse = own is not None and own.code in exit_codes.FINAL
+        if other is not None and self._cause is other and not all_refuse:
+            self._report("failed", other.message, number, "ERROR")
+        if self._cause is not None and self._cause.code == exit_codes.USAGE:
+            return exit_codes.USAGE
+        if self._cause is own or codes <= exit_codes.FINAL:
+            return exit_codes.DONE if own is None else own.code
+        return exit_codes.PEER_LOST
+
+    def _on_failure(self, failures: NodeFailures) -> float:
         """Handle a failed process of this node; return the deadline of the others."""
-        if code in exit_codes.FINAL:
+        cause = failures.cause
+        assert cause is not None
+        if cause.code in exit_codes.OTHERS_FINISH:
             self._processes.signal(signal.SIGTERM)
             return time.monotonic() + self._shutdown_seconds()
         if not self._signal:
-            self._rendezvous.report_failure(code)
-        self._report("failed", f"a process of this node ended with exit code {code}", number, "ERROR")
+            self._rendezvous.report_failure(cause)
         return time.monotonic() + FAILURE_GRACE
 
-    def _on_attempt_end(self, end: AttemptEnd, number: int) -> float:
+    @staticmethod
+    def _on_attempt_end(end: AttemptEnd) -> float:
         """Handle an end by another node; return the deadline of this node's processes."""
-        self._report("failed", end.reason, number, "ERROR")
         return time.monotonic() + (0 if end.hangs else FAILURE_GRACE)
 
     def _shutdown_seconds(self) -> float:
-        return max(MIN_SHUTDOWN, self._config.checkpoint.grace)
+        return max(MIN_SHUTDOWN, self._program.grace)
 
     def _stopped_code(self) -> int:
         """The exit code after a signal: 75 promises a checkpoint, so there must be one."""
-        # The resume checks it for damage; there is no time now.
-        if last_save(self._folder):
-            return exit_codes.PREEMPTED
-        with contextlib.suppress(RemoteStoreError):
-            uri = upload_uri(self._config.checkpoint.upload_dir, os.environ)
-            if uri and open_store(uri).steps():
-                return exit_codes.PREEMPTED
-        return exit_codes.STOPPED
+        return exit_codes.PREEMPTED if self._program.has_checkpoint() else exit_codes.STOPPED
 
     def _record(self, number: int, began: float, code: int | None = None) -> None:
         """Write the attempt's number, start and exit code to attempt.json in the working directory."""
         record = {
             "attempt": number, "node_rank": self._topology.node_rank, "nodes": self._topology.nodes,
             "started": began, "exit_code": code, "ended": None if code is None else time.time(),
-            "checkpoint_step": self._newest_step(),
+            "checkpoint_step": self._program.newest_step(),
         }  # fmt: skip
         with contextlib.suppress(OSError):
             Path("attempt.json").write_text(json.dumps(record))
@@ -207,13 +225,27 @@ class Supervisor:
         emit("phase", text, severity=severity, phase=phase, attempt=number, **fields)
 
 
-def environments(attempt: Attempt, node: int) -> list[dict[str, str]]:
+def environments(
+    attempt: Attempt, topology: Topology, failures: NodeFailures, max_restarts: int
+) -> list[dict[str, str]]:
     """The variables of each process of a node, as torchrun sets them."""
-    first, count = sum(attempt.processes[:node]), attempt.processes[node]
+    node = topology.node_rank
+    first, count, world = sum(attempt.processes[:node]), attempt.processes[node], str(sum(attempt.processes))
     common = {
         "MASTER_ADDR": attempt.address, "MASTER_PORT": str(attempt.port),
-        "WORLD_SIZE": str(sum(attempt.processes)), "LOCAL_WORLD_SIZE": str(count),
+        "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": str(count), "ROLE_WORLD_SIZE": world, "ROLE_NAME": "default",
         "GROUP_RANK": str(node), "GROUP_WORLD_SIZE": str(len(attempt.processes)),
+        "TORCHELASTIC_RUN_ID": topology.job or "none", "TORCHELASTIC_USE_AGENT_STORE": "False",
+        "TORCHELASTIC_RESTART_COUNT": str(attempt.number), "TORCHELASTIC_MAX_RESTARTS": str(max_restarts),
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": os.environ.get("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"),
     }  # fmt: skip
-    return [common | {"RANK": str(first + i), "LOCAL_RANK": str(i)} for i in range(count)]
+    interface = interface_of(attempt.own_address)
+    if interface and "GLOO_SOCKET_IFNAME" not in os.environ:
+        # Else gloo takes the address of this machine's own name, which may be that of the loopback.
+        common["GLOO_SOCKET_IFNAME"] = interface
+    return [
+        common
+        | {"RANK": str(first + i), "LOCAL_RANK": str(i), "ROLE_RANK": str(first + i)}
+        | dict.fromkeys((ERROR_FILE, TORCH_ERROR_FILE), str(failures.file(i)))
+        for i in range(count)
+    ]

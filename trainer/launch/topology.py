@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ class Topology:
 
     Node 0 listens at `address`:`port`. `trains` is False for a replica that does not train (a reducer, an
     evaluator). `per_process` means that a launcher has already started one process for each device, so
-    RANK and WORLD_SIZE count processes.
+    RANK and WORLD_SIZE count processes. `job` is the same text on all nodes of a run, and another one in
+    other runs as far as the variables tell.
     """
 
     source: str
@@ -29,6 +31,7 @@ class Topology:
     role: str = "node"
     trains: bool = True
     per_process: bool = False
+    job: str = ""
     warnings: tuple[str, ...] = ()
 
     @classmethod
@@ -49,6 +52,16 @@ class Topology:
         if "RANK" in env and "WORLD_SIZE" in env:
             return _from_ranks(env, "RANK and WORLD_SIZE", per_process=False)
         return cls("none")
+
+
+def _job(env: Mapping[str, str], *shared: object) -> str:
+    """The job's id: that of Vertex AI or of torch's launcher, with a hash of what all nodes have in common.
+
+    MASTER_ADDR is not part of it: node 0 may have another name for itself.
+    """
+    given = [env.get(name, "") for name in ("CLOUD_ML_JOB_ID", "CLOUD_ML_TRIAL_ID", "PET_RDZV_ID")]
+    digest = hashlib.sha256(json.dumps([given, shared]).encode()).hexdigest()[:12]
+    return "-".join([*filter(None, given), digest])
 
 
 def _json(env: Mapping[str, str], name: str) -> dict[str, Any]:
@@ -82,6 +95,7 @@ def _from_ranks(env: Mapping[str, str], source: str, *, per_process: bool) -> To
         address=env.get("MASTER_ADDR", "127.0.0.1"),
         port=_integer(env, "MASTER_PORT", 29500),
         per_process=per_process,
+        job=_job(env, world, env.get("MASTER_PORT", "")),
     )
 
 
@@ -104,6 +118,7 @@ def _from_pet(env: Mapping[str, str]) -> Topology:
         nodes=nodes,
         address=address or "127.0.0.1",
         port=_integer(env, "PET_MASTER_PORT" if env.get("PET_MASTER_PORT") else "MASTER_PORT", 29500),
+        job=_job(env, env["PET_NNODES"], env.get("PET_MASTER_PORT") or env.get("MASTER_PORT", "")),
     )
 
 
@@ -136,6 +151,7 @@ def _from_cluster_spec(env: Mapping[str, str]) -> Topology:
         address=env.get("MASTER_ADDR") or host,
         port=_integer(env, "MASTER_PORT", port),
         role="primary" if kind == "workerpool0" else "worker",
+        job=_job(env, primary, workers),
         warnings=tuple(warnings),
     )
 
@@ -160,4 +176,5 @@ def _from_tf_config(env: Mapping[str, str]) -> Topology:
         address=env.get("MASTER_ADDR") or host,
         port=_integer(env, "MASTER_PORT", port),
         role="primary" if rank == 0 else "worker",
+        job=_job(env, hosts),
     )

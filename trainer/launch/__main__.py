@@ -1,0 +1,30 @@
+"""`python -m trainer.launch [options] script.py …` or `… -m module …`: see `launch.script`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from trainer import exit_codes
+from trainer.errors import UsageError
+from trainer.launch import script
+from trainer.launch.start import start
+from trainer.launch.topology import Topology, TopologyError
+from trainer.structured_log import emit
+
+
+def main() -> int:
+    """The exit code: as that of `trainer.task`, or the script's own."""
+    try:
+        program, topology = script.parse(sys.argv[1:]), Topology.from_env(os.environ)
+        if topology.per_process:
+            text = "LOCAL_RANK is set: trainer.launch takes torchrun's place, start it once on each node"
+            raise UsageError(text)
+        return start(program, topology)
+    except (UsageError, TopologyError) as error:
+        emit("error", str(error), severity="ERROR")
+        return exit_codes.USAGE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,268 @@
+"""Why an attempt ended: the error that a process records before it exits, and the first one of a node.
+
+Each process has a file for its error, in the format of torch's elastic launcher with our fields beside it, so
+that a script with torch's `@record` and a run below torchrun work too. The supervisor reads the files, picks
+the first error, and writes it to the log as one entry.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import signal
+import tempfile
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trainer import exit_codes
+from trainer.errors import DataError, PlaceUnavailableError, UsageError
+from trainer.structured_log import emit
+
+ERROR_FILE = "VXTUI_ERROR_FILE"
+"""Variable with the path of the process's record. Where our supervisor sets it, the supervisor reports."""
+TORCH_ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
+"""The same of torchrun, which reports the record itself."""
+_PEER_IS_GONE = (
+    "Connection reset by peer", "Connection closed by peer", "Broken pipe", "Connection was likely closed",
+    "failed to recv, got 0 bytes", "remote process exited or there was a network error",
+    "NCCL communicator was aborted",
+)  # fmt: skip
+"""Texts in the errors of gloo, NCCL and torch's store after the process at the other end has died."""
+_PEER_ERRORS = ("RuntimeError", "DistBackendError", "DistNetworkError", "DistStoreError", "DistError")
+_EXPECTED: dict[type[Exception], int] = {
+    UsageError: exit_codes.USAGE,
+    DataError: exit_codes.USAGE,
+    PlaceUnavailableError: exit_codes.STORE_UNAVAILABLE,
+}
+"""Exit codes of the errors whose text says it all, without a traceback."""
+_FIRST_SECONDS = 2.0
+"""Longest that a process without a supervisor waits for local rank 0 to report the same error."""
+_MAX_TRACEBACK = 32_000
+"""Characters. Container runtimes split longer lines, and Cloud Logging refuses entries above 256 KiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt ended, in a sentence; `time` is in seconds since the epoch.
+
+    `follower`: the process only noticed that another one is gone. `code` is an exit code.
+    """
+
+    message: str
+    time: float
+    code: int = 1
+    follower: bool = False
+
+    def precedes(self, other: Failure | None) -> bool:
+        """Whether this one rather than `other` is the cause."""
+        return other is None or (self.follower, self.time) < (other.follower, other.time)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRecord:
+    """What a process has recorded of its error: the sentence, and fields of the log's entry."""
+
+    message: str
+    time: float
+    follower: bool = False
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+def report_error(error: Exception, where: Mapping[str, Any]) -> int:
+    """Record this process's error, in the log too if no supervisor does so; return the exit code.
+
+    `where` are fields that say where in the training it happened.
+    """
+    expected = next((code for kind, code in _EXPECTED.items() if isinstance(error, kind)), 0)
+    message, follower = _sentence(error), not expected and _noticed_a_lost_peer(error)
+    rank, local_rank = int(os.environ.get("RANK", "0")), int(os.environ.get("LOCAL_RANK", "0"))
+    fields = {"rank": rank, "local_rank": local_rank, **where}
+    if not expected:
+        fields["traceback"] = _clipped(traceback.format_exc())
+    supervised = ERROR_FILE in os.environ
+    path = os.environ.get(ERROR_FILE) or os.environ.get(TORCH_ERROR_FILE)
+    if path:
+        _write(Path(path), ErrorRecord(message, time.time(), follower, fields))
+    if follower and not supervised:
+        text = f"rank {rank} ends because another process of the run is gone: {message}"
+        emit("phase", text, severity="WARNING", phase="failed", rank=rank, local_rank=local_rank)
+    elif not supervised and not (expected and _another_reports(message)):
+        emit("error", message, severity="ERROR", **fields)
+    return expected or 1
+
+
+def read_record(path: Path) -> ErrorRecord | None:
+    """The record of a process; None if it left none. Also reads one of torch's `@record`."""
+    try:
+        content = json.loads(path.read_text())
+        changed = path.stat().st_mtime
+    except (OSError, ValueError):
+        return None
+    said = content.get("message") if isinstance(content, dict) else None
+    if isinstance(said, str):
+        said = {"message": said}
+    if not isinstance(said, dict):
+        return None
+    own, extra = content.get("vxtui"), said.get("extraInfo")
+    message = str(said.get("message") or "no reason was given")
+    if isinstance(own, dict):
+        try:
+            return ErrorRecord(message, float(own["time"]), bool(own["follower"]), dict(own["fields"]))
+        except (KeyError, TypeError, ValueError):
+            return None
+    stack = extra.get("py_callstack") if isinstance(extra, dict) else None
+    fields = {"traceback": _clipped(str(stack))} if stack else {}
+    kind = message.partition(":")[0]
+    return ErrorRecord(message, changed, kind in _PEER_ERRORS and _names_a_lost_peer(message), fields)
+
+
+class NodeFailures:
+    """The failed processes of this node in one attempt."""
+
+    def __init__(self, folder: Path, attempt: int, node: int, processes: tuple[int, ...]) -> None:
+        """`folder` is for the records; `processes` are the numbers of processes, by node rank."""
+        self._folder, self._attempt, self._node, self._processes = folder, attempt, node, processes
+        self._records: dict[int, ErrorRecord] = {}
+        self._cause_rank = -1
+        self.cause: Failure | None = None
+        """The first failure of this node; of followers only if there is no other."""
+
+    def file(self, local_rank: int) -> Path:
+        """Where this process records its error."""
+        return self._folder / f"attempt-{self._attempt}-rank-{local_rank}.json"
+
+    def add(self, local_rank: int, code: int, ended_before: float = math.inf) -> bool:
+        """Add a process that ended with `code`; True if it is the new cause.
+
+        Errors after `ended_before` (epoch seconds), when another node ended the attempt, are consequences.
+        """
+        record = read_record(self.file(local_rank))
+        if record is None:
+            text = f"{self._who(local_rank, code)}{_exit_text(code)}"
+            found = Failure(
+                text, time.time(), code, code not in exit_codes.FINAL and math.isfinite(ended_before)
+            )
+        else:
+            self._records[local_rank] = record
+            follower = record.follower or record.time > ended_before
+            found = Failure(f"{self._who(local_rank, code)}{record.message}", record.time, code, follower)
+        if not found.precedes(self.cause):
+            return False
+        self.cause, self._cause_rank = found, local_rank
+        return True
+
+    def report(self, *, is_cause: bool) -> None:
+        """Write this node's cause and its followers to the log; `is_cause`: that is the cause of the run."""
+        cause, record = self.cause, self._records.get(self._cause_rank)
+        fields: dict[str, Any] = {"node_rank": self._node, "attempt": self._attempt}
+        shown = cause is not None and (is_cause or not cause.follower)
+        if cause is not None and shown and (record is not None or cause.code not in exit_codes.OTHERS_FINISH):
+            local = self._cause_rank
+            entry = {"rank": self._rank(local), "local_rank": local, **fields, "exit_code": cause.code}
+            if record is None:
+                emit("phase", cause.message, severity="ERROR", phase="failed", **entry)
+            else:
+                # The place of an error of the user's, which mostly all ranks have, is in the fields.
+                text = record.message if cause.code in exit_codes.FINAL else cause.message
+                emit("error", text, severity="ERROR", **{**record.fields, **entry})
+        followers = [
+            self._rank(rank)
+            for rank, one in sorted(self._records.items())
+            if one.follower and not (shown and rank == self._cause_rank)
+        ]
+        if followers:
+            names = (
+                f"rank {followers[0]}" if len(followers) == 1 else f"ranks {', '.join(map(str, followers))}"
+            )
+            text = f"{names} ended because another process of the run is gone"
+            emit("phase", text, severity="WARNING", phase="failed", followers=followers, **fields)
+
+    def _rank(self, local_rank: int) -> int:
+        return sum(self._processes[: self._node]) + local_rank
+
+    def _who(self, local_rank: int, code: int) -> str:
+        """The beginning of the sentence, where there is more than one node or process."""
+        node = f"node {self._node}: " if len(self._processes) > 1 else ""
+        if code in exit_codes.FINAL or sum(self._processes) == 1:
+            return node
+        return f"rank {self._rank(local_rank)}{' on ' + node if node else ': '}"
+
+
+def _exit_text(code: int) -> str:
+    name = ""
+    if code > 128:
+        with contextlib.suppress(ValueError):
+            name = f" ({signal.Signals(code - 128).name})"
+    return f"the process ended with exit code {code}{name}"
+
+
+def _sentence(error: Exception) -> str:
+    """The error in one sentence; that of a DataLoader's worker without the traceback around it."""
+    kind, text = type(error).__name__, str(error) or "no reason was given"
+    if "\nOriginal Traceback" in text:
+        # torch raises an error of the same type, whose text is the worker's traceback.
+        name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
+        text = text.rpartition(f"\n{name}: ")[2].strip() or text
+    return text if isinstance(error, tuple(_EXPECTED)) else f"{kind}: {text}"
+
+
+def _noticed_a_lost_peer(error: Exception) -> bool:
+    return type(error).__name__ in _PEER_ERRORS and _names_a_lost_peer(str(error))
+
+
+def _names_a_lost_peer(text: str) -> bool:
+    return any(words in text for words in _PEER_IS_GONE)
+
+
+def _clipped(text: str) -> str:
+    if len(text) <= _MAX_TRACEBACK:
+        return text
+    half = _MAX_TRACEBACK // 2
+    return f"{text[:half]}\n… {len(text) - 2 * half} characters …\n{text[-half:]}"
+
+
+def _write(path: Path, record: ErrorRecord) -> None:
+    """Under another name first: the supervisor reads no half of it. A full disk costs the record only."""
+    stack = str(record.fields.get("traceback", ""))
+    content = {
+        "message": {
+            "message": record.message,
+            "extraInfo": {"py_callstack": stack, "timestamp": str(int(record.time))},
+        },
+        "vxtui": {"time": record.time, "follower": record.follower, "fields": record.fields},
+    }
+    new = path.with_name(f"{path.name}.new")
+    with contextlib.suppress(OSError, TypeError, ValueError):
+        new.write_text(json.dumps(content))
+        new.replace(path)
+
+
+def _another_reports(message: str) -> bool:
+    """Whether another process of this node has the same error and reports it.
+
+    Below torchrun no supervisor picks one: local rank 0 reports its own, the others what it has not.
+    """
+    first = os.environ.get("LOCAL_RANK", "0") == "0"
+    try:
+        # With the time of its start, the launcher's process id is never used again.
+        started = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[19]
+        run = (os.environ.get(name, "") for name in ("MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"))
+        words = "\0".join([str(os.getppid()), started, *run, message])
+        name = hashlib.sha256(words.encode(errors="replace")).hexdigest()[:16]
+        reported = Path(tempfile.gettempdir()) / f"vxtui-error-{name}"
+        until = time.monotonic() + _FIRST_SECONDS
+        while not first and not reported.exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        os.close(os.open(reported, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return not first
+    except OSError:
+        return False
+    return False

@@ -1,0 +1,51 @@
+"""Addresses, interfaces and ports of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import socket
+import struct
+
+_GET_ADDRESS = 0x8915
+"""SIOCGIFADDR: the IPv4 address of an interface."""
+
+
+def local_address(sock: socket.socket) -> str:
+    """This machine's end of a connection: the address that the peer's packets arrive at."""
+    try:
+        return without_prefix(str(sock.getsockname()[0]))
+    except (OSError, IndexError):
+        # Closed, or no connection of a network.
+        return ""
+
+
+def without_prefix(address: str) -> str:
+    """An address as IPv4, if it is one that a socket for both versions shows as IPv6."""
+    return address.removeprefix("::ffff:")
+
+
+def interface_of(address: str) -> str:
+    """The network interface with this IPv4 address; empty if there is none."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):
+                answer = fcntl.ioctl(probe, _GET_ADDRESS, struct.pack("256s", name.encode()[:15]))
+                if socket.inet_ntoa(answer[20:24]) == address:
+                    return name
+    return ""
+
+
+def listen_on(port: int) -> socket.socket:
+    """Listen on IPv4, and on IPv6 if this machine has it. Raises OSError."""
+    if socket.has_dualstack_ipv6():
+        with contextlib.suppress(OSError):
+            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=512)
+    return socket.create_server(("", port), backlog=512)
+
+
+def free_port() -> int:
+    """A port that is free now. If another process takes it, the attempt fails and the next has another."""
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,94 @@
+"""What a supervisor runs and restarts: the trainer, or somebody's own script (`launch.script`)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from trainer.checkpoint.locations import checkpoint_folder, open_store, upload_uri
+from trainer.checkpoint.manifest import last_save, step_folders, step_of
+from trainer.checkpoint.remote_store import RemoteStoreError
+from trainer.checkpoint.run_identity import RUN_ID, launch_id
+from trainer.config import Config, LaunchConfig
+from trainer.metrics.goodput import last_step_time
+
+
+class Program(Protocol):
+    """A program as its supervisor sees it. `launch` has processes and timeouts; times are in seconds."""
+
+    @property
+    def launch(self) -> LaunchConfig: ...
+
+    @property
+    def grace(self) -> float:
+        """Seconds between SIGTERM and SIGKILL."""
+
+    @property
+    def uses_gpus(self) -> bool:
+        """Whether a node with GPUs gets a process for each."""
+
+    def arguments(self) -> list[str]:
+        """The command line of the fork server, without its first two words."""
+
+    def variables(self) -> dict[str, str]:
+        """Variables of its processes, besides those of torchrun."""
+
+    def last_save(self) -> float:
+        """When its last checkpoint on this node's disk was completed (epoch seconds); 0 if there is none."""
+
+    def newest_step(self) -> int:
+        """Highest step of a checkpoint on this node's disk; -1 if there is none, or it is not known."""
+
+    def has_checkpoint(self) -> bool:
+        """Whether a restart would continue from a checkpoint."""
+
+    def made_steps_since(self, began: float) -> bool:
+        """Whether a step ended after this time (epoch seconds)."""
+
+    def outcome(self, code: int, *, signalled: bool) -> int:
+        """What the exit code of its processes means; `signalled`: after a signal to the supervisor."""
+
+
+class TrainerProgram:
+    """Implements `Program` for `trainer.task`."""
+
+    def __init__(self, config: Config, flags: Sequence[str]) -> None:
+        self._upload_dir, self._flags = config.checkpoint.upload_dir, list(flags)
+        self._folder = checkpoint_folder(config.checkpoint.checkpoint_dir)
+        self._run_id = launch_id(os.environ)
+        """Of this launch, for its processes: by it a restart finds its own run."""
+        self.launch, self.grace = config.launch, config.checkpoint.grace
+        self.uses_gpus = config.parallel.device != "cpu"
+
+    def arguments(self) -> list[str]:
+        return ["task", *self._flags]
+
+    def variables(self) -> dict[str, str]:
+        return {RUN_ID: self._run_id}
+
+    def last_save(self) -> float:
+        return last_save(self._folder)
+
+    def newest_step(self) -> int:
+        with contextlib.suppress(OSError):
+            folders = step_folders(self._folder)
+            return step_of(folders[0]) if folders else -1
+        return -1
+
+    def has_checkpoint(self) -> bool:
+        # The resume checks it for damage; there is no time now.
+        if self.last_save():
+            return True
+        with contextlib.suppress(RemoteStoreError):
+            uri = upload_uri(self._upload_dir, os.environ)
+            return bool(uri and open_store(uri).steps())
+        return False
+
+    def made_steps_since(self, began: float) -> bool:
+        return last_step_time(Path("progress.json")) > began
+
+    def outcome(self, code: int, *, signalled: bool) -> int:
+        return code

@@ -1,0 +1,150 @@
+"""The messages of the rendezvous, and their check: anything may connect to node 0's port.
+
+A node begins with `hello`: the protocol's version, the job and its rank. Everything else is closed without
+effect on the run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trainer.launch.failure import Failure
+from trainer.launch.topology import Topology
+
+VERSION = 1
+_MAX_TEXT = 20_000
+_MAX_PROCESSES = 4096
+_MAX_COUNT = 1 << 53
+
+
+class ProtocolError(Exception):
+    """A message that no node of this run sends; the text says what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt. `processes` are the numbers of processes, by node rank.
+
+    `address`:`port` is where this node's processes reach rank 0 of torch.distributed; `own_address` is this
+    node's own address on the same network.
+    """
+
+    number: int
+    address: str
+    port: int
+    processes: tuple[int, ...]
+    own_address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnd:
+    """Why the attempt has ended for this node. `hangs`: its processes would not notice."""
+
+    failure: Failure
+    hangs: bool = False
+
+
+def hello(topology: Topology, number: int, processes: int) -> dict[str, Any]:
+    """The first message of a connection, and the one that joins the next attempt."""
+    return {
+        "protocol": VERSION, "job": topology.job, "rank": topology.node_rank, "join": number,
+        "processes": processes,
+    }  # fmt: skip
+
+
+def read_hello(message: Mapping[str, Any], topology: Topology) -> int:
+    """The node's rank. Raises ProtocolError if it is none of this run's other nodes."""
+    if "protocol" not in message:
+        raise ProtocolError("it does not begin as a node does")
+    version, job = _integer(message, "protocol", 0), _text(message, "job")
+    if version != VERSION:
+        raise ProtocolError(f"it has version {version} of the protocol, not {VERSION}")
+    if job != topology.job:
+        raise ProtocolError(f"it belongs to job {job[:60]}, not to {topology.job}")
+    rank = _integer(message, "rank", 1, topology.nodes - 1)
+    read_join(message)
+    return rank
+
+
+def read_join(message: Mapping[str, Any]) -> tuple[int, int]:
+    """How many attempts the node has seen, and its number of processes. Raises ProtocolError."""
+    return _integer(message, "join", 0), _integer(message, "processes", 1, _MAX_PROCESSES)
+
+
+def start(attempt: Attempt, attempt_id: int) -> dict[str, Any]:
+    return {
+        "start": attempt.number, "address": attempt.address, "port": attempt.port,
+        "processes": attempt.processes, "attempt_id": attempt_id,
+    }  # fmt: skip
+
+
+def read_start(message: Mapping[str, Any], topology: Topology, own_address: str) -> tuple[Attempt, int]:
+    """The attempt and its id. Raises ProtocolError."""
+    processes = message.get("processes")
+    if not isinstance(processes, list) or len(processes) != topology.nodes:
+        raise ProtocolError(f"processes is not a list of {topology.nodes} numbers")
+    counts = [_integer({"processes": each}, "processes", 1, _MAX_PROCESSES) for each in processes]
+    attempt = Attempt(
+        _integer(message, "start", 0), _text(message, "address"), _integer(message, "port", 1, 65535),
+        tuple(counts), own_address,
+    )  # fmt: skip
+    return attempt, _integer(message, "attempt_id", 1)
+
+
+def failed(failure: Failure, attempt_id: int) -> dict[str, Any]:
+    return {"failed": _failure(failure), "attempt_id": attempt_id}
+
+
+def read_failed(message: Mapping[str, Any]) -> tuple[Failure, int]:
+    """The failure and the attempt's id. Raises ProtocolError."""
+    return _read_failure(message, "failed"), _integer(message, "attempt_id", 0)
+
+
+def end(ended: AttemptEnd, attempt_id: int) -> dict[str, Any]:
+    return {"end": _failure(ended.failure), "hangs": ended.hangs, "attempt_id": attempt_id}
+
+
+def read_end(message: Mapping[str, Any]) -> tuple[AttemptEnd, int]:
+    """The end and the attempt's id. Raises ProtocolError."""
+    ended = AttemptEnd(_read_failure(message, "end"), message.get("hangs") is True)
+    return ended, _integer(message, "attempt_id", 0)
+
+
+def read_leave(message: Mapping[str, Any]) -> int:
+    """The node's exit code. Raises ProtocolError."""
+    return _integer(message, "leave", 0, 255)
+
+
+def _failure(failure: Failure) -> dict[str, Any]:
+    return {
+        "message": failure.message[:_MAX_TEXT], "time": float(failure.time), "code": failure.code,
+        "follower": failure.follower,
+    }  # fmt: skip
+
+
+def _read_failure(message: Mapping[str, Any], name: str) -> Failure:
+    said = message[name]
+    if not isinstance(said, dict):
+        raise ProtocolError(f"{name} is no object")
+    time = said.get("time")
+    if not isinstance(time, float) or not math.isfinite(time):
+        raise ProtocolError("time is no number")
+    return Failure(_text(said, "message"), time, _integer(said, "code", 0, 255), said.get("follower") is True)
+
+
+def _integer(message: Mapping[str, Any], name: str, low: int, high: int = _MAX_COUNT) -> int:
+    value = message.get(name)
+    # True is an int in Python.
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise ProtocolError(f"{name} is no number from {low} to {high}")
+    return value
+
+
+def _text(message: Mapping[str, Any], name: str) -> str:
+    value = message.get(name)
+    if not isinstance(value, str) or len(value) > _MAX_TEXT:
+        raise ProtocolError(f"{name} is no text")
+    return value

@@ -1,0 +1,32 @@
+"""The start of a node: what is its part, PID 1, the supervisor, and the exit code of the container."""
+
+from __future__ import annotations
+
+import os
+
+from trainer import exit_codes
+from trainer.launch.container_init import run_as_init
+from trainer.launch.program import Program
+from trainer.launch.supervisor import Supervisor
+from trainer.launch.topology import Topology
+from trainer.structured_log import emit
+
+
+def start(program: Program, topology: Topology) -> int:
+    """Run the program on this node, with the others; return the container's exit code."""
+    for text in topology.warnings:
+        emit("phase", text, severity="WARNING", phase="starting")
+    if not topology.trains:
+        text = f"this replica is a {topology.role} and takes no part in the training"
+        emit("phase", text, phase="idle")
+        return exit_codes.DONE
+    # PID 1 only waits for a child, which continues here.
+    code = run_as_init()
+    if code is not None:
+        return code
+    outcome = Supervisor(program, topology).run()
+    code = exit_codes.for_platform(outcome, os.environ)
+    if code != outcome:
+        text = f"exit code {code} for {outcome} ({exit_codes.NAMES[outcome]}), which this platform restarts"
+        emit("phase", text, phase="stopping", exit_code=code, outcome=outcome)
+    return code

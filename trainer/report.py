@@ -1,0 +1,61 @@
+"""Progress of a script of your own: `from trainer import report`. It works with and without our launcher.
+
+folder = report.last_checkpoint("checkpoints")      # None at the first start
+for step in range(begin, total):
+    …
+    report.step(step + 1, total, loss=loss.item(), tokens_per_second=speed)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from trainer.structured_log import emit
+
+_INCOMPLETE = (".tmp", ".partial", ".new", ".part")
+_last_step_time = 0.0
+
+
+def step(number: int, total_steps: int, *, loss: float | None = None, **metrics: float) -> None:
+    """Say that this step has ended; every rank may call it, and only rank 0 writes the line.
+
+    `metrics` are further numbers, in SI units; the console shows `tokens_per_second` as the speed.
+    """
+    global _last_step_time  # noqa: PLW0603 - when the last step ended
+    now, before = time.time(), _last_step_time
+    _last_step_time = now
+    seconds = now - before if before else 0.0
+    if os.environ.get("LOCAL_RANK", "0") == "0":
+        # The supervisor restarts a program that has made steps without a delay.
+        with suppress(OSError):
+            Path("progress.json").write_text(json.dumps({"step": number, "at": now, "seconds": seconds}))
+    if os.environ.get("RANK", "0") != "0":
+        return
+    if before:
+        metrics.setdefault("step_seconds", seconds)
+    said = f"step {number}/{total_steps}" + ("" if loss is None else f"  loss {loss:.4f}")
+    numbers: dict[str, Any] = dict(metrics)
+    emit("step", said, step=number, total_steps=total_steps, loss=loss, **numbers)
+
+
+def last_checkpoint(folder: str | Path, pattern: str = "*") -> Path | None:
+    """The newest file or folder of these names in `folder`; None if there is none.
+
+    The last number in its name decides, then its time; names that end as those of incomplete files do
+    (.tmp, .partial, .new, .part) are none.
+    """
+    found = [path for path in Path(folder).glob(pattern) if not path.name.endswith(_INCOMPLETE)]
+    return max(found, key=_age, default=None)
+
+
+def _age(path: Path) -> tuple[int, float]:
+    numbers = re.findall(r"\d+", path.name)
+    with suppress(OSError):
+        return int(numbers[-1]) if numbers else -1, path.stat().st_mtime
+    return -1, 0.0
