@@ -12,7 +12,7 @@ import pytest
 from textual.widgets import Static
 
 from tests.ui.double import console
-from tests.ui.job_double import JobBackend, step
+from tests.ui.job_double import JobBackend, line, step
 from tests.ui.test_job_screen import backend_of, opened, tab
 from tests.ui.test_job_snapshots import TABS, USUAL, _ready
 from tests.ui.test_jobs_screen import until
@@ -103,6 +103,24 @@ async def test_a_run_that_went_back_draws_no_zigzag(tmp_path: Path) -> None:
         overview = await tab(screen, pilot, OverviewPane)
         words = str(overview.query_one("#facts", Static).content)
         assert "went back" in words and "from step 40 to 21" in words
+
+
+async def test_every_number_of_another_trainer_has_a_chart(tmp_path: Path) -> None:
+    backend = backend_of(log=False)
+    backend.say(*(
+        line(10 + n, f"step: {n}/400, loss: {3 - n / 100:.2f}, grad_norm: 0.8{n}, lr: 1e-4, 3.5 samples/s")
+        for n in range(1, 10)
+    ))  # fmt: skip
+    async with opened(backend, tmp_path, size=(120, 50)) as (screen, pilot):
+        pane = await tab(screen, pilot, MetricsPane)
+        await until(pilot, lambda: "Grad norm" in titles(pane), "the charts")
+        found = titles(pane)
+        assert found["Loss"] == "Loss 2.91" and found["Grad norm"] == "Grad norm 0.89"
+        assert found["Throughput"] == "Throughput samples/s 3.5" and found["Learning rate"].endswith("0.0001")
+        assert screen.feed.progress.step == 9 and screen.feed.progress.total_steps == 400
+        overview = await tab(screen, pilot, OverviewPane)
+        words = str(overview.query_one("#facts", Static).content)
+        assert "9/400" in words and "3.5 samples/s" in words
 
 
 async def test_what_was_undone_in_ascii(tmp_path: Path) -> None:

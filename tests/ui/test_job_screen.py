@@ -219,7 +219,7 @@ async def test_a_pool_is_folded_and_a_figure_not_measured_is_a_dot(tmp_path: Pat
 async def test_metrics_are_plotted_and_what_is_not_measured_is_said(tmp_path: Path) -> None:
     async with opened(backend_of(), tmp_path) as (screen, pilot):
         pane = await tab(screen, pilot, MetricsPane)
-        await until(pilot, lambda: len(pane.query(Chart)) == 6, "the charts")
+        await until(pilot, lambda: len(pane.query(Chart)) == 9, "the charts")
         assert "GPU: not measured — no accelerator in this job" in text_of(pane, "#not-measured")
         titles = [str(chart.query_one(".chart-title").render()) for chart in pane.query(Chart)]
         assert titles[0].startswith("Loss 2.549") and "0-0" in titles[2] and "1-0" in titles[2]
@@ -238,7 +238,7 @@ async def test_many_replicas_are_drawn_as_min_mean_and_max(tmp_path: Path) -> No
     backend = backend_of(job(9, "big", groups=(pool(0, 1), pool(1, 63))))
     async with opened(backend, tmp_path, size=(80, 24)) as (screen, pilot):
         pane = await tab(screen, pilot, MetricsPane)
-        await until(pilot, lambda: len(pane.query(Chart)) == 6, "the charts")
+        await until(pilot, lambda: len(pane.query(Chart)) == 9, "the charts")
         title = str(list(pane.query(Chart))[2].query_one(".chart-title").render())
         assert "mean of 64" in title and "min" in title
 

@@ -9,7 +9,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from tui.domain.vertex.field_table import HEADER, JOB_SPEC, OUTPUT_ONLY, FieldType
 
-OURS = {"description", "region", "parameters", "package"}
+OURS = {"description", "region", "parameters", "package", "progress"}
 """Fields of the header that are not sent."""
 
 WORDS = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import shutil
 import tempfile
 from collections import Counter
@@ -11,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,10 @@ from grpc import StatusCode
 from tui.backends.interface import ContextInfo
 from tui.backends.vertex.backend import VertexBackend
 from tui.backends.vertex.transport.connect import LOCAL_PACE, Endpoint, Pace, Service
+from tui.emulator.filters import Condition
 from tui.emulator.filters.evaluate import compile_filter
+from tui.emulator.logging.filter_fields import ENTRY_FIELDS
+from tui.emulator.logging.record import MESSAGE, LogSource, StoredEntry
 from tui.emulator.rpc.paging import keep_only, mask_fields
 from tui.emulator.vertex.filter_fields import CUSTOM_JOB_FIELDS
 
@@ -284,21 +287,16 @@ def line(
 
 
 def _meets(pb: Any, text: str) -> bool:
-    ids = re.search(r'job_id=(\([^)]*\)|"\d+")', text)
-    if ids is not None and pb.resource.labels["job_id"] not in re.findall(r"\d+", ids[1]):
-        return False
-    lower = re.search(r'timestamp>="([^"]+)"', text)
-    if lower is not None and pb.timestamp.ToDatetime(tzinfo=UTC) < datetime.fromisoformat(lower[1]):
-        return False
-    for sign, bound in re.findall(r'receiveTimestamp(>=|<)"([^"]+)"', text):
-        moment = pb.receive_timestamp.ToDatetime(tzinfo=UTC)
-        if (moment >= datetime.fromisoformat(bound)) is (sign == "<"):
-            return False
-    kinds = re.search(r"vxtui\.kind=(.*)", text)
-    if kinds is None:
-        return True
-    said = pb.json_payload.fields["vxtui"].struct_value.fields["kind"].string_value
-    return f'"{said}"' in kinds[1]
+    source = LogSource(0, "p", pb.log_name, pb.resource.type, dict(pb.resource.labels))
+    times = (pb.timestamp.ToNanoseconds(), pb.receive_timestamp.ToNanoseconds())
+    row = (0, times[0], pb.insert_id, int(pb.severity), MESSAGE, pb.SerializeToString(), times[1])
+    return _filter(text)(StoredEntry(source, row)) is True
+
+
+@lru_cache(maxsize=64)
+def _filter(text: str) -> Condition[StoredEntry]:
+    """The emulator's reading of a filter, which is tested on its own."""
+    return compile_filter(text, ENTRY_FIELDS)
 
 
 class FixedEndpoint(Endpoint):

@@ -9,6 +9,7 @@ from tui.domain.vertex.catalog import ACCELERATOR_SHORT
 from tui.domain.vertex.worker_pools import PARAMETER_SERVER, REDUCER
 
 NOT_MEASURED = "·"
+_SHORT_UNITS = {"tokens/s": "tok/s"}
 _LETTERS = {REDUCER: "R", PARAMETER_SERVER: "P", "evaluator": "E"}
 
 
@@ -35,6 +36,16 @@ def figure(value: float | None) -> str:
             break
         value /= 1000
     return f"{value:.0f}{unit}" if abs(value) >= 99.95 else f"{value:.3g}{unit}"
+
+
+def short_unit(unit: str) -> str:
+    """The unit of a speed for one cell: `tok/s`."""
+    return _SHORT_UNITS.get(unit, unit)
+
+
+def speed_text(value: float, unit: str) -> str:
+    """`41.8k tok/s`, `1.98 steps/s`."""
+    return f"{figure(value)} {short_unit(unit)}"
 
 
 def replicas(job: Job) -> str:

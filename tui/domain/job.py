@@ -64,6 +64,8 @@ class Job:
     web_access_uris: Mapping[str, str] = field(default_factory=dict)
     tasks: tuple[Task, ...] = ()
     """Parts that are, or have, jobs of their own."""
+    progress_pattern: str = ""
+    """Regular expression by which its own lines tell its progress, see `tui.domain.progress.pattern`."""
     unread: Callable[[str], Any] | None = field(default=None, compare=False, repr=False)
     """What `partly_read` was given. Equal ones belong to equal jobs."""
 

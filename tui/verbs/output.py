@@ -135,5 +135,11 @@ def job_json(job: Job, progress: Progress | None = None) -> dict[str, Any]:
             "total_steps": progress.total_steps,
             "loss": {"first": progress.first_loss, "last": progress.last_loss},
             "tokens_per_second": progress.tokens_per_second,
+            "speed": None
+            if progress.speed is None
+            else {"value": progress.speed, "unit": progress.speed_unit},
+            "learning_rate": progress.learning_rate,
+            "expected_end": when(progress.ends_at),
+            "dialect": progress.dialect,
         },
     }

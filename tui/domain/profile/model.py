@@ -16,6 +16,8 @@ from tui.domain.profile.parameters import (
     references,
 )
 from tui.domain.profile.source import Document, Path, Problem, ProfileInvalid, camel, read
+from tui.domain.progress.pattern import problems as pattern_problems
+from tui.domain.progress.pattern import with_pattern
 from tui.domain.spec_format import SpecFormat, bodies, first_format, format_of, standing_alone
 from tui.domain.vertex.field_check import Checker, describe, text
 from tui.domain.vertex.field_table import HEADER, FieldType
@@ -24,6 +26,7 @@ from tui.domain.vertex.rules.base import Case, Finding, Severity
 
 DEFAULT_NAME = "custom-job"
 _PACKAGE = "profile.package"
+_PROGRESS = "profile.progress"
 _PLACEHOLDERS = {"string": "x", "integer": "1", "number": "1", "boolean": "false"}
 
 
@@ -83,6 +86,7 @@ class Profile:
     references: bool = False
     warnings: tuple[Problem, ...] = ()
     package: Mapping[str, Any] | None = None
+    progress: Mapping[str, Any] | None = None
 
     @property
     def job_spec(self) -> Mapping[str, Any]:
@@ -151,10 +155,11 @@ class Profile:
         if self.package is not None:
             filled = self._filled(self.package, values)
             block = Package.of(checker.field(filled, HEADER["package"], ("package",)))
+        job, wrong = self._with_progress(job, checker, values)
         whole, unfit = self._with_package(job, block, local)
         found = map(self._problem, self.format.rules(Case(whole, place, local)))
         request = Request(place, self.format.body, job, block)
-        return Checked(request, (*self.warnings, *checker.problems, *unfit, *found))
+        return Checked(request, (*self.warnings, *checker.problems, *wrong, *unfit, *found))
 
     def render(self, given: Mapping[str, str] | None = None) -> Request:
         """The request with these parameter texts.
@@ -166,6 +171,22 @@ class Profile:
         if checked.errors:
             raise ProfileInvalid(checked.errors)
         return checked.request
+
+    def _with_progress(
+        self, job: dict[str, Any], checker: Checker, values: Mapping[str, Value]
+    ) -> tuple[dict[str, Any], list[Problem]]:
+        """The job with the pattern of its progress in its environment, and the problems of the pattern."""
+        if self.progress is None:
+            return job, []
+        block = checker.field(self._filled(self.progress, values), HEADER["progress"], ("progress",))
+        pattern = text((block or {}).get("pattern") or "")
+        if not pattern:
+            return job, []
+        problems = [
+            self.document.problem(("progress", "pattern"), sentence, fix, _PROGRESS)
+            for sentence, fix in pattern_problems(pattern)
+        ]
+        return with_pattern(job, pattern, packaged=self.package is not None), problems
 
     def _with_package(
         self, job: dict[str, Any], block: Package | None, local: bool
@@ -347,6 +368,7 @@ def _with_header(document: Document, name: str) -> tuple[Profile, list[Problem]]
         references=referring,
         warnings=() if referring else tuple(unknown),
         package=header.get("package"),
+        progress=header.get("progress"),
     )
     return profile, problems
 

@@ -1,7 +1,8 @@
-"""Training progress lifted from log lines.
+"""Training progress lifted from the trainer's structured log lines.
 
 The contract with the trainer (DESIGN.md, Contracts): one JSON object a line whose `"vxtui"` object has a
-`kind` and fields in SI units. The kinds and their fields are in `docs/JSON.md`.
+`kind` and fields in SI units. The kinds and their fields are in `docs/JSON.md`. Lines of any other trainer
+are read by `tui.domain.progress`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+TOKENS, SAMPLES, STEPS = "tokens/s", "samples/s", "steps/s"
+"""Units of a speed."""
+MOST_NUMBERS = 24
+"""Other numbers of a step that are kept: each one has a chart."""
+_OWN_FIELDS = frozenset({"kind", "step", "total_steps", "loss", "tokens_per_second", "learning_rate"})
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingStep:
@@ -20,8 +27,12 @@ class TrainingStep:
     timestamp: datetime
     step: int
     loss: float | None = None
-    tokens_per_second: float | None = None
+    speed: float | None = None
+    speed_unit: str = TOKENS
     total_steps: int | None = None
+    learning_rate: float | None = None
+    numbers: tuple[tuple[str, float], ...] = ()
+    """Every other number that was reported with the step, by its name there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +43,18 @@ class Progress:
     total_steps: int | None = None
     first_loss: float | None = None
     last_loss: float | None = None
-    tokens_per_second: float | None = None
+    speed: float | None = None
     last_checkpoint_step: int | None = None
     last_checkpoint_at: datetime | None = None
     phase: str | None = None
     resumed_from: int | None = None
     updated_at: datetime | None = None
+    speed_unit: str = TOKENS
+    learning_rate: float | None = None
+    ends_at: datetime | None = None
+    """When the training ends by the job's own estimate."""
+    dialect: str | None = None
+    """Whose way of printing the step and the loss are read from; `None` for structured lines."""
 
     @property
     def fraction(self) -> float | None:
@@ -45,6 +62,11 @@ class Progress:
         if self.step is None or not self.total_steps:
             return None
         return max(0.0, min(1.0, self.step / self.total_steps))
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """The speed, if it counts tokens."""
+        return self.speed if self.speed_unit == TOKENS else None
 
 
 NO_PROGRESS = Progress()
@@ -60,10 +82,16 @@ def _integer(value: object) -> int | None:
     return None if number is None or not math.isfinite(number) else int(number)
 
 
+def structured_fields(payload: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The `"vxtui"` object of a structured line, or `None` for any other line."""
+    fields = (payload or {}).get("vxtui")
+    return fields if isinstance(fields, Mapping) else None
+
+
 def training_step(timestamp: datetime, payload: Mapping[str, Any] | None) -> TrainingStep | None:
     """The step that a structured line reports, or `None` for any other line."""
-    fields = (payload or {}).get("vxtui")
-    if not isinstance(fields, Mapping) or fields.get("kind") != "step":
+    fields = structured_fields(payload)
+    if fields is None or fields.get("kind") != "step":
         return None
     step = _integer(fields.get("step"))
     if step is None:
@@ -73,33 +101,31 @@ def training_step(timestamp: datetime, payload: Mapping[str, Any] | None) -> Tra
         step,
         _number(fields.get("loss")),
         _number(fields.get("tokens_per_second")),
+        TOKENS,
         _integer(fields.get("total_steps")),
+        _number(fields.get("learning_rate")),
+        _other_numbers(fields),
     )
 
 
-def advance(progress: Progress, timestamp: datetime, payload: Mapping[str, Any] | None) -> Progress:
-    """`progress` after one more structured line; lines must come in time order.
+def _other_numbers(fields: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
+    found = []
+    for name, value in fields.items():
+        number = None if name in _OWN_FIELDS else _number(value)
+        if number is not None and math.isfinite(number):
+            found.append((str(name), number))
+    return tuple(found[:MOST_NUMBERS])
 
-    The first loss is the first ever reported, also over restarts: it is what a person compares with.
-    """
-    fields = (payload or {}).get("vxtui")
-    if not isinstance(fields, Mapping):
+
+def advance(progress: Progress, timestamp: datetime, payload: Mapping[str, Any] | None) -> Progress:
+    """`progress` after one more structured line; lines must come in time order."""
+    fields = structured_fields(payload)
+    if fields is None:
         return progress
     kind = fields.get("kind")
     if kind == "step":
         sample = training_step(timestamp, payload)
-        if sample is None:
-            return progress
-        loss = sample.loss
-        return replace(
-            progress,
-            step=sample.step,
-            total_steps=sample.total_steps or progress.total_steps,
-            first_loss=progress.first_loss if progress.first_loss is not None else loss,
-            last_loss=loss if loss is not None else progress.last_loss,
-            tokens_per_second=sample.tokens_per_second or progress.tokens_per_second,
-            updated_at=timestamp,
-        )
+        return progress if sample is None else after_step(progress, sample)
     if kind == "checkpoint":
         step = _integer(fields.get("step"))
         return replace(progress, last_checkpoint_step=step, last_checkpoint_at=timestamp)
@@ -108,3 +134,22 @@ def advance(progress: Progress, timestamp: datetime, payload: Mapping[str, Any] 
     if kind == "resumed":
         return replace(progress, resumed_from=_integer(fields.get("step")), updated_at=timestamp)
     return progress
+
+
+def after_step(progress: Progress, sample: TrainingStep) -> Progress:
+    """`progress` after a reported step.
+
+    The first loss is the first ever reported, also over restarts: it is what a person compares with.
+    """
+    loss, rate = sample.loss, sample.learning_rate
+    return replace(
+        progress,
+        step=sample.step,
+        total_steps=sample.total_steps or progress.total_steps,
+        first_loss=progress.first_loss if progress.first_loss is not None else loss,
+        last_loss=loss if loss is not None else progress.last_loss,
+        speed=sample.speed or progress.speed,
+        speed_unit=sample.speed_unit if sample.speed else progress.speed_unit,
+        learning_rate=rate if rate is not None else progress.learning_rate,
+        updated_at=sample.timestamp,
+    )

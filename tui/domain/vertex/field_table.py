@@ -154,6 +154,9 @@ PACKAGE = FieldType(
 )
 """A folder that a launch packs, see `tui.domain.vertex.packaging`; not part of what is sent."""
 
+PROGRESS = FieldType("message", fields={"pattern": STRING})
+"""How the job's own lines tell its progress, see `tui.domain.progress.pattern`; sent in the environment."""
+
 TRAINING_PIPELINE_BODY = _message("TrainingPipeline", trainingTaskInputs=JOB_SPEC)
 """What a profile says of a training pipeline: the custom job it runs; the rest is in the header."""
 
@@ -179,6 +182,7 @@ HEADER: Mapping[str, FieldType] = {
     "encryptionSpec": _message("EncryptionSpec", kmsKeyName=STRING),
     "parameters": LABELS,
     "package": PACKAGE,
+    "progress": PROGRESS,
     "jobSpec": JOB_SPEC,
 }
 """Top level of a custom job's profile; `parameters` has a form of its own, see `tui.domain.profile`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from statistics import fmean
@@ -23,6 +23,14 @@ from tui.domain.training.training_steps import History
 from tui.kinds.registry import lost_runner
 from tui.screens.dialogs.pick import PickScreen
 from tui.screens.job.pane import JobPane, Scroll
+from tui.screens.job.training_charts import (
+    TrainingChart,
+    Value,
+    main_charts,
+    other_charts,
+    thinned,
+    thinned_history,
+)
 from tui.store.job.feed import Changed, JobFeed
 from tui.widgets.log.render import short_replica
 from tui.widgets.plot.chart import Chart, ChartFormat, ChartLine, XView
@@ -46,8 +54,8 @@ STEP = 0.02
 TWO_COLUMNS, THREE_COLUMNS = 100, 180
 MIN_HEIGHT, MAX_HEIGHT = 10, 18
 """Lines of one chart."""
-Value = Callable[[TrainingStep], float | None]
-"""The value of a training step to draw."""
+Drawn = tuple[ChartFormat, list[ChartLine]]
+"""What a chart shows."""
 _DARK = ("#79c0ff", "#d2a8ff", "#7fdbca", "#f0a6ca", "#a8b5ff", "#c9b38c")
 _LIGHT = ("#0a5fb0", "#7a3fb0", "#0b7a75", "#b03a7a", "#4a55c0", "#7d6430")
 _ANSI = ("cyan", "magenta", "bright_cyan", "bright_magenta", "cyan", "magenta")
@@ -56,11 +64,6 @@ _ANSI = ("cyan", "magenta", "bright_cyan", "bright_magenta", "cyan", "magenta")
 def percent(value: float) -> str:
     """`61 %` of a share."""
     return f"{value * 100:.0f}%"
-
-
-def loss_text(value: float) -> str:
-    """A loss with enough digits for its chart."""
-    return f"{value:.4g}"
 
 
 def clock_text(seconds: float) -> str:
@@ -172,24 +175,10 @@ class MetricsPane(JobPane):
         grid.display = bool(wanted)
         self._show_notice(bool(wanted))
 
-    def _wanted(self) -> dict[str, tuple[ChartFormat, list[ChartLine]]]:
-        found = {}
-        samples = self.feed.samples()
-        window = None if self.view.span is None else self.view.window(self._full())
-        by_time = XView(window, self.view.cross, self._cross_colour())
-        past = self.feed.history()
-        by_step = self._in_steps(by_time, past.kept) if self.by_step else by_time
-        for key, title, unit, text, value in (
-            ("loss", "Loss", "", loss_text, _loss),
-            ("speed", "Throughput", "tok/s", figure, _speed),
-        ):
-            lines = self._by_step(past, value) if self.by_step else self._over_time(samples, value)
-            if lines:
-                low = None if key == "loss" else 0.0
-                format = ChartFormat(
-                    title, unit, self._step_text, text, x_time=not self.by_step, low=low, x_view=by_step
-                )
-                found[key] = (format, lines)
+    def _wanted(self) -> dict[str, Drawn]:
+        samples, past = self.feed.samples(), self.feed.history()
+        found = self._training_charts(main_charts(samples), samples, past)
+        by_time = self._time_view()
         for metric in TRAINING_METRICS:
             lines = self._metric_lines(metric)
             if lines:
@@ -208,7 +197,37 @@ class MetricsPane(JobPane):
                     x_view=by_time,
                 )
                 found[metric] = (format, lines)
+        samples, past = thinned(samples), thinned_history(past)
+        drawn = [*past.kept, *(s for stretch in past.undone for s in stretch)] if self.by_step else samples
+        return found | self._training_charts(other_charts(drawn), samples, past)
+
+    def _training_charts(
+        self, charts: Iterable[TrainingChart], samples: Sequence[TrainingStep], past: History
+    ) -> dict[str, Drawn]:
+        """Those that have a value, over the steps or over the time."""
+        by_time = self._time_view()
+        view = self._in_steps(by_time, past.kept) if self.by_step else by_time
+        found: dict[str, Drawn] = {}
+        for chart in charts:
+            value = chart.value
+            lines = self._by_step(past, value) if self.by_step else self._over_time(samples, value)
+            if lines:
+                low = 0.0 if chart.from_zero else None
+                format = ChartFormat(
+                    chart.title,
+                    chart.unit,
+                    self._step_text,
+                    chart.text,
+                    x_time=not self.by_step,
+                    low=low,
+                    x_view=view,
+                )
+                found[chart.key] = (format, lines)
         return found
+
+    def _time_view(self) -> XView:
+        window = None if self.view.span is None else self.view.window(self._full())
+        return XView(window, self.view.cross, self._cross_colour())
 
     def _full(self) -> Range:
         """The full range, in seconds since the start."""
@@ -410,11 +429,3 @@ def _part(line: ChartLine, window: Range) -> ChartLine:
 
 def _line(known: Sequence[tuple[TrainingStep, float]], colour: str, *, faint: bool = False) -> ChartLine:
     return ChartLine("", tuple(float(s.step) for s, _ in known), tuple(y for _, y in known), colour, faint)
-
-
-def _loss(sample: TrainingStep) -> float | None:
-    return sample.loss
-
-
-def _speed(sample: TrainingStep) -> float | None:
-    return sample.tokens_per_second

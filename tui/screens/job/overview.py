@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from textual.content import Content
 from textual.widget import Widget
 
 from tui.domain.diagnosis import diagnose, explain_exit
-from tui.domain.formatting import age, figure, pieces
+from tui.domain.formatting import age, pieces, speed_text
 from tui.domain.job import Job, Replica
 from tui.domain.log_entry import LogEntry, Severity
 from tui.domain.states import JobState
@@ -182,14 +182,14 @@ class OverviewPane(JobPane):
             width = max(10, min(50, self.size.width - BESIDE_BAR))
             drawn = bar(fraction, width)
             colour = "$text-success" if job.state is JobState.RUNNING else "$text-muted"
-            left = remaining(samples, progress.total_steps) if job.state.active else None
+            left = self._left(job, samples)
             words = f"  {fraction:.0%}" + (f"   about {age(left)} left" if left is not None else "")
             rows.append(("progress", Content.assemble((drawn, colour), words)))
         if progress.last_loss is not None:
             first = f"   from {progress.first_loss:.4g}" if progress.first_loss is not None else ""
             rows.append(("loss", Content.assemble(f"{progress.last_loss:.4g}", (first, "$text-muted"))))
-        if progress.tokens_per_second is not None:
-            rows.append(("throughput", Content(f"{figure(progress.tokens_per_second)} tok/s")))
+        if progress.speed is not None:
+            rows.append(("throughput", Content(speed_text(progress.speed, progress.speed_unit))))
         if progress.last_checkpoint_at is not None:
             ago = age(now - progress.last_checkpoint_at)
             step = (
@@ -208,6 +208,16 @@ class OverviewPane(JobPane):
         if progress.phase and job.state.active:
             rows.append(("phase", Content(plain(progress.phase))))
         return table(rows)
+
+    def _left(self, job: Job, samples: Sequence[TrainingStep]) -> timedelta | None:
+        """How long the rest takes at the pace of the last steps, else by the job's own words."""
+        if not job.state.active:
+            return None
+        progress = self.feed.progress
+        left = remaining(samples, progress.total_steps)
+        if left is None and progress.ends_at is not None:
+            left = max(timedelta(0), progress.ends_at - self.feed.session.clock())
+        return left
 
     def _machines(self, job: Job) -> list[Labelled]:
         rows: list[Row] = []

@@ -14,7 +14,7 @@ from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
 from tui.actions.registry import Action, bindings
-from tui.domain.formatting import age, figure
+from tui.domain.formatting import age, speed_text
 from tui.domain.job import Job
 from tui.domain.text import clip, plain
 from tui.kinds.kind import Kind, resolve
@@ -221,8 +221,8 @@ class JobScreen(FrameScreen):
             parts.append(Content(f"step {progress.step:,}{total}"))
         if progress.last_loss is not None:
             parts.append(Content(f"loss {progress.last_loss:.4g}"))
-        if progress.tokens_per_second is not None:
-            parts.append(Content(f"{figure(progress.tokens_per_second)} tok/s"))
+        if progress.speed is not None:
+            parts.append(Content(speed_text(progress.speed, progress.speed_unit)))
         return Content("   ").join(parts)
 
     def second_line(self) -> Line:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Flag, auto
@@ -14,14 +14,17 @@ from typing import Any
 from tui.backends.interface import BackendError, LogBatch, LogQuery, NotFound
 from tui.domain.job import Job, known_replicas
 from tui.domain.log_entry import SERVICE, LogEntry, LogGap
-from tui.domain.training.progress import Progress, TrainingStep, advance, training_step
+from tui.domain.progress.line_text import may_report
+from tui.domain.progress.pattern import progress_pattern
+from tui.domain.training.progress import Progress, TrainingStep
 from tui.domain.training.telemetry import telemetry_line
-from tui.domain.training.training_steps import History, history
+from tui.domain.training.training_steps import History
 from tui.kinds.registry import kind_of
 from tui.session import Session
 from tui.store.job.events import JobEvents
 from tui.store.job.figures import JobFigures
 from tui.store.job.series import SeriesStore
+from tui.store.job.training import JobTraining
 from tui.store.log.lines import Lines
 from tui.store.log.retention import prune_logs
 from tui.store.log.store import LogStore
@@ -41,7 +44,6 @@ the list does not see that another program deleted it."""
 MOST_BACK_OFF = 30.0
 MOST_WAITING = 50_000
 """Lines that may wait for a tick before the tail is held back."""
-MOST_TRAINING_STEPS = 20_000
 RECALLED = 50_000
 """Newest lines of an earlier console's log that events and progress are lifted from."""
 
@@ -111,11 +113,7 @@ class JobFeed:
         self.events = JobEvents()
         self.series = SeriesStore()
         self.figures = JobFigures()
-        self.training_steps: dict[tuple[datetime, int], TrainingStep] = {}
-        self._ordered: tuple[TrainingStep, ...] | None = None
-        self._history: History | None = None
-        """Both are looked at with every picture, and differ with a new step only."""
-        self.progress = Progress()
+        self.training = JobTraining()
         self.older_left = False
         """The service may hold lines older than the first one here."""
         self.sources = {name: DataSource(name) for name in ("job", "logs", "metrics", "steps")}
@@ -157,20 +155,23 @@ class JobFeed:
         """Name of the job whose log and figures these are: this one, or that of its task."""
         return self.job.runner if self.job is not None else self.job_name
 
+    @property
+    def progress(self) -> Progress:
+        """How far the training has come."""
+        return self.training.progress
+
+    @property
+    def training_steps(self) -> Mapping[tuple[datetime, int], TrainingStep]:
+        """Reported steps by their time and number."""
+        return self.training.steps
+
     def samples(self) -> Sequence[TrainingStep]:
         """Reported steps, the oldest first."""
-        if self._ordered is None:
-            self._ordered = tuple(self.training_steps[key] for key in sorted(self.training_steps))
-        return self._ordered
+        return self.training.samples()
 
     def history(self) -> History:
         """What of them led to where the run is, and what it went back over."""
-        if self._history is None:
-            self._history = history(self.samples())
-        return self._history
-
-    def _steps_differ(self) -> None:
-        self._ordered = self._history = None
+        return self.training.history()
 
     def kick(self) -> None:
         """Read everything now."""
@@ -299,6 +300,7 @@ class JobFeed:
             changed |= Changed.EVENTS
         if job != self.job:
             changed |= Changed.JOB | Changed.EVENTS
+        await self._read_pattern(job.progress_pattern)
         self.job = job
         self._known.set()
         if changed:
@@ -396,53 +398,36 @@ class JobFeed:
         changed = Changed(0)
         if self.events.add(entries, gaps):
             changed |= Changed.EVENTS
-        structured = [e for e in entries if e.json is not None and "vxtui" in e.json]
-        if structured and self._learn(structured):
+        telling = [entry for entry in entries if self.training.tells(entry)]
+        if telling and self._learn(telling):
             changed |= Changed.TRAINING_STEPS
         return changed
 
     # Training progress
 
     def _learn(self, entries: list[LogEntry]) -> bool:
-        before = (self.progress, len(self.training_steps))
-        structured = sorted(entries, key=lambda e: e.timestamp)
-        seen = self.progress.updated_at
-        for entry in structured:
-            if seen is None or entry.timestamp > seen:
-                self.progress = advance(self.progress, entry.timestamp, entry.json)
-            sample = training_step(entry.timestamp, entry.json)
-            if sample is not None:
-                self.training_steps[sample.timestamp, sample.step] = sample
-                self._steps_differ()
-        self._thin()
-        said = [line for entry in structured if (line := telemetry_line(entry)) is not None]
-        return self.figures.add_lines(said) or before != (self.progress, len(self.training_steps))
-
-    def _thin(self) -> None:
-        if len(self.training_steps) > MOST_TRAINING_STEPS:
-            keys = sorted(self.training_steps)
-            # The recent half stays whole; of the rest every second one does.
-            for key in keys[1 : len(keys) // 2 : 2]:
-                del self.training_steps[key]
-            self._steps_differ()
+        learned = self.training.add(entries)
+        said = [line for entry in entries if (line := telemetry_line(entry)) is not None]
+        return self.figures.add_lines(said) or learned
 
     async def _read_training_steps(self) -> None:
         """History that is older than the lines here; once."""
         backend, runner = self.session.backend, self.runner
         if not runner:
             return
-        for sample in await backend.progress.training_steps(runner):
-            self.training_steps.setdefault((sample.timestamp, sample.step), sample)
-        self._steps_differ()
+        found = None
         if self.job is not None:
+            # First, as it finds out whether the job has structured lines or a pattern of its own.
             found = (await backend.progress.read([self.job.as_runner()])).get(runner)
-            mine = self.progress.updated_at
-            if found is not None and (mine is None or (found.updated_at and found.updated_at >= mine)):
-                self.progress = found
-            elif found is not None and found.first_loss is not None:
-                self.progress = replace(self.progress, first_loss=found.first_loss)
+        self.training.merge(await backend.progress.training_steps(runner), found)
         self.sources["steps"].done = True
         self._on_change(Changed.TRAINING_STEPS)
+
+    async def _read_pattern(self, text: str) -> None:
+        """Use the job's own pattern. Whether it is slow is found in a thread."""
+        known = self.training.pattern
+        if text != (known.text if known is not None else ""):
+            self.training.pattern = await asyncio.to_thread(progress_pattern, text)
 
     # Figures
 
@@ -463,7 +448,7 @@ class JobFeed:
 
 
 def _tells(lines: Lines, at: int) -> bool:
-    return at in lines.payloads or lines.replicas[at] == SERVICE
+    return at in lines.payloads or lines.replicas[at] == SERVICE or may_report(lines.texts[at])
 
 
 def _settled(job: Job) -> bool:

@@ -24,9 +24,9 @@ from tui.domain.training.progress import Progress
 from tui.domain.vertex.worker_pools import worker_pool
 from tui.kinds.registry import kinds
 
-SCHEMA = 3
-_READABLE = {2, SCHEMA}
-"""Schema 2 has `pools` in place of `groups`."""
+SCHEMA = 4
+_READABLE = {2, 3, SCHEMA}
+"""Schema 2 has `pools` in place of `groups`; 2 and 3 have `tokens_per_second` in place of `speed`."""
 MOST_JOBS = 2_000
 
 
@@ -100,7 +100,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-_LEFT_OUT = {(Job, "replicas"), (Job, "unread")}
+_LEFT_OUT = {(Job, "replicas"), (Job, "unread"), (Job, "progress_pattern")}
 _NAMES: dict[type, tuple[str, ...]] = {}
 _PLAIN: Mapping[type, Callable[[Any], Any]] = {
     datetime: datetime.isoformat,
@@ -110,7 +110,7 @@ _PLAIN: Mapping[type, Callable[[Any], Any]] = {
     tuple: lambda values: [v if isinstance(v, str) else _plain(v) for v in values],
 }
 _TIMES = ("create_time", "start_time", "end_time", "update_time")
-_PROGRESS_TIMES = ("last_checkpoint_at", "updated_at")
+_PROGRESS_TIMES = ("last_checkpoint_at", "updated_at", "ends_at")
 
 
 def _job(found: dict[str, Any]) -> Job:
@@ -130,6 +130,8 @@ def _job(found: dict[str, Any]) -> Job:
         found["timeout"] = timedelta(seconds=found["timeout"])
     progress = found.pop("progress", None)
     if progress:
+        if "tokens_per_second" in progress:
+            progress["speed"] = progress.pop("tokens_per_second")
         _read_times(progress, _PROGRESS_TIMES)
         found["progress"] = Progress(**progress)
     return Job(**found)

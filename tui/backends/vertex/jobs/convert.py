@@ -19,6 +19,7 @@ from google.protobuf import json_format
 from tui.backends.interface import InvalidRequest
 from tui.backends.vertex.timestamps import moment
 from tui.domain.job import Job, JobError, infer_replicas, partly_read
+from tui.domain.progress.pattern import VARIABLE
 from tui.domain.replica import ReplicaGroup
 from tui.domain.states import JobState, from_vertex
 from tui.domain.vertex.catalog import REDUCTION_SERVER
@@ -126,6 +127,16 @@ def groups_of(pools: Sequence[Any]) -> tuple[ReplicaGroup, ...]:
     return _groups(tuple(map(_said, pools)))
 
 
+def pattern_of(pools: Sequence[Any]) -> str:
+    """The pattern that reads the job's progress, from the environment of its WorkerPoolSpecs; "" for none."""
+    for pool in pools:
+        for spec in (pool.container_spec, pool.python_package_spec):
+            for variable in spec.env:
+                if variable.name == VARIABLE:
+                    return str(variable.value)
+    return ""
+
+
 _Said = tuple[int, str, int, int, str]
 """Of a pool: replicas, machine type, accelerator, its count, image."""
 
@@ -166,6 +177,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "groups": lambda pb: groups_of(pb.job_spec.worker_pool_specs),
     "strategy": lambda pb: strategy_of(pb.job_spec.scheduling),
     "timeout": lambda pb: timeout_of(pb.job_spec.scheduling),
+    "progress_pattern": lambda pb: pattern_of(pb.job_spec.worker_pool_specs),
 }
 _NOT_LISTED = Job("", "", "", JobState.UNKNOWN, "", "", "", KIND)
 """What a list does not say of a job."""

@@ -10,7 +10,7 @@ from google.cloud.aiplatform_v1.types.custom_job import CustomJobSpec
 from google.cloud.aiplatform_v1.types.pipeline_state import PipelineState
 from google.protobuf import json_format
 
-from tui.backends.vertex.jobs.convert import error_of, groups_of, region_of, strategy_of
+from tui.backends.vertex.jobs.convert import error_of, groups_of, pattern_of, region_of, strategy_of
 from tui.backends.vertex.timestamps import moment
 from tui.domain.job import Job, infer_replicas
 from tui.domain.states import JobState, from_vertex
@@ -70,6 +70,7 @@ def _asked_for(pb: Any, context: str) -> Job:
     return replace(
         found,
         groups=groups_of(spec.worker_pool_specs),
+        progress_pattern=pattern_of(spec.worker_pool_specs),
         strategy=strategy_of(spec.scheduling),
         timeout=timedelta(seconds=limit.seconds) if spec.scheduling.HasField("timeout") else None,
     )

@@ -1,22 +1,25 @@
-"""Training progress from the trainer's structured log lines, in as few log reads as possible."""
+"""Training progress from log lines, in as few log reads as possible."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from tui.backends.interface import LogQuery, NotFound, ProgressService
+from tui.backends.interface import InvalidRequest, LogQuery, NotFound, ProgressService
 from tui.backends.vertex.logs import convert
-from tui.backends.vertex.logs.filters import any_of, job_entries, job_id, stamp
+from tui.backends.vertex.logs.filters import MAX_LOG_FILTER, job_id, stamp
 from tui.backends.vertex.logs.filters import quote as quoted
+from tui.backends.vertex.logs.progress_filter import ProgressGroup, group_lines, job_lines
 from tui.backends.vertex.logs.reader import BEFORE, PAGE, RETENTION, LogReader
 from tui.domain.job import Job
 from tui.domain.log_entry import LogEntry
-from tui.domain.training.progress import Progress, TrainingStep, advance, training_step
+from tui.domain.progress.job_progress import JobProgress
+from tui.domain.progress.pattern import progress_pattern
+from tui.domain.training.progress import Progress, TrainingStep
 
-KINDS = ("step", "checkpoint", "phase", "resumed", "preempted", "done")
-"""Kinds of lines that change a job's progress; `gpu` lines would fill the page."""
 JOBS_PER_READ = 500
 """Job ids that fit in one filter of 20,000 characters with room to spare."""
 PER_JOB = 40
@@ -30,26 +33,30 @@ ALONE_OVERLAP = timedelta(minutes=5)
 MOST_TRAINING_STEPS = 2000
 STEP_PAGES = 20
 """Most pages of one `read_training_steps`; the next call continues where it ended."""
+STEP_KINDS = ("step",)
 
 
 @dataclass(slots=True)
 class _Known:
     """Results of earlier reads of one job."""
 
-    progress: Progress = field(default_factory=Progress)
-    last: tuple[datetime, int, str, str] | None = None
+    reader: JobProgress = field(default_factory=JobProgress)
     first_loss: float | None = None
-    alone: datetime | None = None
-    """When it was read on its own; earlier entries need not be read again."""
+    whole: bool = True
+    """No entry was left out by a read so far: its first loss is the first that was read."""
+    read_until: datetime | None = None
+    """Earlier entries were read and there were none; they need not be read again."""
+    pattern: str = ""
+    """The job's own, as the service takes it."""
 
 
 @dataclass(slots=True)
 class _Steps:
     """Samples of one job's reporting replica. Every `stride`-th is kept."""
 
+    reader: JobProgress
     replica: str = ""
     samples: list[TrainingStep] = field(default_factory=list)
-    last: tuple[datetime, int, str, str] | None = None
     newest: TrainingStep | None = None
     stride: int = 1
     count: int = 0
@@ -69,47 +76,75 @@ class ProgressReader(ProgressService):
         if not jobs:
             return {}
         by_id = {job.id: job for job in jobs}
+        for job in by_id.values():
+            if job.name not in self._known:
+                self._known[job.name] = await _unread(job)
         ids = list(by_id)
         for start in range(0, len(ids), JOBS_PER_READ):
             await self._advance([by_id[i] for i in ids[start : start + JOBS_PER_READ]])
         asked = 0
         for job in jobs:
             asked += await self._first_loss(job, may_read=asked < FIRST_LOSSES)
-        return {job.name: self._known[job.name].progress for job in jobs}
+        return {job.name: self._known[job.name].reader.progress for job in jobs}
 
     async def _advance(self, jobs: Sequence[Job]) -> None:
-        known = {job.id: self._known.setdefault(job.name, _Known()) for job in jobs}
+        known = {job.id: self._known[job.name] for job in jobs}
         now = datetime.now(UTC)
-        new = [job for job in jobs if known[job.id].last is None and known[job.id].alone is None]
-        lower = min(self._begin(job, known[job.id], now) for job in jobs)
-        text = " AND ".join(
-            [
-                job_entries(known),
-                any_of("jsonPayload.vxtui.kind", KINDS),
-                f"timestamp>={quoted(stamp(lower))}",
-            ]
-        )
-        reply = await self._logs.page(text, newest_first=True, size=min(PAGE, PER_JOB * len(jobs)))
+        text = self._filter(jobs, min(self._begin(job, known[job.id], now) for job in jobs))
+        if len(text) > MAX_LOG_FILTER and len(jobs) > 1:
+            # Patterns of their own make it long.
+            await self._advance(jobs[: len(jobs) // 2])
+            await self._advance(jobs[len(jobs) // 2 :])
+            return
+        new = [job for job in jobs if known[job.id].reader.last is None and known[job.id].read_until is None]
+        reply = await self._page(jobs, text, now)
         for entry in sorted(map(convert.entry, reply.entries), key=lambda entry: entry.key):
             k = known.get(entry.job_id)
-            if k is None or (k.last is not None and entry.key <= k.last):
-                continue
-            k.last = entry.key
-            k.progress = advance(k.progress, entry.timestamp, entry.json)
-        if not reply.next_page_token:
-            # The page held all entries, including the first losses.
-            for job in new:
-                known[job.id].first_loss = known[job.id].progress.first_loss
-        elif len(jobs) > 1:
+            if k is not None and (k.reader.last is None or entry.key > k.reader.last):
+                k.reader.add(entry)
+        left_out = bool(reply.next_page_token)
+        for k in known.values():
+            k.whole = k.whole and not left_out
+            if k.whole:
+                k.first_loss = k.reader.progress.first_loss
+            if not left_out:
+                k.read_until = now
+        if left_out and len(jobs) > 1:
             # Busy jobs filled the page; read the quiet ones on their own, once.
-            for job in [job for job in new if known[job.id].last is None][:ALONE]:
+            for job in [job for job in new if known[job.id].reader.last is None][:ALONE]:
+                known[job.id].whole = True
                 await self._advance([job])
-                known[job.id].alone = now
+                known[job.id].read_until = now
+
+    async def _page(self, jobs: Sequence[Job], text: str, now: datetime) -> Any:
+        """The newest lines; without patterns of the jobs' own where the service does not take them."""
+        size = min(PAGE, PER_JOB * len(jobs))
+        try:
+            return await self._logs.page(text, newest_first=True, size=size)
+        except InvalidRequest:
+            known = [self._known[job.name] for job in jobs]
+            if not any(k.pattern for k in known):
+                raise
+            lower = min(self._begin(job, self._known[job.name], now) for job in jobs)
+            for k in known:
+                k.pattern = ""
+            return await self._logs.page(self._filter(jobs, lower), newest_first=True, size=size)
+
+    def _filter(self, jobs: Sequence[Job], lower: datetime) -> str:
+        """One filter for all: the lines of a structured job are selected by their kind alone."""
+        ids: dict[tuple[bool, str], list[str]] = {}
+        for job in jobs:
+            k = self._known[job.name]
+            pattern = "" if k.reader.structured else k.pattern
+            ids.setdefault((k.reader.structured, pattern), []).append(job.id)
+        groups = [ProgressGroup(tuple(found), *key) for key, found in ids.items()]
+        return f"{group_lines(groups)} AND timestamp>={quoted(stamp(lower))}"
 
     def _begin(self, job: Job, known: _Known, now: datetime) -> datetime:
-        if known.last is None and known.alone is not None:
-            return known.alone - ALONE_OVERLAP
-        return self._lower(job, known.last, now)
+        last = known.reader.last
+        if last is None and known.read_until is not None:
+            return known.read_until - ALONE_OVERLAP
+        return self._lower(job, last, now)
 
     def _lower(self, job: Job, last: tuple[datetime, int, str, str] | None, now: datetime) -> datetime:
         if last is not None:
@@ -122,28 +157,32 @@ class ProgressReader(ProgressService):
         Whether it took a read of its own.
         """
         known = self._known[job.name]
-        asks = may_read and known.first_loss is None and known.progress.last_loss is not None
+        progress = known.reader.progress
+        asks = may_read and known.first_loss is None and progress.last_loss is not None
         if asks:
-            known.first_loss = await self._oldest_loss(job)
+            oldest = await self._oldest_loss(job)
+            # The oldest lines may have no loss; they are not read again for it.
+            known.first_loss = progress.first_loss if oldest is None else oldest
         if known.first_loss is not None:
-            known.progress = replace(known.progress, first_loss=known.first_loss)
+            known.reader.progress = replace(progress, first_loss=known.first_loss)
         return asks
 
     async def _oldest_loss(self, job: Job) -> float | None:
-        text = self._step_filter(job.id, self._lower(job, None, datetime.now(UTC)))
+        text = self._step_filter(job.name, self._lower(job, None, datetime.now(UTC)))
         reply = await self._logs.page(text, size=PER_JOB)
+        reader = JobProgress(self._known[job.name].reader.pattern)
         for entry in map(convert.entry, reply.entries):
-            sample = training_step(entry.timestamp, entry.json)
-            if sample is not None and sample.loss is not None:
-                return sample.loss
-        return None
+            reader.add(entry)
+        return reader.progress.first_loss
 
     async def training_steps(self, name: str) -> Sequence[TrainingStep]:
         """Steps of one replica (each may report the same ones), thinned evenly, the newest kept."""
-        known = self._steps.setdefault(name, _Steps())
+        known = self._steps.get(name)
+        if known is None:
+            before = self._known.get(name)
+            known = self._steps[name] = _Steps(JobProgress(before.reader.pattern if before else None))
         token = ""
-        lower = await self._start(name, known)
-        text = self._step_filter(job_id(name), lower)
+        text = self._step_filter(name, await self._start(name, known))
         for _page in range(STEP_PAGES):
             reply = await self._logs.page(text, token=token)
             _collect(known, map(convert.entry, reply.entries))
@@ -154,35 +193,56 @@ class ProgressReader(ProgressService):
         return (*known.samples, *tail)
 
     async def _start(self, name: str, known: _Steps) -> datetime:
-        if known.last is not None:
-            return known.last[0]
+        if known.reader.last is not None:
+            return known.reader.last[0]
         try:
             bound = await self._logs.lower_bound(LogQuery(name))
         except NotFound:
             bound = None
         return bound or datetime.now(UTC) - RETENTION
 
-    def _step_filter(self, number: str, lower: datetime) -> str:
-        return (
-            f'{job_entries([number])} AND jsonPayload.vxtui.kind="step" AND timestamp>={quoted(stamp(lower))}'
-        )
+    def _step_filter(self, name: str, lower: datetime) -> str:
+        known, steps = self._known.get(name), self._steps.get(name)
+        structured = any(found.reader.structured for found in (known, steps) if found is not None)
+        pattern = known.pattern if known is not None else ""
+        group = ProgressGroup((job_id(name),), structured, "" if structured else pattern)
+        lines = job_lines(group, STEP_KINDS)
+        return f'resource.type="ml_job" AND {lines} AND timestamp>={quoted(stamp(lower))}'
+
+
+async def _unread(job: Job) -> _Known:
+    """A job of which nothing was read yet. Whether its own pattern is slow is found in a thread."""
+    text = job.progress_pattern
+    pattern = await asyncio.to_thread(progress_pattern, text) if text else None
+    return _Known(JobProgress(pattern), pattern=pattern.text if pattern is not None else "")
 
 
 def _collect(known: _Steps, entries: Iterable[LogEntry]) -> None:
+    reader = known.reader
     for entry in entries:
-        if known.last is not None and entry.key <= known.last:
+        if reader.last is not None and entry.key <= reader.last:
             continue
-        sample = training_step(entry.timestamp, entry.json)
-        known.last = entry.key
-        if sample is None:
-            continue
-        known.replica = known.replica or entry.replica
-        if entry.replica != known.replica:
-            continue
-        if known.count % known.stride == 0:
-            known.samples.append(sample)
+        generation = reader.generation
+        found = reader.add(entry)
+        if reader.generation != generation:
+            known.samples, known.newest, known.stride, known.count, known.replica = [], None, 1, 0, ""
+        for sample in found:
+            known.replica = known.replica or entry.replica
+            if not reader.structured or entry.replica == known.replica:
+                _keep(known, sample)
+
+
+def _keep(known: _Steps, sample: TrainingStep) -> None:
+    if known.newest is not None and known.newest.step == sample.step:
+        # What one more line says of the same step.
+        if known.samples and known.samples[-1].step == sample.step:
+            known.samples[-1] = sample
         known.newest = sample
-        known.count += 1
-        if len(known.samples) >= MOST_TRAINING_STEPS:
-            known.samples = known.samples[::2]
-            known.stride *= 2
+        return
+    if known.count % known.stride == 0:
+        known.samples.append(sample)
+    known.newest = sample
+    known.count += 1
+    if len(known.samples) >= MOST_TRAINING_STEPS:
+        known.samples = known.samples[::2]
+        known.stride *= 2

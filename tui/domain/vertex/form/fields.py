@@ -85,6 +85,9 @@ PROFILE = _fields(
     ("encryptionSpec.kmsKeyName", "encryption key",
      "Your own Cloud KMS key (CMEK), in the job's region: "
      "projects/P/locations/REGION/keyRings/RING/cryptoKeys/KEY.", "a key of Google's"),
+    ("progress.pattern", "progress",
+     r"How a line tells the training's progress: a regular expression with groups like (?P<step>\d+), "
+     r"(?P<total>\d+) and (?P<loss>[\d.]+).", "common trainers' lines are known"),
 )  # fmt: skip
 
 POOL = _fields(

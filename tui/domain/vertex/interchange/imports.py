@@ -184,5 +184,6 @@ def _value(profile: Profile) -> dict[str, Any]:
     found |= {"labels": dict(profile.labels)} if profile.labels else {}
     found |= {"parameters": given["parameters"]} if profile.references else {}
     found |= {"package": dict(profile.package)} if profile.package else {}
+    found |= {"progress": dict(profile.progress)} if profile.progress else {}
     found |= {"encryptionSpec": dict(profile.encryption)} if profile.encryption is not None else {}
     return {**found, profile.format.body: dict(profile.body)}

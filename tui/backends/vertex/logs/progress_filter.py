@@ -1,0 +1,61 @@
+"""Log filters that select what training progress is read from. Pure.
+
+Structured lines are selected by their kind. A job of which no structured step is known may print its progress
+in any other way, so that its filter also takes lines that look like progress. Both kinds of jobs share a
+read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tui.backends.vertex.logs.filters import any_of, quote
+
+KINDS = ("step", "checkpoint", "phase", "resumed", "preempted", "done")
+"""Kinds of lines that change a job's progress; `gpu` lines would fill the page."""
+_TEXT = (
+    r"[Ll]oss( train| step)?['\": =]{1,8}[-0-9n]"
+    r"|[0-9?] ?(it|iter|step|batch|ba|tok|token|sample)(s|es)?/s|[0-9]s/(it|iter|step|batch|ba|epoch)"
+    r"|(tok|token|sample|step|iter)s?(/|_per_)s(ec|econd)?['\": =]{1,8}[0-9]"
+    r"|skipped=[0-9]+, lr=|SamplesPerSec=|[0-9](ms|s)/step - "
+    r"|optimization steps = |Num Epochs = |^Epoch [0-9]+/[0-9]+ *$"
+)
+"""Lines of text that `tui.domain.progress` may read, as a regular expression of RE2."""
+_FIELDS = (
+    "loss", "train_loss", '"train/loss"', "training_loss", "tokens_per_sec", "tokens_per_second",
+    "metrics.loss", "metrics.train_loss",
+)  # fmt: skip
+"""Fields of the JSON lines that it may read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressGroup:
+    """Jobs whose progress is selected alike: by structured lines alone, or by a job's own pattern too."""
+
+    ids: tuple[str, ...]
+    structured: bool = False
+    pattern: str = ""
+
+
+def job_lines(group: ProgressGroup, kinds: Sequence[str] = KINDS) -> str:
+    """The lines of these jobs that tell of their progress."""
+    return f"{any_of('resource.labels.job_id', group.ids)} AND {progress_lines(group, kinds)}"
+
+
+def group_lines(groups: Iterable[ProgressGroup]) -> str:
+    """The lines of every group."""
+    found = [f"({job_lines(group)})" for group in groups]
+    either = found[0] if len(found) == 1 else f"({' OR '.join(found)})"
+    return f'resource.type="ml_job" AND {either}'
+
+
+def progress_lines(group: ProgressGroup, kinds: Sequence[str]) -> str:
+    """The condition on a line, whichever job it belongs to."""
+    structured = any_of("jsonPayload.vxtui.kind", kinds)
+    if group.structured:
+        return structured
+    expressions = [_TEXT, *([group.pattern] if group.pattern else [])]
+    texts = [f"{field}=~{quote(e)}" for e in expressions for field in ("textPayload", "jsonPayload.message")]
+    fields = [f"jsonPayload.{name}:*" for name in _FIELDS]
+    return f"({structured} OR (NOT jsonPayload.vxtui:* AND ({' OR '.join([*texts, *fields])})))"

@@ -1,0 +1,124 @@
+"""Bars of tqdm, which Hugging Face's Trainer, Lightning and most scripts draw.
+
+The form is that of `tqdm.format_meter` (tqdm 4.70):
+
+      3%|▎         | 61/2000 [00:31<16:20,  1.98it/s, loss=2.13]
+    Epoch 0:  12%|█▏        | 61/500 [00:10<01:11,  6.10it/s, v_num=0, train_loss=2.130]
+    61it [00:31,  1.98it/s, loss=2.13]
+
+Bars also count downloads, files and evaluations. One is the training's if its description or its postfix says
+so; one without either may be, see `Bar.training`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from tui.domain.progress.measured import Measured
+from tui.domain.progress.names import counted_unit
+from tui.domain.progress.numbered import named_numbers
+from tui.domain.progress.reading import Bar, Reading, count, duration, number
+from tui.domain.training.progress import STEPS
+
+TQDM, LIGHTNING = "tqdm", "Lightning"
+_AMOUNT = r"\d[\d.]{0,15}[kMGTP]?"
+_RATE = (
+    r" {0,8}(?P<rate>[\d.]{1,16}[kMGTP]?|\?) ?"
+    r"(?:s/(?P<slow>[^\s,\]/]{1,16})|(?P<fast>[^\s,\]/]{1,16})/s)(?P<postfix>,.*|\].*)?"
+)
+_METER = re.compile(
+    rf"(?<![\w.])(?P<n>{_AMOUNT})/(?P<total>{_AMOUNT}|\?) ?"
+    rf"\[(?P<elapsed>[\d:]{{1,24}})<(?P<left>[\d:?]{{1,24}}),{_RATE}"
+)
+_COUNTER = re.compile(
+    rf"(?<![\w.])(?P<n>{_AMOUNT}) ?(?P<unit>[A-Za-z]{{1,16}}) \[(?P<elapsed>[\d:]{{1,24}}),{_RATE}"
+)
+_PERCENT = re.compile(r"(?<!\d)\d{1,3}%\|")
+_EPOCH_UNITS = frozenset({"epoch", "epochs", "ep"})
+_EPOCH = re.compile(r"epoch[\s:#]{0,4}\[?(?P<epoch>\d{1,7})(?: ?/ ?(?P<epochs>\d{1,7}))?", re.IGNORECASE)
+_TRAINING = re.compile(r"train|epoch|step|iter|optimi|fine-?tun|\bfit|loss|batch", re.IGNORECASE)
+_VALIDATES = re.compile(r"valid|\bval\b|eval|\btest|predict|sanity|infer", re.IGNORECASE)
+_OTHER_WORK = re.compile(
+    r"load|fetch|\bmap|token|generat|sampling|cach|filter|sav(?:e|ing)"
+    r"|pack|process|extract|build|merg|convert|shard|read|writ|copy|collat|search|warm|prepar|index",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """The counts of a bar, and what stands around them."""
+
+    description: str
+    step: int
+    total: int | None
+    left: str
+    rate: float | None
+    unit: str
+    postfix: str
+
+
+def read(text: str) -> Reading | None:
+    """The reading of a bar that is, or may be, the training's."""
+    meter = _meter(text)
+    if meter is None:
+        return None
+    found = Measured().add_all(named_numbers(meter.postfix))
+    described = bool(_TRAINING.search(meter.description))
+    trains = described or bool(found.losses)
+    if _VALIDATES.search(meter.description) or (not trains and meter.description):
+        return None
+    if not found.losses and _OTHER_WORK.search(meter.description):
+        return None
+    if meter.unit.lower() in _EPOCH_UNITS:
+        reading = replace(found.reading(TQDM), speed=None, speed_unit="")
+        return replace(reading, step=meter.step, total=meter.total, counts_epochs=True)
+    unit = counted_unit(meter.unit)
+    if unit != STEPS and not found.losses:
+        return None
+    epoch = _EPOCH.search(meter.description)
+    lightning = "v_num=" in meter.postfix
+    bar = Bar(
+        meter.step,
+        meter.total,
+        epoch=int(epoch["epoch"]) if epoch else None,
+        first_epoch=0 if lightning else 1 if epoch and epoch["epochs"] else None,
+        training=trains,
+    )
+    reading = found.reading(LIGHTNING if lightning else TQDM)
+    if reading.speed is None and meter.rate and unit:
+        reading = replace(reading, speed=meter.rate, speed_unit=unit)
+    epochs = int(epoch["epochs"]) if epoch and epoch["epochs"] else None
+    return replace(reading, bar=bar, epochs=epochs, epoch=None, remaining=duration(meter.left))
+
+
+def _meter(text: str) -> Meter | None:
+    if "[" not in text:
+        return None
+    found = _METER.search(text)
+    counter = None if found else _COUNTER.search(text)
+    match = found or counter
+    if match is None:
+        return None
+    step = count(_rounded(match["n"]))
+    if step is None:
+        return None
+    slow = match["slow"]
+    rate = number(match["rate"])
+    percent = _PERCENT.search(text, 0, match.start())
+    description = text[: percent.start() if percent else match.start()].strip().rstrip(":").strip()
+    return Meter(
+        description,
+        step,
+        count(_rounded(found["total"])) if found else None,
+        found["left"] if found else "",
+        (1 / rate if slow and rate else rate) if rate else None,
+        (slow or match["fast"]).strip(),
+        (match["postfix"] or "").lstrip(", "),
+    )
+
+
+def _rounded(text: str) -> float | None:
+    value = number(text)
+    return None if value is None else float(round(value))

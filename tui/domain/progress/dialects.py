@@ -1,0 +1,49 @@
+"""What a log entry says of the training, by the first dialect that understands it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tui.domain.log_entry import LogEntry
+from tui.domain.progress import bars, dicts, json_fields, keras_bars, named_lines, rich_bars
+from tui.domain.progress.line_text import may_report, parts, rank_of
+from tui.domain.progress.pattern import ProgressPattern
+from tui.domain.progress.reading import Reading
+
+DIALECTS: tuple[Callable[[str], Reading | None], ...] = (
+    bars.read, keras_bars.read, rich_bars.read, dicts.read, named_lines.read,
+)  # fmt: skip
+"""Tried in this order; each is a pure function of one line."""
+
+
+def readings(entry: LogEntry, pattern: ProgressPattern | None = None) -> list[Reading]:
+    """What the entry says, the oldest first; empty for nearly every entry. Never raises.
+
+    Several where a bar has rewritten its line within one entry. `pattern` is the job's own, tried first.
+    """
+    payload = entry.json
+    if payload is not None and (found := json_fields.read(payload)) is not None:
+        return [found]
+    text = entry.message
+    if payload is not None and text[:1] == "{" and not isinstance(payload.get("message"), str):
+        # The object as text: its numbers were looked at.
+        return []
+    if pattern is None and not may_report(text):
+        return []
+    return [found for part in parts(text) if (found := line_reading(part, pattern)) is not None]
+
+
+def line_reading(text: str, pattern: ProgressPattern | None = None) -> Reading | None:
+    """What one line of text says."""
+    own = pattern.read(text) if pattern is not None else None
+    if own is not None:
+        return own
+    if not may_report(text):
+        return None
+    rank, rest = rank_of(text)
+    for read in DIALECTS:
+        found = read(rest)
+        if found is not None:
+            return replace(found, rank=rank) if rank else found
+    return None

@@ -1,0 +1,33 @@
+"""Dicts that Hugging Face's Trainer prints: `{'loss': '2.131', 'grad_norm': '0.81', …, 'epoch': '0.03'}`.
+
+`ProgressCallback.on_log` writes them above its bar, `PrinterCallback.on_log` prints them where bars are off
+(transformers `trainer_callback.py`; version 5 writes the numbers as text, version 4 as numbers). Neither has
+the step: the bar beside it does, or the epoch together with the run's length. TRL's trainers print the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tui.domain.progress.measured import Measured
+from tui.domain.progress.numbered import named_numbers
+from tui.domain.progress.reading import Reading
+
+DIALECT = "Hugging Face"
+_SUMMARY = "'train_runtime'"
+"""The dict at the end, whose loss is the mean of the whole run."""
+
+
+def read(text: str) -> Reading | None:
+    """The reading of a dict with a loss, or with a validation's results."""
+    start = text.find("{'")
+    if start < 0 or _SUMMARY in text:
+        return None
+    found = Measured().add_all(named_numbers(text[start:]))
+    if found.validates:
+        return found.results(DIALECT)
+    known = found.epoch is not None or found.learning_rate is not None or "grad_norm" in found.numbers
+    if not found.losses or not (known or found.step is not None):
+        return None
+    step = found.step
+    return replace(found.reading(DIALECT), step=step, total=None if step is None else found.total(step))

@@ -1,0 +1,159 @@
+"""The progress of a job from its log entries: structured lines where there are any, else anybody's lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from tui.domain.log_entry import SERVICE, LogEntry
+from tui.domain.progress.dialects import readings
+from tui.domain.progress.pattern import ProgressPattern
+from tui.domain.progress.reading import Reading
+from tui.domain.progress.tracker import Tracker
+from tui.domain.replica import replica_order
+from tui.domain.training.progress import (
+    MOST_NUMBERS,
+    Progress,
+    TrainingStep,
+    advance,
+    after_step,
+    structured_fields,
+    training_step,
+)
+
+MOST_SOURCES = 64
+"""Processes that are followed; those of a lower rank replace others."""
+QUIET = timedelta(minutes=10)
+"""After so long without a word of the reporting process another one's words are taken."""
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class _Source:
+    """One process: its replica in the order of replicas, and its rank there."""
+
+    order: tuple[int, int, str]
+    rank: int
+
+
+class JobProgress:
+    """Reads a job's entries in the order of their times; `progress` is what they have said so far.
+
+    A job with structured steps is read by these alone. Where several processes report the same training,
+    the steps are those of the first replica and the lowest rank that reports any.
+    """
+
+    def __init__(self, pattern: ProgressPattern | None = None) -> None:
+        self.pattern = pattern
+        self.progress = Progress()
+        self.structured = False
+        """Steps have come in structured lines."""
+        self.generation = 0
+        """Grows when earlier steps turn out to be none; they should be dropped."""
+        self.last: tuple[datetime, int, str, str] | None = None
+        """Key of the last entry."""
+        self.replica = ""
+        """The replica whose steps are taken; "" before the first one of an unstructured job."""
+        self._trackers: dict[_Source, Tracker] = {}
+        self._reporter: _Source | None = None
+        self._reported_at: datetime | None = None
+        self._names: dict[str, None] = {}
+
+    def add(self, entry: LogEntry) -> list[TrainingStep]:
+        """Read one entry; the steps that it reports, of which there are none for nearly every entry."""
+        self.last = entry.key
+        fields = structured_fields(entry.json)
+        if fields is not None:
+            return self._structured(entry, is_step=fields.get("kind") == "step")
+        if self.structured or entry.replica == SERVICE:
+            return []
+        found: list[TrainingStep] = []
+        for reading in readings(entry, self.pattern):
+            sample = self._add(entry, reading)
+            if sample is not None:
+                found.append(sample)
+        return found
+
+    def _structured(self, entry: LogEntry, *, is_step: bool) -> list[TrainingStep]:
+        sample = training_step(entry.timestamp, entry.json) if is_step else None
+        if sample is not None and not self.structured:
+            self.structured = True
+            if self._reporter is not None:
+                self._start_anew()
+                self.progress = replace(
+                    self.progress,
+                    first_loss=None,
+                    last_loss=None,
+                    speed=None,
+                    learning_rate=None,
+                    ends_at=None,
+                )
+            self.replica = ""
+            self.progress = replace(self.progress, dialect=None)
+        self.progress = advance(self.progress, entry.timestamp, entry.json)
+        return [] if sample is None else [sample]
+
+    def _start_anew(self) -> None:
+        self.generation += 1
+        self.progress = replace(self.progress, step=None, total_steps=None)
+
+    def _add(self, entry: LogEntry, reading: Reading) -> TrainingStep | None:
+        source = _Source(replica_order(entry.replica), reading.rank)
+        tracker = self._trackers.get(source)
+        if tracker is None:
+            if len(self._trackers) >= MOST_SOURCES:
+                del self._trackers[max(self._trackers)]
+            tracker = self._trackers[source] = Tracker()
+        generation = tracker.generation
+        sample = tracker.add(entry.timestamp, reading)
+        if not self._reports(source, entry, sample):
+            return None
+        if tracker.generation != generation:
+            self._start_anew()
+        if sample is None:
+            if reading.loss is not None and tracker.step is None:
+                self._take_loss(entry.timestamp, reading)
+            return None
+        sample = replace(sample, numbers=self._bounded(sample.numbers))
+        ends_at = self._ends_at(entry.timestamp, reading)
+        self.progress = replace(
+            after_step(self.progress, sample),
+            ends_at=ends_at or self.progress.ends_at,
+            dialect=tracker.dialect,
+        )
+        return sample
+
+    def _reports(self, source: _Source, entry: LogEntry, sample: TrainingStep | None) -> bool:
+        """Whether the training is read from this process."""
+        current, at = self._reporter, self._reported_at
+        if current is None or source < current or (at is not None and entry.timestamp - at > QUIET):
+            if sample is None:
+                return current is None
+            if current is not None and source != current:
+                self._start_anew()
+            self._reporter, self.replica = source, entry.replica
+        elif source != current:
+            return False
+        self._reported_at = entry.timestamp
+        return True
+
+    def _take_loss(self, at: datetime, reading: Reading) -> None:
+        """A loss before any step: the count of steps is not known."""
+        first = self.progress.first_loss
+        self.progress = replace(
+            self.progress,
+            first_loss=reading.loss if first is None else first,
+            last_loss=reading.loss,
+            learning_rate=reading.learning_rate or self.progress.learning_rate,
+            updated_at=at,
+            dialect=reading.dialect,
+        )
+
+    def _ends_at(self, at: datetime, reading: Reading) -> datetime | None:
+        return None if reading.remaining is None else at + reading.remaining
+
+    def _bounded(self, numbers: tuple[tuple[str, float], ...]) -> tuple[tuple[str, float], ...]:
+        """The numbers of at most `MOST_NUMBERS` names: a line of anybody's may have a new name each time."""
+        for name, _ in numbers:
+            if name not in self._names and len(self._names) < MOST_NUMBERS:
+                self._names[name] = None
+        return tuple((name, value) for name, value in numbers if name in self._names)

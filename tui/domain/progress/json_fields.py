@@ -1,0 +1,40 @@
+"""JSON lines: `{"step": 61, "loss": 2.13}`, `{"global_step": 61, "train_loss": 2.13, "tokens_per_sec": 9}`.
+
+Cloud Logging makes such a line a jsonPayload, of which every number has a name already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tui.domain.progress.measured import Measured, numbers_in
+from tui.domain.progress.reading import Reading
+
+DIALECT = "JSON"
+_CONTAINERS = ("metrics", "data", "logs", "log", "train", "values", "extra")
+"""Members that loggers put a line's numbers into."""
+MOST_FIELDS = 200
+"""A larger object is no line of progress."""
+
+
+def read(payload: Mapping[str, Any]) -> Reading | None:
+    """The reading of an object with a step and a loss or a speed."""
+    if not 1 < len(payload) + sum(len(inner) for inner in _inner(payload)) <= MOST_FIELDS:
+        return None
+    found = Measured().add_fields(numbers_in(payload))
+    for inner in _inner(payload):
+        found.add_fields(numbers_in(inner))
+    step = found.step
+    if step is None:
+        return None
+    if found.validates:
+        return found.results(DIALECT)
+    if not found.losses and found.speed[0] is None:
+        return None
+    return replace(found.reading(DIALECT), step=step, total=found.total(step))
+
+
+def _inner(payload: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [inner for name in _CONTAINERS if isinstance(inner := payload.get(name), Mapping)]

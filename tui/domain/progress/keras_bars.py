@@ -1,0 +1,56 @@
+"""Bars of Keras, which count the steps of one epoch.
+
+The forms are those of `Progbar.update` (Keras 3, verbose 1 and 2; Keras 2 draws `[==>…]`):
+
+    Epoch 1/5
+     61/500 ━━━━━━━━━━━━━━━━━━━━ 1:11 160ms/step - accuracy: 0.5000 - loss: 2.1300
+    500/500 - 62s - 124ms/step - loss: 2.1300 - val_loss: 1.9000
+     61/500 [==>...........................] - ETA: 1:11 - loss: 2.1300
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from tui.domain.progress.measured import Measured
+from tui.domain.progress.named_lines import remaining_in
+from tui.domain.progress.numbered import named_numbers
+from tui.domain.progress.reading import Bar, Reading, duration
+from tui.domain.training.progress import STEPS
+
+DIALECT = "Keras"
+_EPOCH = re.compile(r"\s{0,4}Epoch (?P<epoch>\d{1,7})/(?P<epochs>\d{1,7})\s{0,4}")
+_BAR = re.compile(
+    r"\s{0,8}(?P<n>\d{1,12})/(?P<total>\d{1,12}|Unknown) "
+    r"(?:(?P<bar>[━╸ ]{1,80}|\[[=>.]{1,80}\])|- (?P<took>\d{1,9}s))(?P<rest>.*)"
+)
+_LEFT = re.compile(r" {0,2}(?P<left>(?:\d{1,9}:)?\d{1,2}:\d\d|\d{1,9}s) ")
+_PACE = re.compile(r"(?P<value>\d{1,9})(?P<unit>us|ms|s)/(?:step|sample)")
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+def read(text: str) -> Reading | None:
+    """The reading of an epoch's first line, or of a bar with a loss."""
+    epoch = _EPOCH.fullmatch(text)
+    if epoch is not None:
+        return Reading(DIALECT, epoch=float(epoch["epoch"]), epochs=int(epoch["epochs"]))
+    if "/" not in text[:24]:
+        return None
+    found = _BAR.match(text)
+    if found is None:
+        return None
+    _, _, metrics = found["rest"].partition(" - ")
+    measured = Measured().add_all(named_numbers(metrics))
+    if not measured.losses:
+        return None
+    reading = replace(measured.reading(DIALECT), epoch=None)
+    pace = _PACE.search(found["rest"])
+    if reading.speed is None and pace is not None and int(pace["value"]):
+        reading = replace(reading, speed=1 / (int(pace["value"]) * _SECONDS[pace["unit"]]), speed_unit=STEPS)
+    total = None if found["total"] == "Unknown" else int(found["total"])
+    bar = Bar(int(found["n"]), total, first_epoch=1, fixed=True)
+    done = total is not None and bar.step >= total
+    left = _LEFT.match(found["rest"])
+    remaining = remaining_in(text) or (duration(left["left"]) if left and not done else None)
+    return replace(reading, bar=bar, remaining=remaining)

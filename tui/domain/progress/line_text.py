@@ -1,0 +1,53 @@
+"""The text of a log line before it is read: which lines are worth it, and which of their parts."""
+
+from __future__ import annotations
+
+import re
+
+MOST_CHARACTERS = 2_000
+"""Characters of one part that are read; a line of progress is shorter."""
+MOST_PARTS = 64
+"""Parts of one entry that are read: a bar that rewrites itself may put thousands into one entry."""
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,16}[A-Za-z]|[\x00-\x08\x0b\x0c\x0e-\x1f]+")
+_RANK = re.compile(r"\s{0,4}\[(?:rank|default)\s?(?P<rank>\d{1,6})\]:?")
+_DIGIT = re.compile(r"[0-9]")
+_MARKS = ("oss", "OSS", "it/s", "s/it", "PerSec", "skipped=")
+_MORE_MARKS = ("tok/s", "/sec", "_per_s", "tps", "optimization steps", "Num Epochs", "/step")
+
+
+def may_report(text: str) -> bool:
+    """Whether the text can be progress; False for nearly every other line, at little cost."""
+    for mark in _MARKS:
+        if mark in text:
+            return True
+    for mark in _MORE_MARKS:
+        if mark in text:
+            return True
+    # The bars whose unit is not `it`, and the line of Keras before an epoch's bar.
+    return ("<" in text and "%|" in text) or (len(text) < 40 and "Epoch " in text)
+
+
+def parts(text: str) -> list[str]:
+    """The parts that carriage returns separate, without control sequences, the oldest first.
+
+    Of many parts the first, the last and some between them, at even distances.
+    """
+    if "\r" not in text:
+        return [plain_part(text)]
+    found = [part for part in text.split("\r") if _DIGIT.search(part)]
+    if len(found) > MOST_PARTS:
+        last = len(found) - 1
+        found = [found[at * last // (MOST_PARTS - 1)] for at in range(MOST_PARTS)]
+    return [plain_part(part) for part in found]
+
+
+def plain_part(text: str) -> str:
+    """The text without control sequences, cut to a length that is quick to read."""
+    text = text[:MOST_CHARACTERS]
+    return text if text.isprintable() else _ESCAPES.sub("", text)
+
+
+def rank_of(text: str) -> tuple[int, str]:
+    """The rank that a launcher wrote before the line (`[rank1]:`, `[default1]:`), and the rest."""
+    found = _RANK.match(text)
+    return (int(found["rank"]), text[found.end() :]) if found else (0, text)

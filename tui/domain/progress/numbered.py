@@ -1,0 +1,89 @@
+"""Numbers in a text, each with the name before it and the unit after it.
+
+A text is cut at its numbers; a number's name is the end of the text between it and the number before. This
+takes time that grows with the length of the text, whatever is in it, and needs no pattern for each trainer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tui.domain.progress.names import MOST_NAME, counted_unit
+from tui.domain.progress.reading import number
+
+MOST_NUMBERS = 80
+"""Numbers of one text that are looked at."""
+# Atomic groups: a number that is followed by a letter is not tried again with fewer digits.
+_NUMBER = re.compile(
+    r"(?<![\w.])(?:(?>[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d*)?(?:[eE][-+]?\d{1,3})?)"
+    r"(?:[kMGT](?![A-Za-z_]))?"
+    r"|[-+]?(?:nan|inf|NaN|Infinity)(?!\w))"
+)
+_BREAKS = re.compile(r"[|,;\t\[\]{}\"']|\s{2,}| - | • ")
+_EXPLICIT = re.compile(r"[:=]['\"\s\[(]{0,8}$")
+_AFTER = re.compile(
+    r"(?P<word> ?(?:ms|us|µs|s|sec|seconds|it/s|iter/s|steps?/s|toks?/s(?:ec)?|tokens?/s(?:ec)?"
+    r"|samples?/s(?:ec)?"
+    r"|[kKMGT]i?B(?:/s)?|%|[GT]FLOP/?s)(?![\w/]))?(?: ?\([^()]{0,24}\))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A number with its name ("" where none is known) and its unit; `start` is its place in the text.
+
+    `explicit`: a colon, an equals sign or a break sets the name off. `of`: it is the second number
+    of `3/10` or `3 of 10`, and has the name of the first.
+    """
+
+    name: str
+    value: float
+    unit: str
+    start: int
+    explicit: bool
+    of: bool = False
+
+
+def named_numbers(text: str) -> Iterator[Named]:
+    """The numbers of a text in their order."""
+    before, name, explicit = 0, "", False
+    for at, found in enumerate(_NUMBER.finditer(text)):
+        if at >= MOST_NUMBERS:
+            return
+        gap = text[before : found.start()]
+        before = found.end()
+        value = number(found[0])
+        if value is None or (text[before : before + 1] == ":" and text[before + 1 : before + 2].isdigit()):
+            # The hours or minutes of a time.
+            name, explicit = "", False
+            continue
+        of = bool(name) and gap.strip() in {"/", "of"}
+        if not of:
+            name, explicit = _name_of(gap, follows=at > 0)
+        after = _AFTER.match(text, before)
+        unit = (after["word"] or "").strip() if after else ""
+        yield Named(name, value, unit, found.start(), explicit, of)
+
+
+def _name_of(gap: str, *, follows: bool) -> tuple[str, bool]:
+    """The name at the end of the text before a number, and whether it is set off.
+
+    `follows`: another number stands before it, whose unit the text may begin with.
+    """
+    word = ""
+    if follows:
+        after = _AFTER.match(gap)
+        if after is not None:
+            word, gap = (after["word"] or "").strip(), gap[after.end() :]
+    gap = gap[-4 * MOST_NAME :]
+    explicit = _EXPLICIT.search(gap) is not None
+    pieces = _BREAKS.split(gap.rstrip(" :=[('\"\t"))
+    last = pieces[-1].rpartition("=")[2].rpartition(":")[2].strip().lstrip("/")
+    if not last and len(pieces) == 1 and counted_unit(word.partition("/")[0]):
+        # `loss 2.13 tok/s 41800`: the unit is the next number's name.
+        return word, explicit
+    if not last or len(last) > MOST_NAME or not (last[0].isalpha() or last[0] == "_"):
+        return "", explicit
+    return last, explicit or len(pieces) > 1

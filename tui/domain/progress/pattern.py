@@ -1,0 +1,187 @@
+"""A job's own regular expression for its progress, from its profile or its environment.
+
+A profile's header has `progress: {pattern: …}`; a launch writes the pattern into `VARIABLE` of the
+containers, from where any console reads it with the job. Nothing else has to be kept.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+from tui.domain.progress.names import MOST_NAME, unit_seconds
+from tui.domain.progress.reading import Reading, count, duration, number
+from tui.domain.training.progress import MOST_NUMBERS, SAMPLES, STEPS, TOKENS
+
+VARIABLE = "VXTUI_PROGRESS"
+DIALECT = "pattern"
+MOST_CHARACTERS = 500
+MOST_TEXT = 1_000
+"""Characters of a line that a pattern is tried on."""
+_NEEDED = ("step", "loss")
+_SPEEDS = {
+    "tokens_per_second": TOKENS, "samples_per_second": SAMPLES, "steps_per_second": STEPS,
+}  # fmt: skip
+_KNOWN = frozenset({"step", "total", "loss", "lr", "learning_rate", "epoch", "epochs", "eta", "step_ms",
+                    "step_seconds", *_SPEEDS})  # fmt: skip
+# The service's own engine (RE2) has none of these.
+_NOT_RE2 = (
+    (re.compile(r"\(\?<?[=!]"), "looks ahead or behind"),
+    (re.compile(r"\(\?P=|(?<!\\)(?:\\\\)*\\[1-9]"), "refers back to a group"),
+    (re.compile(r"\(\?>|(?<!\\)[*+?}]\+"), "has an atomic group or a possessive repeat"),
+    (re.compile(r"\(\?\("), "has a conditional group"),
+    (re.compile(r"\(\?#"), "has a comment"),
+    (re.compile(r"(?<!\\)(?:\\\\)*\\Z"), r"has \Z"),
+)
+MOST_SEEDS = 30
+_SLOW = 0.02
+"""Seconds for a text that no pattern should need."""
+_SIZES = (*range(4, 34), 60, 120, 300, MOST_TEXT)
+_CLASSES = {"d": "7", "w": "a7_", "s": " ", "S": "a7", "D": "a ", "W": " -"}
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressPattern:
+    """A pattern that `problems` finds nothing wrong with."""
+
+    text: str
+    search: Any = field(repr=False, compare=False)
+
+    def read(self, text: str) -> Reading | None:
+        """The reading of a line that the pattern matches; groups that hold no number count as absent."""
+        found = self.search(text[:MOST_TEXT])
+        if found is None:
+            return None
+        groups = {name: value for name, value in found.groupdict().items() if value is not None}
+        numbers = {name: n for name, value in groups.items() if (n := number(value)) is not None}
+        step, loss = count(numbers.get("step")), numbers.get("loss")
+        if step is None and loss is None:
+            return None
+        reading = Reading(
+            DIALECT,
+            step=step,
+            total=count(numbers.get("total")) or None,
+            epoch=numbers.get("epoch"),
+            epochs=count(numbers.get("epochs")) or None,
+            loss=loss,
+            learning_rate=numbers.get("learning_rate", numbers.get("lr")),
+            remaining=duration(groups.get("eta", "")),
+            numbers=tuple((n, v) for n, v in numbers.items() if n not in _KNOWN)[:MOST_NUMBERS],
+        )
+        return _with_speed(reading, numbers)
+
+
+def _with_speed(reading: Reading, numbers: Mapping[str, float]) -> Reading:
+    for name, unit in _SPEEDS.items():
+        if numbers.get(name, 0) > 0:
+            return replace(reading, speed=numbers[name], speed_unit=unit)
+    for name, unit in (("step_seconds", "s"), ("step_ms", "ms")):
+        seconds = numbers.get(name, 0) * (unit_seconds(unit) or 0)
+        if seconds > 0:
+            return replace(reading, speed=1 / seconds, speed_unit=STEPS)
+    return reading
+
+
+@lru_cache(maxsize=256)
+def progress_pattern(text: str) -> ProgressPattern | None:
+    """The pattern, or `None` for one with problems, as a job of somebody else may have."""
+    if not text or problems(text):
+        return None
+    return ProgressPattern(text, re.compile(text).search)
+
+
+@lru_cache(maxsize=256)
+def problems(text: str) -> tuple[tuple[str, str], ...]:
+    """Sentence and fix of each problem of a pattern."""
+    return tuple(_problems(text))
+
+
+def _problems(text: str) -> Iterator[tuple[str, str]]:
+    if len(text) > MOST_CHARACTERS:
+        yield f"it has {len(text)} characters; {MOST_CHARACTERS} is the most.", "Match less of the line."
+        return
+    try:
+        compiled = re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        yield f"it is not a regular expression: {error}.", r"Write, for example, step (?P<step>\d+)."
+        return
+    names = set(compiled.groupindex)
+    if not names & set(_NEEDED):
+        yield (
+            "it has neither a group named step nor one named loss.",
+            r"Name one: (?P<step>\d+) or (?P<loss>[\d.]+).",
+        )
+    long = [name for name in names if len(name) > MOST_NAME]
+    if long:
+        yield f"the name of the group {long[0]} is too long.", f"Use at most {MOST_NAME} characters."
+    for sign, what in _NOT_RE2:
+        if sign.search(text):
+            yield f"it {what}, which Cloud Logging's regular expressions can't.", "Write it without that."
+    if is_slow(compiled):
+        yield (
+            "it may take very long on a line that it does not match.",
+            "Repeat no group that has a repeat in it, and write [^|]* or \\S* in place of .*",
+        )
+
+
+def is_slow(compiled: re.Pattern[str]) -> bool:
+    """Whether the time of a search explodes with the length of a text; found by trying.
+
+    The texts repeat what the pattern is made of, which makes a search go back and try again. They grow
+    by one character at first: the time of an exponential pattern at most doubles or triples from one to the
+    next, so that the first slow one ends the trial.
+    """
+    for seed in _seeds(compiled.pattern):
+        for size in _SIZES:
+            text = (seed * (size // len(seed) + 1))[:size] + "\x00"
+            began = time.perf_counter()
+            compiled.search(text)
+            if time.perf_counter() - began > _SLOW and _slow_again(compiled, text):
+                return True
+    return False
+
+
+def _slow_again(compiled: re.Pattern[str], text: str) -> bool:
+    """A machine under load may stop a process for a while; CPU time of a second search decides."""
+    began = time.thread_time()
+    compiled.search(text)
+    return time.thread_time() - began > _SLOW
+
+
+def _seeds(pattern: str) -> Iterable[str]:
+    """Texts that parts of the pattern match, to be repeated."""
+    plain = re.sub(r"\(\?P?<\w+>|\(\?:|\\[a-zA-Z]|[\[\](){}|?*+^$.\\]", "", pattern)
+    characters = dict.fromkeys([*plain[:80], *"7a .-=,"])
+    for letter, examples in _CLASSES.items():
+        if f"\\{letter}" in pattern:
+            characters |= dict.fromkeys(examples)
+    yield from list(characters)[:MOST_SEEDS]
+    yield from ("7 ", "a ", "7.", "7,", "a=7 ", "a: 7, ")
+    if len(plain) > 1:
+        yield plain[:60]
+
+
+def with_pattern(job: Mapping[str, Any], pattern: str, *, packaged: bool = False) -> dict[str, Any]:
+    """The CustomJob in REST form with the pattern in the environment of every pool that runs code.
+
+    A pool that sets the variable itself keeps its value. `packaged`: a pool without a task gets the profile's
+    package, with the environment of its containerSpec.
+    """
+    spec = dict(job.get("jobSpec") or {})
+    pools = [_pool_with(dict(pool or {}), pattern, packaged) for pool in spec.get("workerPoolSpecs") or []]
+    return {**job, "jobSpec": {**spec, "workerPoolSpecs": pools}} if pools else dict(job)
+
+
+def _pool_with(pool: dict[str, Any], pattern: str, packaged: bool) -> dict[str, Any]:
+    key = "pythonPackageSpec" if pool.get("pythonPackageSpec") else "containerSpec"
+    if not pool or not (packaged or pool.get(key)):
+        return pool
+    inner = dict(pool.get(key) or {})
+    variables = list(inner.get("env") or [])
+    if not any(isinstance(one, Mapping) and one.get("name") == VARIABLE for one in variables):
+        inner["env"] = [*variables, {"name": VARIABLE, "value": pattern}]
+    return {**pool, key: inner}

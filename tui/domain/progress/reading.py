@@ -1,0 +1,89 @@
+"""What one line says of the training, and the numbers and durations in it."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+MOST_STEPS = 10**12
+"""A larger count is no step."""
+_DURATION = re.compile(
+    r"(?:(?P<days>\d{1,4}) days?, ?)?(?:(?P<hours>\d{1,6}):)?(?P<minutes>\d{1,2}):(?P<seconds>\d{2})"
+)
+_SECONDS = re.compile(r"(?P<value>\d{1,9})s")
+_SCALES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+_LONGEST = timedelta(days=3650)
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """The position of a progress bar, which counts within an epoch where one is named."""
+
+    step: int
+    total: int | None = None
+    epoch: int | None = None
+    first_epoch: int | None = None
+    """Number of the first epoch; `None` where the bar does not tell whether it is 0 or 1."""
+    training: bool = True
+    """The bar itself says that it is the training's. Another one may be an evaluation's."""
+    fixed: bool = False
+    """Every epoch has the same total; a bar with another one is no training."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one line says; `None` where it does not say it.
+
+    A line has a `step`, a `bar` or neither: the loss in a dict belongs to the step of a bar beside it.
+    """
+
+    dialect: str
+    step: int | None = None
+    total: int | None = None
+    bar: Bar | None = None
+    epoch: float | None = None
+    epochs: int | None = None
+    counts_epochs: bool = False
+    """`step` and `total` are epochs: the line has no better count."""
+    loss: float | None = None
+    speed: float | None = None
+    speed_unit: str = ""
+    learning_rate: float | None = None
+    remaining: timedelta | None = None
+    rank: int = 0
+    """The process that wrote the line, where it says so."""
+    numbers: tuple[tuple[str, float], ...] = field(default=())
+
+
+def number(text: str) -> float | None:
+    """The number in `1,234`, `6.9E+00`, `41.8k`, `nan`; `None` for any other text."""
+    text = text.strip().replace(",", "")
+    scale = _SCALES.get(text[-1:], 1.0)
+    try:
+        return float(text[:-1] if scale != 1.0 else text) * scale
+    except ValueError:
+        return None
+
+
+def count(value: float | None) -> int | None:
+    """A number as a count of steps; `None` for a fraction, a negative and an endless one."""
+    if value is None or not math.isfinite(value) or not 0 <= value <= MOST_STEPS or value != int(value):
+        return None
+    return int(value)
+
+
+def duration(text: str) -> timedelta | None:
+    """The duration in `16:20`, `1:02:03`, `2 days, 1:02:03`, `45s`; `None` for any other text."""
+    text = text.strip()
+    found = _DURATION.fullmatch(text)
+    if found is not None:
+        parts = {name: int(value) for name, value in found.groupdict(default="0").items()}
+        span = timedelta(**parts)
+    else:
+        seconds = _SECONDS.fullmatch(text)
+        if seconds is None:
+            return None
+        span = timedelta(seconds=int(seconds["value"]))
+    return span if span <= _LONGEST else None

@@ -1,0 +1,42 @@
+"""Bars of Lightning's RichProgressBar, drawn with rich (`callbacks/progress/rich_progress.py`).
+
+    Epoch 3/9  ━━━━━━╸━━━━━━━━━━━━ 61/500 0:00:10 • 0:01:11 6.10it/s v_num: 0.000 train_loss: 2.130
+
+Epochs count from 0, and the second number is that of the last one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from tui.domain.progress.measured import Measured
+from tui.domain.progress.numbered import named_numbers
+from tui.domain.progress.reading import Bar, Reading, duration, number
+from tui.domain.training.progress import STEPS
+
+DIALECT = "Lightning"
+_TIME = r"(?:\d{1,4} days?, )?\d{1,6}:\d\d:\d\d|-:--:--"
+_BAR = re.compile(
+    rf"(?<!\d)(?P<n>\d{{1,12}})/(?P<total>\d{{1,12}}|--) (?:{_TIME}) • (?P<left>{_TIME}) {{1,8}}"
+    r"(?P<rate>[\d.]{1,16})it/s(?P<postfix>.*)"
+)
+_EPOCH = re.compile(r"Epoch (?P<epoch>\d{1,7})(?:/(?P<last>\d{1,7}))?")
+
+
+def read(text: str) -> Reading | None:
+    """The reading of the bar of an epoch; other bars count a validation."""
+    if "•" not in text or "it/s" not in text:
+        return None
+    found = _BAR.search(text)
+    epoch = _EPOCH.search(text, 0, found.start()) if found else None
+    if found is None or epoch is None:
+        return None
+    reading = Measured().add_all(named_numbers(found["postfix"])).reading(DIALECT)
+    rate = number(found["rate"])
+    if reading.speed is None and rate:
+        reading = replace(reading, speed=rate, speed_unit=STEPS)
+    total = None if found["total"] == "--" else int(found["total"])
+    bar = Bar(int(found["n"]), total, epoch=int(epoch["epoch"]), first_epoch=0)
+    epochs = int(epoch["last"]) + 1 if epoch["last"] else None
+    return replace(reading, bar=bar, epochs=epochs, epoch=None, remaining=duration(found["left"]))

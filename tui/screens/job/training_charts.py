@@ -1,0 +1,71 @@
+"""Which charts the reported training steps have: loss, throughput, learning rate, and each other number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tui.domain.formatting import figure, short_unit
+from tui.domain.text import clip, plain
+from tui.domain.training.progress import MOST_NUMBERS, TrainingStep
+from tui.domain.training.training_steps import History
+
+Value = Callable[[TrainingStep], float | None]
+"""The value of a training step to draw."""
+LONGEST_TITLE = 30
+MOST_SAMPLES = 1_000
+"""Steps that the charts of the other numbers are drawn from; a terminal has fewer columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingChart:
+    """One chart. `from_zero`: its y axis begins at 0."""
+
+    key: str
+    title: str
+    unit: str
+    text: Callable[[float], str]
+    value: Value
+    from_zero: bool = False
+
+
+def loss_text(value: float) -> str:
+    """A loss with enough digits for its chart."""
+    return f"{value:.4g}"
+
+
+def main_charts(samples: Sequence[TrainingStep]) -> Iterator[TrainingChart]:
+    """Loss and throughput, in the unit of the newest speed."""
+    yield TrainingChart("loss", "Loss", "", loss_text, lambda sample: sample.loss)
+    unit = next((s.speed_unit for s in reversed(samples) if s.speed is not None), "")
+    yield TrainingChart("speed", "Throughput", short_unit(unit), figure, _speed_in(unit), from_zero=True)
+
+
+def other_charts(samples: Sequence[TrainingStep]) -> Iterator[TrainingChart]:
+    """The learning rate and the other numbers of these steps by their names, in the order they first came."""
+    yield TrainingChart("learning-rate", "Learning rate", "", loss_text, lambda sample: sample.learning_rate)
+    numbers = {id(sample): dict(sample.numbers) for sample in samples}
+    names = dict.fromkeys(name for each in numbers.values() for name in each)
+    for name in list(names)[:MOST_NUMBERS]:
+        title = clip(plain(name).replace("_", " ").strip(), LONGEST_TITLE)
+        value = _number_of(numbers, name)
+        yield TrainingChart(f"number:{name}", title[:1].upper() + title[1:], "", loss_text, value)
+
+
+def thinned(samples: Sequence[TrainingStep]) -> Sequence[TrainingStep]:
+    """At most `MOST_SAMPLES` of the steps at even distances, and the last one."""
+    stride = -(-len(samples) // MOST_SAMPLES)
+    return samples if stride <= 1 else (*samples[:-1:stride], samples[-1])
+
+
+def thinned_history(past: History) -> History:
+    """The same of what led to the current step, and of each stretch that was undone."""
+    return History(tuple(thinned(past.kept)), tuple(tuple(thinned(stretch)) for stretch in past.undone))
+
+
+def _speed_in(unit: str) -> Value:
+    return lambda sample: sample.speed if sample.speed_unit == unit else None
+
+
+def _number_of(numbers: Mapping[int, Mapping[str, float]], name: str) -> Value:
+    return lambda sample: numbers[id(sample)].get(name)
