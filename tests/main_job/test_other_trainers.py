@@ -16,7 +16,8 @@ pytestmark = pytest.mark.xdist_group("other trainers")
 TQDM = r"""
 import sys
 for step in range(1, 51):
-    sys.stderr.write(f"\r{2 * step:3d}%|####      | {step}/50 [00:10<01:11,  6.10it/s, loss={3 - step / 50:.2f}]")
+    counts = f"{step}/50 [00:10<01:11,  6.10it/s, loss={3 - step / 50:.2f}]"
+    sys.stderr.write(f"\r{2 * step:3d}%|####      | {counts}")
 sys.stderr.write("\n")
 """
 KEY_VALUE = """

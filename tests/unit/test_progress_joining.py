@@ -1,4 +1,4 @@
-"""What several lines say together: bars and dicts, epochs, restarts, replicas, structured lines beside them."""
+"""What several lines say together: bars and dicts, epochs, restarts, replicas, and structured lines."""
 
 from __future__ import annotations
 

@@ -17,7 +17,10 @@ from tui.domain.progress.job_progress import JobProgress
 from tui.domain.progress.pattern import VARIABLE, problems, progress_pattern, with_pattern
 from tui.domain.training.progress import SAMPLES
 
-PATTERN = r"upd (?P<step>\d+) of (?P<total>\d+): objective (?P<loss>[\d.]+) at (?P<samples_per_second>[\d.]+), kl (?P<kl>[\d.]+)"
+PATTERN = (
+    r"upd (?P<step>\d+) of (?P<total>\d+): objective (?P<loss>[\d.]+) at (?P<samples_per_second>[\d.]+), "
+    r"kl (?P<kl>[\d.]+)"
+)
 PROFILE = """
 displayName: own-lines
 region: us-central1

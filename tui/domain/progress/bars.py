@@ -13,7 +13,7 @@ so; one without either may be, see `Bar.training`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tui.domain.progress.measured import Measured
 from tui.domain.progress.names import counted_unit
@@ -72,8 +72,9 @@ def read(text: str) -> Reading | None:
     if not found.losses and _OTHER_WORK.search(meter.description):
         return None
     if meter.unit.lower() in _EPOCH_UNITS:
-        reading = replace(found.reading(TQDM), speed=None, speed_unit="")
-        return replace(reading, step=meter.step, total=meter.total, counts_epochs=True)
+        reading = found.reading(TQDM)
+        reading.step, reading.total, reading.counts_epochs = meter.step, meter.total, True
+        return reading
     unit = counted_unit(meter.unit)
     if unit != STEPS and not found.losses:
         return None
@@ -88,9 +89,10 @@ def read(text: str) -> Reading | None:
     )
     reading = found.reading(LIGHTNING if lightning else TQDM)
     if reading.speed is None and meter.rate and unit:
-        reading = replace(reading, speed=meter.rate, speed_unit=unit)
-    epochs = int(epoch["epochs"]) if epoch and epoch["epochs"] else None
-    return replace(reading, bar=bar, epochs=epochs, epoch=None, remaining=duration(meter.left))
+        reading.speed, reading.speed_unit = meter.rate, unit
+    reading.epochs = int(epoch["epochs"]) if epoch and epoch["epochs"] else None
+    reading.bar, reading.epoch, reading.remaining = bar, None, duration(meter.left)
+    return reading
 
 
 def _meter(text: str) -> Meter | None:

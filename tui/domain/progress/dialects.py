@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from tui.domain.log_entry import LogEntry
 from tui.domain.progress import bars, dicts, json_fields, keras_bars, named_lines, rich_bars
@@ -45,5 +44,6 @@ def line_reading(text: str, pattern: ProgressPattern | None = None) -> Reading |
     for read in DIALECTS:
         found = read(rest)
         if found is not None:
-            return replace(found, rank=rank) if rank else found
+            found.rank = rank or found.rank
+            return found
     return None

@@ -7,8 +7,6 @@ the step: the bar beside it does, or the epoch together with the run's length. T
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tui.domain.progress.measured import Measured
 from tui.domain.progress.numbered import named_numbers
 from tui.domain.progress.reading import Reading
@@ -29,5 +27,7 @@ def read(text: str) -> Reading | None:
     known = found.epoch is not None or found.learning_rate is not None or "grad_norm" in found.numbers
     if not found.losses or not (known or found.step is not None):
         return None
-    step = found.step
-    return replace(found.reading(DIALECT), step=step, total=None if step is None else found.total(step))
+    reading = found.reading(DIALECT)
+    if found.step is not None:
+        reading.step, reading.total = found.step, found.total(found.step)
+    return reading

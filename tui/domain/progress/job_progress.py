@@ -88,7 +88,6 @@ class JobProgress:
                     ends_at=None,
                 )
             self.replica = ""
-            self.progress = replace(self.progress, dialect=None)
         self.progress = advance(self.progress, entry.timestamp, entry.json)
         return [] if sample is None else [sample]
 
@@ -113,13 +112,11 @@ class JobProgress:
             if reading.loss is not None and tracker.step is None:
                 self._take_loss(entry.timestamp, reading)
             return None
-        sample = replace(sample, numbers=self._bounded(sample.numbers))
-        ends_at = self._ends_at(entry.timestamp, reading)
-        self.progress = replace(
-            after_step(self.progress, sample),
-            ends_at=ends_at or self.progress.ends_at,
-            dialect=tracker.dialect,
-        )
+        numbers = self._bounded(sample.numbers)
+        if numbers != sample.numbers:
+            sample = replace(sample, numbers=numbers)
+        ends_at = None if reading.remaining is None else entry.timestamp + reading.remaining
+        self.progress = after_step(self.progress, sample, ends_at, tracker.dialect)
         return sample
 
     def _reports(self, source: _Source, entry: LogEntry, sample: TrainingStep | None) -> bool:
@@ -147,9 +144,6 @@ class JobProgress:
             updated_at=at,
             dialect=reading.dialect,
         )
-
-    def _ends_at(self, at: datetime, reading: Reading) -> datetime | None:
-        return None if reading.remaining is None else at + reading.remaining
 
     def _bounded(self, numbers: tuple[tuple[str, float], ...]) -> tuple[tuple[str, float], ...]:
         """The numbers of at most `MOST_NUMBERS` names: a line of anybody's may have a new name each time."""

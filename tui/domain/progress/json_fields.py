@@ -6,7 +6,6 @@ Cloud Logging makes such a line a jsonPayload, of which every number has a name 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from tui.domain.progress.measured import Measured, numbers_in
@@ -33,7 +32,9 @@ def read(payload: Mapping[str, Any]) -> Reading | None:
         return found.results(DIALECT)
     if not found.losses and found.speed[0] is None:
         return None
-    return replace(found.reading(DIALECT), step=step, total=found.total(step))
+    reading = found.reading(DIALECT)
+    reading.step, reading.total = step, found.total(step)
+    return reading
 
 
 def _inner(payload: Mapping[str, Any]) -> list[Mapping[str, Any]]:

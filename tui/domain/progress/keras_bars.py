@@ -11,7 +11,6 @@ The forms are those of `Progbar.update` (Keras 3, verbose 1 and 2; Keras 2 draws
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from tui.domain.progress.measured import Measured
 from tui.domain.progress.named_lines import remaining_in
@@ -44,13 +43,14 @@ def read(text: str) -> Reading | None:
     measured = Measured().add_all(named_numbers(metrics))
     if not measured.losses:
         return None
-    reading = replace(measured.reading(DIALECT), epoch=None)
+    reading = measured.reading(DIALECT)
     pace = _PACE.search(found["rest"])
     if reading.speed is None and pace is not None and int(pace["value"]):
-        reading = replace(reading, speed=1 / (int(pace["value"]) * _SECONDS[pace["unit"]]), speed_unit=STEPS)
+        reading.speed, reading.speed_unit = 1 / (int(pace["value"]) * _SECONDS[pace["unit"]]), STEPS
     total = None if found["total"] == "Unknown" else int(found["total"])
-    bar = Bar(int(found["n"]), total, first_epoch=1, fixed=True)
+    bar = reading.bar = Bar(int(found["n"]), total, first_epoch=1, fixed=True)
     done = total is not None and bar.step >= total
     left = _LEFT.match(found["rest"])
-    remaining = remaining_in(text) or (duration(left["left"]) if left and not done else None)
-    return replace(reading, bar=bar, remaining=remaining)
+    reading.remaining = remaining_in(text) or (duration(left["left"]) if left and not done else None)
+    reading.epoch = None
+    return reading

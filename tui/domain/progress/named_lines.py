@@ -15,7 +15,6 @@ The printing code of each was followed for its form:
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import timedelta
 
 from tui.domain.progress.measured import Measured
@@ -60,10 +59,13 @@ def read(text: str) -> Reading | None:
     if step is not None and found.validates:
         return found.results(dialect)
     if step is not None and (found.losses or found.speed[0] is not None or "skipped" in found.numbers):
-        total = found.total(step)
-        return replace(found.reading(dialect), step=step, total=total, remaining=remaining_in(text))
+        reading = found.reading(dialect)
+        reading.step, reading.total, reading.remaining = step, found.total(step), remaining_in(text)
+        return reading
     if step is None and found.losses and (epoch := count(found.epoch)) is not None:
-        return replace(found.reading(dialect), step=epoch, total=found.epochs, counts_epochs=True)
+        reading = found.reading(dialect)
+        reading.step, reading.total, reading.counts_epochs = epoch, found.epochs, True
+        return reading
     if step is None and not found.losses and any(word in text for word in _TOTALS):
         total = found.totals[0] if found.totals else None
         return Reading("Hugging Face", total=total, epochs=found.epochs) if total or found.epochs else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tui.domain.progress.names import MOST_NAME, counted_unit
 from tui.domain.progress.reading import number
@@ -30,8 +30,7 @@ _AFTER = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(NamedTuple):
     """A number with its name ("" where none is known) and its unit; `start` is its place in the text.
 
     `explicit`: a colon, an equals sign or a break sets the name off. `of`: it is the second number
@@ -48,42 +47,37 @@ class Named:
 
 def named_numbers(text: str) -> Iterator[Named]:
     """The numbers of a text in their order."""
-    before, name, explicit = 0, "", False
+    before, name, unit, explicit = 0, "", "", False
     for at, found in enumerate(_NUMBER.finditer(text)):
         if at >= MOST_NUMBERS:
             return
-        gap = text[before : found.start()]
-        before = found.end()
+        start, end = found.span()
+        gap = text[before:start]
         value = number(found[0])
-        if value is None or (text[before : before + 1] == ":" and text[before + 1 : before + 2].isdigit()):
+        if value is None or (text[end : end + 1] == ":" and text[end + 1 : end + 2].isdigit()):
             # The hours or minutes of a time.
-            name, explicit = "", False
+            before, name, unit = end, "", ""
             continue
-        of = bool(name) and gap.strip() in {"/", "of"}
+        of = bool(name) and not unit and gap.strip() in {"/", "of"}
         if not of:
-            name, explicit = _name_of(gap, follows=at > 0)
-        after = _AFTER.match(text, before)
-        unit = (after["word"] or "").strip() if after else ""
-        yield Named(name, value, unit, found.start(), explicit, of)
+            name, explicit = _name_of(gap, unit)
+        after = _AFTER.match(text, end)
+        unit, before = ((after[1] or "").strip(), after.end()) if after else ("", end)
+        yield Named(name, value, unit, start, explicit, of)
 
 
-def _name_of(gap: str, *, follows: bool) -> tuple[str, bool]:
+def _name_of(gap: str, unit: str) -> tuple[str, bool]:
     """The name at the end of the text before a number, and whether it is set off.
 
-    `follows`: another number stands before it, whose unit the text may begin with.
+    `unit` stands before that text; it is that of the number before, or the name of this one.
     """
-    word = ""
-    if follows:
-        after = _AFTER.match(gap)
-        if after is not None:
-            word, gap = (after["word"] or "").strip(), gap[after.end() :]
     gap = gap[-4 * MOST_NAME :]
     explicit = _EXPLICIT.search(gap) is not None
     pieces = _BREAKS.split(gap.rstrip(" :=[('\"\t"))
     last = pieces[-1].rpartition("=")[2].rpartition(":")[2].strip().lstrip("/")
-    if not last and len(pieces) == 1 and counted_unit(word.partition("/")[0]):
+    if not last and len(pieces) == 1 and counted_unit(unit.partition("/")[0]):
         # `loss 2.13 tok/s 41800`: the unit is the next number's name.
-        return word, explicit
+        return unit, explicit
     if not last or len(last) > MOST_NAME or not (last[0].isalpha() or last[0] == "_"):
         return "", explicit
     return last, explicit or len(pieces) > 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -78,11 +78,12 @@ class ProgressPattern:
 def _with_speed(reading: Reading, numbers: Mapping[str, float]) -> Reading:
     for name, unit in _SPEEDS.items():
         if numbers.get(name, 0) > 0:
-            return replace(reading, speed=numbers[name], speed_unit=unit)
+            reading.speed, reading.speed_unit = numbers[name], unit
+            return reading
     for name, unit in (("step_seconds", "s"), ("step_ms", "ms")):
         seconds = numbers.get(name, 0) * (unit_seconds(unit) or 0)
         if seconds > 0:
-            return replace(reading, speed=1 / seconds, speed_unit=STEPS)
+            reading.speed, reading.speed_unit = 1 / seconds, STEPS
     return reading
 
 

@@ -32,9 +32,9 @@ class Bar:
     """Every epoch has the same total; a bar with another one is no training."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reading:
-    """What one line says; `None` where it does not say it.
+    """What one line says; `None` where it does not say it. Whoever makes it fills it; then it stays as it is.
 
     A line has a `step`, a `bar` or neither: the loss in a dict belongs to the step of a bar beside it.
     """

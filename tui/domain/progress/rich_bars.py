@@ -8,7 +8,6 @@ Epochs count from 0, and the second number is that of the last one.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from tui.domain.progress.measured import Measured
 from tui.domain.progress.numbered import named_numbers
@@ -35,8 +34,9 @@ def read(text: str) -> Reading | None:
     reading = Measured().add_all(named_numbers(found["postfix"])).reading(DIALECT)
     rate = number(found["rate"])
     if reading.speed is None and rate:
-        reading = replace(reading, speed=rate, speed_unit=STEPS)
+        reading.speed, reading.speed_unit = rate, STEPS
     total = None if found["total"] == "--" else int(found["total"])
-    bar = Bar(int(found["n"]), total, epoch=int(epoch["epoch"]), first_epoch=0)
-    epochs = int(epoch["last"]) + 1 if epoch["last"] else None
-    return replace(reading, bar=bar, epochs=epochs, epoch=None, remaining=duration(found["left"]))
+    reading.bar = Bar(int(found["n"]), total, epoch=int(epoch["epoch"]), first_epoch=0)
+    reading.epochs, reading.epoch = int(epoch["last"]) + 1 if epoch["last"] else None, None
+    reading.remaining = duration(found["left"])
+    return reading

@@ -136,8 +136,10 @@ def advance(progress: Progress, timestamp: datetime, payload: Mapping[str, Any] 
     return progress
 
 
-def after_step(progress: Progress, sample: TrainingStep) -> Progress:
-    """`progress` after a reported step.
+def after_step(
+    progress: Progress, sample: TrainingStep, ends_at: datetime | None = None, dialect: str | None = None
+) -> Progress:
+    """`progress` after a reported step, with the job's own estimate of its end, if it gave one.
 
     The first loss is the first ever reported, also over restarts: it is what a person compares with.
     """
@@ -152,4 +154,6 @@ def after_step(progress: Progress, sample: TrainingStep) -> Progress:
         speed_unit=sample.speed_unit if sample.speed else progress.speed_unit,
         learning_rate=rate if rate is not None else progress.learning_rate,
         updated_at=sample.timestamp,
+        ends_at=ends_at or progress.ends_at,
+        dialect=dialect,
     )

@@ -25,6 +25,8 @@ CHUNK = 256 * 1024
 """Bytes that are read and stored in one transaction."""
 MAX_LINE = 4 * 1024 * 1024
 """Longer lines are split, so that output without a newline needs limited memory."""
+REWRITE_SECONDS = 2.0
+"""A line that rewrites itself with carriage returns, as bars do, is stored in parts, one each this often."""
 STALE_SECONDS = 2.0
 """After it, output without a stamp has the file's modification time: its runner has ended."""
 MICROSECOND = 1000
@@ -62,6 +64,7 @@ class OutputFile:
         self._severity = DEFAULT_SEVERITY[stream]
         self._stamps = _Stamps(attempt.stamps(replica, stream))
         self._waiting_since: float | None = None
+        self._rewritten_at = time.monotonic()
         mark = blake2s(f"{job.name}/{replica}.{stream}".encode(), digest_size=5).hexdigest()
         self._insert_id = f"{attempt.number:02x}%012x{mark}"
 
@@ -88,12 +91,25 @@ class OutputFile:
                 data += file.read(min(MAX_LINE, limit - self.offset) - len(data))
                 end = data.rfind(b"\n") + 1
         if not end:
-            if len(data) < MAX_LINE and not (ended and self.offset + len(data) >= status.st_size):
+            if len(data) >= MAX_LINE or (ended and self.offset + len(data) >= status.st_size):
+                end = len(data)
+            else:
+                end = self._rewritten(data)
+            if not end:
                 return None
-            end = len(data)
         chunk = self._convert(data[:end], status.st_mtime_ns)
         chunk.more = chunk.offset < limit
         return chunk
+
+    def _rewritten(self, data: bytes) -> int:
+        """How much of an unfinished line to store: up to its last rewriting, and not too often."""
+        now = time.monotonic()
+        if now - self._rewritten_at < REWRITE_SECONDS:
+            return 0
+        end = data.rfind(b"\r", 1)
+        if end > 0:
+            self._rewritten_at = now
+        return max(0, end)
 
     def accept(self, chunk: OutputChunk) -> None:
         """Continue after a chunk that was stored."""
