@@ -117,6 +117,11 @@ class CheckpointConfig:
         25.0, "seconds between SIGTERM and SIGKILL, for a save and its upload; 0: not checked"
     )
 
+    @property
+    def notice(self) -> float:
+        """Seconds for the last save and upload after a signal; 25 where --grace 0 says nothing."""
+        return self.grace or 25.0
+
 
 @dataclass(frozen=True, slots=True)
 class GuardConfig:

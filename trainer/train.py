@@ -396,7 +396,7 @@ class Trainer:
         self._read_outcomes(wait=True)
         with self.goodput.measure("checkpoint"):
             ending = self.checkpoints.finish(
-                self.step, self._progress(), self.config.checkpoint.grace or 25.0, preempted=True
+                self.step, self._progress(), self.config.checkpoint.notice, preempted=True
             )
         if self.rank == 0:
             name = signal.Signals(number).name

@@ -121,6 +121,22 @@ def test_a_bucket_that_is_dead_at_the_end_is_an_error_and_the_next_start_uploads
     assert cloud.client.bucket("training-run").blob("run/step-60/manifest.json").exists()
 
 
+def test_a_signal_cuts_the_wait_for_the_last_upload(tmp_path: Path, cloud: Buckets) -> None:
+    flags, env = in_bucket(cloud, "--steps=30", "--checkpoint-every=10", "--grace=1")
+    run = Ranks(tmp_path, 1, *flags, env=env)
+    run.wait_step(1)
+    cloud.server.faults.set(DEAD)
+    saves = wait_for(
+        lambda: [x for x in run.lines() if x["kind"] == "checkpoint" and x["step"] == 30],
+        "the last save",
+        every=0.02,
+    )
+    run.signal(signal.SIGTERM)
+    # The grace period, not the ten minutes of --store-timeout.
+    assert run.wait(60) == [exit_codes.STORE_UNAVAILABLE], run.errors()
+    assert last_line(run, "save_failed")["path"] == saves[0]["path"]
+
+
 def test_a_preempted_run_says_that_its_upload_failed(tmp_path: Path, cloud: Buckets) -> None:
     flags, env = in_bucket(cloud, "--steps=100000", "--checkpoint-every=10000", "--grace=3")
     run = Ranks(tmp_path, 1, *flags, env=env)

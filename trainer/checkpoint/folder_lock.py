@@ -1,10 +1,10 @@
 """A lock on a folder of checkpoints: a second job there is refused by the name of the first one's run.
 
 The file `.lock` names the owner. `flock` decides between processes of one machine: the kernel frees it when
-its owner dies. Other machines may not see it: Cloud Storage FUSE has no locks, and NFS may be mounted without
-(https://cloud.google.com/storage/docs/cloud-storage-fuse/overview, limitations; flock(2)). So an owner also
-writes a counter every few seconds, and an owner on another machine whose counter stands still for long enough
-has ended. A restart of the same launch waits for nothing.
+its owner dies. Other machines may not see it: NFS may be mounted without locks, and Cloud Storage FUSE has
+none (https://cloud.google.com/storage/docs/gcs-fuse, limitations; when it writes: docs/semantics.md of its
+repository). So an owner also writes a counter every few seconds, and an owner on another machine whose
+counter stands still for long enough has ended. A restart of the same launch waits for nothing.
 
 Two jobs on two machines that begin within one look of each other can both take the folder where `flock` does
 not reach. Then the file has the later one's name, and the saves of the earlier one fail with it.
@@ -189,16 +189,21 @@ class FolderLock:
             self._write(beat=self._owner.beat + 1)
 
     def _write(self, **changes: Any) -> None:
-        """In place: a new file would not have the lock, and a full disk has room for what is there."""
+        """In place: a new file would not have the lock, and a full disk has room for what is there.
+
+        With a descriptor of its own: Cloud Storage FUSE writes to the bucket when one is closed.
+        """
         # A disk that takes no more is reported by the next save.
         with self._writing, suppress(OSError):
-            self._owner = replace(self._owner, **changes)
-            text = json.dumps(asdict(self._owner)).encode()
             if self._file is None:
                 return
-            os.pwrite(self._file, text, 0)
-            os.ftruncate(self._file, len(text))
-            os.fsync(self._file)
+            self._owner = replace(self._owner, **changes)
+            text = json.dumps(asdict(self._owner)).encode()
+            with self._path.open("rb+") as file:
+                file.write(text)
+                file.truncate()
+                file.flush()
+                os.fsync(file.fileno())
 
     def _is_written(self) -> bool:
         return self._file is not None and os.fstat(self._file).st_size > 0

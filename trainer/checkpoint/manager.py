@@ -266,11 +266,11 @@ class CheckpointManager:
         if problem:
             return problem
         began = time.monotonic()
-        deadline, signaled = began + seconds, False
+        deadline, signaled = began + seconds, bool(self._received())
         while not uploader.finish(_POLL):
             if self._received() and not signaled:
                 # A signal while it waits: there is only the grace period left.
-                signaled, deadline = True, min(deadline, time.monotonic() + self._config.grace)
+                signaled, deadline = True, min(deadline, time.monotonic() + self._config.notice)
             if time.monotonic() > deadline:
                 waited = time.monotonic() - began
                 return uploader.problem or f"it was not complete after {waited:.0f} s"
