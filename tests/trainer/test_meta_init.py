@@ -13,9 +13,9 @@ from tests.trainer.ranks import _SERVER, free_port
 from trainer.config import BatchPlan, parse
 from trainer.distributed.process_group import ProcessGroup
 from trainer.models.build import build_workload
+from trainer.models.meta_init import on_meta
 from trainer.models.workload import Workload
 from trainer.strategy.fsdp import FSDP
-from trainer.strategy.meta_init import on_meta
 
 pytestmark = pytest.mark.arithmetic
 

@@ -6,9 +6,9 @@ import torch
 
 from trainer.config import Config
 from trainer.errors import UsageError
+from trainer.models.meta_init import materialize, on_meta
 from trainer.models.workload import Workload
 from trainer.registry import MODELS, resolve
-from trainer.strategy.meta_init import materialize, on_meta
 
 
 def build_workload(config: Config, *, deferred: bool = False) -> Workload:

@@ -12,8 +12,8 @@ from torch.utils.checkpoint import checkpoint
 
 from trainer.config import Config
 from trainer.errors import UsageError
+from trainer.models.meta_init import on_meta
 from trainer.models.workload import Workload
-from trainer.strategy.meta_init import on_meta
 
 
 def prepare_model(

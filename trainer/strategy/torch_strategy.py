@@ -19,10 +19,10 @@ from torch.optim.adamw import adamw as adamw_step
 from trainer.config import BatchPlan, Config
 from trainer.data.loader import Batch
 from trainer.errors import CheckpointError, one_line
+from trainer.models.meta_init import materialize, on_meta
 from trainer.models.workload import Workload
 from trainer.strategy.base import Weight, compute_dtype
 from trainer.strategy.layout import CheckpointLayout
-from trainer.strategy.meta_init import materialize, on_meta
 from trainer.strategy.model_setup import make_optimizer, prepare_model
 
 
