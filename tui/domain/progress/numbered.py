@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from tui.domain.progress.names import MOST_NAME, counted_unit
@@ -60,18 +61,19 @@ def named_numbers(text: str) -> Iterator[Named]:
             continue
         of = bool(name) and not unit and gap.strip() in {"/", "of"}
         if not of:
-            name, explicit = _name_of(gap, unit)
+            name, explicit = _name_of(gap[-4 * MOST_NAME :], unit)
         after = _AFTER.match(text, end)
         unit, before = ((after[1] or "").strip(), after.end()) if after else ("", end)
         yield Named(name, value, unit, start, explicit, of)
 
 
+@lru_cache(maxsize=4096)
 def _name_of(gap: str, unit: str) -> tuple[str, bool]:
     """The name at the end of the text before a number, and whether it is set off.
 
-    `unit` stands before that text; it is that of the number before, or the name of this one.
+    `unit` stands before that text; it is that of the number before, or the name of this one. The lines of a
+    trainer have the same texts between their numbers, so that nearly every name is known.
     """
-    gap = gap[-4 * MOST_NAME :]
     explicit = _EXPLICIT.search(gap) is not None
     pieces = _BREAKS.split(gap.rstrip(" :=[('\"\t"))
     last = pieces[-1].rpartition("=")[2].rpartition(":")[2].strip().lstrip("/")
