@@ -15,11 +15,15 @@ from collections.abc import Iterator
 from typing import Any
 
 _STDOUT = 1
-_LOCK_SECONDS = 10.0
-"""Longest wait for another process's line. It may be stopped while it has the lock."""
+_LOCK_SECONDS = 30.0
+"""Longest wait for another process's line: its reader may be slow, or it is stopped and has the lock."""
+_NEXT_LOCK_SECONDS = 0.1
+"""The same after such a wait in vain."""
 _WRITE_SECONDS = 10.0
 """Longest wait for room in a pipe that does not block."""
 _threads = threading.RLock()
+_in_vain = False
+"""Whether the last wait was in vain."""
 
 
 def _new_lock() -> None:
@@ -83,13 +87,18 @@ def _locked() -> Iterator[None]:
 
 def _lock() -> bool:
     """False if stdout can't be locked, or another process keeps the lock."""
-    deadline = time.monotonic() + _LOCK_SECONDS
+    global _in_vain  # noqa: PLW0603 - of this process
+    deadline = time.monotonic() + (_NEXT_LOCK_SECONDS if _in_vain else _LOCK_SECONDS)
     while True:
         try:
             fcntl.lockf(_STDOUT, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            if error.errno not in {errno.EAGAIN, errno.EACCES} or time.monotonic() > deadline:
+            if error.errno not in {errno.EAGAIN, errno.EACCES}:
+                return False
+            if time.monotonic() > deadline:
+                _in_vain = True
                 return False
             time.sleep(0.0005)
         else:
+            _in_vain = False
             return True

@@ -13,8 +13,10 @@ from torch.distributed.elastic.multiprocessing.errors import record
 from tests.trainer.broken_workload import BROKEN, REGISTER
 from tests.trainer.ranks import Ranks
 from tests.trainer.test_multi_node import ROOT, Cluster, Node
+from trainer.checkpoint.save import prepare_folder
 from trainer.data.same_data import same_data
-from trainer.errors import DataError
+from trainer.distributed.process_group import ProcessGroup
+from trainer.errors import DataError, UsageError
 from trainer.launch import failure
 from trainer.launch.failure import Failure, NodeFailures, read_record, report_error
 
@@ -162,3 +164,11 @@ def test_a_record_of_torchs_own_format_is_read(tmp_path: Path, monkeypatch: pyte
     for damaged in ("", "{}", "[]", '{"message": 3}', '{"message": {}, "vxtui": {}}', "\udcff"):
         path.write_text(damaged, errors="replace")
         assert read_record(path) is None
+
+
+def test_a_folder_that_cannot_be_written_is_a_wrong_flag(tmp_path: Path, group: ProcessGroup) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(
+        UsageError, match=r"--checkpoint-dir .*file/ck can't be written on this node: Not a dir"
+    ):
+        prepare_folder(tmp_path / "file" / "ck", group)

@@ -18,6 +18,7 @@ WRITER = """
 import random, sys, threading
 from trainer.structured_log import emit
 rank = int(sys.argv[1])
+sys.stdin.read()
 def write(thread):
     sizes = random.Random(f"{rank} {thread}")
     for number in range(50):
@@ -28,15 +29,29 @@ threads = [threading.Thread(target=write, args=(n,)) for n in range(2)]
 """
 
 
-def start(code: str, out: int, *words: str) -> subprocess.Popen[bytes]:
+def start(code: str, out: int, *words: str, begin: int | None = None) -> subprocess.Popen[bytes]:
     env = {**os.environ, "PYTHONPATH": ROOT}
-    return subprocess.Popen([sys.executable, "-c", code, *words], stdout=out, env=env)
+    return subprocess.Popen([sys.executable, "-c", code, *words], stdin=begin, stdout=out, env=env)
+
+
+def wait_full(pipe: int) -> None:
+    """Until the next line finds no room, and is written in parts."""
+    room, waiting = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ), array.array("i", [0])
+
+    def full() -> bool:
+        fcntl.ioctl(pipe, termios.FIONREAD, waiting)
+        return waiting[0] > room - 20_000
+
+    wait_for(full, "a full pipe", every=0.01)
 
 
 def test_long_lines_of_many_processes_and_threads_do_not_mix() -> None:
     read, write = os.pipe()
-    writers = [start(WRITER, write, str(rank)) for rank in range(8)]
-    os.close(write)
+    wait, begin = os.pipe()
+    writers = [start(WRITER, write, str(rank), begin=wait) for rank in range(8)]
+    for end in (write, wait, begin):
+        os.close(end)
+    wait_full(read)
     with os.fdopen(read, "rb") as pipe:
         found = [json.loads(line)["vxtui"] for line in pipe]
     assert [writer.wait(60) for writer in writers] == [0] * 8
@@ -67,15 +82,8 @@ def test_a_full_pipe_that_does_not_block_gets_whole_lines() -> None:
     os.set_blocking(write, False)
     say = "from trainer.structured_log import emit\nfor n in range(20): emit('step', 'x' * 20_000, number=n)"
     writer = start(say, write)
-    room = fcntl.fcntl(write, fcntl.F_GETPIPE_SZ)
     os.close(write)
-
-    def full() -> bool:
-        waiting = array.array("i", [0])
-        fcntl.ioctl(read, termios.FIONREAD, waiting)
-        return waiting[0] > room - 20_000
-
-    wait_for(full, "a full pipe", every=0.01)
+    wait_full(read)
     with os.fdopen(read, "rb") as pipe:
         assert [json.loads(line)["vxtui"]["number"] for line in pipe] == list(range(20))
     assert writer.wait(60) == 0

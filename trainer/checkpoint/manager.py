@@ -44,7 +44,7 @@ class CheckpointManager:
         """`received` returns the signal that this rank has got, or 0.
 
         Raises:
-            CheckpointError: for a folder that can't be written.
+            CheckpointError: for a folder whose owner can't be told.
             UsageError: for an unusable location, or one that another job uses.
             Interrupted: after a signal.
         """

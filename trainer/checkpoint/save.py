@@ -22,7 +22,7 @@ from trainer.checkpoint.manifest import EXTRA_STATE, Manifest
 from trainer.checkpoint.rng_state import get_rng_state
 from trainer.checkpoint.run_identity import RunIdentity
 from trainer.distributed.process_group import ProcessGroup
-from trainer.errors import CheckpointError, one_line
+from trainer.errors import CheckpointError, UsageError, one_line
 from trainer.strategy.base import Strategy
 
 
@@ -210,7 +210,7 @@ def prepare_folder(folder: Path, group: ProcessGroup) -> bool:
     """Create the folder; return whether all ranks see the same folder.
 
     Raises:
-        CheckpointError: on every rank, if one of them can't write there.
+        UsageError: on every rank, if one of them can't write there.
     """
     problem = None
     token = folder / f".seen-by-all-{group.all_gather(time.time_ns())[0]}"
@@ -223,10 +223,10 @@ def prepare_folder(folder: Path, group: ProcessGroup) -> bool:
             own.touch()
             own.unlink()
     except OSError as error:
-        problem = f"can't write to {folder}: {error.strerror or error}"
+        problem = f"--checkpoint-dir {folder} can't be written on this node: {error.strerror or error}"
     problem = group.first_problem(problem)
     if problem:
-        raise CheckpointError(problem)
+        raise UsageError(problem)
     shared = all(group.all_gather(token.exists()))
     group.barrier()
     if group.rank == 0:
