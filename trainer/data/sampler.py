@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import cycle
 
-import torch
+import numpy as np
 
 from trainer.config import BatchPlan
+from trainer.data.keyed_permutation import permute
 
-
-def permutation(seed: int, epoch: int, count: int) -> list[int]:
-    """The permutation of `count` samples in this epoch; integers only, so the same on every machine."""
-    generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
-    indices: list[int] = torch.randperm(count, generator=generator).tolist()
-    return indices
+_AHEAD = 4096
+"""Samples whose order is computed together: one micro-batch at a time would cost ten times as much."""
 
 
 class Sampler:
@@ -30,14 +26,15 @@ class Sampler:
         self._position = position
 
     def __iter__(self) -> Iterator[list[int]]:
-        position, stride = self._position + self._rank, self._plan.world_size
-        epoch, indices = -1, [0]
-        for size in cycle(self._plan.micro_batches):
-            micro_batch = []
-            for _ in range(size):
-                if position // self._count != epoch:
-                    epoch = position // self._count
-                    indices = permutation(self._seed, epoch, self._count)
-                micro_batch.append(indices[position % self._count])
-                position += stride
-            yield micro_batch
+        sizes = self._plan.micro_batches
+        steps = max(1, _AHEAD // sum(sizes))
+        ahead = self._plan.world_size * np.arange(steps * sum(sizes), dtype=np.int64)
+        position = self._position + self._rank
+        while True:
+            epochs, places = np.divmod(position + ahead, self._count)
+            samples = permute(self._seed, epochs, places, self._count).tolist()
+            start = 0
+            for size in sizes * steps:
+                yield samples[start : start + size]
+                start += size
+            position += self._plan.world_size * len(samples)
