@@ -58,7 +58,20 @@ class DataConfig:
         "folders, files (comma-separated), gs://…, or a .bin of trainer.prepare; default: Python's sources",
     )
     tokenizer: str = _flag("bytes", "bytes, a tokenizer.json or a folder with one")
-    field: str = _flag("text", "the field with the text in each line of a .jsonl file")
+    format: str = _flag(
+        "text",
+        "text: learn all of it; chat: learn the assistant's messages of each line of .jsonl files",
+        choices=["text", "chat"],
+    )
+    field: str = _flag("", "the field of each line of a .jsonl file; default: text, of a chat messages")
+    document_masks: str = _flag(
+        "off",
+        "keep documents apart within a sequence; conversations (--format chat) then share sequences",
+        choices=ON_OFF,
+    )
+    data_cache: str = _flag(
+        "", "folder on the node's disk for the tokens of the data; default: data-cache beside the checkpoints"
+    )
     batch: int = _flag(0, "sequences per optimizer step, over all ranks; 0: the preset's")
     micro_batch: int = _flag(0, "max sequences per rank and pass; the rest is accumulated; 0: the preset's")
     workers: int = _flag(0, "processes per rank that read the data ahead")

@@ -7,9 +7,10 @@ import sys
 from collections.abc import Sequence
 
 from trainer.cloud_paths import local_path
-from trainer.data.documents import documents, files_of
+from trainer.data.documents import files_of, text_pieces
+from trainer.data.token_cache import suffixes_of, text_source
 from trainer.data.token_file import write_tokens
-from trainer.data.tokenizer import Tokenizer, load_tokenizer, train_bpe
+from trainer.data.tokenizer import train_bpe
 from trainer.errors import DataError
 
 
@@ -24,7 +25,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tokenizer", default="bytes", help="bytes, a tokenizer.json or a folder with one")
     parser.add_argument("--bpe", type=int, default=0, help="train a BPE of this many tokens on the text")
     parser.add_argument(
-        "--field", default="text", help="the field with the text in each line of a .jsonl file"
+        "--format", choices=["text", "chat"], default="text", help="chat: .jsonl files of messages"
+    )
+    parser.add_argument(
+        "--field",
+        default="",
+        help="the field of each line of a .jsonl file; default: text, of a chat messages",
     )
     return parser
 
@@ -36,13 +42,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if out.suffix != ".bin":
             raise DataError(f"--out {given.out}: the name must end in .bin")
-        files = files_of([local_path(text) for text in given.text])
+        if given.bpe and given.format == "chat":
+            raise DataError("--bpe trains on text; use a tokenizer of a model with --format chat")
+        files = files_of([local_path(text) for text in given.text], suffixes_of(given.format))
+        tokenizer = given.tokenizer
         if given.bpe:
-            trained = out.with_suffix(".tokenizer.json")
-            tokenizer: Tokenizer = train_bpe(documents(files, given.field), given.bpe, trained)
-        else:
-            tokenizer = load_tokenizer(given.tokenizer)
-        info = write_tokens(out, documents(files, given.field), tokenizer)
+            texts = (piece.text for piece in text_pieces(files, given.field or "text", needs_utf8=True))
+            tokenizer = train_bpe(texts, given.bpe, out.with_suffix(".tokenizer.json")).name
+        source = text_source(files, given.format, given.field, tokenizer, told_apart=True)
+        info = write_tokens(out, source.pieces(lambda _: None), source.tokenizer, marked=source.marked)
     except DataError as error:
         sys.stderr.write(f"trainer.prepare: {error}\n")
         return 2

@@ -31,12 +31,15 @@ class ModelEntry:
 
     `target` is `module:function`; the function takes a Config and returns a `models.workload.Workload`.
     `shape_flags` are settings that change the names or the shapes of its weights. `text` says that it trains
-    on text, by default on Python's own sources. `preload` are packages to import before the fork.
+    on text, by default on Python's own sources. `prepare` is `module:function` too: one rank of each node
+    calls it with a Config and a `data.data_cache.Progress` before any rank builds the workload; it returns
+    what they then have as `--data`. `preload` are packages to import before the fork.
     """
 
     target: str
     shape_flags: tuple[str, ...] = ()
     text: bool = True
+    prepare: str = ""
     preload: tuple[str, ...] = ()
 
 
@@ -50,10 +53,20 @@ STRATEGIES: dict[str, StrategyEntry] = {
     "zero3": StrategyEntry("trainer.strategy.deepspeed:ZeRO3", _DEEPSPEED_FLAGS),
 }
 MODELS: dict[str, ModelEntry] = {
-    "gpt": ModelEntry("trainer.models.language:gpt", ("preset", "context")),
-    "causal-lm": ModelEntry("trainer.models.language:causal_lm", preload=("transformers",)),
+    "gpt": ModelEntry(
+        "trainer.models.language:gpt", ("preset", "context"), prepare="trainer.models.language:prepare_gpt"
+    ),
+    "causal-lm": ModelEntry(
+        "trainer.models.language:causal_lm",
+        prepare="trainer.models.language:prepare_causal_lm",
+        preload=("transformers",),
+    ),
     "arr-coc": ModelEntry(
-        "trainer.models.arr_coc.build:arr_coc", ("stage",), text=False, preload=("transformers",)
+        "trainer.models.arr_coc.build:arr_coc",
+        ("stage",),
+        text=False,
+        prepare="trainer.models.arr_coc.build:prepare_questions",
+        preload=("transformers",),
     ),
 }
 

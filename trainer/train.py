@@ -26,6 +26,7 @@ from trainer.config import BatchPlan, Config
 from trainer.data.download import download_inputs
 from trainer.data.fingerprint import data_fingerprint
 from trainer.data.loader import Batch, batches
+from trainer.data.once_per_node import prepare_data
 from trainer.data.same_data import same_data
 from trainer.data.sampler import Sampler
 from trainer.distributed.device import local_gpu_count, select_device
@@ -111,7 +112,7 @@ class Trainer:
         self.checkpoints = CheckpointManager(config, self.group, lambda: self.sync.received_signal)
         for seed in (random.seed, np.random.seed, torch.manual_seed):
             seed(config.seed)
-        local = download_inputs(config, self.group)
+        local = prepare_data(download_inputs(config, self.group), self.group)
         deferred = STRATEGIES[config.parallel.strategy].defers_weights and not local.model.init_weights
         self.workload = build_workload(local, deferred=deferred)
         data = same_data(data_fingerprint(self.workload), self.group)

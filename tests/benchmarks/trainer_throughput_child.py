@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -20,8 +21,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from trainer import registry
 from trainer.config import BatchPlan, Config, parse
-from trainer.data.sampler import permutation
-from trainer.data.text import Windows, read_bytes
+from trainer.data.sampler import permute
+from trainer.data.text import Windows
+from trainer.data.token_cache import token_file_of
+from trainer.data.token_file import TokenFile
 from trainer.models.gpt import GPT
 from trainer.models.workload import Workload
 from trainer.strategy.model_setup import make_optimizer
@@ -41,7 +44,8 @@ def model() -> GPT:
 
 
 def windows() -> Windows:
-    return Windows(read_bytes(str(Path(json.__file__).parents[1] / "asyncio")), CONTEXT)
+    data = Path(json.__file__).parents[1] / "asyncio"
+    return Windows(TokenFile(token_file_of(parse([f"--data={data}"]), "bytes")), CONTEXT)
 
 
 def workload(config: Config) -> Workload:
@@ -52,7 +56,8 @@ def workload(config: Config) -> Workload:
 def stream(rank: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """The batches of the trainer's order, as one would write it down: no loader, no epoch's edge."""
     data = windows()
-    places = permutation(0, 0, len(data))
+    numbers = np.arange(len(data))
+    places = permute(0, np.zeros_like(numbers), numbers, len(data)).tolist()
     for start in range(0, len(data) - BATCH, BATCH):
         rows = [data[n] for n in places[start + rank : start + BATCH : 2]]
         yield torch.stack([row[0] for row in rows]), torch.stack([row[1] for row in rows])

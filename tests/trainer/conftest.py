@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +11,12 @@ import torch
 from trainer.distributed.process_group import ProcessGroup
 
 torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trainer writes into the working directory: ./checkpoints, ./data-cache."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 
+import numpy as np
 import torch
 from torch import nn
 
 from trainer.config import Config
-from trainer.data.sampler import permutation
-from trainer.data.text import Windows, read_bytes
+from trainer.data.sampler import permute
+from trainer.data.text import Windows
+from trainer.data.token_cache import token_file_of
+from trainer.data.token_file import TokenFile
 from trainer.models.gpt import GPT
 from trainer.models.workload import Workload
 
@@ -37,8 +40,9 @@ class Samples:
     """Windows with their factors: the first sample of a faulty step is bad, so that only rank 0 sees it."""
 
     def __init__(self, config: Config) -> None:
-        self._windows = Windows(read_bytes(config.data.data), config.model.context)
-        indices = permutation(config.seed, 0, len(self._windows))
+        self._windows = Windows(TokenFile(token_file_of(config, "bytes")), config.model.context)
+        places = np.arange(len(self._windows))
+        indices = permute(config.seed, np.zeros_like(places), places, len(places)).tolist()
         steps = json.loads(os.environ[STEPS])
         self._bad = {indices[(int(step) - 1) * config.data.batch]: f for step, f in steps.items()}
 

@@ -259,15 +259,15 @@ def test_questions_come_from_a_file_and_a_bad_line_is_named(tmp_path: Path) -> N
     lines = [{"image": "red.png", "question": "Which colour?", "answer": "red"}]
     path = tmp_path / "questions.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)) + "\n\n")
-    image, tokens, targets = QuestionFile(path, encode, side=64, length=24)[0]
+    image, tokens, targets = QuestionFile(path, encode, side=64, length=24, cache=tmp_path / "c")[0]
     assert image.shape == (3, 64, 64) and image[:, 5, 5].tolist() == [1, 0, 0]
     assert targets[targets >= 0].tolist() == encode("red") and int(tokens[0]) == ord("W")
     path.write_text(json.dumps(lines[0]) + "\n{}\n")
     with pytest.raises(DataError, match=r"questions\.jsonl:2"):
-        QuestionFile(path, encode, side=64, length=24)
+        QuestionFile(path, encode, side=64, length=24, cache=tmp_path / "c")
     path.write_text(json.dumps({**lines[0], "image": "none.png"}))
     with pytest.raises(DataError, match=r"none\.png"):
-        QuestionFile(path, encode, side=64, length=24)[0]
+        QuestionFile(path, encode, side=64, length=24, cache=tmp_path / "c")[0]
 
 
 def test_a_missing_model_is_an_error(tmp_path: Path) -> None:

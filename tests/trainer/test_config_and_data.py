@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainer.checkpoint.locations import upload_uri
+from trainer.cloud_paths import local_path
 from trainer.config import BatchPlan, parse
 from trainer.data.sampler import Sampler
-from trainer.data.text import Windows, local_path, read_bytes
+from trainer.data.text import Windows
 from trainer.distributed.device import select_device
-from trainer.errors import DataError, UsageError
+from trainer.errors import UsageError
 from trainer.strategy import deepspeed
 from trainer.train import learning_rate
 
@@ -92,14 +93,6 @@ def test_cloud_paths_resolve_to_their_mount(monkeypatch: pytest.MonkeyPatch) -> 
     assert local_path("gs://b/x") == Path("/gcs/b/x")
     monkeypatch.setenv("VXTUI_GCS_ROOT", "/buckets")
     assert local_path("/gcs/b/x") == Path("/buckets/b/x") == local_path("gs://b/x")
-
-
-def test_missing_data_names_the_path(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="does not exist"):
-        read_bytes(str(tmp_path / "nowhere"))
-    (tmp_path / "a.txt").write_text("too short")
-    with pytest.raises(DataError, match="9 bytes"):
-        read_bytes(str(tmp_path))
 
 
 def test_settings_are_completed() -> None:

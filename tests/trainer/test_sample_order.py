@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainer.config import BatchPlan
-from trainer.data.keyed_permutation import permute
-from trainer.data.sampler import Sampler
+from trainer.data.sampler import Sampler, permute
 
 counts = st.one_of(st.integers(1, 10_000), st.integers(10_001, 300_000))
 seeds = st.integers(0, 2**40)

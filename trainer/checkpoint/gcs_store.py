@@ -126,7 +126,7 @@ class GcsStore:
     def download_tree(self, root: Path) -> int:
         """Copy the object, or all below it, to `root`/BUCKET/OBJECT; return the number of bytes copied.
 
-        It copies a token file together with its .json, and keeps copies that are up to date.
+        It copies a token file together with the files beside it, and keeps copies that are up to date.
 
         Raises:
             RemoteStoreError: also when there is no such object.
@@ -134,7 +134,7 @@ class GcsStore:
         wanted = self._prefix.rstrip("/")
         stem = wanted.removesuffix(".bin")
         blobs = self._call(lambda: list(self._client.list_blobs(self._bucket, prefix=stem)))
-        names = {wanted, f"{stem}.json"} if stem != wanted else {wanted}
+        names = {wanted, f"{stem}.json", f"{stem}.starts"} if stem != wanted else {wanted}
         blobs = [b for b in blobs if b.name in names or b.name.startswith(f"{wanted}/" if wanted else "")]
         folder = root / self._bucket.name
         pairs = [(blob, folder / blob.name) for blob in blobs if not blob.name.endswith("/")]

@@ -1,65 +1,232 @@
-"""Documents of files and folders, in the same order on every machine."""
+"""Documents of files and folders, in the same order on every machine, read in pieces of bounded size."""
 
 from __future__ import annotations
 
+import codecs
 import json
-from collections.abc import Iterator, Sequence
+import os
+import sysconfig
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from trainer.data.text import TEXT_SUFFIXES
 from trainer.errors import DataError
 
+TEXT_SUFFIXES = (".py", ".txt", ".md", ".rst", ".json", ".jsonl", ".csv", ".c", ".h")
+_PYTHON = Path(sysconfig.get_paths()["stdlib"])
+_SKIPPED_OF_PYTHON = {"site-packages", "test"}
+"""Folders of Python's library that are not part of the default data."""
+PIECE = 512 * 1024
+"""Max bytes of text that are read and tokenised at once."""
 
-def files_of(paths: Sequence[Path]) -> list[Path]:
-    """The files, and the text files below the folders, sorted by name.
+OnRead = Callable[[int], None]
+"""Is called with the number of bytes that were read."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    """A file; `name` is the path below the one that was asked for, the same on every machine."""
+
+    path: Path
+    name: str
+    size: int
+    modified_ns: int
+
+    @property
+    def has_json_lines(self) -> bool:
+        return self.path.suffix == ".jsonl"
+
+
+class Piece(NamedTuple):
+    """A part of a document, or all of it; a target is learned, other text is only read."""
+
+    text: str
+    ends_document: bool = True
+    is_target: bool = True
+
+
+def files_of(paths: Sequence[Path], suffixes: Sequence[str] = TEXT_SUFFIXES) -> list[TextFile]:
+    """The files, and those with one of the suffixes at any depth below the folders, sorted by name.
+
+    Links to folders are not followed: they may lead in circles.
 
     Raises:
-        DataError: for a path that does not exist.
+        DataError: for a path that does not exist or can't be listed, and if there is no file.
     """
-    files: list[Path] = []
-    for path in paths:
-        if path.is_file():
-            files.append(path)
-        elif path.is_dir():
-            files += sorted(p for p in path.rglob("*") if p.suffix in TEXT_SUFFIXES and p.is_file())
-        else:
-            raise DataError(f"{path} does not exist on this node")
+    files: list[TextFile] = []
+    for number, path in enumerate(paths):
+        try:
+            if path.is_dir():
+                skipped = _SKIPPED_OF_PYTHON if path == _PYTHON else set()
+                files += [
+                    _text_file(entry, f"{number}/{name}")
+                    for name, entry in _below(path, skipped)
+                    if entry.name.endswith(tuple(suffixes)) and entry.is_file()
+                ]
+            elif path.suffix == ".bin":
+                raise DataError(f"{path}: a token file can't be combined with other files")
+            else:
+                status = path.stat()
+                files.append(TextFile(path, f"{number}/{path.name}", status.st_size, status.st_mtime_ns))
+        except FileNotFoundError as error:
+            raise DataError(f"{error.filename} does not exist on this node") from error
+        except OSError as error:
+            raise DataError(f"{error.filename or path} can't be read: {error.strerror}") from error
+    if not files:
+        where = ", ".join(map(str, paths))
+        raise DataError(f"{where} has no text: no file that ends in {', '.join(suffixes)}")
     return files
 
 
-def documents(files: Sequence[Path], field: str = "text") -> Iterator[str]:
-    """The text of each file; of a .jsonl file the `field` of each line.
+def _text_file(entry: os.DirEntry[str], name: str) -> TextFile:
+    status = entry.stat()
+    return TextFile(Path(entry.path), name, status.st_size, status.st_mtime_ns)
+
+
+def _below(folder: Path, skipped: set[str], prefix: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
+    with os.scandir(folder) as scanned:
+        entries = sorted(scanned, key=lambda entry: entry.name)
+    for entry in entries:
+        name = prefix + entry.name
+        if not entry.is_dir(follow_symlinks=False):
+            yield name, entry
+        elif entry.name not in skipped:
+            yield from _below(Path(entry.path), skipped, f"{name}/")
+
+
+def text_pieces(
+    files: Sequence[TextFile], field: str, *, needs_utf8: bool, on_read: OnRead = lambda _: None
+) -> Iterator[Piece]:
+    """The text of each file, and the `field` of each line of a .jsonl file, but for documents without text.
+
+    Bytes that are not UTF-8 are an error if the tokenizer needs UTF-8, and in JSON always; else they become
+    lone surrogates, as of `surrogateescape`.
 
     Raises:
         DataError: with the file and the line that can't be read.
     """
-    for path in files:
-        try:
-            if path.suffix == ".jsonl":
-                yield from _lines(path, field)
-            else:
-                yield path.read_text(encoding="utf-8", errors="surrogateescape")
-        except OSError as error:
-            raise DataError(f"{path} can't be read: {error.strerror}") from error
+    for file in files:
+        if file.has_json_lines:
+            for number, value in json_lines(file.path, on_read):
+                yield from _split(_field_of(file.path, number, value, field))
+        else:
+            yield from _blocks(file.path, "strict" if needs_utf8 else "surrogateescape", on_read)
 
 
-def _lines(path: Path, field: str) -> Iterator[str]:
-    with path.open(encoding="utf-8") as file:
-        try:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield _text(path, number, line, field)
-        except UnicodeDecodeError as error:
-            raise DataError(f"{path} is not text in UTF-8: {error}") from error
+def json_lines(path: Path, on_read: OnRead = lambda _: None) -> Iterator[tuple[int, Any]]:
+    """The value of each line that is not blank, with the line's number from 1.
 
-
-def _text(path: Path, number: int, line: str, field: str) -> str:
+    Raises:
+        DataError: with the file and the line that can't be read.
+    """
     try:
-        value = json.loads(line)
-    except ValueError as error:
+        with path.open("rb") as file:
+            offset = 0
+            for number, line in enumerate(file, 1):
+                on_read(len(line))
+                if line.strip():
+                    yield number, parse_json(path, number, line, offset)
+                offset += len(line)
+    except OSError as error:
+        raise DataError(f"{path} can't be read: {error.strerror}") from error
+
+
+def parse_json(path: Path, number: int, line: bytes, offset: int) -> Any:
+    """The value of a line that begins at byte `offset`.
+
+    Raises:
+        DataError: if it is not JSON in UTF-8.
+    """
+    try:
+        return json.loads(line.removeprefix(codecs.BOM_UTF8).decode())
+    except UnicodeDecodeError as error:
+        raise DataError(_not_utf8(path, number, offset + error.start)) from error
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}:{number}: it is not JSON: {error}") from error
+
+
+def check_text(path: Path, number: int, text: str) -> None:
+    r"""Refuse half of a surrogate pair, which JSON can express (`"\ud83d"`) and UTF-8 can't.
+
+    Raises:
+        DataError: with the file and the line.
+    """
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"{path}:{number}: its text has half of a surrogate pair, \\u{ord(text[error.start]):04x}, "
+                "which is no character; correct the line"
+            ) from error
+
+
+def _field_of(path: Path, number: int, value: Any, field: str) -> str:
     text = value.get(field) if isinstance(value, dict) else None
     if not isinstance(text, str):
         known = f"; it has {', '.join(map(str, value))}" if isinstance(value, dict) else ""
         raise DataError(f'{path}:{number}: it has no text in "{field}"{known}; --field selects another')
+    check_text(path, number, text)
     return text
+
+
+def _split(text: str) -> Iterator[Piece]:
+    start = 0
+    while len(text) - start > PIECE:
+        end = start + PIECE
+        cut = text.rfind("\n", start, end) + 1 or text.rfind(" ", start + 1, end)
+        cut = cut if cut > start else end
+        yield Piece(text[start:cut], ends_document=False)
+        start = cut
+    if text:
+        yield Piece(text[start:])
+
+
+def _blocks(path: Path, errors: str, on_read: OnRead) -> Iterator[Piece]:
+    """The text of a file, cut at the ends of lines."""
+    try:
+        with path.open("rb") as file:
+            rest, offset, last = b"", 0, False
+            while not last:
+                block = file.read(PIECE - len(rest))
+                on_read(len(block))
+                data = rest + block
+                # A regular file gives fewer bytes than asked for only at its end.
+                last = len(data) < PIECE
+                cut = len(data) if last else _cut(data)
+                try:
+                    text = data[:cut].decode(errors=errors)
+                except UnicodeDecodeError as error:
+                    position = offset + error.start
+                    sentence = _not_utf8(path, _line_at(path, position), position)
+                    raise DataError(f"{sentence}, or train on its bytes with --tokenizer bytes") from error
+                if text or offset:
+                    yield Piece(text, last)
+                rest, offset = data[cut:], offset + cut
+    except OSError as error:
+        raise DataError(f"{path} can't be read: {error.strerror}") from error
+
+
+def _cut(data: bytes) -> int:
+    """Where to cut a piece: after a line, else before a space, which belongs to the next word; never inside a
+    character."""
+    cut = data.rfind(b"\n") + 1 or max(0, data.rfind(b" "))
+    if cut:
+        return cut
+    cut = len(data)
+    while cut > len(data) - 3 and data[cut - 1] & 0xC0 == 0x80:
+        cut -= 1
+    return cut - 1 if data[cut - 1] >= 0xC0 else cut
+
+
+def _line_at(path: Path, position: int) -> int:
+    line, left = 1, position
+    with path.open("rb") as file:
+        while left > 0 and (block := file.read(min(left, PIECE))):
+            line, left = line + block.count(b"\n"), left - len(block)
+    return line
+
+
+def _not_utf8(path: Path, line: int, position: int) -> str:
+    return f"{path}:{line}: it is not text in UTF-8, at byte {position} of the file; convert it to UTF-8"

@@ -1,16 +1,29 @@
-"""The order of the samples: a pure function of seed and position, for any world size."""
+"""The order of the samples: a pure function of seed and position, for any world size.
+
+It is a permutation of any number of samples, computed for each index: no list of them is kept. A Feistel
+network permutes the integers below the next power of two. A result that is no sample is permuted again until
+it is one (cycle walking): the inverse walks the same way back, so this is a bijection too. Only operations on
+64-bit integers are used: the result is the same on every machine and with every numpy.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from trainer.config import BatchPlan
-from trainer.data.keyed_permutation import permute
 
 _AHEAD = 4096
 """Samples whose order is computed together: one micro-batch at a time would cost ten times as much."""
+_ROUNDS = 8
+_MIN_BITS = 4
+"""Halves of one bit have too few round functions for a permutation that looks random."""
+_GOLDEN, _MASK = 0x9E3779B97F4A7C15, (1 << 64) - 1
+
+Words = npt.NDArray[np.uint64]
+Indices = npt.NDArray[np.int64]
 
 
 class Sampler:
@@ -38,3 +51,56 @@ class Sampler:
                 yield samples[start : start + size]
                 start += size
             position += self._plan.world_size * len(samples)
+
+
+def permute(seed: int, epochs: Indices, places: Indices, count: int) -> Indices:
+    """The sample at each place of its epoch, all int64 [N]: places and samples are below `count`.
+
+    For each pair of seed and epoch the samples are a permutation of the places.
+    """
+    bits = max(_MIN_BITS, (count - 1).bit_length())
+    keys = _keys(seed, epochs)
+    samples = _feistel(places.astype(np.uint64), keys, bits)
+    outside = np.flatnonzero(samples >= count)
+    while outside.size:
+        again = _feistel(samples[outside], keys[outside], bits)
+        samples[outside] = again
+        outside = outside[again >= count]
+    return samples.astype(np.int64)
+
+
+def _keys(seed: int, epochs: Indices) -> Words:
+    """A key of 64 bits for each epoch; the keys of one seed all differ."""
+    of_seed = _mix(np.array([(seed + _GOLDEN) & _MASK], np.uint64))
+    return _mix(of_seed + epochs.astype(np.uint64))
+
+
+def _feistel(values: Words, keys: Words, bits: int) -> Words:
+    """A permutation of the integers below 2**bits for each key, both [N].
+
+    A round keeps the low half, which becomes the high one, and combines the high half with a function of it.
+    If `bits` is odd the halves differ by one bit.
+    """
+    low, high = bits // 2, bits - bits // 2
+    for number in range(_ROUNDS):
+        kept = values & np.uint64((1 << low) - 1)
+        mixed = _mix(keys + (kept + np.uint64(number * _GOLDEN & _MASK)))
+        mixed >>= np.uint64(64 - high)
+        mixed ^= values >> np.uint64(low)
+        kept <<= np.uint64(high)
+        values = kept | mixed
+        low, high = high, low
+    return values
+
+
+def _mix(words: Words) -> Words:
+    """The output function of SplitMix64, in place: a bijection; each input bit changes half of the bits.
+
+    Steele, Lea and Flood, Fast Splittable Pseudorandom Number Generators, OOPSLA 2014.
+    """
+    words ^= words >> np.uint64(30)
+    words *= np.uint64(0xBF58476D1CE4E5B9)
+    words ^= words >> np.uint64(27)
+    words *= np.uint64(0x94D049BB133111EB)
+    words ^= words >> np.uint64(31)
+    return words

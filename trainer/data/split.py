@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trainer.data.fingerprint import fingerprint_of
 from trainer.data.loader import Dataset
 
 HELD_OUT = 16
@@ -23,6 +24,10 @@ class Slice:
 
     def __getitem__(self, index: int) -> object:
         return self.whole[self.first + index]
+
+    def fingerprint(self) -> str:
+        whole = fingerprint_of(self.whole)
+        return whole and f"{self.first} to {self.end} of {whole}"
 
 
 def hold_out(dataset: Dataset) -> tuple[Slice, Slice]:

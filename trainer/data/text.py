@@ -1,70 +1,99 @@
-"""Text as bytes, and windows of tokens in memory."""
+"""The samples of a language model: windows of tokens, and conversations.
+
+Each is (inputs, targets), or with documents kept apart (inputs, targets, positions), int64 [context] each. A
+position counts from the start of the token's document; a token attends to its own document only.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
-from trainer.cloud_paths import local_path
-from trainer.errors import DataError
+from trainer.data.token_file import TARGET, TokenFile
+from trainer.models.loss import IGNORED
 
-TEXT_SUFFIXES = (".py", ".txt", ".md", ".rst", ".json", ".jsonl", ".csv", ".c", ".h")
-SKIPPED = {"site-packages", "test"}
-"""Folders of Python's library that are not part of the default data."""
-MAX_BYTES = 64 * 1024 * 1024
-MIN_BYTES = 4096
+Sample = tuple[torch.Tensor, ...]
+_ID = np.uint32(TARGET - 1)
 
 
-def read_bytes(spec: str) -> torch.Tensor:
-    """All bytes of `spec` (files or folders, comma-separated) as a uint8 tensor [N], in name order.
+class Tokens(Protocol):
+    """Ids by slice, of a file or in memory."""
 
-    Raises:
-        DataError: if a path does not exist or has no text.
-    """
-    parts: list[bytes] = []
-    size = 0
-    for one in spec.split(","):
-        path = local_path(one.strip())
-        if not path.exists():
-            raise DataError(f"--data {one}: {path} does not exist on this node")
-        for file in [path] if path.is_file() else _texts(path):
-            if size >= MAX_BYTES:
-                break
-            parts.append(file.read_bytes())
-            size += len(parts[-1])
-    data = b"\n".join(parts)[:MAX_BYTES]
-    if len(data) < MIN_BYTES:
-        raise DataError(f"--data {spec} has only {len(data)} bytes of text; the minimum is {MIN_BYTES}")
-    return torch.from_numpy(np.frombuffer(bytearray(data), dtype=np.uint8))
+    def __len__(self) -> int: ...
 
-
-def _texts(folder: Path) -> Iterator[Path]:
-    """Text files below the folder, sorted by name; lazily, since a restart waits for the listing."""
-    if not SKIPPED.isdisjoint(folder.parts):
-        return
-    with os.scandir(folder) as scanned:
-        entries = sorted(scanned, key=lambda entry: entry.name)
-    for entry in entries:
-        if entry.is_dir(follow_symlinks=False):
-            yield from _texts(folder / entry.name)
-        elif entry.name.endswith(TEXT_SUFFIXES) and entry.is_file():
-            yield folder / entry.name
+    def __getitem__(self, part: slice, /) -> Any: ...
 
 
 class Windows:
-    """Tokens [N] in windows that do not overlap: item n is (inputs, targets), int64 [context] each."""
+    """Tokens [N] in windows that do not overlap.
 
-    def __init__(self, data: torch.Tensor, context: int) -> None:
-        self._data, self._context = data, context
+    With the id `end`, which ends each document, they are kept apart.
+    """
+
+    def __init__(self, tokens: Tokens, context: int, end: int | None = None) -> None:
+        self._tokens, self._context, self._end = tokens, context, end
 
     def __len__(self) -> int:
-        return (len(self._data) - 1) // self._context
+        return (len(self._tokens) - 1) // self._context
 
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def __getitem__(self, index: int) -> Sample:
         start = index * self._context
-        row = self._data[start : start + self._context + 1].long()
-        return row[:-1], row[1:]
+        window = np.asarray(self._tokens[start : start + self._context + 1]).astype(np.int64)
+        row = torch.from_numpy(window)
+        if self._end is None:
+            return row[:-1], row[1:]
+        starts = np.append(True, window[:-2] == self._end)
+        return row[:-1], row[1:], torch.from_numpy(_positions(starts))
+
+    def fingerprint(self) -> str:
+        """What the samples depend on; "" of tokens that have no hash."""
+        known = getattr(self._tokens, "hash", "")
+        return known and f"windows of {self._context}, {self._end}: {known}"
+
+
+class Conversations:
+    """Documents of a token file with marked targets.
+
+    A longer document loses its end; what is left of a sample has `IGNORED` targets. `packs` is a file of
+    `data.packing`: then a sample has as many documents as fit, which are kept apart.
+    """
+
+    def __init__(self, tokens: TokenFile, context: int, packs: Path | None = None) -> None:
+        self._tokens, self._context = tokens, context
+        self._packs = None if packs is None else np.memmap(packs, np.dtype("<i8"), "r")
+
+    def __len__(self) -> int:
+        return self._tokens.info.documents if self._packs is None else len(self._packs) - 1
+
+    def __getitem__(self, index: int) -> Sample:
+        first, end = (index, index + 1) if self._packs is None else self._packs[index : index + 2].tolist()
+        inputs = np.full(self._context, self._tokens.info.end, np.int64)
+        targets = np.full(self._context, IGNORED, np.int64)
+        starts = np.zeros(self._context, bool)
+        place = 0
+        for number in range(first, end):
+            row = self._tokens.document(number)[: self._context - place + 1]
+            after = place + len(row) - 1
+            ids = (row & _ID).astype(np.int64)
+            inputs[place:after] = ids[:-1]
+            targets[place:after] = np.where(row[1:] & np.uint32(TARGET), ids[1:], IGNORED)
+            starts[place : place + 1] = True
+            place = after
+        starts[place : place + 1] = True
+        sample = torch.from_numpy(inputs), torch.from_numpy(targets)
+        return sample if self._packs is None else (*sample, torch.from_numpy(_positions(starts)))
+
+    def fingerprint(self) -> str:
+        """What the samples depend on."""
+        packed = "alone" if self._packs is None else "packed"
+        return f"conversations of {self._context}, {packed}: {self._tokens.hash}"
+
+
+def _positions(starts: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """The distance of each place from the last start at or before it; the first place is a start."""
+    places = np.arange(len(starts))
+    return places - np.maximum.accumulate(np.where(starts, places, 0))

@@ -1,124 +1,207 @@
-"""Token files, mapped into memory: NAME.bin (little-endian ids only) and NAME.json with its format."""
+"""Token files, mapped into memory: NAME.bin (little-endian ids only) and NAME.json with its format.
+
+In a file with marked targets the highest bit of an id says that it is one, and NAME.starts has the places
+of the documents (int64): 0, and the end of each.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch.utils.data import Dataset
 
+from trainer.data.documents import PIECE, Piece
 from trainer.data.tokenizer import Tokenizer
 from trainer.errors import DataError
 
-FORMAT = 1
-_BUFFERED_TOKENS = 1 << 20
-"""Tokens kept in memory while writing."""
+FORMAT = 2
+TARGET = 1 << 31
+"""The bit of a marked target."""
+_DTYPES = {"|u1": 1 << 8, "<u2": 1 << 16, "<u4": TARGET}
+"""The types of the ids, with the largest vocabulary of each."""
+_START = np.dtype("<i8")
+_BATCH = 2 * PIECE
+"""Characters that are tokenised together: they bound the memory, and give each core some."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenFileInfo:
-    """A token file has `tokens` ids below `vocabulary`, of `documents` documents."""
+    """A token file has `tokens` ids below `vocabulary`, of `documents` documents.
+
+    `end` separates documents, and follows each unless targets are `marked`. `hash` is that of the ids as they
+    are in the file.
+    """
 
     tokens: int
     documents: int
     vocabulary: int
+    end: int
     dtype: str
     tokenizer: str
+    hash: str
+    marked: bool = False
     format: int = FORMAT
 
 
-def write_tokens(path: Path, documents: Iterable[str], tokenizer: Tokenizer) -> TokenFileInfo:
-    """Write the tokens of all documents, each followed by the tokenizer's end; an error leaves no file.
+def write_tokens(
+    path: Path, pieces: Iterable[Piece], tokenizer: Tokenizer, *, marked: bool = False
+) -> TokenFileInfo:
+    """Write the tokens of all documents; an error leaves no file.
+
+    It takes some tens of MiB of memory for any number of documents.
 
     Raises:
         DataError: if there are no documents or the file can't be written.
     """
-    # 16 bits if they suffice: half as much to read.
-    dtype = np.dtype("<u2" if tokenizer.vocabulary <= 1 << 16 else "<u4")
-    scratch, info_path = path.with_suffix(".part"), path.with_suffix(".json")
-    tokens_written = document_count = 0
-    buffer: list[int] = []
+    # The smallest type that suffices: the least to read.
+    dtype = next(name for name, most in _DTYPES.items() if tokenizer.vocabulary <= most)
+    dtype = "<u4" if marked else dtype
+    names = {suffix: path.with_suffix(suffix) for suffix in (".part", ".starts-part", ".starts", ".json")}
+    tokens = documents = 0
+    digest = hashlib.blake2b(dtype.encode(), digest_size=16)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with scratch.open("wb") as file:
-            for document in documents:
-                buffer += [*tokenizer.encode(document), tokenizer.end]
-                document_count += 1
-                if len(buffer) >= _BUFFERED_TOKENS:
-                    tokens_written += len(buffer)
-                    file.write(np.asarray(buffer, dtype).tobytes())
-                    buffer.clear()
-            tokens_written += len(buffer)
-            file.write(np.asarray(buffer, dtype).tobytes())
+        with names[".part"].open("wb") as file, names[".starts-part"].open("wb") as starts:
+            starts.write(np.zeros(1, _START).tobytes())
+            for batch in _batches(pieces):
+                ids, ends = _tokens_of(batch, tokenizer, marked=marked)
+                block = ids.astype(dtype).tobytes()
+                file.write(block)
+                digest.update(block)
+                if marked:
+                    places = (tokens + ends).astype(_START).tobytes()
+                    starts.write(places)
+                    digest.update(places)
+                tokens, documents = tokens + len(ids), documents + len(ends)
             file.flush()
             os.fsync(file.fileno())
-        if not document_count:
+        if not documents:
             raise DataError("there are no documents")
-        info = TokenFileInfo(tokens_written, document_count, tokenizer.vocabulary, dtype.str, tokenizer.name)
-        # The .bin is renamed last: a reader needs both files, and checks the size.
-        info_path.write_text(json.dumps(asdict(info), indent=2) + "\n")
-        scratch.replace(path)
+        info = TokenFileInfo(
+            tokens, documents, tokenizer.vocabulary, tokenizer.end, dtype, tokenizer.name,
+            digest.hexdigest(), marked,
+        )  # fmt: skip
+        if marked:
+            names[".starts-part"].replace(names[".starts"])
+        names[".json"].write_text(json.dumps(asdict(info), indent=2) + "\n")
+        # The .bin is renamed last: a reader needs the other files, and checks the size.
+        names[".part"].replace(path)
     except OSError as error:
         raise DataError(f"{path} can't be written: {error.strerror}") from error
     finally:
-        scratch.unlink(missing_ok=True)
+        for suffix in (".part", ".starts-part"):
+            names[suffix].unlink(missing_ok=True)
     return info
 
 
-class TokenFile(Dataset[tuple[torch.Tensor, torch.Tensor]]):
-    """Windows of `context` tokens side by side: item n is (inputs, targets), int64 [context] each.
+def _batches(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    batch: list[Piece] = []
+    characters = 0
+    for piece in pieces:
+        batch.append(piece)
+        characters += len(piece.text)
+        if characters >= _BATCH:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
+def _tokens_of(
+    batch: list[Piece], tokenizer: Tokenizer, *, marked: bool
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """The ids of the batch, and where documents end in them."""
+    end = np.array([tokenizer.end], np.uint32)
+    parts: list[npt.NDArray[Any]] = []
+    ends, length = [], 0
+    for piece, ids in zip(batch, tokenizer.encode_batch([piece.text for piece in batch]), strict=True):
+        parts.append(ids.astype(np.uint32) | TARGET if marked and piece.is_target else ids)
+        length += len(ids)
+        if piece.ends_document:
+            if not marked:
+                parts.append(end)
+                length += 1
+            ends.append(length)
+    return np.concatenate(parts), np.asarray(ends, np.int64)
+
+
+class TokenFile:
+    """The ids of a token file by slice, mapped into memory.
 
     Raises:
-        DataError: if the file does not exist, is damaged, or is shorter than one window.
+        DataError: if the file does not exist or is damaged.
     """
 
-    def __init__(self, path: Path, context: int) -> None:
-        self.context = context
-        self.info = _read_info(path)
-        self._path = path
+    def __init__(self, path: Path) -> None:
+        self.path, self.info = path, read_info(path)
         self._tokens: npt.NDArray[Any] | None = None
-        if self.info.tokens <= context:
-            raise DataError(f"{path} has {self.info.tokens} tokens; one window has {context + 1}")
+        self._starts: npt.NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
-        return (self.info.tokens - 1) // self.context
+        return self.info.tokens
 
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
-        begin = index * self.context
-        tokens = torch.from_numpy(self._mapped()[begin : begin + self.context + 1].astype(np.int64))
-        return tokens[:-1], tokens[1:]
+    def __getitem__(self, part: slice) -> npt.NDArray[Any]:
+        if self._tokens is None:
+            self._tokens = np.memmap(self.path, np.dtype(self.info.dtype), "r")
+        return self._tokens[part]
+
+    def document(self, number: int) -> npt.NDArray[Any]:
+        """The ids of a document in a file with marked targets."""
+        start, end = self._mapped_starts()[number : number + 2].tolist()
+        return self[start:end]
+
+    def lengths(self, first: int, end: int) -> npt.NDArray[np.int64]:
+        """The numbers of ids of documents `first` to `end` in a file with marked targets."""
+        return np.diff(self._mapped_starts()[first : end + 1])
+
+    def _mapped_starts(self) -> npt.NDArray[np.int64]:
+        if self._starts is None:
+            self._starts = np.memmap(self.path.with_suffix(".starts"), _START, "r")
+        return self._starts
 
     def __getstate__(self) -> dict[str, object]:
-        # A worker maps the file itself; the tokens are not pickled.
-        return self.__dict__ | {"_tokens": None}
+        # A worker maps the files itself; the tokens are not pickled.
+        return self.__dict__ | {"_tokens": None, "_starts": None}
 
-    def _mapped(self) -> npt.NDArray[Any]:
-        if self._tokens is None:
-            self._tokens = np.memmap(self._path, np.dtype(self.info.dtype), "r")
-        return self._tokens
+    @property
+    def hash(self) -> str:
+        """The same where the tokens are the same."""
+        return self.info.hash
 
 
-def _read_info(path: Path) -> TokenFileInfo:
+def read_info(path: Path) -> TokenFileInfo:
+    """The description of a token file that is complete.
+
+    Raises:
+        DataError: if there is none.
+    """
     info_path = path.with_suffix(".json")
     try:
-        info = TokenFileInfo(**json.loads(info_path.read_text()))
-        size = path.stat().st_size
+        values = json.loads(info_path.read_text())
+        version = values.get("format") if isinstance(values, dict) else None
+        if isinstance(version, int) and version != FORMAT:
+            raise DataError(f"{path} has format {version}, this trainer reads {FORMAT}: write it again")
+        info = TokenFileInfo(**values)
+        if info.dtype not in _DTYPES:
+            raise ValueError(f"its ids are of type {info.dtype}")
+        sizes = {path: info.tokens * np.dtype(info.dtype).itemsize}
+        if info.marked:
+            sizes[path.with_suffix(".starts")] = (info.documents + 1) * _START.itemsize
+        found = {file: file.stat().st_size for file in sizes}
     except OSError as error:
         raise DataError(
             f"{error.filename}: {error.strerror}. `python -m trainer.prepare` writes token files"
         ) from error
     except (ValueError, TypeError) as error:
         raise DataError(f"{info_path} does not describe a token file: {error}") from error
-    if info.format != FORMAT or info.dtype not in {"<u2", "<u4"}:
-        raise DataError(f"{path} has format {info.format}, {info.dtype}; this trainer reads {FORMAT}")
-    expected = info.tokens * np.dtype(info.dtype).itemsize
-    if size != expected:
-        raise DataError(f"{path} has {size} bytes, {info_path.name} says {expected}: write it again")
+    for file, size in sizes.items():
+        if found[file] != size:
+            raise DataError(f"{file} has {found[file]} bytes, {info_path.name} says {size}: write it again")
     return info

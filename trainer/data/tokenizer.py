@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from trainer.cloud_paths import local_path
 from trainer.errors import DataError
@@ -12,30 +16,46 @@ from trainer.errors import DataError
 END = "<|endoftext|>"
 """Separates documents in vocabularies that are trained here."""
 _ENDS = (END, "<|im_end|>", "</s>", "<eos>", "<|end_of_text|>")
+BYTES = 256
+"""Number of bytes, and the first id that is none."""
 
 
 class Tokenizer(Protocol):
-    """`vocabulary` ids from 0; the id `end` separates documents."""
+    """`vocabulary` ids from 0; the id `end` separates documents.
+
+    Two with the same `identity` give the same tokens. With `needs_utf8` text has no lone surrogates.
+    """
 
     name: str
+    identity: str
     vocabulary: int
     end: int
+    needs_utf8: bool
 
     def encode(self, text: str) -> list[int]: ...
+
+    def encode_batch(self, texts: Sequence[str]) -> list[npt.NDArray[Any]]: ...
 
     def decode(self, tokens: Sequence[int]) -> str: ...
 
 
 class ByteTokenizer:
-    """UTF-8 bytes; 256 separates documents."""
+    """UTF-8 bytes; the separator of documents is 256, which is no byte, or a byte."""
 
-    name, vocabulary, end = "bytes", 257, 256
+    name, needs_utf8 = "bytes", False
+
+    def __init__(self, end: int = BYTES) -> None:
+        self.end, self.vocabulary = end, max(BYTES, end + 1)
+        self.identity = f"bytes {end}"
 
     def encode(self, text: str) -> list[int]:
         return list(text.encode("utf-8", "surrogateescape"))
 
+    def encode_batch(self, texts: Sequence[str]) -> list[npt.NDArray[Any]]:
+        return [np.frombuffer(text.encode("utf-8", "surrogateescape"), np.uint8) for text in texts]
+
     def decode(self, tokens: Sequence[int]) -> str:
-        return bytes(t for t in tokens if t < 256).decode("utf-8", "replace")
+        return bytes(t for t in tokens if t < BYTES).decode("utf-8", "replace")
 
 
 class TokenizerFile:
@@ -45,15 +65,22 @@ class TokenizerFile:
         DataError: if it can't be read, or has no token that separates documents.
     """
 
+    needs_utf8 = True
+
     def __init__(self, path: Path) -> None:
         from tokenizers import Tokenizer as Rust  # noqa: PLC0415 - bytes need no package
 
         try:
-            self._rust: Any = Rust.from_file(str(path))
+            content = path.read_bytes()
+            self._rust: Any = Rust.from_buffer(content)
         # The library raises Exception for a file that it can't read.
         except Exception as error:
             raise DataError(f"--tokenizer {path}: it is not a tokenizer file: {error}") from error
+        # Some files ask for a cut after so many tokens, for another purpose.
+        self._rust.no_truncation()
+        self._rust.no_padding()
         self.name = str(path)
+        self.identity = hashlib.blake2b(content, digest_size=16).hexdigest()
         self.vocabulary = int(self._rust.get_vocab_size())
         ids = [self._rust.token_to_id(word) for word in _ENDS]
         separators = [token for token in ids if token is not None]
@@ -65,6 +92,11 @@ class TokenizerFile:
         ids: list[int] = self._rust.encode(text, add_special_tokens=False).ids
         return ids
 
+    def encode_batch(self, texts: Sequence[str]) -> list[npt.NDArray[Any]]:
+        """On all cores."""
+        encodings = self._rust.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [np.asarray(encoding.ids, np.uint32) for encoding in encodings]
+
     def decode(self, tokens: Sequence[int]) -> str:
         return str(self._rust.decode(list(tokens)))
 
@@ -75,13 +107,18 @@ def load_tokenizer(spec: str) -> Tokenizer:
     Raises:
         DataError: if there is no such tokenizer.
     """
-    if spec in {"", "bytes"}:
+    if is_bytes(spec):
         return ByteTokenizer()
     path = local_path(spec).expanduser()
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():
         raise DataError(f"--tokenizer {spec}: {file} does not exist on this node")
     return TokenizerFile(file)
+
+
+def is_bytes(spec: str) -> bool:
+    """Whether `--tokenizer` names no file."""
+    return spec in {"", "bytes"}
 
 
 def tokenizer_of(weights: str) -> str:
@@ -110,8 +147,8 @@ def train_bpe(texts: Iterable[str], size: int, path: Path) -> TokenizerFile:
     from tokenizers import Tokenizer as Rust  # noqa: PLC0415
     from tokenizers import decoders, models, pre_tokenizers, trainers  # noqa: PLC0415
 
-    if size < ByteTokenizer.vocabulary:
-        raise DataError(f"--bpe {size}: the minimum is {ByteTokenizer.vocabulary} tokens")
+    if size <= BYTES:
+        raise DataError(f"--bpe {size}: the minimum is {BYTES + 1} tokens")
     rust = Rust(models.BPE())
     rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     rust.decoder = decoders.ByteLevel()

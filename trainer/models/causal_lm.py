@@ -31,8 +31,12 @@ class CausalLM(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        logits: torch.Tensor = self.model(input_ids=tokens, use_cache=False).logits
+    def forward(
+        self, tokens: torch.Tensor, targets: torch.Tensor, positions: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        # Where positions start again transformers lets no token attend to those before.
+        output = self.model(input_ids=tokens, position_ids=positions, use_cache=False)
+        logits: torch.Tensor = output.logits
         return mean_cross_entropy(logits.flatten(0, 1), targets.flatten())
 
     @property

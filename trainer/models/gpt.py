@@ -16,7 +16,7 @@ VOCABULARY = 256
 
 
 class Block(nn.Module):
-    """Pre-norm attention and MLP."""
+    """Pre-norm attention and MLP; `mask` [B, 1, T, T] is True where a token attends, by default causal."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -26,12 +26,12 @@ class Block(nn.Module):
         self.out = nn.Linear(width, width, bias=False)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         batch, length, width = x.shape
         shape = (batch, length, 3, self.heads, width // self.heads)
         q, k, v = self.qkv(self.norm1(x)).view(shape).permute(2, 0, 3, 1, 4)
         rate = self.dropout if self.training else 0.0
-        mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=rate, is_causal=True)
+        mixed = F.scaled_dot_product_attention(q, k, v, mask, dropout_p=rate, is_causal=mask is None)
         x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, width))
         hidden = self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
         return x + F.dropout(hidden, rate, self.training)
@@ -70,10 +70,24 @@ class GPT(nn.Module):
         else:
             nn.init.constant_(weight, 0.0 if name.endswith("bias") else 1.0)
 
-    def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        positions = torch.arange(tokens.shape[1], device=tokens.device)
+    def forward(
+        self, tokens: torch.Tensor, targets: torch.Tensor, positions: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        mask = None if positions is None else document_mask(positions)
+        if positions is None:
+            positions = torch.arange(tokens.shape[1], device=tokens.device)
         x = self.token(tokens) + self.position(positions)
         for block in self.blocks:
-            x = block(x)
+            x = block(x, mask)
         logits = self.head(self.norm(x))
         return mean_cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+def document_mask(positions: torch.Tensor) -> torch.Tensor:
+    """Where each token attends, bool [B, 1, T, T]: to itself and what precedes it in its document.
+
+    `positions` [B, T] count from 0 in each document.
+    """
+    document = (positions == 0).cumsum(1)
+    same = document[:, :, None] == document[:, None, :]
+    return same.tril().unsqueeze(1)

@@ -7,82 +7,86 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import torch
 
-from trainer.cloud_paths import local_path
 from trainer.config import PRESETS, Config
-from trainer.data.documents import documents, files_of
-from trainer.data.loader import Dataset
+from trainer.data.data_cache import Progress, cache_folder
+from trainer.data.loader import Batch, Dataset
+from trainer.data.packing import packs_of
 from trainer.data.split import hold_out
-from trainer.data.text import MAX_BYTES, Windows, read_bytes
-from trainer.data.token_file import TokenFile
-from trainer.data.tokenizer import load_tokenizer, tokenizer_of
+from trainer.data.text import Conversations, Windows
+from trainer.data.token_cache import token_file_of
+from trainer.data.token_file import TokenFile, TokenFileInfo
+from trainer.data.tokenizer import BYTES, is_bytes, tokenizer_of
 from trainer.errors import DataError, UsageError
 from trainer.models.causal_lm import load_model
-from trainer.models.gpt import GPT, VOCABULARY
+from trainer.models.gpt import GPT
+from trainer.models.loss import IGNORED
 from trainer.models.workload import Workload
 from trainer.structured_log import emit
 
 
 @dataclass(frozen=True, slots=True)
 class TextData:
-    """Windows of tokens for training and evaluation, and the size of the vocabulary."""
+    """Samples for training and evaluation, and the description of their tokens."""
 
     train: Dataset
     evaluation: Dataset | None
-    vocabulary: int
+    info: TokenFileInfo
 
 
 def load_text(config: Config, tokenizer: str) -> TextData:
-    """The windows of the text of `--data`.
+    """The windows of the text of `--data`, or its conversations.
 
     Raises:
         DataError: if it can't be read or is too short.
     """
-    windows, vocabulary = _windows(config, tokenizer)
+    tokens, packs = _prepare(config, tokenizer, None)
+    masked, context = config.data.document_masks == "on", config.model.context
+    samples: Dataset = (
+        Conversations(tokens, context, packs)
+        if tokens.info.marked
+        else Windows(tokens, context, tokens.info.end if masked else None)
+    )
     if not config.eval_every:
-        return TextData(windows, None, vocabulary)
-    train, evaluation = hold_out(windows)
+        return TextData(samples, None, tokens.info)
+    train, evaluation = hold_out(samples)
     if not len(train):
-        raise DataError(f"--data {config.data.data}: one window of text is too few for --eval-every")
-    return TextData(train, evaluation, vocabulary)
+        raise DataError(f"--data {config.data.data}: one sample is too few for --eval-every")
+    return TextData(train, evaluation, tokens.info)
 
 
-def _windows(config: Config, tokenizer: str) -> tuple[Dataset, int]:
-    spec, context = config.data.data, config.model.context
-    if spec.endswith(".bin"):
-        mapped = TokenFile(local_path(spec), context)
-        return mapped, mapped.info.vocabulary
-    paths = [local_path(path.strip()) for path in spec.split(",")]
-    if tokenizer in {"", "bytes"} and not any(map(_has_jsonl, paths)):
-        data = read_bytes(spec)
-        if len(data) == MAX_BYTES:
-            # A token file is not read into the memory of every process.
-            _warn(
-                f"only the first {MAX_BYTES >> 20} MiB of --data {spec} are read: python -m trainer.prepare "
-                "writes all of it to a token file"
-            )
-        return Windows(data, context), VOCABULARY
-    encoder = load_tokenizer(tokenizer)
-    files = files_of(paths)
-    tokens: list[int] = []
-    for document in documents(files, config.data.field):
-        tokens += [*encoder.encode(document), encoder.end]
-    if len(tokens) <= context:
-        raise DataError(f"--data {spec} has {len(tokens)} tokens; one window has {context + 1}")
-    ids = torch.from_numpy(np.asarray(tokens, np.int32))
-    return Windows(ids, context), encoder.vocabulary
+def _prepare(config: Config, tokenizer: str, progress: Progress | None) -> tuple[TokenFile, Path | None]:
+    """The tokens, and which conversations share a sample, both written now if they are not."""
+    spec, context, masked = config.data.data, config.model.context, config.data.document_masks == "on"
+    tokens = TokenFile(token_file_of(config, tokenizer, progress))
+    info = tokens.info
+    if info.marked != (config.data.format == "chat"):
+        raise DataError(f"--data {spec} was written with --format {'chat' if info.marked else 'text'}")
+    if info.marked:
+        return tokens, packs_of(tokens, context, cache_folder(config), progress) if masked else None
+    if masked and info.tokenizer == "bytes" and info.end < BYTES:
+        raise DataError(
+            f"--data {spec} is bytes that line ends separate: --document-masks can't tell documents apart"
+        )
+    if info.tokens <= context:
+        raise DataError(f"--data {spec} has {info.tokens} tokens; one window has {context + 1}")
+    return tokens, None
 
 
-def _has_jsonl(path: Path) -> bool:
-    """Whether it is a .jsonl file, or a folder with one."""
-    return path.suffix == ".jsonl" or (path.is_dir() and next(path.glob("*.jsonl"), None) is not None)
+def prepare_gpt(config: Config, progress: Progress) -> str:
+    """The token file of `gpt`. Raises DataError as `load_text` does."""
+    return str(_prepare(config, config.data.tokenizer, progress)[0].path)
 
 
-def _warn(text: str) -> None:
-    if os.environ.get("RANK", "0") == "0":
-        emit("phase", text, severity="WARNING", phase="starting")
+def prepare_causal_lm(config: Config, progress: Progress) -> str:
+    """The token file of `causal_lm`. Raises DataError as `load_text` does."""
+    return str(_prepare(config, _tokenizer(config), progress)[0].path)
+
+
+def count_targets(batch: Batch) -> int:
+    """Targets of a micro-batch of conversations."""
+    return int((batch[1] != IGNORED).sum())
 
 
 def gpt(config: Config) -> Workload:
@@ -91,7 +95,7 @@ def gpt(config: Config) -> Workload:
     data = load_text(config, config.data.tokenizer)
     sizes = preset["layers"], preset["heads"], preset["width"], context
     with torch.device("meta"):
-        model = GPT(*sizes, config.model.dropout, vocabulary=data.vocabulary)
+        model = GPT(*sizes, config.model.dropout, vocabulary=data.info.vocabulary)
     weights = sum(p.numel() for p in model.parameters())
     attention = 12 * preset["layers"] * preset["width"] * context
     return Workload(
@@ -100,6 +104,7 @@ def gpt(config: Config) -> Workload:
         data.train,
         tokens_per_sample=context,
         evaluation=data.evaluation,
+        count_targets=count_targets if data.info.marked else None,
         flops_per_token=6.0 * weights + attention,
         init_weight=partial(model.init_weight, seed=config.seed),
     )
@@ -115,20 +120,14 @@ def causal_lm(config: Config) -> Workload:
     if not where:
         raise UsageError("--model causal-lm needs --weights: a folder or name of a model, or a config.json")
     model = load_model(where, torch.float32, config.model.dropout)
-    tokenizer = config.data.tokenizer
-    if tokenizer == "bytes":
-        tokenizer = tokenizer_of(where) or tokenizer
-        if tokenizer == "bytes" and not (where.endswith(".json") or config.data.data.endswith(".bin")):
-            _warn(
-                f"{where} has no tokenizer.json: text is read as bytes, which its weights were not trained on"
-            )
     context = config.model.context
     if model.context is not None and context > model.context:
         raise UsageError(f"--context {context} is more than the {model.context} tokens that {where} accepts")
-    data = load_text(config, tokenizer)
-    if data.vocabulary > model.vocabulary:
+    data = load_text(config, _tokenizer(config))
+    if data.info.vocabulary > model.vocabulary:
         raise UsageError(
-            f"--tokenizer {tokenizer} has {data.vocabulary} tokens, {where} has {model.vocabulary}"
+            f"--tokenizer {data.info.tokenizer} has {data.info.vocabulary} tokens, {where} has "
+            f"{model.vocabulary}"
         )
     weights = sum(p.numel() for p in model.parameters())
     return Workload(
@@ -137,5 +136,22 @@ def causal_lm(config: Config) -> Workload:
         data.train,
         tokens_per_sample=context,
         evaluation=data.evaluation,
+        count_targets=count_targets if data.info.marked else None,
         flops_per_token=6.0 * weights,
     )
+
+
+def _tokenizer(config: Config) -> str:
+    """The tokenizer of a model of Hugging Face; a token file needs none."""
+    given, where = config.data.tokenizer, config.model.weights
+    if not is_bytes(given) or not where or config.data.data.endswith(".bin"):
+        return given
+    found = tokenizer_of(where)
+    if not found and not where.endswith(".json") and os.environ.get("RANK", "0") == "0":
+        emit(
+            "phase",
+            f"{where} has no tokenizer.json: text is read as bytes, which its weights were not trained on",
+            severity="WARNING",
+            phase="starting",
+        )
+    return found or given

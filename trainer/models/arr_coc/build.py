@@ -10,12 +10,13 @@ from torch import nn
 
 from trainer.cloud_paths import local_path
 from trainer.config import Config
+from trainer.data.data_cache import Progress, cache_folder
 from trainer.data.loader import Dataset
 from trainer.data.split import HELD_OUT, hold_out
 from trainer.data.tokenizer import load_tokenizer, tokenizer_of
 from trainer.errors import UsageError
 from trainer.models.arr_coc.backbone import Backbone, build_qwen, token_side
-from trainer.models.arr_coc.dataset import Encode, GeneratedShapes, QuestionFile
+from trainer.models.arr_coc.dataset import Encode, GeneratedShapes, QuestionFile, index_questions
 from trainer.models.arr_coc.model import ArrCoc, count_targets
 from trainer.models.arr_coc.token_selection import MAX_TOKENS, MIN_TOKENS
 from trainer.models.workload import Workload
@@ -67,6 +68,13 @@ def arr_coc(config: Config) -> Workload:
     )
 
 
+def prepare_questions(config: Config, progress: Progress) -> str:
+    """`--data`, whose lines are checked and indexed now. Raises DataError as `arr_coc` does."""
+    if config.data.data:
+        index_questions(local_path(config.data.data), cache_folder(config), progress)
+    return config.data.data
+
+
 def _encode(config: Config, where: str) -> Encode:
     spec = config.data.tokenizer
     if spec == "bytes" and where != "tiny":
@@ -80,5 +88,6 @@ def _questions(config: Config, encode: Encode, side: int, length: int) -> tuple[
         train = GeneratedShapes(GENERATED, encode, side=side, length=length, seed=seed)
         held_out = GeneratedShapes(GENERATED // HELD_OUT, encode, side=side, length=length, seed=seed + 1)
         return train, held_out if config.eval_every else None
-    questions = QuestionFile(local_path(data), encode, side=side, length=length)
+    path, cache = local_path(data), cache_folder(config)
+    questions = QuestionFile(path, encode, side=side, length=length, cache=cache)
     return hold_out(questions) if config.eval_every else (questions, None)

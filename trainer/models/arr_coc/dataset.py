@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,9 @@ import torch
 from torch.utils.data import Dataset
 
 from trainer.cloud_paths import local_path
+from trainer.data.data_cache import Progress
+from trainer.data.documents import check_text
+from trainer.data.line_file import JsonLines
 from trainer.errors import DataError
 from trainer.models.loss import IGNORED
 
@@ -44,44 +47,58 @@ class _Example:
 
 class QuestionFile(Dataset[Sample]):
     """A JSONL file of `{"image": PATH, "question": TEXT, "answer": TEXT}`; paths are relative to the file,
-    or gs:// where buckets are mounted.
+    or gs:// where buckets are mounted. `cache` is the folder of its index.
 
     Raises:
         DataError: with the file and the line that can't be read.
     """
 
-    def __init__(self, path: Path, encode: Encode, *, side: int, length: int) -> None:
-        self._encode, self._side, self._length = encode, side, length
-        try:
-            with path.open(encoding="utf-8") as file:
-                self._examples = [
-                    _parse_line(path, number, text) for number, text in enumerate(file, 1) if text.strip()
-                ]
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"{path} can't be read: {error}") from error
-        if not self._examples:
+    def __init__(self, path: Path, encode: Encode, *, side: int, length: int, cache: Path) -> None:
+        self._path, self._encode, self._side, self._length = path, encode, side, length
+        self._lines = index_questions(path, cache)
+        if not len(self._lines):
             raise DataError(f"{path} has no questions")
 
     def __len__(self) -> int:
-        return len(self._examples)
+        return len(self._lines)
 
     def __getitem__(self, index: int) -> Sample:
-        example = self._examples[index]
+        example = _example(self._path, index + 1, self._lines[index])
         return _read_image(example.image, self._side), *to_tokens(
             self._encode, example.question, example.answer, self._length
         )
 
+    def fingerprint(self) -> str:
+        """What the samples depend on; images are known by their names only."""
+        return f"questions {self._side} {self._length}: {self._lines.fingerprint()}"
 
-def _parse_line(path: Path, number: int, text: str) -> _Example:
+
+def index_questions(path: Path, cache: Path, progress: Progress | None = None) -> JsonLines:
+    """The lines of a file of questions, each checked; their index is kept in the folder `cache`.
+
+    Raises:
+        DataError: with the file and the line that can't be read.
+    """
+    return JsonLines(path, cache, partial(_example, path), progress)
+
+
+def _example(path: Path, number: int, value: Any) -> _Example:
+    """The example of a line.
+
+    Raises:
+        DataError: with the file and the line.
+    """
     try:
-        fields: Any = json.loads(text)
-        return _Example(
-            path.parent / local_path(str(fields["image"])), str(fields["question"]), str(fields["answer"])
+        example = _Example(
+            path.parent / local_path(str(value["image"])), str(value["question"]), str(value["answer"])
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:
         raise DataError(
             f'{path}:{number}: it must be {{"image": …, "question": …, "answer": …}}: {error!r}'
         ) from error
+    for text in (example.question, example.answer):
+        check_text(path, number, text)
+    return example
 
 
 def _read_image(path: Path, side: int) -> torch.Tensor:
@@ -111,6 +128,10 @@ class GeneratedShapes(Dataset[Sample]):
         shape, colour = rng.choice(_SHAPES), rng.choice(list(_COLOURS))
         image = self._draw(rng, shape, _COLOURS[colour])
         return image, *to_tokens(self._encode, f"Which colour has the {shape}?", colour, self._length)
+
+    def fingerprint(self) -> str:
+        """What the samples depend on."""
+        return f"{self._count} shapes {self._seed} {self._side} {self._length}"
 
     def _draw(self, rng: random.Random, shape: str, colour: tuple[int, int, int]) -> torch.Tensor:
         side = self._side

@@ -1,0 +1,151 @@
+"""Conversations as text of which only the assistant's part is learned: by a chat template, else as ChatML."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from trainer.cloud_paths import local_path
+from trainer.data.documents import OnRead, Piece, TextFile, check_text, json_lines
+from trainer.data.tokenizer import is_bytes
+from trainer.errors import DataError
+
+Message = dict[str, Any]
+"""`role` and `content`; a template may know more."""
+_TEMPLATE_FILES = ("tokenizer_config.json", "chat_template.jinja", "chat_template.json")
+
+
+class ChatTemplate(Protocol):
+    """Text of messages; with `prompt` it ends where the assistant's next message begins.
+
+    Two with the same `identity` give the same text. `ends` are texts that may end a turn.
+    """
+
+    identity: str
+    ends: Sequence[str]
+
+    def render(self, messages: Sequence[Message], *, prompt: bool) -> str: ...
+
+
+class ChatML:
+    """`<|im_start|>ROLE`, a line end, the content, `<|im_end|>` and a line end for each message."""
+
+    identity = "ChatML"
+    ends: Sequence[str] = ("<|im_end|>",)
+
+    def render(self, messages: Sequence[Message], *, prompt: bool) -> str:
+        text = "".join(f"<|im_start|>{each['role']}\n{each['content']}<|im_end|>\n" for each in messages)
+        return f"{text}<|im_start|>assistant\n" if prompt else text
+
+
+class FolderTemplate:
+    """The template of a tokenizer's folder."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        template = tokenizer.get_chat_template()
+        self.identity = hashlib.blake2b(template.encode(), digest_size=16).hexdigest()
+        self.ends: Sequence[str] = [token.content for token in tokenizer.added_tokens_decoder.values()]
+
+    def render(self, messages: Sequence[Message], *, prompt: bool) -> str:
+        return str(
+            self._tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=prompt)
+        )
+
+
+def load_template(tokenizer: str) -> ChatTemplate:
+    """The template in the folder of `--tokenizer`, or ChatML if it has none.
+
+    Raises:
+        DataError: if the folder's tokenizer can't be read.
+    """
+    path = local_path(tokenizer).expanduser()
+    folder = path if path.is_dir() else path.parent
+    if is_bytes(tokenizer) or not any((folder / name).is_file() for name in _TEMPLATE_FILES):
+        return ChatML()
+    from transformers import AutoTokenizer  # noqa: PLC0415 - imports for seconds
+
+    try:
+        found = AutoTokenizer.from_pretrained(str(folder))
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"--tokenizer {tokenizer}: its chat template can't be read: {error}") from error
+    return FolderTemplate(found) if found.chat_template else ChatML()
+
+
+class Part(NamedTuple):
+    """A part of a conversation's text."""
+
+    text: str
+    is_target: bool
+
+
+def chat_pieces(
+    files: Sequence[TextFile], field: str, template: ChatTemplate, *, on_read: OnRead = lambda _: None
+) -> Iterator[Piece]:
+    """The conversations: a list of messages in the `field` of each line.
+
+    Raises:
+        DataError: with the file and the line that can't be read.
+    """
+    for file in files:
+        if not file.has_json_lines:
+            raise DataError(f"{file.path}: --format chat reads .jsonl files only")
+        for number, value in json_lines(file.path, on_read):
+            where = f"{file.path}:{number}"
+            messages = _messages(where, value, field)
+            for parts in _documents(where, messages, template):
+                for index, part in enumerate(parts, 1):
+                    check_text(file.path, number, part.text)
+                    yield Piece(part.text, index == len(parts), part.is_target)
+
+
+def _messages(where: str, value: Any, field: str) -> list[Message]:
+    messages = value.get(field) if isinstance(value, dict) else None
+    if not isinstance(messages, list):
+        raise DataError(f'{where}: it has no list of messages in "{field}"; --field selects another')
+    for message in messages:
+        if not (isinstance(message, dict) and {"role", "content"} <= message.keys()):
+            raise DataError(f'{where}: each message must be {{"role": …, "content": …}}')
+    if not any(message["role"] == "assistant" for message in messages):
+        raise DataError(f"{where}: it has no message of the assistant, so there is nothing to learn")
+    return messages
+
+
+def _documents(where: str, messages: list[Message], template: ChatTemplate) -> list[list[Part]]:
+    """The conversation in one document, or a document for each answer.
+
+    A template may write an answer otherwise as soon as others follow it, without its reasoning for example.
+    Then each answer is learned after what the model reads before it writes that answer.
+    """
+
+    def render(count: int, *, prompt: bool) -> str:
+        try:
+            return template.render(messages[:count], prompt=prompt)
+        # The template is a program of the model's authors.
+        except Exception as error:
+            raise DataError(f"{where}: the chat template refuses it: {error}") from error
+
+    whole = render(len(messages), prompt=False)
+    single: list[Part] = []
+    documents: list[list[Part]] = []
+    fits, written = True, 0
+    for index, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        before, after = render(index, prompt=True), render(index + 1, prompt=False)
+        if not after.startswith(before):
+            raise DataError(f"{where}: the chat template begins an answer otherwise than its prompt for one")
+        end = _end_of_turn(after, len(before), template.ends)
+        documents.append([Part(before, False), Part(after[len(before) : end], True)])
+        fits = fits and whole.startswith(after[:end]) and written <= len(before)
+        single += [Part(whole[written : len(before)], False), Part(after[len(before) : end], True)]
+        written = end
+    return [single] if fits else documents
+
+
+def _end_of_turn(text: str, start: int, ends: Sequence[str]) -> int:
+    """Where a turn from `start` ends: after the text that ends it, else at the end."""
+    stripped = text.rstrip()
+    closed = len(stripped) > start and any(end and stripped.endswith(end) for end in ends)
+    return len(stripped) if closed else len(text)

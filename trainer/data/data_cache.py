@@ -1,0 +1,81 @@
+"""Files that are derived from `--data`, on the node's disk: written once, then mapped by every process.
+
+The name of such a file is a hash of what it was derived from: other data has another name, and a restart
+finds the file of the first start. The folder can be deleted when no run uses it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from trainer.checkpoint.locations import checkpoint_folder
+from trainer.cloud_paths import bucket_path, local_path
+from trainer.config import Config
+from trainer.errors import DataError
+
+_NAME = "data-cache"
+
+
+class Progress:
+    """Is told how the data is prepared; this one reports nothing."""
+
+    def begin(self, what: str, size: int) -> None:
+        """A file is written from `size` bytes."""
+
+    def read(self, count: int) -> None:
+        """So many more bytes are read; 0 while it waits for another process."""
+
+    def ready(self, text: str) -> None:
+        """The file can be used."""
+
+
+def cache_folder(config: Config) -> Path:
+    """The folder for derived files: beside the checkpoints unless they are in a bucket."""
+    data, checkpoints = config.data.data_cache, config.checkpoint.checkpoint_dir
+    if data:
+        return local_path(data)
+    return Path(_NAME) if bucket_path(checkpoints) else checkpoint_folder(checkpoints).parent / _NAME
+
+
+def cache_name(**origin: Any) -> str:
+    """A name for what is derived from `origin`, JSON values."""
+    return hashlib.blake2b(json.dumps(origin, sort_keys=True).encode(), digest_size=12).hexdigest()
+
+
+@contextlib.contextmanager
+def only_writer(path: Path, progress: Progress) -> Iterator[None]:
+    """Wait until no other process of this machine writes the file; a process that dies frees its lock.
+
+    Raises:
+        DataError: if the folder can't be written to.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = path.with_suffix(".lock").open("w")
+    except OSError as error:
+        raise DataError(
+            f"{path.parent} can't be written to: {error.strerror}; --data-cache selects another folder"
+        ) from error
+    with lock:
+        while not _locked(lock.fileno()):
+            progress.read(0)
+            time.sleep(0.1)
+        yield
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        # Some network file systems have no locks: two processes may then write the same content.
+        return True
+    return True

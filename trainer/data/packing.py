@@ -1,0 +1,58 @@
+"""Which documents share a sample: an index of them, in the data cache."""
+
+from __future__ import annotations
+
+from array import array
+from pathlib import Path
+
+import numpy as np
+
+from trainer.data.data_cache import Progress, cache_name, only_writer
+from trainer.data.token_file import TokenFile
+from trainer.errors import DataError
+
+_FORMAT = 1
+_CHUNK = 1 << 16
+"""Documents whose lengths are in memory at once."""
+
+
+def packs_of(tokens: TokenFile, context: int, cache: Path, progress: Progress | None = None) -> Path:
+    """A file of int64: sample n has the documents from its n-th number to the one before the next number.
+
+    Documents keep their order: a sample ends where the next one does not fit into `context` tokens.
+
+    Raises:
+        DataError: if the file can't be written.
+    """
+    path = cache / f"{cache_name(format=_FORMAT, tokens=tokens.hash, context=context)}.packs"
+    if not path.exists():
+        with only_writer(path, progress or Progress()):
+            if not path.exists():
+                _write(path, tokens, context)
+    return path
+
+
+def _write(path: Path, tokens: TokenFile, context: int) -> None:
+    scratch = path.with_suffix(".part")
+    try:
+        scratch.write_bytes(np.asarray(_firsts(tokens, context), "<i8").tobytes())
+        scratch.replace(path)
+    except OSError as error:
+        raise DataError(f"{path} can't be written: {error.strerror}") from error
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _firsts(tokens: TokenFile, context: int) -> array[int]:
+    """The first document of each sample, and the number of documents."""
+    count, firsts, used = tokens.info.documents, array("q", [0]), 0
+    for begin in range(0, count, _CHUNK):
+        # The last token of a document is only a target.
+        lengths = np.minimum(tokens.lengths(begin, min(count, begin + _CHUNK)) - 1, context)
+        for number, length in enumerate(lengths.tolist(), begin):
+            if used + length > context:
+                firsts.append(number)
+                used = 0
+            used += length
+    firsts.append(count)
+    return firsts

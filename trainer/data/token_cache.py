@@ -1,0 +1,125 @@
+"""The token file of `--data`: the data itself, or one that is derived from its text in the data cache."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainer.cloud_paths import local_path
+from trainer.config import Config
+from trainer.data.chat import chat_pieces, load_template
+from trainer.data.data_cache import Progress, cache_folder, cache_name, only_writer
+from trainer.data.documents import TEXT_SUFFIXES, OnRead, Piece, TextFile, files_of, text_pieces
+from trainer.data.token_file import FORMAT, TokenFileInfo, read_info, write_tokens
+from trainer.data.tokenizer import ByteTokenizer, Tokenizer, is_bytes, load_tokenizer
+from trainer.errors import DataError
+
+_LINE_END = 10
+
+
+@dataclass(frozen=True, slots=True)
+class TextSource:
+    """Text as it is tokenised: `pieces` takes a function that is told of the bytes read.
+
+    With `marked` only some of the text is learned. `identity` has what the tokens depend on besides the files
+    and the tokenizer.
+    """
+
+    tokenizer: Tokenizer
+    pieces: Callable[[OnRead], Iterator[Piece]]
+    marked: bool
+    identity: tuple[str, ...]
+
+
+def suffixes_of(form: str) -> tuple[str, ...]:
+    """The names of files that are read below a folder, by their ends."""
+    return (".jsonl",) if form == "chat" else TEXT_SUFFIXES
+
+
+def text_source(
+    files: list[TextFile], form: str, field: str, tokenizer: str, *, told_apart: bool
+) -> TextSource:
+    """The text of the files: `form` is `text` or `chat`, `field` that of a line of JSON, "" its default.
+
+    `tokenizer` is `bytes`, a `tokenizer.json` or a folder with one. Bytes of text files are separated by line
+    ends unless documents must be `told_apart`: a vocabulary of 256, and one byte a token.
+
+    Raises:
+        DataError: if the tokenizer can't be read.
+    """
+    encoder, lines = load_tokenizer(tokenizer), any(file.has_json_lines for file in files)
+    if form == "chat":
+        template, name = load_template(tokenizer), field or "messages"
+
+        def conversations(on_read: OnRead) -> Iterator[Piece]:
+            return chat_pieces(files, name, template, on_read=on_read)
+
+        return TextSource(encoder, conversations, True, ("chat", template.identity, name))
+    name = field or "text"
+    if is_bytes(tokenizer) and not lines and not told_apart:
+        encoder = ByteTokenizer(end=_LINE_END)
+
+    def documents(on_read: OnRead) -> Iterator[Piece]:
+        return text_pieces(files, name, needs_utf8=encoder.needs_utf8, on_read=on_read)
+
+    return TextSource(encoder, documents, False, ("text", name if lines else ""))
+
+
+def token_file_of(config: Config, tokenizer: str, progress: Progress | None = None) -> Path:
+    """The token file of `--data`, written now if the data cache has none.
+
+    `tokenizer` is `bytes`, a `tokenizer.json` or a folder with one.
+
+    Raises:
+        DataError: if the text or the tokenizer can't be read, or the file can't be written.
+    """
+    data, progress = config.data, progress or Progress()
+    if data.data.endswith(".bin") and "," not in data.data:
+        return local_path(data.data)
+    paths = [local_path(path.strip()) for path in data.data.split(",")]
+    files = files_of(paths, suffixes_of(data.format))
+    apart = data.document_masks == "on"
+    source = text_source(files, data.format, data.field, tokenizer, told_apart=apart)
+    path = cache_folder(config) / f"{_name(files, source)}.bin"
+    info = _complete(path)
+    if info is None:
+        with only_writer(path, progress):
+            # Another process may have written it in the meantime.
+            info = _complete(path)
+            if info is None:
+                _write(path, data.data, files, source, progress)
+                return path
+    progress.ready(f"--data {data.data}: {info.tokens:,} tokens in {path}, which an earlier start wrote")
+    return path
+
+
+def _name(files: list[TextFile], source: TextSource) -> str:
+    return cache_name(
+        format=FORMAT,
+        files=[(file.name, file.size, file.modified_ns) for file in files],
+        tokenizer=source.tokenizer.identity,
+        source=source.identity,
+    )
+
+
+def _complete(path: Path) -> TokenFileInfo | None:
+    try:
+        return read_info(path)
+    except DataError:
+        return None
+
+
+def _write(path: Path, spec: str, files: list[TextFile], source: TextSource, progress: Progress) -> None:
+    began = time.monotonic()
+    progress.begin(f"--data {spec}", sum(file.size for file in files))
+    try:
+        info = write_tokens(path, source.pieces(progress.read), source.tokenizer, marked=source.marked)
+    except DataError as error:
+        raise DataError(f"--data {spec}: {error}") from error
+    seconds = time.monotonic() - began
+    progress.ready(
+        f"--data {spec}: {info.tokens:,} tokens of {info.documents:,} documents, written to {path} in "
+        f"{seconds:.1f} s"
+    )
