@@ -71,10 +71,9 @@ def write_tokens(
         with names[".part"].open("wb") as file, names[".starts-part"].open("wb") as starts:
             starts.write(np.zeros(1, _START).tobytes())
             for batch in _batches(pieces):
-                ids, ends = _tokens_of(batch, tokenizer, marked=marked)
-                block = ids.astype(dtype).tobytes()
-                file.write(block)
-                digest.update(block)
+                ids, ends = _tokens_of(batch, tokenizer, dtype, marked=marked)
+                file.write(ids.data)
+                digest.update(ids.data)
                 if marked:
                     places = (tokens + ends).astype(_START).tobytes()
                     starts.write(places)
@@ -115,7 +114,7 @@ def _batches(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
 
 
 def _tokens_of(
-    batch: list[Piece], tokenizer: Tokenizer, *, marked: bool
+    batch: list[Piece], tokenizer: Tokenizer, dtype: str, *, marked: bool
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """The ids of the batch, and where documents end in them."""
     end = np.array([tokenizer.end], np.uint32)
@@ -129,7 +128,7 @@ def _tokens_of(
                 parts.append(end)
                 length += 1
             ends.append(length)
-    return np.concatenate(parts), np.asarray(ends, np.int64)
+    return np.concatenate(parts, dtype=dtype, casting="unsafe"), np.asarray(ends, np.int64)
 
 
 class TokenFile:
