@@ -86,8 +86,8 @@ def test_a_run_whose_every_save_failed_has_no_success_under_its_supervisor(tmp_p
         resource.setrlimit(resource.RLIMIT_FSIZE, (FULL, FULL))
 
     done = subprocess.run(
-        [sys.executable, "-m", "trainer.task", "--steps=4", "--batch=4", "--checkpoint-every=2",
-         "--device=cpu", "--max-restarts=1"],
+        [sys.executable, "-m", "trainer.task", f"--data={ROOT}/README.md", "--steps=4", "--batch=4",
+         "--checkpoint-every=2", "--device=cpu", "--max-restarts=1"],
         check=False, cwd=tmp_path, timeout=120, capture_output=True, text=True, preexec_fn=limit,
         env=os.environ | {"PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
