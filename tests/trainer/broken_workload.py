@@ -9,7 +9,9 @@ import torch
 
 from trainer.config import BatchPlan, Config
 from trainer.data.sampler import Sampler
-from trainer.data.text import Windows, read_bytes
+from trainer.data.text import Windows
+from trainer.data.token_cache import token_file_of
+from trainer.data.token_file import TokenFile
 from trainer.errors import DataError
 from trainer.models.gpt import GPT
 from trainer.models.workload import Workload
@@ -27,7 +29,7 @@ class Samples:
     """Windows of text; what happens at the broken one is in the variable."""
 
     def __init__(self, config: Config) -> None:
-        self._windows = Windows(read_bytes(config.data.data), config.model.context)
+        self._windows = Windows(TokenFile(token_file_of(config, "bytes")), config.model.context)
         rank, number, self._kind = os.environ[BROKEN].split()
         plan = BatchPlan.of(config.data.batch, config.data.micro_batch, int(os.environ["WORLD_SIZE"]))
         order = chain.from_iterable(Sampler(len(self), plan, seed=config.seed, rank=int(rank)))
@@ -37,7 +39,7 @@ class Samples:
     def __len__(self) -> int:
         return len(self._windows)
 
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, ...]:
         if index != self._broken:
             return self._windows[index]
         if self._kind == "data":
