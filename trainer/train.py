@@ -483,9 +483,7 @@ def learning_rate(config: Config, step: int) -> float:
 
 
 if __name__ == "__main__":
-    import sys
-
-    from trainer.task import main
+    import runpy
 
     # `torchrun -m trainer.train` names the loop, where `trainer.task` is the command.
-    sys.exit(main())
+    runpy.run_module("trainer.task", run_name="__main__")
