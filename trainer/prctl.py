@@ -1,10 +1,11 @@
-"""Linux's prctl, for which Python has no call."""
+"""What Linux knows of a process and Python has no call for: prctl, and the parent's start."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import signal
+from pathlib import Path
 
 _SET_PARENT_DEATH_SIGNAL, _SET_NAME = 1, 15
 
@@ -19,3 +20,15 @@ def die_with_parent(parent: int = 0) -> None:
 def set_process_name(name: str) -> None:
     """Set the name that `ps` and `top` show; Linux keeps 15 bytes."""
     ctypes.CDLL(None).prctl(_SET_NAME, ctypes.c_char_p(name.encode()), 0, 0, 0)
+
+
+def parent_id() -> str:
+    """Process id of the parent with its start, which together are never used again.
+
+    Raises:
+        OSError: if the parent is hidden from this process.
+    """
+    parent = os.getppid()
+    # After the name in parentheses; the 22nd field is the start in ticks since the boot (proc(5)).
+    fields = Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()
+    return f"{parent}-{fields[19]}"

@@ -7,14 +7,13 @@ its restarts. By the ids of both, a restart finds what its own run saved, and no
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from trainer.errors import UsageError
+from trainer.prctl import parent_id
 
 RUN_ID = "VXTUI_RUN_ID"
 """Variable with the id of a launch. A supervisor sets it for its processes; a user may set it."""
@@ -65,10 +64,7 @@ def _torchrun(env: Mapping[str, str]) -> str:
     """
     if "TORCHELASTIC_RESTART_COUNT" not in env:
         return ""
-    parent = os.getppid()
-    # After the name in parentheses; the 22nd field is the start in ticks since the boot (proc(5)).
-    fields = Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()
-    return f"torchrun-{parent}-{fields[19]}"
+    return f"torchrun-{parent_id()}"
 
 
 def run_to_resume(resume: str, own: Iterable[str], found: Mapping[str, RunInPlace]) -> RunIdentity | None:

@@ -23,6 +23,7 @@ from typing import Any
 
 from trainer import exit_codes
 from trainer.errors import DataError, PlaceUnavailableError, UsageError
+from trainer.prctl import parent_id
 from trainer.structured_log import emit
 
 ERROR_FILE = "VXTUI_ERROR_FILE"
@@ -251,10 +252,8 @@ def _another_reports(message: str) -> bool:
     """
     first = os.environ.get("LOCAL_RANK", "0") == "0"
     try:
-        # With the time of its start, the launcher's process id is never used again.
-        started = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[19]
         run = (os.environ.get(name, "") for name in ("MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"))
-        words = "\0".join([str(os.getppid()), started, *run, message])
+        words = "\0".join([parent_id(), *run, message])
         name = hashlib.sha256(words.encode(errors="replace")).hexdigest()[:16]
         reported = Path(tempfile.gettempdir()) / f"vxtui-error-{name}"
         until = time.monotonic() + _FIRST_SECONDS
