@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import random
-import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -25,17 +24,20 @@ from trainer.checkpoint.weights import init_weights
 from trainer.config import BatchPlan, Config
 from trainer.data.download import download_inputs
 from trainer.data.fingerprint import data_fingerprint
-from trainer.data.loader import Batch, batches
+from trainer.data.loader import Batch, batches, to_device
 from trainer.data.once_per_node import prepare_data
 from trainer.data.same_data import same_data
 from trainer.data.sampler import Sampler
 from trainer.distributed.device import local_gpu_count, select_device
 from trainer.distributed.loss_weights import LossWeights
 from trainer.distributed.process_group import ProcessGroup
-from trainer.distributed.step_sync import StepOutcome, StepReduction, StepSync
+from trainer.distributed.step_sync import StepOutcome, StepSync
 from trainer.distributed.wait import Interrupted
-from trainer.early_stopping import EarlyStopping
-from trainer.loss_guard import Diverged, GuardAction, LossGuard
+from trainer.loop import events
+from trainer.loop.early_stopping import EarlyStopping
+from trainer.loop.evaluation import Evaluation
+from trainer.loop.loss_guard import Diverged, GuardAction, LossGuard, should_keep
+from trainer.loop.schedule import learning_rate
 from trainer.metrics.goodput import Goodput
 from trainer.metrics.gpu import GpuReporter
 from trainer.metrics.profiler import StepProfiler
@@ -45,7 +47,6 @@ from trainer.models.build import build_workload
 from trainer.registry import STRATEGIES
 from trainer.strategy.base import Strategy
 from trainer.strategy.build import build_strategy
-from trainer.structured_log import emit
 
 MAX_SAMPLES = 256
 """Samples of a step that an error names."""
@@ -73,7 +74,7 @@ class Trainer:
         self.rollback_reason, self.rolled_back_to = "", -1
         """Why the last checkpoint must be restored, and the step of the previously restored one."""
         self.stop_early = False
-        self.step, self.position, self.evaluated_step = 0, 0, 0
+        self.step, self.position = 0, 0
         self.first_loss: float | None = None
         self.last_loss, self.step_seconds = math.nan, 0.0
         self.begun: tuple[int, int] | None = None
@@ -88,14 +89,14 @@ class Trainer:
             return self._stopped_at_start(signaled.number)
         # Repeats an evaluation that a signal interrupted.
         with self.goodput.measure("eval"):
-            stop = self._evaluate() if self._evaluation_due() else 0
+            stop = self._evaluate() if self.evaluation.due(self.step) else 0
         self.goodput.seconds["init"] += time.monotonic() - self._began
         self._phase("training")
         while self.step < self.config.steps and not stop and not self.stop_early:
             stop = self._one_step()
             if self.rollback_reason and not stop:
                 stop = self._roll_back()
-            if not stop and self._evaluation_due():
+            if not stop and self.evaluation.due(self.step):
                 with self.goodput.measure("eval"):
                     stop = self._evaluate()
             self.checkpoints.poll()
@@ -115,6 +116,7 @@ class Trainer:
         local = prepare_data(download_inputs(config, self.group), self.group)
         deferred = STRATEGIES[config.parallel.strategy].defers_weights and not local.model.init_weights
         self.workload = build_workload(local, deferred=deferred)
+        self.evaluation = Evaluation(config, self.workload, self.plan, self.group, self.device)
         data = same_data(data_fingerprint(self.workload), self.group)
         found = self.checkpoints.find(data)
         self.strategy: Strategy = build_strategy(config, self.plan, self.device)
@@ -145,10 +147,7 @@ class Trainer:
         self.guard.load_state(progress.get("guard"))
         self.goodput.resume(self.step, progress["spent"], self.started)
         if self.rank == 0:
-            emit(
-                "resumed", f"resumed from step {self.step} ({found.source})", step=self.step,
-                path=found.source, position=self.position, world_size_before=found.manifest.world_size,
-            )  # fmt: skip
+            events.resumed(found, self.position)
 
     def _restore(self, found: FoundCheckpoint) -> None:
         """Restore weights, optimizer, step and losses; the caller sets the position in the data."""
@@ -157,7 +156,7 @@ class Trainer:
         self.step = found.manifest.step
         self.first_loss = progress["first_loss"]
         self.last_loss = math.nan if progress["last_loss"] is None else progress["last_loss"]
-        self.evaluated_step = progress["evaluated"]
+        self.evaluation.step = progress["evaluated"]
         self.early_stopping.load_state(progress.get("evaluations"))
 
     def _train_batches(self) -> Iterator[Batch]:
@@ -174,7 +173,7 @@ class Trainer:
         loss, waited = torch.zeros((), device=self.device), time.monotonic() - began
         for number, size in enumerate(plan.micro_batches):
             fetch_began = time.monotonic()
-            batch = self._to_device(next(micro_batches))
+            batch = to_device(next(micro_batches), self.device)
             waited += time.monotonic() - fetch_began
             with self.metrics.counted(size * self.workload.tokens_per_sample):
                 weight, last = weights[number], number == plan.accumulation_steps - 1
@@ -199,12 +198,8 @@ class Trainer:
             return self.batches, self.plan.weights
         # All of them at once: the weight of the first depends on the targets of the last.
         fetched = [next(self.batches) for _ in self.plan.micro_batches]
-        return iter(fetched), LossWeights(list(map(self._count, fetched)), self.world_size, self.device)
-
-    def _count(self, batch: Batch) -> int:
-        """Targets of a micro-batch; its samples, where all of them have the same number."""
-        count = self.workload.count_targets
-        return len(batch[0]) if count is None else count(batch)
+        counts = [self.workload.targets(batch) for batch in fetched]
+        return iter(fetched), LossWeights(counts, self.world_size, self.device)
 
     def _update(self, rate: float, loss: torch.Tensor) -> torch.Tensor:
         """Step the optimizer, unless the values of all ranks say to skip it; return the gradient's norm."""
@@ -212,15 +207,12 @@ class Trainer:
         reduction = self.sync.reduce(self.step, loss, square, limit=self.guard.limit())
         loss, total = reduction.wait()
         norm = None if square is None else total
-        keep = should_keep(loss, norm, reduction) if guarded else None
+        keep = should_keep(loss, norm, reduction.limit) if guarded else None
         norm_after = self.strategy.update(rate, norm, keep)
         if square is None and guarded:
             # Infinite if the engine skipped the step; NaN if it did not compute the norm.
             reduction.norm_after_update = math.inf if math.isinf(norm_after) else 0.0
         return norm_after
-
-    def _to_device(self, batch: Batch) -> Batch:
-        return tuple(tensor.to(self.device, non_blocking=True) for tensor in batch)
 
     def _read_outcomes(self, *, wait: bool = False) -> int:
         """Handle the outcomes of earlier steps, with `wait` of all; the signal among them, or 0."""
@@ -246,13 +238,7 @@ class Trainer:
         if action is GuardAction.ROLL_BACK:
             self.rollback_reason = f"at step {outcome.step} {self.guard.reason}"
         elif action is GuardAction.SKIP and self.rank == 0:
-            emit(
-                "guard",
-                f"step {outcome.step} is skipped: {self.guard.reason}; the weights are unchanged, and "
-                "training continues with the next batch",
-                severity="WARNING", action="skip", step=outcome.step, reason=self.guard.reason,
-                in_a_row=self.guard.skipped, skipped=self.guard.total,
-            )  # fmt: skip
+            events.skipped(self.guard, outcome.step)
         return action is not GuardAction.KEEP
 
     def _roll_back(self) -> int:
@@ -279,13 +265,7 @@ class Trainer:
         self.guard.roll_back(found.manifest.progress.get("guard"))
         self.goodput.count_as_lost((at - self.step) * self.step_seconds)
         if self.rank == 0:
-            emit(
-                "guard",
-                f"{reason}: rolled back to step {self.step} ({found.source}); training continues with the "
-                "batches that follow",
-                severity="WARNING", action="rollback", step=self.step, reason=reason, path=found.source,
-                position=self.position, skipped=self.guard.total,
-            )  # fmt: skip
+            events.rolled_back(self.guard, found, reason, self.position)
         return 0
 
     def _no_rollback_because(self, found: FoundCheckpoint | None) -> str:
@@ -314,55 +294,30 @@ class Trainer:
         if self.guard.skipped or self.rollback_reason:
             # A rollback must not restore weights that lead to skipped steps.
             if self.rank == 0:
-                emit(
-                    "guard", f"no checkpoint at step {self.step}, because that step was skipped",
-                    severity="WARNING", action="no checkpoint", step=self.step,
-                )  # fmt: skip
+                events.no_checkpoint(self.step)
             return stop
         with self.goodput.measure("checkpoint"):
             self.checkpoints.save(self.step, self._progress())
         return stop
 
-    def _evaluation_due(self) -> bool:
-        every = self.config.eval_every
-        return bool(every and self.step and self.step % every == 0 and self.evaluated_step != self.step)
-
     def _evaluate(self) -> int:
-        """Compute the mean loss of the first held-out batches; a signal ends it early and is returned."""
-        data = self.workload.evaluation
-        if data is None:
-            return 0
-        total, targets = 0.0, 0
-        held_out = batches(data, Sampler(len(data), self.plan, seed=0, rank=self.rank), 0, pinned=False)
+        """Evaluate on held-out samples; a signal ends it early and is returned."""
         stop = self._read_outcomes(wait=True)
-        for _ in range(self.config.eval_batches):
-            batch = next(held_out)
-            weights = LossWeights([self._count(batch)], self.world_size, self.device)
-            loss = self.strategy.evaluate(self._to_device(batch))
-            self.sync.reduce(self.step, loss * weights[0])
-            outcome = self.sync.outcomes(wait=True)[0]
-            stop = stop or outcome.signal
-            if stop:
-                return stop
-            total += outcome.loss * int(weights.total)
-            targets += int(weights.total)
-        self.evaluated_step = self.step
-        mean = total / max(1, targets)
+        evaluated = None if stop else self.evaluation.run(self.step, self.strategy, self.sync)
+        if evaluated is None or evaluated.signal:
+            return stop if evaluated is None else evaluated.signal
         # Every rank has the same mean, so all of them stop together.
-        self.stop_early = self.early_stopping.update(mean)
+        self.stop_early = self.early_stopping.update(evaluated.loss)
         if self.rank == 0:
-            emit("eval", f"step {self.step}  evaluation loss {mean:.4f}", step=self.step, loss=mean)
-            self._record({"eval_loss": mean})
+            events.evaluated(self.step, evaluated.loss)
+            self._record({"eval_loss": evaluated.loss})
         return 0
 
     def _report(self, seconds: float, waited: float, norm: torch.Tensor, rate: float) -> None:
         config = self.config
         self.goodput.record_step(self.step, seconds)
         if self.rank != 0:
-            emit(
-                "rank", f"rank {self.rank} at step {self.step}, {seconds:.3f} s a step",
-                rank=self.rank, step=self.step, step_seconds=seconds, data_seconds=waited,
-            )  # fmt: skip
+            events.rank_step(self.rank, self.step, seconds, waited)
             return
         speed = self.plan.batch * self.workload.tokens_per_sample / seconds
         metrics: dict[str, Any] = {
@@ -370,11 +325,7 @@ class Trainer:
             "data_seconds": waited, "grad_norm": float(norm), "learning_rate": rate,
             **self.metrics.at(self.step, config.steps, speed),
         }  # fmt: skip
-        emit(
-            "step",
-            f"step {self.step}/{config.steps}  loss {self.last_loss:.4f}  {speed:,.0f} tok/s",
-            step=self.step, total_steps=config.steps, **metrics, goodput=self.goodput.rounded(),
-        )  # fmt: skip
+        events.step(self.step, config.steps, metrics, self.goodput)
         self._record(metrics)
 
     def _record(self, metrics: Mapping[str, float]) -> None:
@@ -386,7 +337,7 @@ class Trainer:
             "position": self.position,
             "first_loss": self.first_loss,
             "last_loss": self.last_loss if math.isfinite(self.last_loss) else None,
-            "evaluated": self.evaluated_step,
+            "evaluated": self.evaluation.step,
             "evaluations": self.early_stopping.state(),
             "guard": self.guard.state(),
             "spent": self.goodput.rounded(),
@@ -400,12 +351,7 @@ class Trainer:
                 self.step, self._progress(), self.config.checkpoint.notice, preempted=True
             )
         if self.rank == 0:
-            name = signal.Signals(number).name
-            emit(
-                "preempted", f"{name} at step {self.step}: {ending.loss or 'checkpoint saved, exiting'}",
-                severity="ERROR" if ending.loss else "WARNING", step=self.step, signal=name, **ending.fields,
-                goodput=self.goodput.rounded(),
-            )  # fmt: skip
+            events.preempted(number, self.step, ending, self.goodput)
         return exit_codes.PREEMPTED if ending.saved_step >= 0 else exit_codes.STOPPED
 
     def _stopped_at_start(self, number: int) -> int:
@@ -413,9 +359,7 @@ class Trainer:
         folder = checkpoint_folder(self.config.checkpoint.checkpoint_dir)
         saved = any(self.group.all_gather(last_save(folder) > 0))
         if self.rank == 0:
-            name = signal.Signals(number).name
-            text = f"{name} before the first step, exiting"
-            emit("preempted", text, severity="WARNING", step=0, signal=name)
+            events.preempted_at_start(number)
         self.group.destroy()
         return exit_codes.PREEMPTED if saved else exit_codes.STOPPED
 
@@ -435,22 +379,10 @@ class Trainer:
         """The last line; `done` is only said of a run that has lost nothing."""
         seconds = time.monotonic() - self._began
         if ending.loss:
-            emit(
-                "save_failed", f"the run has reached step {self.step}, but {ending.loss}", severity="ERROR",
-                step=self.step, **ending.fields, seconds=seconds, goodput=self.goodput.rounded(),
-            )  # fmt: skip
+            events.not_saved(self.step, ending, seconds, self.goodput)
         else:
-            first = math.nan if self.first_loss is None else self.first_loss
-            losses = f"{first:.3f} → {self.last_loss:.3f}"
-            if self.guard.total:
-                losses += f", {self.guard.total} steps skipped"
-            emit(
-                "done",
-                f"done: {self.step} steps in {seconds:.0f} s, loss {losses}",
-                step=self.step, loss_first=self.first_loss, loss_last=self.last_loss, seconds=seconds,
-                skipped=self.guard.total,
-                goodput=self.goodput.rounded(),
-            )  # fmt: skip
+            losses = (self.first_loss, self.last_loss)
+            events.done(self.step, seconds, losses, self.guard.total, self.goodput)
 
     def where(self) -> dict[str, Any]:
         """Where an error happened: step, position in the data, this rank's samples. Empty before training."""
@@ -463,23 +395,7 @@ class Trainer:
         return {"step": step, "position": position, "samples": samples[:MAX_SAMPLES]}
 
     def _phase(self, phase: str, text: str = "", **fields: Any) -> None:
-        text = text or f"rank {self.rank}: {phase}"
-        emit("phase", text, phase=phase, rank=self.rank, world_size=self.world_size, **fields)
-
-
-def should_keep(loss: torch.Tensor, norm: torch.Tensor | None, reduction: StepReduction) -> torch.Tensor:
-    """Whether to keep a step, a scalar on the device; the guard on the host decides the same."""
-    keep = torch.isfinite(loss) & (loss <= reduction.limit)
-    return keep if norm is None else keep & torch.isfinite(norm)
-
-
-def learning_rate(config: Config, step: int) -> float:
-    """Linear warm-up, then a cosine down to a tenth of the peak."""
-    peak, warmup = config.optimizer.learning_rate, config.optimizer.warmup
-    if step < warmup:
-        return peak * (step + 1) / warmup
-    done = (step - warmup) / max(1, config.steps - warmup)
-    return peak * (0.1 + 0.45 * (1 + math.cos(math.pi * min(1.0, done))))
+        events.phase(phase, text, self.rank, self.world_size, **fields)
 
 
 if __name__ == "__main__":

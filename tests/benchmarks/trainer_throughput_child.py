@@ -25,10 +25,11 @@ from trainer.data.sampler import permute
 from trainer.data.text import Windows
 from trainer.data.token_cache import token_file_of
 from trainer.data.token_file import TokenFile
+from trainer.loop.schedule import learning_rate
 from trainer.models.gpt import GPT
 from trainer.models.workload import Workload
 from trainer.strategy.model_setup import make_optimizer
-from trainer.train import Trainer, learning_rate
+from trainer.train import Trainer
 
 CONTEXT, BATCH, CLIP = 128, 16, 1.0
 CPU = torch.device("cpu")

@@ -19,8 +19,8 @@ from trainer.data.sampler import Sampler
 from trainer.data.text import Windows
 from trainer.distributed.device import select_device
 from trainer.errors import UsageError
+from trainer.loop.schedule import learning_rate
 from trainer.strategy import deepspeed
-from trainer.train import learning_rate
 
 TEXT = torch.arange(1000, dtype=torch.int64).remainder(251).to(torch.uint8)
 

@@ -16,8 +16,8 @@ from tensorboardX.proto.event_pb2 import Event
 from trainer.config import BatchPlan, parse
 from trainer.data.text import Windows
 from trainer.distributed.process_group import ProcessGroup
-from trainer.early_stopping import EarlyStopping
-from trainer.loss_guard import MIN_LOSSES, GuardAction, LossGuard
+from trainer.loop.early_stopping import EarlyStopping
+from trainer.loop.loss_guard import MIN_LOSSES, GuardAction, LossGuard
 from trainer.metrics.mfu import mfu, peak_flops
 from trainer.metrics.sinks import make_sinks
 from trainer.metrics.step_metrics import StepMetrics

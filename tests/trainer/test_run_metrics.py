@@ -10,8 +10,8 @@ import pytest
 from tests.trainer.ranks import Ranks
 from trainer import cloud_paths as paths
 from trainer.config import parse
-from trainer.early_stopping import EarlyStopping
 from trainer.errors import UsageError
+from trainer.loop.early_stopping import EarlyStopping
 from trainer.metrics.profiler import StepProfiler, trace_folder
 
 

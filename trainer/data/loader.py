@@ -40,6 +40,10 @@ def batches(dataset: Dataset, sampler: Sampler, workers: int, *, pinned: bool) -
     return iter(loader)
 
 
+def to_device(batch: Batch, device: torch.device) -> Batch:
+    return tuple(tensor.to(device, non_blocking=True) for tensor in batch)
+
+
 def _init_worker(_: int) -> None:
     # A signal reaches the whole process group: a worker that it ends would abort the last save.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -39,3 +39,7 @@ class Workload:
     count_targets: Callable[[Batch], int] | None = None
     converts_inputs: bool = False
     init_weight: Callable[[str, torch.Tensor], None] | None = None
+
+    def targets(self, batch: Batch) -> int:
+        """Targets of a micro-batch on the CPU; its samples, where all of them have the same number."""
+        return len(batch[0]) if self.count_targets is None else self.count_targets(batch)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+import torch
+
 from trainer.errors import UsageError
 
 MIN_LOSSES = 20
@@ -107,3 +109,9 @@ class LossGuard:
             return ""
         median = f", the recent median is {statistics.median(self._losses):.4g}" if self._losses else ""
         return f"the loss is {loss:.4g}, more than {limit:.4g}{median}"
+
+
+def should_keep(loss: torch.Tensor, norm: torch.Tensor | None, limit: float) -> torch.Tensor:
+    """Whether to keep a step, a scalar on the device; the guard on the host decides the same."""
+    keep = torch.isfinite(loss) & (loss <= limit)
+    return keep if norm is None else keep & torch.isfinite(norm)

@@ -1,0 +1,1 @@
+"""Parts of the training loop: schedule, loss guard, evaluation, early stopping, logged events."""

@@ -1,0 +1,113 @@
+"""The events of a run that its loop logs: the sentence for a reader and the fields for the console."""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections.abc import Mapping
+from typing import Any
+
+from trainer.checkpoint.ending import Ending
+from trainer.checkpoint.finder import FoundCheckpoint
+from trainer.loop.loss_guard import LossGuard
+from trainer.metrics.goodput import Goodput
+from trainer.structured_log import emit
+
+
+def phase(name: str, text: str, rank: int, world_size: int, **fields: Any) -> None:
+    emit("phase", text or f"rank {rank}: {name}", phase=name, rank=rank, world_size=world_size, **fields)
+
+
+def resumed(found: FoundCheckpoint, position: int) -> None:
+    step = found.manifest.step
+    emit(
+        "resumed", f"resumed from step {step} ({found.source})", step=step,
+        path=found.source, position=position, world_size_before=found.manifest.world_size,
+    )  # fmt: skip
+
+
+def step(number: int, total: int, metrics: Mapping[str, Any], goodput: Goodput) -> None:
+    """`metrics` has the loss and the tokens a second."""
+    emit(
+        "step",
+        f"step {number}/{total}  loss {metrics['loss']:.4f}  {metrics['tokens_per_second']:,.0f} tok/s",
+        step=number, total_steps=total, **metrics, goodput=goodput.rounded(),
+    )  # fmt: skip
+
+
+def rank_step(rank: int, number: int, seconds: float, waited: float) -> None:
+    emit(
+        "rank", f"rank {rank} at step {number}, {seconds:.3f} s a step",
+        rank=rank, step=number, step_seconds=seconds, data_seconds=waited,
+    )  # fmt: skip
+
+
+def evaluated(number: int, loss: float) -> None:
+    emit("eval", f"step {number}  evaluation loss {loss:.4f}", step=number, loss=loss)
+
+
+def skipped(guard: LossGuard, number: int) -> None:
+    emit(
+        "guard",
+        f"step {number} is skipped: {guard.reason}; the weights are unchanged, and training continues with "
+        "the next batch",
+        severity="WARNING", action="skip", step=number, reason=guard.reason,
+        in_a_row=guard.skipped, skipped=guard.total,
+    )  # fmt: skip
+
+
+def rolled_back(guard: LossGuard, found: FoundCheckpoint, reason: str, position: int) -> None:
+    number = found.manifest.step
+    emit(
+        "guard",
+        f"{reason}: rolled back to step {number} ({found.source}); training continues with the batches that "
+        "follow",
+        severity="WARNING", action="rollback", step=number, reason=reason, path=found.source,
+        position=position, skipped=guard.total,
+    )  # fmt: skip
+
+
+def no_checkpoint(number: int) -> None:
+    emit(
+        "guard", f"no checkpoint at step {number}, because that step was skipped",
+        severity="WARNING", action="no checkpoint", step=number,
+    )  # fmt: skip
+
+
+def preempted(number: int, at: int, ending: Ending, goodput: Goodput) -> None:
+    """After signal `number`, at a step."""
+    name = signal.Signals(number).name
+    emit(
+        "preempted", f"{name} at step {at}: {ending.loss or 'checkpoint saved, exiting'}",
+        severity="ERROR" if ending.loss else "WARNING", step=at, signal=name, **ending.fields,
+        goodput=goodput.rounded(),
+    )  # fmt: skip
+
+
+def preempted_at_start(number: int) -> None:
+    """After signal `number`, before the first step."""
+    name = signal.Signals(number).name
+    emit("preempted", f"{name} before the first step, exiting", severity="WARNING", step=0, signal=name)
+
+
+def not_saved(number: int, ending: Ending, seconds: float, goodput: Goodput) -> None:
+    """At the end of a run of that many steps and seconds whose last checkpoint is lost."""
+    emit(
+        "save_failed", f"the run has reached step {number}, but {ending.loss}", severity="ERROR",
+        step=number, **ending.fields, seconds=seconds, goodput=goodput.rounded(),
+    )  # fmt: skip
+
+
+def done(
+    number: int, seconds: float, losses: tuple[float | None, float], skipped_steps: int, goodput: Goodput
+) -> None:
+    """At the end of a run of that many steps and seconds; `losses` are the first and the last."""
+    first, last = losses
+    text = f"{math.nan if first is None else first:.3f} → {last:.3f}"
+    if skipped_steps:
+        text += f", {skipped_steps} steps skipped"
+    emit(
+        "done", f"done: {number} steps in {seconds:.0f} s, loss {text}",
+        step=number, loss_first=first, loss_last=last, seconds=seconds, skipped=skipped_steps,
+        goodput=goodput.rounded(),
+    )  # fmt: skip
