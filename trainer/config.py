@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from trainer.errors import UsageError
-from trainer.registry import MODELS, STRATEGIES, model_entry
+from trainer.registry import MODELS, STRATEGIES
 
 PRESETS: dict[str, dict[str, int]] = {
     "tiny": {"layers": 2, "heads": 4, "width": 64, "context": 64, "batch": 16, "micro_batch": 16},
@@ -35,11 +35,7 @@ def _flag(default: Any, text: str, **kw: Any) -> Any:
 class ModelConfig:
     """The model to train."""
 
-    model: str = _flag(
-        "gpt",
-        f"one of {', '.join(MODELS)}, or my.module:build, a function of your own: see trainer/README.md",
-    )
-    model_args: str = _flag("", "of your own model: NAME=VALUE,… are further arguments of its function")
+    model: str = _flag("gpt", f"one of {', '.join(MODELS)}")
     preset: str = _flag("tiny", "sizes of the GPT and its batch", choices=sorted(PRESETS))
     context: int = _flag(0, "tokens per sequence; 0: the preset's")
     dropout: float = _flag(0.0, "0 to 1; causal-lm: replaces the rates of the model's configuration")
@@ -108,6 +104,9 @@ class ParallelConfig:
     reshard: str = _flag("on", "fsdp: free a block's weights after its forward", choices=ON_OFF)
     activation_checkpointing: str = _flag("off", "recompute activations in the backward pass", choices=ON_OFF)
     compile: str = _flag("off", "torch.compile for each block", choices=ON_OFF)
+    logits_memory: float = _flag(
+        256.0, "gpt, causal-lm: MiB of logits that the loss holds at once; 0: those of a whole micro-batch"
+    )
     offload: str = _flag("none", "zero: what is kept in CPU memory", choices=["none", "optimizer", "all"])
     deepspeed_config: str = _flag("", "zero: a JSON file of DeepSpeed's settings beside those of the flags")
 
@@ -205,7 +204,7 @@ _AT_LEAST_ONE = ("steps", "log_every", "keep", "eval_batches", "image_side", "pe
 _NOT_NEGATIVE = (
     "checkpoint_every", "upload_every", "eval_every", "early_stop", "batch", "micro_batch", "context",
     "workers", "warmup", "clip", "grace", "nproc", "max_restarts", "weight_decay",
-    "guard_patience", "spike", "store_timeout", "learning_rate",
+    "guard_patience", "spike", "store_timeout", "learning_rate", "logits_memory",
 )  # fmt: skip
 _SEEDS = 2**32
 """NumPy takes no others."""
@@ -310,7 +309,7 @@ def _check_json(name: str) -> None:
 def _complete(config: Config) -> Config:
     """Replace zeros and empty texts that mean a default."""
     preset, data, saving = PRESETS[config.model.preset], config.data, config.checkpoint
-    entry = model_entry(config.model.model)
+    entry = MODELS.get(config.model.model)
     # Every Python comes with its sources; arr-coc generates images with questions instead.
     default_data = str(Path(sysconfig.get_paths()["stdlib"])) if entry is None or entry.text else ""
     return replace(

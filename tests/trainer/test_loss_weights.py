@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from tests.trainer.in_turn import Finished, InTurn
 from tests.trainer.uneven_workload import SAMPLES, UnevenSamples, uneven
 from trainer.config import parse
+from trainer.models.gpt import VOCABULARY
 
 pytestmark = [pytest.mark.arithmetic, pytest.mark.xdist_group("loss weights")]
 
@@ -25,8 +26,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, int], dict
     """Two steps of each strategy in each layout; ranks are shared by the strategies of a layout."""
     begun = {}
     for world, micro in LAYOUTS:
+        # In all but the first layout the logits of 20 tokens at a time.
+        memory = 0 if (world, micro) == LAYOUTS[0] else 20 * VOCABULARY * 4 / 2**20
         flags = (
-            *MODEL, f"--micro-batch={micro}", "--steps=2", "--eval-every=1", "--checkpoint-every=0",
+            *MODEL, f"--logits-memory={memory}", f"--micro-batch={micro}", "--steps=2",
+            "--eval-every=1", "--checkpoint-every=0",
             f"--eval-batches={-(-SAMPLES // (world * micro))}",
         )  # fmt: skip
         each = {strategy: (*flags, f"--strategy={strategy}") for strategy in STRATEGIES}
@@ -38,11 +42,12 @@ def whole_batch() -> tuple[float, float]:
     """Loss and gradient norm of the whole batch in one pass, by torch's own mean over all targets."""
     torch.manual_seed(3)
     model, samples = uneven(parse([*MODEL])).model, UnevenSamples(32)
-    logits: list[torch.Tensor] = []
-    model.head.register_forward_hook(lambda module, values, output: logits.append(output))
+    states: list[torch.Tensor] = []
+    model.head.register_forward_hook(lambda module, values, output: states.append(values[0]))
     tokens, targets = (torch.stack(part) for part in zip(*(samples[n] for n in range(SAMPLES)), strict=True))
     model(tokens, targets)
-    loss = F.cross_entropy(logits[0].flatten(0, 1), targets.flatten())
+    logits = F.linear(states[0], model.head.weight)
+    loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
     loss.backward()
     gradients = [weight.grad for weight in model.parameters() if weight.grad is not None]
     return float(loss.detach()), float(torch.nn.utils.get_total_norm(gradients))

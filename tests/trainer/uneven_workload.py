@@ -30,7 +30,9 @@ class UnevenSamples:
 
 def uneven(config: Config) -> Workload:
     context = config.model.context
-    model, samples = GPT(2, 4, 32, context, config.model.dropout), UnevenSamples(context)
+    memory = config.parallel.logits_memory
+    model = GPT(2, 4, 32, context, config.model.dropout, logits_memory=memory)
+    samples = UnevenSamples(context)
     return Workload(
         model, list(model.blocks), samples, tokens_per_sample=context, evaluation=samples,
         count_targets=lambda batch: int((batch[1] != IGNORED).sum()),

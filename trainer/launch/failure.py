@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer import exit_codes
-from trainer.errors import DataError, OwnCodeError, PlaceUnavailableError, UsageError
+from trainer.errors import DataError, PlaceUnavailableError, UsageError
 from trainer.prctl import parent_id
 from trainer.structured_log import emit
 
@@ -82,10 +82,10 @@ def report_error(error: Exception, where: Mapping[str, Any]) -> int:
     `where` are fields that say where in the training it happened.
     """
     expected = next((code for kind, code in _EXPECTED.items() if isinstance(error, kind)), 0)
-    message, follower = _sentence(error), not expected and noticed_a_lost_peer(error)
+    message, follower = _sentence(error), not expected and _noticed_a_lost_peer(error)
     rank, local_rank = int(os.environ.get("RANK", "0")), int(os.environ.get("LOCAL_RANK", "0"))
     fields = {"rank": rank, "local_rank": local_rank, **where}
-    if not expected or isinstance(error, OwnCodeError):
+    if not expected:
         fields["traceback"] = _clipped(traceback.format_exc())
     supervised = ERROR_FILE in os.environ
     path = os.environ.get(ERROR_FILE) or os.environ.get(TORCH_ERROR_FILE)
@@ -214,8 +214,7 @@ def _sentence(error: Exception) -> str:
     return text if isinstance(error, tuple(_EXPECTED)) else f"{kind}: {text}"
 
 
-def noticed_a_lost_peer(error: Exception) -> bool:
-    """Whether a collective call has failed because another process is gone."""
+def _noticed_a_lost_peer(error: Exception) -> bool:
     return type(error).__name__ in _PEER_ERRORS and _names_a_lost_peer(str(error))
 
 

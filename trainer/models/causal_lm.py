@@ -10,7 +10,9 @@ from torch import nn
 
 from trainer.cloud_paths import local_path
 from trainer.errors import UsageError
+from trainer.models.logits_of import logits_of
 from trainer.models.loss import mean_cross_entropy
+from trainer.models.loss_head import LossHead
 
 _DROPOUT = (
     "dropout", "attention_dropout", "hidden_dropout", "activation_dropout", "embedding_dropout",
@@ -27,14 +29,21 @@ class CausalLM(nn.Module):
     The target of each position is the token after it; the loss skips `IGNORED`.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, logits_memory: float = 0.0) -> None:
         super().__init__()
-        self.model = model
+        self.model, known = model, logits_of(model) if logits_memory else None
+        self.chunked = known is not None
+        if known is not None:
+            model.lm_head = LossHead.of(model.lm_head, logits_memory, known)
 
     def forward(
         self, tokens: torch.Tensor, targets: torch.Tensor, positions: torch.Tensor | None = None
     ) -> torch.Tensor:
         # Where positions start again transformers lets no token attend to those before.
+        if self.chunked:
+            body = self.model.base_model(input_ids=tokens, position_ids=positions, use_cache=False)
+            loss: torch.Tensor = self.model.lm_head(body.last_hidden_state, targets)
+            return loss
         output = self.model(input_ids=tokens, position_ids=positions, use_cache=False)
         logits: torch.Tensor = output.logits
         return mean_cross_entropy(logits.flatten(0, 1), targets.flatten())
@@ -57,10 +66,10 @@ class CausalLM(nn.Module):
         return max(uniform, key=len, default=[])
 
 
-def load_model(where: str, dtype: torch.dtype, dropout: float = 0.0) -> CausalLM:
+def load_model(where: str, dtype: torch.dtype, dropout: float = 0.0, logits_memory: float = 0.0) -> CausalLM:
     """The model of a folder or name, or of a `config.json` (random weights of that size).
 
-    `dropout` replaces every dropout rate of its configuration.
+    `dropout` replaces every dropout rate of its configuration. `logits_memory` is `LossHead`'s.
 
     Raises:
         UsageError: if there is no such model, it is no causal language model, or it has no dropout to set.
@@ -77,7 +86,7 @@ def load_model(where: str, dtype: torch.dtype, dropout: float = 0.0) -> CausalLM
     except (OSError, ValueError, KeyError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UsageError(f"--weights {where}: no causal language model can be loaded: {reason}") from error
-    return CausalLM(model)
+    return CausalLM(model, logits_memory)
 
 
 def _set_dropout(config: Any, rate: float, where: str) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from trainer.models.loss import mean_cross_entropy
+from trainer.models.loss_head import LossHead
 
 VOCABULARY = 256
 """The default tokens are bytes."""
@@ -49,12 +49,14 @@ class GPT(nn.Module):
         dropout: float,
         *,
         vocabulary: int = VOCABULARY,
+        logits_memory: float = 0.0,
     ) -> None:
         super().__init__()
         self.token, self.position = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
         self.blocks = nn.ModuleList([Block(width, heads, dropout) for _ in range(layers)])
         self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, vocabulary, bias=False)
+        self.head = LossHead(width, vocabulary, bias=False)
+        self.head.logits_memory = logits_memory
         for name, weight in self.named_parameters():
             self.init_weight(name, weight.detach())
 
@@ -79,8 +81,8 @@ class GPT(nn.Module):
         x = self.token(tokens) + self.position(positions)
         for block in self.blocks:
             x = block(x, mask)
-        logits = self.head(self.norm(x))
-        return mean_cross_entropy(logits.flatten(0, 1), targets.flatten())
+        loss: torch.Tensor = self.head(self.norm(x), targets)
+        return loss
 
 
 def document_mask(positions: torch.Tensor) -> torch.Tensor:

@@ -95,7 +95,10 @@ def gpt(config: Config) -> Workload:
     data = load_text(config, config.data.tokenizer)
     sizes = preset["layers"], preset["heads"], preset["width"], context
     with torch.device("meta"):
-        model = GPT(*sizes, config.model.dropout, vocabulary=data.info.vocabulary)
+        model = GPT(
+            *sizes, config.model.dropout, vocabulary=data.info.vocabulary,
+            logits_memory=config.parallel.logits_memory,
+        )  # fmt: skip
     weights = sum(p.numel() for p in model.parameters())
     attention = 12 * preset["layers"] * preset["width"] * context
     return Workload(
@@ -119,7 +122,7 @@ def causal_lm(config: Config) -> Workload:
     where = config.model.weights
     if not where:
         raise UsageError("--model causal-lm needs --weights: a folder or name of a model, or a config.json")
-    model = load_model(where, torch.float32, config.model.dropout)
+    model = load_model(where, torch.float32, config.model.dropout, config.parallel.logits_memory)
     context = config.model.context
     if model.context is not None and context > model.context:
         raise UsageError(f"--context {context} is more than the {model.context} tokens that {where} accepts")

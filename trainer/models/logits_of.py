@@ -1,0 +1,68 @@
+"""What a model of Hugging Face does between its body's last hidden state and its logits.
+
+Its library does that in code, not in data: the `forward` of each class calls the output layer, and some then
+scale or cap the logits. That code is the same to the letter in most classes, and is recognized here.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+_HIDDEN = re.compile(r"\w+\.last_hidden_state|\w+\[0\]|slice_logits_to_keep\(hidden_states, logits_to_keep\)")
+_LAYER = "self.lm_head(hidden_states)"
+_CAP = "self.config.final_logit_softcapping"
+_CAPPED = [f"logits / {_CAP}", "torch.tanh(logits)", f"logits * {_CAP}"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogitsOf:
+    """Logits are `scale` times the output layer's, and with a `cap` above 0 `cap · tanh(logits / cap)`."""
+
+    scale: float = 1.0
+    cap: float = 0.0
+
+
+def logits_of(model: Any) -> LogitsOf | None:
+    """How a causal language model of transformers computes its logits; None where that is not known."""
+    if type(getattr(model, "lm_head", None)) is not nn.Linear or model.base_model is model:
+        return None
+    try:
+        source = textwrap.dedent(inspect.getsource(inspect.unwrap(type(model).forward)))
+    except (OSError, TypeError):
+        return None
+    assigned = _assigned(ast.parse(source), "logits", "hidden_states")
+    hidden, (layer, *after) = assigned["hidden_states"], assigned["logits"] or [""]
+    if layer != _LAYER or not hidden or not all(map(_HIDDEN.fullmatch, hidden)):
+        return None
+    if not after:
+        return LogitsOf()
+    if after == _CAPPED:
+        return LogitsOf(cap=float(model.config.final_logit_softcapping or 0.0))
+    if after == ["logits / self.config.logits_scaling"]:
+        return LogitsOf(scale=1.0 / model.config.logits_scaling)
+    if after == ["logits * self.logit_scale"]:
+        return LogitsOf(scale=float(model.logit_scale))
+    return None
+
+
+def _assigned(tree: ast.AST, *names: str) -> dict[str, list[str]]:
+    """The source of all that is assigned to these names, in its order; an augmented assignment as a whole."""
+    found: dict[str, list[str]] = {name: [] for name in names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            targets, value = node.targets, ast.unparse(node.value).removesuffix(".float()")
+        elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+            targets, value = [node.target], ast.unparse(node)
+        else:
+            continue
+        for target in targets:
+            if isinstance(target, ast.Name) and target.id in found:
+                found[target.id].append(value)
+    return found

@@ -1,0 +1,132 @@
+"""The output layer of a language model together with its loss, without the logits of all tokens at once.
+
+A large vocabulary makes the logits the largest tensor of a model: 8,192 tokens × 128,000 words are 4 GiB in
+float32, and their softmax and its gradient as much again. Here a chunk of tokens is scored at a time, and
+the gradients with respect to the hidden states and the weight are computed at once, in the forward pass: they
+are linear in the gradient of the loss, by which the backward pass scales them. So nothing is computed twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from trainer.models.logits_of import LogitsOf
+from trainer.models.loss import IGNORED, mean_cross_entropy
+
+_MIB = 2**20
+_FLOAT = 4
+
+
+class LossHead(nn.Linear):
+    """Hidden states [..., D] and targets [...] to their mean cross-entropy; without targets to logits.
+
+    `logits_memory` are the MiB of logits, in float32, that the loss holds at once; 0: all of them.
+    `of_layer` is applied in the loss only: without targets the logits are those of the layer.
+    """
+
+    logits_memory, of_layer = 0.0, LogitsOf()
+
+    @classmethod
+    def of(cls, layer: nn.Linear, logits_memory: float, of_layer: LogitsOf = of_layer) -> LossHead:
+        """With the weights of another layer, which may be tied to an embedding."""
+        with torch.device("meta"):
+            head = cls(layer.in_features, layer.out_features, bias=layer.bias is not None)
+        head.weight, head.bias = layer.weight, layer.bias
+        head.logits_memory, head.of_layer = logits_memory, of_layer
+        return head
+
+    def forward(self, hidden: torch.Tensor, targets: torch.Tensor | None = None) -> torch.Tensor:
+        if targets is None:
+            return super().forward(hidden)
+        hidden, targets = hidden.flatten(0, -2), targets.flatten()
+        rows = (
+            max(1, int(self.logits_memory * _MIB / _FLOAT / self.out_features)) if self.logits_memory else 0
+        )
+        if not rows or len(hidden) <= rows:
+            return mean_cross_entropy(_processed(super().forward(hidden).float(), self.of_layer), targets)
+        kind = hidden.device.type
+        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
+        total: torch.Tensor = _ChunkedCrossEntropy.apply(
+            hidden, self.weight, self.bias, targets,
+            _Settings(rows, dtype, self.of_layer, torch.is_grad_enabled()),
+        )  # fmt: skip
+        return total / (targets != IGNORED).sum().clamp(min=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """Tokens of a chunk, and the type of its matrix products."""
+
+    rows: int
+    dtype: torch.dtype
+    of_layer: LogitsOf
+    with_gradients: bool
+
+
+class _ChunkedCrossEntropy(torch.autograd.Function):
+    """Of hidden [N, D], weight [V, D], bias [V] or None and targets [N]: the sum of the losses, a scalar."""
+
+    @staticmethod
+    def forward(  # noqa: PLR0917 - autograd passes no keywords
+        ctx: Any, hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None,
+        targets: torch.Tensor, settings: _Settings,
+    ) -> torch.Tensor:  # fmt: skip
+        rows, dtype, of_layer = settings.rows, settings.dtype, settings.of_layer
+        wants = [settings.with_gradients and wanted for wanted in ctx.needs_input_grad[:3]]
+        low, low_bias = weight.to(dtype), None if bias is None else bias.to(dtype)
+        total = hidden.new_zeros((), dtype=torch.float32)
+        gradients = [
+            torch.empty_like(hidden) if wants[0] else None,
+            # Summed over the chunks in full precision, as one product over all tokens would be.
+            torch.zeros_like(weight, dtype=torch.float32) if wants[1] else None,
+            torch.zeros_like(bias, dtype=torch.float32) if bias is not None and wants[2] else None,
+        ]
+        for start in range(0, len(hidden), rows):
+            part, wanted = hidden[start : start + rows].to(dtype), targets[start : start + rows]
+            logits = _processed(F.linear(part, low, low_bias).float(), of_layer)
+            total += F.cross_entropy(logits, wanted, ignore_index=IGNORED, reduction="sum")
+            if not any(wants):
+                continue
+            of_logits = _gradient(logits, wanted, of_layer).to(dtype)
+            if gradients[0] is not None:
+                gradients[0][start : start + rows] = of_logits @ low
+            if gradients[1] is not None:
+                gradients[1] += of_logits.t() @ part
+            if gradients[2] is not None:
+                gradients[2] += of_logits.sum(0, dtype=torch.float32)
+        ctx.save_for_backward(*gradients)
+        ctx.dtypes = hidden.dtype, weight.dtype, weight.dtype if bias is None else bias.dtype
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, scale: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        found = [
+            None if gradient is None else (gradient * scale).to(dtype)
+            for gradient, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True)
+        ]
+        return (*found, None, None)
+
+
+def _processed(logits: torch.Tensor, of_layer: LogitsOf) -> torch.Tensor:
+    """The model's logits [N, V] of those of its output layer."""
+    if of_layer.scale != 1.0:
+        logits = logits * of_layer.scale
+    return logits if not of_layer.cap else (logits / of_layer.cap).tanh() * of_layer.cap
+
+
+def _gradient(logits: torch.Tensor, targets: torch.Tensor, of_layer: LogitsOf) -> torch.Tensor:
+    """Of the summed loss of `logits` [N, V] with respect to those of the layer, in the same memory."""
+    # Of a capped logit y: 1 - (y / cap)².
+    slope = 1.0 - (logits / of_layer.cap).square_() if of_layer.cap else None
+    known = (targets != IGNORED)[:, None]
+    softmax = logits.sub_(logits.logsumexp(1, keepdim=True)).exp_()
+    softmax.scatter_add_(1, targets.clamp(min=0)[:, None], -torch.ones_like(known, dtype=softmax.dtype))
+    gradient = softmax.mul_(known)
+    if slope is not None:
+        gradient.mul_(slope)
+    return gradient if of_layer.scale == 1.0 else gradient.mul_(of_layer.scale)
