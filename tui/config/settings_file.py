@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tui.config.settings import Context, Settings, SettingsError, all_contexts, unknown_context
 from tui.domain.profile.source import Document, ProfileInvalid, dotted, read
+from tui.domain.resource_name import is_location, is_project
 
 _JSON_FIELDS = ("contexts", "keys")
 """Fields that the environment gives as JSON text."""
@@ -57,12 +58,30 @@ def _check_names(settings: Settings, document: Document, environment: Mapping[st
         wrong.append((("context",), unknown_context(settings.context, [c.name for c in contexts])))
     single = [c.name for c in contexts if c.kind != "group"]
     for at, context in enumerate(settings.contexts):
+        if context.kind == "vertex":
+            wrong += [(("contexts", at, *path), what) for path, what in _odd_names(context)]
         for number, member in enumerate(context.members):
             if member not in single:
                 wrong.append((("contexts", at, "members", number), unknown_context(member, single)))
     if wrong:
         lines = [f"{_where(path, document, environment)}: {what}" for path, what in wrong]
         raise SettingsError("\n".join(lines))
+
+
+def _odd_names(context: Context) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """What of a context can be no name of Google's, and where."""
+    if not is_project(context.project):
+        yield (
+            ("project",),
+            f"{context.project!r} is not a project's id: lower-case letters, digits and hyphens, such as "
+            "my-project-1",
+        )
+    for number, region in enumerate(context.regions):
+        if not is_location(region):
+            yield (
+                ("regions", number),
+                f"{region!r} is not a region: lower-case letters, digits and hyphens, such as us-central1",
+            )
 
 
 def _where(path: tuple[str | int, ...], document: Document, environment: Mapping[str, str]) -> str:

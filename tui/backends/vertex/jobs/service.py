@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
@@ -29,6 +28,7 @@ from tui.backends.vertex.jobs.resource import Resource
 from tui.backends.vertex.logs.filters import quote
 from tui.backends.vertex.transport.channels import Clients
 from tui.domain.job import LAUNCH_LABEL, Job
+from tui.domain.resource_name import name_pattern
 from tui.domain.states import JobState
 
 AT_ONCE = 8
@@ -49,7 +49,7 @@ class VertexJobs(JobService):
         self._call = clients.caller
         self._regions_seen: set[str] = set(info.regions)
         self._listings: dict[str, Listing] = {}
-        self._name = re.compile(rf"projects/[^/]+/locations/([^/]+)/{self.resource.collection}/[^/]+")
+        self._name = name_pattern(self.resource.collection)
 
     def owns(self, name: str) -> bool:
         return self._name.fullmatch(name) is not None
@@ -288,7 +288,7 @@ class VertexJobs(JobService):
                 f"{name!r} is not the full name of a {self.resource.title}.",
                 fix=f"Write projects/PROJECT/locations/REGION/{self.resource.collection}/NUMBER.",
             )
-        return match[1]
+        return match[2]
 
     def _parent(self, region: str) -> str:
         return f"projects/{self._info.project}/locations/{region}"

@@ -10,10 +10,11 @@ from google.cloud.aiplatform_v1.types import persistent_resource
 
 from tui.backends.interface import ContextInfo, NotFound
 from tui.backends.vertex.preflight.clients import CheckClients
+from tui.domain.resource_name import name_pattern
 from tui.domain.vertex.custom_job_spec import machine_of, whole, within
 from tui.domain.vertex.preflight import Check, CheckStatus, ok, unknown
 
-_BOARD = re.compile(r"projects/([^/]+)/locations/([^/]+)/tensorboards/([^/]+)")
+_BOARD = name_pattern("tensorboards")
 _NETWORK = re.compile(r"projects/([^/]+)/global/networks/([^/]+)")
 _ATTACHMENT = re.compile(r"projects/([^/]+)/regions/([^/]+)/networkAttachments/([^/]+)")
 _State = persistent_resource.PersistentResource.State

@@ -15,8 +15,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tui.backends.interface import BackendError, Stopped, Unauthenticated, Unavailable
+from tui.backends.interface import BackendError, InvalidRequest, Stopped, Unauthenticated, Unavailable
 from tui.config.paths import state_dir
+from tui.domain.resource_name import is_location
 from tui.emulator import launcher
 from tui.emulator.paths import StateDir
 from tui.emulator.storage.server import bucket_url
@@ -113,7 +114,11 @@ class Endpoint(ABC):
 
     @abstractmethod
     def target(self, service: Service, region: str) -> str:
-        """gRPC target of a service; `region` counts only for regional ones."""
+        """gRPC target of a service; `region` counts only for regional ones.
+
+        Raises:
+            InvalidRequest: for a text that can't be a region.
+        """
 
     @abstractmethod
     async def open(self) -> None:
@@ -180,7 +185,15 @@ class CloudEndpoint(Endpoint):
 
     def target(self, service: Service, region: str) -> str:
         host = f"{service.value}.googleapis.com"
-        return f"{region}-{host}" if service is Service.JOBS else host
+        if service is not Service.JOBS:
+            return host
+        # The last check before a channel that sends credentials, wherever the region is from.
+        if not is_location(region):
+            raise InvalidRequest(
+                f"{region!r} is not the name of a region.",
+                fix="Write a region such as us-central1: lower-case letters, digits and hyphens.",
+            )
+        return f"{region}-{host}"
 
     async def open(self) -> None:
         if self.credentials is None:
