@@ -121,6 +121,9 @@ class CheckpointConfig:
     upload_dir: str = _flag("", "gs://… or a folder to upload them to; default: $AIP_CHECKPOINT_DIR/<job>")
     upload_every: int = _flag(0, "steps between two uploads; 0: twice --checkpoint-every")
     async_save: str = _flag("on", "write while training continues", choices=ON_OFF)
+    peer_copies: int = _flag(
+        1, "checkpoints of the node before that each node keeps in its memory, if they fit; 0: none"
+    )
     resume: str = _flag(
         "auto", "auto: from the newest good checkpoint; never: a new run, which a restart continues",
         choices=["auto", "never"],
@@ -204,7 +207,7 @@ _AT_LEAST_ONE = ("steps", "log_every", "keep", "eval_batches", "image_side", "pe
 _NOT_NEGATIVE = (
     "checkpoint_every", "upload_every", "eval_every", "early_stop", "batch", "micro_batch", "context",
     "workers", "warmup", "clip", "grace", "nproc", "max_restarts", "weight_decay",
-    "guard_patience", "spike", "store_timeout", "learning_rate", "logits_memory",
+    "guard_patience", "spike", "store_timeout", "learning_rate", "logits_memory", "peer_copies",
 )  # fmt: skip
 _SEEDS = 2**32
 """NumPy takes no others."""

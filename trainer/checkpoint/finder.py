@@ -1,4 +1,7 @@
-"""Find the newest good checkpoint of a run on the nodes' disks or in the remote store, and copy it here.
+"""Find the newest good checkpoint of a run: on the nodes' disks, in their memory, or in the remote store.
+
+What a node's disk lacks comes from a neighbour's memory, else from another node's disk, else from the store,
+of which only the manifests are read that could be newer than what the nodes have.
 
 A place that does not answer is asked again for a while. Then the run ends: it may have checkpoints there,
 and to begin at step 0 beside them is never right.
@@ -17,6 +20,7 @@ from typing import Generic, TypeVar
 
 from trainer.checkpoint import manifest as manifests
 from trainer.checkpoint.manifest import FormatError, Manifest, step_of
+from trainer.checkpoint.peers.client import HeldCopy, PeerCopies
 from trainer.checkpoint.remote_store import MissingError, RemoteStore, RemoteStoreError
 from trainer.checkpoint.run_identity import RunIdentity, RunInPlace
 from trainer.distributed.process_group import ProcessGroup
@@ -33,11 +37,15 @@ _PAUSES = (1.0, 2.0, 5.0, 10.0, 20.0)
 
 @dataclass(frozen=True, slots=True)
 class FoundCheckpoint:
-    """A complete checkpoint that every node has at `path`; `source` is where it came from."""
+    """A complete checkpoint that every node has at `path`; `source` is where it came from.
+
+    `restored` says of each node whose disk did not have it which node it got its files from.
+    """
 
     path: Path
     manifest: Manifest
     source: str
+    restored: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +55,18 @@ class _Answer(Generic[T]):
     value: T
     problem: str | None = None
     refusal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _LocalCopies:
+    """A run's checkpoints on the nodes: `saved` is the time of the newest save, by step.
+
+    By rank: `manifests` of those saves, and those that are `in_memory` of another node and not on the disk.
+    """
+
+    saved: dict[int, float]
+    manifests: list[Copies]
+    in_memory: list[dict[int, HeldCopy]]
 
 
 class _Question(threading.Thread, Generic[T]):
@@ -92,34 +112,43 @@ class Finder:
         store: RemoteStore | None,
         group: ProcessGroup,
         patience: Patience,
+        peers: PeerCopies,
         *,
         shared: bool,
         report: Callable[[str], None],
     ) -> None:
         """`shared` is true if all ranks see the same folder."""
+        self._peers = peers
         self._folder, self._store, self._group = folder, store, group
         self._patience, self._shared, self._report = patience, shared, report
         self._coordinates = group.rank == 0 if shared else group.local_rank == 0
         self._remote: Copies = {}
         """The store's checkpoints as rank 0 has listed them: another rank could see a newer one."""
+        self._unread: frozenset[int] = frozenset()
+        """Steps in the store whose manifests are not read."""
         self._rejected: set[tuple[str, float]] = set()
         """("local" or "remote", time of the save) of those that all ranks know to be unusable."""
         self._damaged_here: set[tuple[Path, int]] = set()
         """Unusable copies on this disk, not the same as on other ranks; with the time of the folder, which a
         new save changes."""
 
-    def list_places(self) -> dict[str, RunInPlace]:
-        """The runs with checkpoints in the folders and in the store, by id.
+    def list_places(self, own_run: str) -> dict[str, RunInPlace]:
+        """The runs with checkpoints on the nodes and in the store, by id.
+
+        If the nodes together have a checkpoint of `own_run`, the run's older ones in the store are not read,
+        and nothing is said of other runs there.
 
         Raises:
             PlaceUnavailableError: if a place does not answer in time.
             UsageError: for a bucket that does not exist, and for checkpoints of another format.
             Interrupted: after a signal.
         """
-        nothing: Copies = {}
-        self._remote = self._ask("listed", self._list_remote, nothing)[0]
+        disks, held = self._local()
+        self._read_store(self._newest_complete(_usable(disks, held, own_run)))
         runs: dict[str, RunInPlace] = {}
-        places = [(copies, f"--checkpoint-dir {self._folder}") for copies in self._local()]
+        places = [(copies, f"--checkpoint-dir {self._folder}") for copies in disks]
+        for each in held:
+            places += [({step: c.manifest}, f"the memory of node {c.holder}") for step, c in each.items()]
         if self._store is not None:
             places.append((self._remote, f"--upload-dir {self._store.name}"))
         for copies, place in places:
@@ -130,38 +159,49 @@ class Finder:
         return runs
 
     def uploaded_step(self, run: RunIdentity) -> int:
-        """The step of the run's newest checkpoint in the store, as listed; -1: none."""
+        """The step of the run's newest checkpoint in the store, as listed; -1: none. A collective call.
+
+        One that is not read is the run's if the run has saved that step: no upload replaces another run's.
+        """
         own = [manifest for manifest in self._remote.values() if manifest.run.id == run.id]
-        return max(own, key=lambda manifest: manifest.saved).step if own else -1
+        if own:
+            return max(own, key=lambda manifest: manifest.saved).step
+        saved = {step for each in _usable(*self._local(), run.id).manifests for step in each}
+        return max(self._unread & saved, default=-1)
 
     def newest(self, run: RunIdentity) -> FoundCheckpoint | None:
         """The run's newest good checkpoint, local or remote; damaged ones are reported and skipped.
 
         Raises as `list_places` does.
         """
-        remote = {step: found for step, found in self._remote.items() if found.run.id == run.id}
         while True:
-            copies = [_of_run(each, run) for each in self._local()]
-            saved = _newest_saves(copies)
-            copies = [{step: m for step, m in each.items() if m.saved == saved[step]} for each in copies]
-            choices = [(saved[step], 1, step) for step in saved if self._complete(step, copies)]
+            remote = {step: found for step, found in self._remote.items() if found.run.id == run.id}
+            local = _usable(*self._local(), run.id)
+            choices = [(local.saved[step], 1, step) for step in local.saved if self._complete(step, local)]
             choices += [(found.saved, 0, step) for step, found in remote.items()]
             left = [choice for choice in choices if (_PLACES[choice[1]], choice[0]) not in self._rejected]
+            if self._unread and (not left or max(left)[2] < max(self._unread)):
+                # What the nodes had is damaged.
+                self._read_store()
+                continue
             if not left:
                 return None
             at, number, step = max(left)
             place = _PLACES[number]
-            if place == "local" and any(self._group.all_gather(self._damaged(step, copies))):
+            if place == "local" and any(self._group.all_gather(self._damaged(step, local))):
                 # Choose again without the damaged copy: another node may have a good one.
                 continue
             problem = self._group.first_problem(self._occupied(step, run))
+            if problem is None and place == "local" and not self._fetch(step, local):
+                continue
             if problem is None:
-                problem = self._download(step) if place == "remote" else self._exchange(step, copies)
+                problem = self._download(step) if place == "remote" else self._exchange(step, local.manifests)
                 problem = self._group.first_problem(problem)
             if problem is None:
                 path = self._folder / f"step-{step}"
                 source = self._store.name if place == "remote" and self._store else str(path)
-                return FoundCheckpoint(path, manifests.read(path), source)
+                restored = self._restored(step, local) if place == "local" else ()
+                return FoundCheckpoint(path, manifests.read(path), source, restored)
             self._rejected.add((place, at))
             if self._group.rank == 0:
                 self._report(f"checkpoint step-{step} ({place}) is skipped: {problem}")
@@ -201,17 +241,24 @@ class Finder:
         until = time.monotonic() + seconds
         wait_together(self._group, lambda: time.monotonic() >= until, self._patience.received)
 
-    def _list_remote(self) -> Copies:
-        """On rank 0 the store's checkpoints, by step; damaged manifests are reported and left out."""
+    def _read_store(self, above: int = -1) -> None:
+        """List the store, and read the manifests of the steps above this one."""
+        nothing: tuple[Copies, frozenset[int]] = ({}, frozenset())
+        self._remote, self._unread = self._ask("listed", lambda: self._list_remote(above), nothing)[0]
+
+    def _list_remote(self, above: int) -> tuple[Copies, frozenset[int]]:
+        """On rank 0 the store's checkpoints above a step; the other steps. Damaged ones are reported."""
         store = self._store
         copies: Copies = {}
         if store is None or self._group.rank:
-            return copies
+            return copies, frozenset()
         try:
             steps = store.steps()
         except MissingError as error:
             raise UsageError(f"--upload-dir {store.name} does not exist: {error}") from error
         for step in steps:
+            if step <= above:
+                continue
             try:
                 manifest = store.manifest(step)
                 layout_of(manifest.strategy)
@@ -221,11 +268,16 @@ class Finder:
                 self._report(f"checkpoint step-{step} (remote) is skipped: {error}")
                 continue
             copies[step] = manifest
-        return copies
+        return copies, frozenset(step for step in steps if step <= above)
 
-    def _local(self) -> list[Copies]:
-        """The readable checkpoints on every rank's disk; none on a rank that does not coordinate."""
-        return self._ask("listed", self._list_local, {})
+    def _local(self) -> tuple[list[Copies], list[dict[int, HeldCopy]]]:
+        """By rank what is on its disk and can be read, and what another node has in memory for it.
+
+        There is nothing for a rank that does not coordinate.
+        """
+        disks: list[Copies] = self._ask("listed", self._list_local, {})
+        self._peers.refresh()
+        return disks, self._peers.held
 
     def _list_local(self) -> Copies:
         copies: Copies = {}
@@ -245,10 +297,11 @@ class Finder:
             copies[step_of(path)] = manifest
         return copies
 
-    def _damaged(self, step: int, copies: list[Copies]) -> bool:
+    def _damaged(self, step: int, local: _LocalCopies) -> bool:
         """Whether this disk's copy is damaged; it is not offered again."""
-        path = self._folder / f"step-{step}"
-        problem = manifests.damage(path) if step in copies[self._group.rank] else None
+        path, rank = self._folder / f"step-{step}", self._group.rank
+        on_disk = step in local.manifests[rank] and step not in local.in_memory[rank]
+        problem = manifests.damage(path) if on_disk else None
         if problem:
             self._skip(path, problem)
         return problem is not None
@@ -264,12 +317,46 @@ class Finder:
         other = manifests.other_run(path, run) if self._coordinates else None
         return f"{path} is of {other}" if other else None
 
+    def _newest_complete(self, local: _LocalCopies) -> int:
+        """The step of the newest checkpoint that the nodes have together; -1: none."""
+        complete = [(saved, step) for step, saved in local.saved.items() if self._complete(step, local)]
+        return max(complete)[1] if complete else -1
+
     @staticmethod
-    def _complete(step: int, copies: list[Copies]) -> bool:
+    def _complete(step: int, local: _LocalCopies) -> bool:
         """Whether one node has all of its files, or all nodes together have them."""
-        of_step = [each[step] for each in copies if step in each]
+        of_step = [each[step] for each in local.manifests if step in each]
         nodes = {manifest.node for manifest in of_step}
         return any(map(_has_all_files, of_step)) or nodes >= set(range(of_step[0].nodes))
+
+    def _fetch(self, step: int, local: _LocalCopies) -> bool:
+        """Copy what other nodes have in memory to the disks that lack it; False if one of them failed."""
+        held, path = [each.get(step) for each in local.in_memory], self._folder / f"step-{step}"
+        if not any(held):
+            return True
+        own = held[self._group.rank]
+        question = _Question(lambda: self._peers.fetch(own, path) if own is not None else None, None)
+        wait_together(self._group, question.ended, self._patience.received)
+        if question.error is not None:
+            raise question.error
+        problems: list[str | None] = self._group.all_gather(question.answer.value)
+        for copy, problem in zip(held, problems, strict=True):
+            if copy is not None and problem:
+                self._peers.reject(copy)
+                if self._group.rank == 0:
+                    self._report(f"checkpoint step-{step} of node {copy.manifest.node} is skipped: {problem}")
+        return not any(problems)
+
+    def _restored(self, step: int, local: _LocalCopies) -> tuple[str, ...]:
+        """Which nodes did not have this step, and which ones they got it from."""
+        rank, text = self._group.rank, ""
+        copy = local.in_memory[rank].get(step)
+        if copy is not None:
+            text = f"node {self._group.node_rank} from the memory of node {copy.holder}"
+        elif self._coordinates and not self._shared and step not in local.manifests[rank]:
+            owner = next(each[step].node for each in local.manifests if step in each)
+            text = f"node {self._group.node_rank} from the disk of node {owner}"
+        return tuple(filter(None, self._group.all_gather(text)))
 
     def _exchange(self, step: int, copies: list[Copies]) -> str | None:
         """Send each node the missing files of a local checkpoint; return the problem, or None."""
@@ -340,17 +427,24 @@ _PLACES = ("remote", "local")
 """The second one is preferred."""
 
 
-def _of_run(copies: Copies, run: RunIdentity) -> Copies:
-    return {step: manifest for step, manifest in copies.items() if manifest.run.id == run.id}
-
-
-def _newest_saves(copies: list[Copies]) -> dict[int, float]:
-    """The time of the newest save of each step: a node may have an older one of the same step."""
-    saves: dict[int, float] = {}
-    for each in copies:
+def _usable(disks: list[Copies], held: list[dict[int, HeldCopy]], run_id: str) -> _LocalCopies:
+    """The newest save of each step: a node may have an older one, on its disk or in another one's memory."""
+    saved: dict[int, float] = {}
+    in_memory = [{step: copy.manifest for step, copy in each.items()} for each in held]
+    for each in (*disks, *in_memory):
         for step, manifest in each.items():
-            saves[step] = max(manifest.saved, saves.get(step, 0.0))
-    return saves
+            if manifest.run.id == run_id:
+                saved[step] = max(manifest.saved, saved.get(step, 0.0))
+    found = _LocalCopies(saved, [], [])
+    for disk, copies in zip(disks, held, strict=True):
+        here = {step: m for step, m in disk.items() if m.run.id == run_id and m.saved == saved[step]}
+        there = {
+            step: c for step, c in copies.items()
+            if c.manifest.run.id == run_id and c.manifest.saved == saved[step] and step not in here
+        }  # fmt: skip
+        found.manifests.append(here | {step: copy.manifest for step, copy in there.items()})
+        found.in_memory.append(there)
+    return found
 
 
 def _has_all_files(manifest: Manifest) -> bool:

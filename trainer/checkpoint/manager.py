@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from trainer.checkpoint import manifest as manifests
@@ -14,6 +15,7 @@ from trainer.checkpoint.finder import Finder, FoundCheckpoint, Patience
 from trainer.checkpoint.folder_lock import FolderLock
 from trainer.checkpoint.load import changes, check_changes, check_compatible, load
 from trainer.checkpoint.locations import checkpoint_folder, open_store, upload_uri
+from trainer.checkpoint.peers.client import PeerCopies
 from trainer.checkpoint.preemption_budget import (
     BudgetCheck,
     SaveCost,
@@ -63,14 +65,17 @@ class CheckpointManager:
         self._coordinates = group.rank == 0 if self._shared else group.local_rank == 0
         self._lock_folder()
         self._store = self._open(upload_uri(self._config.upload_dir, os.environ))
+        self._peers = PeerCopies(group, shared=self._shared)
         self._finder = Finder(
-            self.folder, self._store, group, Patience(self._config.store_timeout, received),
+            self.folder, self._store, group, Patience(self._config.store_timeout, received), self._peers,
             shared=self._shared, report=self._warn,
         )  # fmt: skip
         self._run: RunIdentity | None = None
         self._data: dict[str, Any] = {}
         self._saver: Saver | None = None
         self._uploader: Uploader | None = None
+        self._copies_parts = False
+        """Whether each node saves a part of its own."""
         self._save_problem, self._uploaded_before = "", -1
         self.saved_step = -1
         """Step of the newest checkpoint that is good; -1: none."""
@@ -114,7 +119,8 @@ class CheckpointManager:
             Interrupted: after a signal.
         """
         self._data = dict(data or {})
-        run = run_to_resume(self._config.resume, self._own_runs, self._finder.list_places())
+        places = self._finder.list_places(self._own_runs[0])
+        run = run_to_resume(self._config.resume, self._own_runs, places)
         self._begin(run)
         found = self._finder.newest(run) if run is not None else None
         if found is not None and run is not None:
@@ -188,7 +194,16 @@ class CheckpointManager:
         )  # fmt: skip
         if self._config.async_save == "on":
             self._saver.warm_up()
+        self._copies_parts = not one_node
+        if found is not None and found.manifest.node == group.node_rank and not found.manifest.shared:
+            # The next node may be a new one, without the copy that it had.
+            self._copy_to_peer(found.path)
         self._check_budget(strategy, found)
+
+    def _copy_to_peer(self, path: Path) -> None:
+        """Have this node's part copied to the next node; each node has the whole of a replicated state."""
+        if self._copies_parts and self._group.local_rank == 0:
+            self._peers.offer(path)
 
     def due(self, step: int) -> bool:
         return bool(self._config.checkpoint_every) and step % self._config.checkpoint_every == 0
@@ -226,6 +241,7 @@ class CheckpointManager:
             problem = self._offer(saved.step)
             if problem:
                 self._warn(problem)
+        self._copy_to_peer(saved.path)
         self._report_save(saved)
         upload = self._cost.upload if self._upload_seconds is None else self._upload_seconds
         self._cost = SaveCost(saved.bytes, saved.seconds, upload, f"at step {saved.step}")

@@ -10,9 +10,11 @@ from typing import Protocol
 
 from trainer.checkpoint.locations import checkpoint_folder, open_store, upload_uri
 from trainer.checkpoint.manifest import last_save, step_folders, step_of
+from trainer.checkpoint.peers.process import StoreProcess
 from trainer.checkpoint.remote_store import RemoteStoreError
 from trainer.checkpoint.run_identity import RUN_ID, launch_id
 from trainer.config import Config, LaunchConfig
+from trainer.launch.topology import Topology
 from trainer.metrics.goodput import last_step_time
 
 
@@ -33,8 +35,14 @@ class Program(Protocol):
     def arguments(self) -> list[str]:
         """The command line of the fork server, without its first two words."""
 
-    def variables(self) -> dict[str, str]:
-        """Variables of its processes, besides those of torchrun."""
+    def open(self, topology: Topology) -> None:
+        """Start what goes with its processes on this node for all attempts."""
+
+    def close(self) -> None:
+        """End what `open` has started."""
+
+    def variables(self, address: str) -> dict[str, str]:
+        """Variables of its processes, besides those of torchrun; other nodes reach this one at `address`."""
 
     def last_save(self) -> float:
         """When its last checkpoint on this node's disk was completed (epoch seconds); 0 if there is none."""
@@ -62,12 +70,23 @@ class TrainerProgram:
         """Of this launch, for its processes: by it a restart finds its own run."""
         self.launch, self.grace = config.launch, config.checkpoint.grace
         self.uses_gpus = config.parallel.device != "cpu"
+        self._peer_copies = config.checkpoint.peer_copies
+        self._copies: StoreProcess | None = None
 
     def arguments(self) -> list[str]:
         return ["task", *self._flags]
 
-    def variables(self) -> dict[str, str]:
-        return {RUN_ID: self._run_id}
+    def open(self, topology: Topology) -> None:
+        if self._peer_copies and topology.nodes > 1:
+            self._copies = StoreProcess(topology, self._peer_copies)
+
+    def close(self) -> None:
+        if self._copies is not None:
+            self._copies.close()
+
+    def variables(self, address: str) -> dict[str, str]:
+        copies = self._copies.variables(address) if self._copies is not None else {}
+        return {RUN_ID: self._run_id, **copies}
 
     def last_save(self) -> float:
         return last_save(self._folder)

@@ -25,6 +25,7 @@ from trainer import exit_codes
 from trainer.config import LaunchConfig
 from trainer.errors import UsageError
 from trainer.launch.failure import report_error
+from trainer.launch.topology import Topology
 from trainer.metrics.goodput import last_step_time
 from trainer.prctl import die_with_parent
 
@@ -60,7 +61,13 @@ class ScriptProgram:
     def arguments(self) -> list[str]:
         return ["script", *self.words]
 
-    def variables(self) -> dict[str, str]:
+    def open(self, topology: Topology) -> None:
+        return
+
+    def close(self) -> None:
+        return
+
+    def variables(self, address: str) -> dict[str, str]:
         return {}
 
     def last_save(self) -> float:

@@ -55,10 +55,12 @@ class Supervisor:
         code = 1
         with tempfile.TemporaryDirectory(prefix="trainer-errors-", ignore_cleanup_errors=True) as errors:
             self._errors = Path(errors)
+            self._program.open(self._topology)
             try:
                 code = self._run_attempts()
             finally:
                 self._processes.close()
+                self._program.close()
                 self._rendezvous.leave(code)
         return code
 
@@ -122,7 +124,8 @@ class Supervisor:
         self._record(attempt.number, time.time())
         failures = NodeFailures(self._errors, attempt.number, top.node_rank, attempt.processes)
         variables = environments(attempt, top, failures, self._program.launch.max_restarts)
-        self._processes.spawn([self._program.variables() | own for own in variables])
+        common = self._program.variables(attempt.own_address)
+        self._processes.spawn([common | own for own in variables])
         return attempt.number, self._watch(attempt.number, count, failures)
 
     def _process_count(self) -> int:

@@ -21,8 +21,9 @@ def phase(name: str, text: str, rank: int, world_size: int, **fields: Any) -> No
 def resumed(found: FoundCheckpoint, position: int) -> None:
     step = found.manifest.step
     emit(
-        "resumed", f"resumed from step {step} ({found.source})", step=step,
-        path=found.source, position=position, world_size_before=found.manifest.world_size,
+        "resumed", f"resumed from step {step} ({', '.join((found.source, *found.restored))})", step=step,
+        path=found.source, restored=list(found.restored), position=position,
+        world_size_before=found.manifest.world_size,
     )  # fmt: skip
 
 

@@ -1,0 +1,212 @@
+"""Messages between the stores of peer copies and the training processes: JSON lines, and bytes of files.
+
+Anything may connect to a store's port. A connection begins with `hello`: the protocol's version, the job and
+the key of the store, which only the processes of this launch know. Everything else is closed unread.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import socket
+import time
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from types import TracebackType
+from typing import Any, BinaryIO
+
+VERSION = 1
+STORE = "VXTUI_PEER_STORE"
+"""Variable with the address of the node's store, as JSON; the supervisor sets it."""
+IO_SECONDS = 30.0
+"""Seconds without a byte after which the other end counts as lost."""
+CONNECT_SECONDS = 5.0
+HELLO_SECONDS = 10.0
+"""Seconds in which a connection must have said what it is."""
+_HELLO_BYTES = 4096
+_MESSAGE_BYTES = 4 << 20
+"""Longest line: a manifest has about 100 bytes for each file."""
+_BLOCK = 1 << 20
+_SHOWN = 60
+
+
+class PeerError(Exception):
+    """The other end can't be reached, is none of this run, or refuses; the message has the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAddress:
+    """Where a node's store listens. The key is random for each store."""
+
+    node: int
+    job: str
+    host: str
+    port: int
+    key: str = field(repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, said: object) -> StoreAddress:
+        """Raises PeerError."""
+        kinds = {"node": int, "job": str, "host": str, "port": int, "key": str}
+        if not isinstance(said, dict) or {name: type(value) for name, value in said.items()} != kinds:
+            raise PeerError("it is no address of a store")
+        return cls(**said)
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str] = os.environ) -> StoreAddress | None:
+        """This node's store; None if it has none."""
+        try:
+            return cls.from_json(json.loads(env.get(STORE, "null")))
+        except (ValueError, PeerError):
+            return None
+
+
+class Connection:
+    """One end of a connection. Every method raises PeerError when the other end fails."""
+
+    def __init__(self, sock: socket.socket, peer: str = "") -> None:
+        """`peer` is the address of the other end, for the log."""
+        sock.settimeout(IO_SECONDS)
+        self.peer, self._sock, self._received = peer, sock, bytearray()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """A thread that waits for the other end wakes up with a PeerError."""
+        # OSError: the other end has closed it.
+        with suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+        self._sock.close()
+
+    def send(self, **message: Any) -> None:
+        self.send_bytes(json.dumps(message).encode() + b"\n")
+
+    def send_bytes(self, data: bytes | memoryview) -> None:
+        view = memoryview(data)
+        try:
+            # In blocks: the time limit of sendall is for all of its bytes.
+            for start in range(0, len(view), _BLOCK):
+                self._sock.sendall(view[start : start + _BLOCK])
+        except OSError as error:
+            raise PeerError(_reason(error)) from error
+
+    def send_file(self, file: BinaryIO, size: int) -> None:
+        """Send `size` bytes of the file, by the kernel."""
+        try:
+            sent = self._sock.sendfile(file, 0, size) if size else 0
+        except OSError as error:
+            raise PeerError(_reason(error)) from error
+        if sent != size:
+            raise PeerError(f"{file.name} became shorter")
+
+    def receive(self) -> dict[str, Any] | None:
+        """The next message; None at the end of the connection."""
+        line = self._line(_MESSAGE_BYTES, None)
+        return None if line is None else _message(line)
+
+    def answer(self) -> dict[str, Any]:
+        """The answer to what was sent. Raises PeerError for none, and for a refusal, with its reason."""
+        said = self.receive()
+        if said is None:
+            raise PeerError("it closed the connection")
+        if "refused" in said:
+            raise PeerError(str(said["refused"])[:400])
+        return said
+
+    def receive_into(self, view: memoryview, checksum: int = 0) -> int:
+        """Fill `view`; the CRC-32 of what came before, `checksum`, and of these bytes."""
+        done = min(len(view), len(self._received))
+        view[:done] = self._received[:done]
+        del self._received[:done]
+        checksum = zlib.crc32(view[:done], checksum)
+        while done < len(view):
+            try:
+                count = self._sock.recv_into(view[done : done + _BLOCK])
+            except OSError as error:
+                raise PeerError(_reason(error)) from error
+            if not count:
+                raise PeerError("it closed the connection in the middle of a file")
+            checksum = zlib.crc32(view[done : done + count], checksum)
+            done += count
+        return checksum
+
+    def check_hello(self, job: str, key: str) -> bool:
+        """Whether it is of this launch; False if it ends without a word.
+
+        Raises:
+            PeerError: if it is not.
+        """
+        line = self._line(_HELLO_BYTES, time.monotonic() + HELLO_SECONDS)
+        self._sock.settimeout(IO_SECONDS)
+        if line is None:
+            return False
+        said = _message(line)
+        if "protocol" not in said:
+            raise PeerError("it does not begin as a process of this run does")
+        if said["protocol"] != VERSION:
+            raise PeerError(f"it has version {str(said['protocol'])[:9]} of the protocol, not {VERSION}")
+        if said.get("job") != job:
+            raise PeerError(f"it belongs to job {str(said.get('job'))[:_SHOWN]}, not to {job}")
+        given = said.get("key")
+        if not isinstance(given, str) or not hmac.compare_digest(given.encode(), key.encode()):
+            raise PeerError("it does not have the key of this launch")
+        return True
+
+    def _line(self, limit: int, deadline: float | None) -> bytes | None:
+        """The next line without its end; None at the end of the connection."""
+        searched = 0
+        while (end := self._received.find(b"\n", searched)) < 0:
+            searched = len(self._received)
+            if searched > limit:
+                raise PeerError(f"it sent a line of more than {limit} bytes")
+            try:
+                if deadline is not None:
+                    self._sock.settimeout(max(0.001, deadline - time.monotonic()))
+                block = self._sock.recv(65536)
+            except OSError as error:
+                raise PeerError(_reason(error)) from error
+            if not block:
+                return None
+            self._received += block
+        line = bytes(self._received[:end])
+        del self._received[: end + 1]
+        return line
+
+
+def connect(address: StoreAddress) -> Connection:
+    """A connection to this store, after `hello`. Raises PeerError."""
+    try:
+        sock = socket.create_connection((address.host, address.port), timeout=CONNECT_SECONDS)
+    except OSError as error:
+        raise PeerError(_reason(error)) from error
+    connection = Connection(sock, address.host)
+    connection.send(protocol=VERSION, job=address.job, key=address.key)
+    return connection
+
+
+def _message(line: bytes) -> dict[str, Any]:
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, dict):
+        raise PeerError(f"it sent {line[:_SHOWN]!r}")
+    return said
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return "it does not answer"
+    return error.strerror or str(error)

@@ -1,0 +1,74 @@
+"""How much memory a process of this container may still take."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_RESERVED = 0.1
+"""Part of the memory that stays free: the training needs more in some steps than in others."""
+_NO_LIMIT = 1 << 60
+"""Version 1 of cgroups has a number for no limit, which is larger than this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class FreeMemory:
+    """Bytes: `available` without swapping, of `total`, which is the container's limit if it has one."""
+
+    available: int
+    total: int
+
+    def lacks_room_for(self, size: int) -> str:
+        """Why `size` bytes more are too many; "" if they are not."""
+        reserved = int(self.total * _RESERVED)
+        if size <= self.available - reserved:
+            return ""
+        return (
+            f"{_amount(size)} do not fit: {_amount(self.available)} of {_amount(self.total)} of memory are "
+            f"free, and {_amount(reserved)} stay so"
+        )
+
+
+def free_memory(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> FreeMemory:
+    """What Linux and the cgroup of this process say; the smaller of both. Raises OSError without /proc."""
+    said = dict(line.split(":", 1) for line in (proc / "meminfo").read_text().splitlines())
+    available, total = (int(said[name].split()[0]) << 10 for name in ("MemAvailable", "MemTotal"))
+    for limit, used, cache in (*_version_2(proc, cgroups), *_version_1(cgroups)):
+        if limit < _NO_LIMIT:
+            # Files that were read once are dropped when memory is needed.
+            available, total = min(available, limit - used + cache), min(total, limit)
+    return FreeMemory(max(0, available), total)
+
+
+def _version_2(proc: Path, cgroups: Path) -> list[tuple[int, int, int]]:
+    """Limit, use and inactive file cache of the own cgroup and of those above it."""
+    found: list[tuple[int, int, int]] = []
+    with suppress(OSError, ValueError):
+        lines = (proc / "self/cgroup").read_text().splitlines()
+        own = next((line[3:].lstrip("/") for line in lines if line.startswith("0::")), "")
+        folder = cgroups / own
+        while folder.is_relative_to(cgroups):
+            # The root has no limit, and in some containers the own folder is not to be seen.
+            with suppress(OSError, ValueError):
+                limit = int((folder / "memory.max").read_text())
+                found.append((limit, int((folder / "memory.current").read_text()), _inactive(folder)))
+            folder = folder.parent
+    return found
+
+
+def _version_1(cgroups: Path) -> list[tuple[int, int, int]]:
+    folder = cgroups / "memory"
+    with suppress(OSError, ValueError):
+        limit = int((folder / "memory.limit_in_bytes").read_text())
+        return [(limit, int((folder / "memory.usage_in_bytes").read_text()), _inactive(folder))]
+    return []
+
+
+def _inactive(folder: Path) -> int:
+    said = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+    return int(said.get("total_inactive_file", said.get("inactive_file", 0)))
+
+
+def _amount(size: float) -> str:
+    return f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB"

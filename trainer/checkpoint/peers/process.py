@@ -1,0 +1,66 @@
+"""The supervisor's side of a node's store: starts its process, and says where it listens."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import asdict
+
+from trainer.checkpoint.peers.connection import STORE, StoreAddress
+from trainer.checkpoint.peers.server import StoreSettings
+from trainer.launch.network import listen_on
+from trainer.launch.topology import Topology
+from trainer.structured_log import emit
+
+
+class StoreProcess:
+    """Listens from the start; the process takes the connections that came before it. Never raises."""
+
+    def __init__(self, topology: Topology, keep: int) -> None:
+        self._settings = StoreSettings(
+            topology.job, topology.node_rank, topology.nodes, keep, secrets.token_hex(16)
+        )
+        self._listener: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ensure()
+
+    def variables(self, address: str) -> dict[str, str]:
+        """For the training processes of an attempt; `address` is where other nodes reach this one."""
+        self._ensure()
+        if self._listener is None or not address:
+            return {}
+        settings, port = self._settings, int(self._listener.getsockname()[1])
+        where = StoreAddress(settings.node, settings.job, address, port, settings.key)
+        return {STORE: json.dumps(where.to_json())}
+
+    def close(self) -> None:
+        """End it, and free its memory."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        if self._listener is not None:
+            self._listener.close()
+
+    def _ensure(self) -> None:
+        """Start the process unless it runs: the kernel ends it first when memory is short."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        try:
+            if self._listener is None:
+                self._listener = listen_on(0)
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "trainer.checkpoint.peers.server", str(self._listener.fileno())],
+                stdin=subprocess.PIPE, pass_fds=[self._listener.fileno()],
+            )  # fmt: skip
+        except OSError as error:
+            text = f"this node keeps no copies of another one's checkpoints: {error.strerror or error}"
+            emit("phase", text, severity="WARNING", phase="checkpoint")
+            return
+        assert self._process.stdin is not None
+        # Not among the arguments, which other users of the machine see. OSError: it has ended already.
+        with suppress(OSError), self._process.stdin as stdin:
+            stdin.write(json.dumps(asdict(self._settings)).encode())

@@ -1,0 +1,170 @@
+"""The process with a node's store: `python -m trainer.checkpoint.peers.server`, which `process` starts.
+
+It imports no torch, and lives as long as the supervisor: an attempt that ends leaves its copies.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trainer.checkpoint.peers.connection import Connection, PeerError, StoreAddress
+from trainer.checkpoint.peers.sender import Sender
+from trainer.checkpoint.peers.store import CopyStore, check_part, read_manifest
+from trainer.launch.network import without_prefix
+from trainer.prctl import die_with_parent, set_process_name
+from trainer.structured_log import emit
+
+_MAX_CONNECTIONS = 64
+_MAX_WARNINGS = 20
+"""Addresses whose connections are reported as strangers, each once."""
+_NICE = 10
+"""Copying comes after training."""
+_FIRST_VICTIM = 1000
+"""For the kernel's choice of a process to end when memory is short: the copies, not the training."""
+_LOOPBACK = ("127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """A node's store: it keeps `keep` copies of the node before, for processes of `job` that have `key`."""
+
+    job: str
+    node: int
+    nodes: int
+    keep: int
+    key: str = field(repr=False)
+
+
+class Server:
+    """Serves each connection in a thread."""
+
+    def __init__(self, settings: StoreSettings, copies: CopyStore | None = None) -> None:
+        self._settings, self._sender = settings, Sender()
+        self._copies = copies or CopyStore(settings.keep)
+        self._before = (settings.node - 1) % settings.nodes
+        """The node whose copies are here."""
+        self._free_threads = threading.BoundedSemaphore(_MAX_CONNECTIONS)
+        self._strangers: set[str] = set()
+        self._receives: Connection | None = None
+        """The connection that a copy comes from."""
+
+    def serve(self, listener: socket.socket) -> None:
+        """Until the socket is closed."""
+        listener.setblocking(True)
+        while True:
+            try:
+                sock, peer = listener.accept()
+            except ConnectionError:
+                continue
+            except OSError:
+                return
+            if not self._free_threads.acquire(blocking=False):
+                sock.close()
+                continue
+            connection = Connection(sock, without_prefix(peer[0]))
+            threading.Thread(target=self._serve, args=[connection], name=connection.peer, daemon=True).start()
+
+    def _serve(self, connection: Connection) -> None:
+        try:
+            with connection:
+                self._answer(connection)
+        except PeerError:
+            # The other end is gone; it notices that, and tries again.
+            return
+        finally:
+            self._free_threads.release()
+
+    def _answer(self, connection: Connection) -> None:
+        try:
+            if not connection.check_hello(self._settings.job, self._settings.key):
+                return
+        except PeerError as error:
+            self._report_stranger(connection.peer, str(error))
+            connection.send(refused=str(error))
+            return
+        said = connection.receive() or {}
+        answers = {"put": self._put, "fetch": self._fetch, "list": self._list, "copy": self._copy}
+        answer = answers.get(str(said.get("request")))
+        try:
+            if answer is None:
+                raise PeerError("it is no request that a store knows")
+            answer(connection, said)
+        except PeerError as error:
+            connection.send(refused=str(error))
+
+    def _put(self, connection: Connection, said: dict[str, Any]) -> None:
+        """Receive a copy; one that is not complete is never to be seen."""
+        manifest = read_manifest(said.get("manifest"))
+        check_part(manifest, self._before)
+        if self._copies.find(manifest.node, manifest.saved) is not None:
+            connection.send(present=True)
+            return
+        earlier, self._receives = self._receives, connection
+        if earlier is not None:
+            # Its node has begun again, or this run has a newer checkpoint.
+            earlier.close()
+        try:
+            copy = self._copies.make_room(manifest)
+            connection.send(accepted=True)
+            copy.receive(connection)
+        finally:
+            if self._receives is connection:
+                self._receives = None
+        self._copies.add(copy)
+        connection.send(stored=True)
+
+    def _fetch(self, connection: Connection, said: dict[str, Any]) -> None:
+        node, saved = said.get("node"), said.get("saved")
+        copy = self._copies.find(node, saved) if isinstance(node, int) and isinstance(saved, float) else None
+        if copy is None:
+            raise PeerError("it is not in memory any more")
+        connection.send(manifest=copy.manifest.to_json())
+        for _, view in copy.files():
+            connection.send_bytes(view)
+
+    def _list(self, connection: Connection, _: dict[str, Any]) -> None:
+        found = self._copies.manifests()
+        connection.send(copies=len(found))
+        for manifest in found:
+            connection.send(manifest=manifest.to_json())
+
+    def _copy(self, connection: Connection, said: dict[str, Any]) -> None:
+        """A process of this node has saved a checkpoint."""
+        if connection.peer not in _LOOPBACK:
+            raise PeerError("only a process of this node may ask for that")
+        self._sender.offer(Path(str(said.get("folder"))), StoreAddress.from_json(said.get("to")))
+        connection.send(offered=True)
+
+    def _report_stranger(self, address: str, problem: str) -> None:
+        if address not in self._strangers and len(self._strangers) < _MAX_WARNINGS:
+            self._strangers.add(address)
+            text = f"a connection from {address} is closed, it may not see the peer copies: {problem}"
+            emit("phase", text, severity="WARNING", phase="checkpoint")
+
+
+def main() -> int:
+    """Serve until the supervisor ends. `sys.argv`: the descriptor of a listening socket; stdin: settings."""
+    die_with_parent()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        # The supervisor decides when it ends.
+        signal.signal(number, signal.SIG_IGN)
+    set_process_name("peer-copies")
+    os.nice(_NICE)
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(str(_FIRST_VICTIM))
+    settings = StoreSettings(**json.loads(sys.stdin.read()))
+    Server(settings).serve(socket.socket(fileno=int(sys.argv[1])))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

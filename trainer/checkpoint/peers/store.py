@@ -1,0 +1,96 @@
+"""The copies that a store keeps: in anonymous memory, which the size of /dev/shm does not limit."""
+
+from __future__ import annotations
+
+import mmap
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import PurePosixPath
+
+from trainer.checkpoint.manifest import Manifest
+from trainer.checkpoint.peers.connection import Connection, PeerError
+from trainer.checkpoint.peers.memory import FreeMemory, free_memory
+from trainer.errors import CheckpointError
+
+_MAX_FILES = 1 << 16
+
+
+class Copy:
+    """One node's part of a checkpoint. Its memory is free again when the last reader has gone."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.manifest = manifest
+        # The kernel gives pages as they are written.
+        self._bytes = memoryview(mmap.mmap(-1, max(1, manifest.size)))
+
+    def files(self) -> Iterator[tuple[str, memoryview]]:
+        """Each file by its name, in the order of the manifest."""
+        start = 0
+        for name, file in self.manifest.files.items():
+            yield name, self._bytes[start : start + file["bytes"]]
+            start += file["bytes"]
+
+    def receive(self, connection: Connection) -> None:
+        """Fill it. Raises PeerError, also for a file that does not match its checksum."""
+        for name, view in self.files():
+            if connection.receive_into(view) != self.manifest.files[name]["crc32"]:
+                raise PeerError(f"{name} does not match its checksum")
+
+
+class CopyStore:
+    """The newest `keep` complete copies of the node before. Its methods may be called from any thread."""
+
+    def __init__(self, keep: int, free: Callable[[], FreeMemory] = free_memory) -> None:
+        self._keep, self._free = keep, free
+        self._copies: list[Copy] = []
+        self._changed = threading.Lock()
+
+    def find(self, node: int, saved: float) -> Copy | None:
+        """The copy of this node's save that began at `saved`."""
+        with self._changed:
+            wanted = (node, saved)
+            return next((c for c in self._copies if (c.manifest.node, c.manifest.saved) == wanted), None)
+
+    def manifests(self) -> list[Manifest]:
+        with self._changed:
+            return [copy.manifest for copy in self._copies]
+
+    def make_room(self, manifest: Manifest) -> Copy:
+        """An empty copy, not in the store yet; those in it stay. Raises PeerError if it does not fit."""
+        lack = self._free().lacks_room_for(manifest.size)
+        if lack:
+            raise PeerError(lack)
+        return Copy(manifest)
+
+    def add(self, copy: Copy) -> None:
+        """Keep a complete copy, and the newest others of the same run."""
+        with self._changed:
+            own = [c for c in self._copies if c.manifest.run.id == copy.manifest.run.id]
+            self._copies = sorted([*own, copy], key=lambda c: c.manifest.saved)[-self._keep :]
+
+
+def check_part(manifest: Manifest, node: int) -> None:
+    """Whether it is this node's part of a checkpoint, with files that can be written into a folder.
+
+    Raises:
+        PeerError: if it is not.
+    """
+    if manifest.node != node or manifest.shared:
+        raise PeerError(f"it is not the part of node {node}")
+    if len(manifest.files) > _MAX_FILES:
+        raise PeerError(f"it has more than {_MAX_FILES} files")
+    for name, file in manifest.files.items():
+        path = PurePosixPath(name)
+        if not name or path.is_absolute() or ".." in path.parts:
+            raise PeerError(f"{name[:60]!r} is no name of a file in a checkpoint")
+        size = file["bytes"]
+        if not isinstance(size, int) or size < 0:
+            raise PeerError(f"{name[:60]!r} has no size")
+
+
+def read_manifest(said: object) -> Manifest:
+    """The manifest in a message. Raises PeerError."""
+    try:
+        return Manifest.from_json(str(said))
+    except (CheckpointError, ValueError, KeyError, TypeError) as error:
+        raise PeerError(f"its manifest can't be read: {error}") from error
