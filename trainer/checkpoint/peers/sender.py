@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
@@ -16,13 +17,14 @@ from trainer.errors import CheckpointError
 from trainer.structured_log import emit
 
 _RETRY_DELAYS = (1.0, 2.0, 5.0, 10.0, 30.0)
-"""Seconds between attempts; the last one from then on."""
 
 
 class Sender:
     """`offer` passes it a checkpoint; an older one that waits is dropped."""
 
-    def __init__(self) -> None:
+    def __init__(self, retry: Sequence[float] = _RETRY_DELAYS) -> None:
+        """`retry` are the seconds between attempts; the last one from then on."""
+        self._retry = retry
         self._offered: tuple[Path, StoreAddress] | None = None
         self._changed = threading.Condition()
         self._warned = False
@@ -61,7 +63,7 @@ class Sender:
                 self._warned = False
                 _report(manifest, target, time.monotonic() - began)
                 return
-            delay = _RETRY_DELAYS[min(attempt, len(_RETRY_DELAYS) - 1)]
+            delay = self._retry[min(attempt, len(self._retry) - 1)]
             attempt += 1
             with self._changed:
                 if self._changed.wait_for(lambda: self._offered is not None, timeout=delay):
