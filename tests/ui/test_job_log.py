@@ -48,7 +48,7 @@ async def test_search_counts_highlights_and_walks(tmp_path: Path) -> None:
         assert "/ nccl  1 of 1" in text_of(pane, "#log-status")
         assert line_text(pane.log_view.cursor).startswith("NCCL WARN")
         await pilot.press("slash", *"(", "enter")
-        assert pane.log_view.views.pattern.pattern == "nccl", "a broken pattern changes nothing"
+        assert pane.log_view.views.pattern.text == "nccl", "a broken pattern changes nothing"
         await pilot.press("ampersand")
         assert len(pane.log_view.view) == 1
         await pilot.press("escape")

@@ -19,6 +19,7 @@ from textual.selection import Selection
 
 from tests.ui.job_double import at, event, line, step
 from tui.domain.log_entry import LogEntry, LogGap, Severity
+from tui.domain.pattern import compile_pattern
 from tui.store.log.store import LogStore
 from tui.widgets.log.render import (
     JsonForm,
@@ -164,7 +165,7 @@ async def test_a_replica_a_severity_and_a_search_leave_out_what_does_not_pass() 
         await pilot.pause()
         assert [row for row in messages(view) if row] == ["line 0", "line 10", "line 20", "line 30"]
         view.set_filter(severity=Severity.DEFAULT)
-        view.set_pattern(re.compile("line 1"))
+        view.set_pattern(compile_pattern("line 1"))
         assert view.views.found(None) == (0, 11) and len(view.view) == 40
         view.show_only_matches(True)
         await pilot.pause()
@@ -178,7 +179,7 @@ async def test_a_replica_a_severity_and_a_search_leave_out_what_does_not_pass() 
 async def test_matches_are_shown_and_walked_through() -> None:
     entries = [line(n, f"{'needle' if n % 30 == 7 else 'hay'} {n}") for n in range(100)]
     async with looking(entries) as (view, pilot):
-        view.set_pattern(re.compile("needle"))
+        view.set_pattern(compile_pattern("needle"))
         await pilot.pause()
         assert view.next_match(-1) and line_text(view.cursor or entries[0]) == "needle 97"
         assert view.next_match(-1) and line_text(view.cursor or entries[0]) == "needle 67"
@@ -347,7 +348,7 @@ async def test_a_line_written_over_itself_shows_its_end() -> None:
 
 async def test_what_is_left_out_comes_back_and_a_time_is_gone_to() -> None:
     async with looking(many(100)) as (view, pilot):
-        view.exclude(re.compile("[0-8] text"))
+        view.exclude(compile_pattern("[0-8] text"))
         await settled(view, pilot)
         assert [line.message for line in view.view if isinstance(line, LogEntry)] == [
             f"n{n:05} text" for n in range(9, 100, 10)
@@ -364,7 +365,7 @@ async def test_a_large_log_is_filtered_in_pieces() -> None:
     entries = [line(n / 1000, f"{'hit' if n % 1000 == 0 else 'miss'} {n}") for n in range(50_000)]
     async with looking() as (view, pilot):
         view.buffer.append(entries)
-        view.set_pattern(re.compile("hit"))
+        view.set_pattern(compile_pattern("hit"))
         assert view.views.searching
         while view.views.searching:
             await pilot.pause(0.02)
@@ -423,7 +424,7 @@ def test_any_line_can_be_shown_and_is_safe(message: str, json: dict[str, Any] | 
 def test_cutting_keeps_the_text_and_marks_what_matches(pieces: list[str], pattern: str) -> None:
     parts = [(piece, "own") for piece in pieces]
     text = "".join(pieces)
-    spans = spans_of(text, re.compile(pattern))
+    spans = spans_of(text, compile_pattern(pattern))
     found = list(cut(parts, spans, "match"))
     assert "".join(piece for piece, _, _ in found) == text
     inside = "".join(piece for piece, _, hit in found if hit)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tui.domain.log_entry import LogEntry, LogGap, Severity
+from tui.domain.pattern import compile_pattern
 from tui.store.log import block_file
 from tui.store.log.filters import LineFilter
 from tui.store.log.lines import Line, Lines, line_key, merge
@@ -28,12 +28,14 @@ FILTERS = (
     LineFilter(),
     LineFilter(severity=Severity.WARNING),
     LineFilter(replicas=frozenset({"workerpool0-0"})),
-    LineFilter(pattern=re.compile("a"), severity=Severity.INFO),
-    LineFilter(pattern=re.compile("a$")),
-    LineFilter(pattern=re.compile("x*$")),
-    LineFilter(pattern=re.compile(r"\s")),
-    LineFilter(without=re.compile("^a")),
-    LineFilter(pattern=re.compile("[ab]"), without=re.compile("b"), replicas=frozenset({"workerpool1-0"})),
+    LineFilter(pattern=compile_pattern("a"), severity=Severity.INFO),
+    LineFilter(pattern=compile_pattern("a$")),
+    LineFilter(pattern=compile_pattern("x*$")),
+    LineFilter(pattern=compile_pattern(r"\s")),
+    LineFilter(without=compile_pattern("^a")),
+    LineFilter(
+        pattern=compile_pattern("[ab]"), without=compile_pattern("b"), replicas=frozenset({"workerpool1-0"})
+    ),
     LineFilter(gaps=False),
 )
 
@@ -154,7 +156,7 @@ def test_a_late_line_is_put_in_place_and_said() -> None:
 
 def test_a_bounded_log_drops_its_oldest_lines_and_says_how_many(tmp_path: Path) -> None:
     store = LogStore(tmp_path, max_bytes=1_000_000, block_lines=100)
-    view = store.view(LineFilter(pattern=re.compile("7$")))
+    view = store.view(LineFilter(pattern=compile_pattern("7$")))
     for start in range(0, 40_000, 500):
         store.append(many(500, start))
         view.catch_up()

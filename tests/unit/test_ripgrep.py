@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tui.domain.pattern import PatternError, compile_pattern
 from tui.store.log import ripgrep
 from tui.store.log.filters import LineFilter
 from tui.store.log.text_file import TextFile
@@ -31,7 +31,7 @@ async def test_both_find_the_same_lines(
     path.write_bytes(text.encode())
     log = TextFile(path)
     log.count_new_lines(1)
-    compiled = re.compile(pattern, re.IGNORECASE if fold else 0)
+    compiled = compile_pattern(pattern, ignore_case=fold)
     ours, theirs = log.view(LineFilter(pattern=compiled)), log.view(LineFilter(pattern=compiled))
     ours.catch_up()
     found = await ripgrep.search(path, compiled)
@@ -44,7 +44,7 @@ async def test_both_find_the_same_lines(
 async def test_lines_that_are_shown_otherwise_are_left_to_the_view(tmp_path: Path) -> None:
     for text in ("one\n\x1b[31mred\n", 'one\n{"message": "x"}\n'):
         (tmp_path / "log").write_text(text)
-        assert await ripgrep.search(tmp_path / "log", re.compile("one")) is None
+        assert await ripgrep.search(tmp_path / "log", compile_pattern("one")) is None
 
 
 def test_it_is_asked_only_where_both_read_a_pattern_the_same_way(
@@ -52,13 +52,13 @@ def test_it_is_asked_only_where_both_read_a_pattern_the_same_way(
 ) -> None:
     path = tmp_path / "log"
     path.write_text("x" * 100)
-    assert not ripgrep.suits(path, re.compile("x")), "a small file"
+    assert not ripgrep.suits(path, compile_pattern("x")), "a small file"
     monkeypatch.setattr(ripgrep, "SMALL", 10)
-    assert ripgrep.suits(path, re.compile(r"loss \d+\.\d* (nan|inf)$"))
+    assert ripgrep.suits(path, compile_pattern(r"loss \d+\.\d* (nan|inf)$"))
     for pattern in ("(?=x)", r"(a)\1", r"\bx", "(?P<n>x)", "ä", r"\Ax", "a*+"):
         try:
-            compiled = re.compile(pattern)
-        except re.error:
+            compiled = compile_pattern(pattern)
+        except PatternError:
             continue
         assert not ripgrep.suits(path, compiled), pattern
-    assert not ripgrep.suits(tmp_path / "none", re.compile("x"))
+    assert not ripgrep.suits(tmp_path / "none", compile_pattern("x"))

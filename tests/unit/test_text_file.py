@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tui.domain.log_entry import LogEntry, Severity
+from tui.domain.pattern import compile_pattern
 from tui.store.log import text_file
 from tui.store.log.filters import LineFilter
 from tui.store.log.text_file import TextFile
@@ -37,7 +37,7 @@ def test_a_growing_file_has_the_lines_it_has(parts: list[bytes], block: int, chu
         path = Path(folder) / "log"
         path.write_bytes(b"")
         log = TextFile(path)
-        views = [log.view(LineFilter(pattern=re.compile(p))) for p in ("a", "x$", "^b")]
+        views = [log.view(LineFilter(pattern=compile_pattern(p))) for p in ("a", "x$", "^b")]
         data = b""
         for part in parts:
             data += part
@@ -53,7 +53,7 @@ def test_a_growing_file_has_the_lines_it_has(parts: list[bytes], block: int, chu
                 view.catch_up()
                 pattern = view.filter.pattern
                 assert pattern is not None
-                hits = [at for at, text in enumerate(expected) if pattern.search(text)]
+                hits = [at for at, text in enumerate(expected) if pattern.matches(text)]
                 assert [view.number(at) for at in range(len(view))] == hits
         log.close()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ import click
 from tui.backends.interface import Backend, LogBatch, LogQuery, NotFound
 from tui.domain.job import Job, known_replicas
 from tui.domain.log_entry import LogEntry, Severity
+from tui.domain.pattern import Pattern, PatternError, compile_pattern
 from tui.domain.replica import short_name
 from tui.domain.text import plain
 from tui.domain.time_input import parse_time
@@ -88,7 +88,7 @@ async def logs(  # noqa: PLR0917 - one for each option
             for gap in batch.gaps:
                 note(f"┄┄ {gap.words} ┄┄")
             for entry in batch.entries:
-                if wanted is None or wanted.search(entry.message):
+                if wanted is None or wanted.matches(entry.message):
                     out(_json(entry) if run.json else _line(entry))
             sys.stdout.flush()
     return None
@@ -135,11 +135,11 @@ async def _batches(backend: Backend, job: Job, query: LogQuery, follow: bool) ->
         yield batch
 
 
-def _pattern(text: str | None) -> re.Pattern[str] | None:
+def _pattern(text: str | None) -> Pattern | None:
     try:
-        return re.compile(text) if text is not None else None
-    except re.error as error:
-        raise Failure(f"--grep {text}: not a regular expression: {error}.") from error
+        return compile_pattern(text) if text is not None else None
+    except PatternError as error:
+        raise Failure(f"--grep {text} can't be used: {error}.") from error
 
 
 def parse_since(text: str, now: datetime) -> datetime:

@@ -17,6 +17,7 @@ from textual.visual import Visual
 
 from tui.actions.registry import bindings
 from tui.domain.masking import MASK
+from tui.domain.pattern import Pattern
 from tui.domain.text import plain
 
 _LINE = re.compile(r"^(?P<indent>\s*(?:- )*)(?:(?P<key>[\w./\"'-]+:)(?P<gap>\s+|$))?(?P<value>.*)$")
@@ -61,7 +62,7 @@ class SpecView(ScrollView, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.text = ""
-        self.pattern: re.Pattern[str] | None = None
+        self.pattern: Pattern | None = None
         self.current: int | None = None
         """Line of the current match."""
         self._lines: list[Content] = []
@@ -77,7 +78,7 @@ class SpecView(ScrollView, can_focus=True):
             self.virtual_size = Size(width + 1, len(self._lines))
             self._search()
 
-    def find(self, pattern: re.Pattern[str] | None) -> None:
+    def find(self, pattern: Pattern | None) -> None:
         """Search for this; `None` ends the search."""
         if pattern != self.pattern:
             self.pattern = pattern
@@ -87,8 +88,8 @@ class SpecView(ScrollView, can_focus=True):
                 self.jump(1, here=True)
 
     def _search(self) -> None:
-        search = self.pattern.search if self.pattern else None
-        self.hits = [n for n, line in enumerate(self._lines) if search and search(line.plain)]
+        matches = self.pattern.matches if self.pattern else None
+        self.hits = [n for n, line in enumerate(self._lines) if matches and matches(line.plain)]
         self.refresh()
 
     def jump(self, way: int, *, here: bool = False) -> bool:
@@ -113,9 +114,9 @@ class SpecView(ScrollView, can_focus=True):
         if top + y >= len(self._lines):
             return Strip.blank(width, self.rich_style)
         line = self._lines[top + y]
-        for match in self.pattern.finditer(line.plain) if self.pattern else ():
+        for start, end in self.pattern.spans(line.plain) if self.pattern else ():
             here = top + y == self.current
-            line = line.stylize("reverse bold" if here else "reverse", match.start(), match.end())
+            line = line.stylize("reverse bold" if here else "reverse", start, end)
         wide = max(1, line.cell_length)
         strips = Visual.to_strips(self, line, wide, 1, self.visual_style, apply_selection=False)
         strip = strips[0] if strips else Strip.blank(wide, Style.null())

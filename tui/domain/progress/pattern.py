@@ -6,13 +6,12 @@ containers, from where any console reads it with the job. Nothing else has to be
 
 from __future__ import annotations
 
-import re
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from tui.domain.pattern import PatternError, compiled_with_groups
 from tui.domain.progress.names import MOST_NAME, unit_seconds
 from tui.domain.progress.reading import Reading, count, duration, number
 from tui.domain.training.progress import MOST_NUMBERS, SAMPLES, STEPS, TOKENS
@@ -28,20 +27,6 @@ _SPEEDS = {
 }  # fmt: skip
 _KNOWN = frozenset({"step", "total", "loss", "lr", "learning_rate", "epoch", "epochs", "eta", "step_ms",
                     "step_seconds", *_SPEEDS})  # fmt: skip
-# The service's own engine (RE2) has none of these.
-_NOT_RE2 = (
-    (re.compile(r"\(\?<?[=!]"), "looks ahead or behind"),
-    (re.compile(r"\(\?P=|(?<!\\)(?:\\\\)*\\[1-9]"), "refers back to a group"),
-    (re.compile(r"\(\?>|(?<!\\)[*+?}]\+"), "has an atomic group or a possessive repeat"),
-    (re.compile(r"\(\?\("), "has a conditional group"),
-    (re.compile(r"\(\?#"), "has a comment"),
-    (re.compile(r"(?<!\\)(?:\\\\)*\\Z"), r"has \Z"),
-)
-MOST_SEEDS = 30
-_SLOW = 0.02
-"""Seconds for a text that no pattern should need."""
-_SIZES = (*range(4, 34), 60, 120, 300, MOST_TEXT)
-_CLASSES = {"d": "7", "w": "a7_", "s": " ", "S": "a7", "D": "a ", "W": " -"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +77,7 @@ def progress_pattern(text: str) -> ProgressPattern | None:
     """The pattern, or `None` for one with problems, as a job of somebody else may have."""
     if not text or problems(text):
         return None
-    return ProgressPattern(text, re.compile(text).search)
+    return ProgressPattern(text, compiled_with_groups(text).search)
 
 
 @lru_cache(maxsize=256)
@@ -106,9 +91,9 @@ def _problems(text: str) -> Iterator[tuple[str, str]]:
         yield f"it has {len(text)} characters; {MOST_CHARACTERS} is the most.", "Match less of the line."
         return
     try:
-        compiled = re.compile(text)
-    except (re.error, OverflowError, RecursionError) as error:
-        yield f"it is not a regular expression: {error}.", r"Write, for example, step (?P<step>\d+)."
+        compiled = compiled_with_groups(text)
+    except PatternError as error:
+        yield f"it can't be used: {error}.", r"Write, for example, step (?P<step>\d+)."
         return
     names = set(compiled.groupindex)
     if not names & set(_NEEDED):
@@ -119,51 +104,6 @@ def _problems(text: str) -> Iterator[tuple[str, str]]:
     long = [name for name in names if len(name) > MOST_NAME]
     if long:
         yield f"the name of the group {long[0]} is too long.", f"Use at most {MOST_NAME} characters."
-    for sign, what in _NOT_RE2:
-        if sign.search(text):
-            yield f"it {what}, which Cloud Logging's regular expressions can't.", "Write it without that."
-    if is_slow(compiled):
-        yield (
-            "it may take very long on a line that it does not match.",
-            "Repeat no group that has a repeat in it, and write [^|]* or \\S* in place of .*",
-        )
-
-
-def is_slow(compiled: re.Pattern[str]) -> bool:
-    """Whether the time of a search explodes with the length of a text; found by trying.
-
-    The texts repeat what the pattern is made of, which makes a search go back and try again. They grow
-    by one character at first: the time of an exponential pattern at most doubles or triples from one to the
-    next, so that the first slow one ends the trial.
-    """
-    for seed in _seeds(compiled.pattern):
-        for size in _SIZES:
-            text = (seed * (size // len(seed) + 1))[:size] + "\x00"
-            began = time.perf_counter()
-            compiled.search(text)
-            if time.perf_counter() - began > _SLOW and _slow_again(compiled, text):
-                return True
-    return False
-
-
-def _slow_again(compiled: re.Pattern[str], text: str) -> bool:
-    """A machine under load may stop a process for a while; CPU time of a second search decides."""
-    began = time.thread_time()
-    compiled.search(text)
-    return time.thread_time() - began > _SLOW
-
-
-def _seeds(pattern: str) -> Iterable[str]:
-    """Texts that parts of the pattern match, to be repeated."""
-    plain = re.sub(r"\(\?P?<\w+>|\(\?:|\\[a-zA-Z]|[\[\](){}|?*+^$.\\]", "", pattern)
-    characters = dict.fromkeys([*plain[:80], *"7a .-=,"])
-    for letter, examples in _CLASSES.items():
-        if f"\\{letter}" in pattern:
-            characters |= dict.fromkeys(examples)
-    yield from list(characters)[:MOST_SEEDS]
-    yield from ("7 ", "a ", "7.", "7,", "a=7 ", "a: 7, ")
-    if len(plain) > 1:
-        yield plain[:60]
 
 
 def with_pattern(job: Mapping[str, Any], pattern: str, *, packaged: bool = False) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from tui.domain.pattern import PatternError, compile_pattern
 from tui.emulator.filters.syntax import Call, Comparison, FilterError, Value, render
 
 Test = Callable[[Any], bool]
@@ -139,13 +140,13 @@ def required_text(comparison: Comparison) -> str | None:
 
 def _regex_test(comparison: Comparison, value: Value, wanted: bool) -> Test:
     try:
-        search = re.compile(value.text).search
-    except re.error as error:
-        problem = f"{value.text!r} is not a regular expression: {error}"
+        search = compile_pattern(value.text).matches
+    except PatternError as error:
+        problem = f"{value.text!r} is not a regular expression of RE2: {error}"
         raise FilterError(problem, comparison.position) from error
 
     def matches(found: object) -> bool:
-        return isinstance(found, str) and search(found) is not None
+        return isinstance(found, str) and search(found)
 
     if wanted:
         return lambda found: _some(found, matches)

@@ -17,6 +17,7 @@ from textual.widgets import Static
 from tui.actions.registry import Action
 from tui.domain.formatting import age, pieces
 from tui.domain.log_entry import SERVICE, LogEntry, Severity
+from tui.domain.pattern import Pattern, PatternError, compile_pattern
 from tui.domain.text import plain
 from tui.domain.time_input import parse_time
 from tui.screens.dialogs.message import MessageScreen
@@ -141,11 +142,11 @@ class LogsPane(JobPane):
         if view.views.filter.severity:
             parts += [SEP, (f"≥ {view.views.filter.severity.name.lower()}", "bold $text-warning")]
         if view.views.filter.without is not None:
-            parts += [SEP, ("! ", "bold $accent"), (plain(view.views.filter.without.pattern), "$text-muted")]
+            parts += [SEP, ("! ", "bold $accent"), (plain(view.views.filter.without.text), "$text-muted")]
         if view.paint.json is not JsonForm.TEMPLATE:
             parts += [SEP, (f"JSON {view.paint.json.value}", "")]
         if view.views.pattern is not None:
-            parts += [SEP, ("/ ", "bold $accent"), (plain(view.views.pattern.pattern), "$accent")]
+            parts += [SEP, ("/ ", "bold $accent"), (plain(view.views.pattern.text), "$accent")]
             which, total = view.views.found(None if view.following else view.cursor) or (0, 0)
             more = "…" if view.views.searching else ""
             count = pieces(total, "match", "matches") if view.following else f"{which:,} of {total:,}"
@@ -266,8 +267,8 @@ class LogsPane(JobPane):
         bar, text = self._bar, event.text
         try:
             pattern = compile_search(text)
-        except re.error as error:
-            bar.show_problem(f"not a pattern: {error}")
+        except PatternError as error:
+            bar.show_problem(f"can't be used: {error}")
             return
         bar.show_problem("")
         self.log_view.set_pattern(pattern)
@@ -276,7 +277,7 @@ class LogsPane(JobPane):
         if pattern is not None and isinstance(log, TextFile) and ripgrep.suits(log.path, pattern):
             background(self, partial(self._search_file, log, pattern), "search")
 
-    async def _search_file(self, log: TextFile, pattern: re.Pattern[str]) -> None:
+    async def _search_file(self, log: TextFile, pattern: Pattern) -> None:
         """Search a large file with ripgrep, which is faster than the view."""
         scanned, revision = log.end, log.revision
         found = await ripgrep.search(log.path, pattern)
@@ -320,7 +321,7 @@ class LogsPane(JobPane):
 
         now = self.log_view.views.filter.without
         question = "Exclude lines that match (empty shows them again)"
-        self.app.push_screen(PromptScreen(question, now.pattern if now else "", check=_no_pattern), named)
+        self.app.push_screen(PromptScreen(question, now.text if now else "", check=_no_pattern), named)
 
     def action_time(self) -> None:
         """Go to a time."""
@@ -439,18 +440,16 @@ class LogsPane(JobPane):
             self.notify(plain(f"{pieces(count, 'line')} saved to {path}"), markup=False)
 
 
-def compile_search(text: str) -> re.Pattern[str] | None:
-    """The pattern of a search, case-sensitive if it has capitals. Raises re.error."""
-    if not text:
-        return None
-    return re.compile(text, 0 if text != text.lower() else re.IGNORECASE)
+def compile_search(text: str) -> Pattern | None:
+    """The pattern of a search, case-sensitive if it has capitals. Raises PatternError."""
+    return compile_pattern(text, ignore_case=text == text.lower()) if text else None
 
 
 def _no_pattern(text: str) -> str:
     try:
         compile_search(text)
-    except re.error as error:
-        return f"not a regular expression: {error}"
+    except PatternError as error:
+        return f"can't be used: {error}"
     return ""
 
 

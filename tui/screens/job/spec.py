@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,6 +12,7 @@ from textual.widget import Widget
 from tui.actions.registry import Action
 from tui.domain.formatting import pieces
 from tui.domain.masking import masked
+from tui.domain.pattern import PatternError
 from tui.screens.frame import frame_of
 from tui.screens.job.logs import compile_search
 from tui.screens.job.pane import JobPane
@@ -112,8 +112,8 @@ class SpecPane(JobPane):
         bar = self._bar
         try:
             pattern = compile_search(event.text)
-        except re.error as error:
-            bar.show_problem(f"not a pattern: {error}")
+        except PatternError as error:
+            bar.show_problem(f"can't be used: {error}")
             return
         bar.show_problem("")
         self.spec_view.find(pattern)

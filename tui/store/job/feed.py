@@ -300,7 +300,7 @@ class JobFeed:
             changed |= Changed.EVENTS
         if job != self.job:
             changed |= Changed.JOB | Changed.EVENTS
-        await self._read_pattern(job.progress_pattern)
+        self.training.pattern = progress_pattern(job.progress_pattern)
         self.job = job
         self._known.set()
         if changed:
@@ -422,12 +422,6 @@ class JobFeed:
         self.training.merge(await backend.progress.training_steps(runner), found)
         self.sources["steps"].done = True
         self._on_change(Changed.TRAINING_STEPS)
-
-    async def _read_pattern(self, text: str) -> None:
-        """Use the job's own pattern. Whether it is slow is found in a thread."""
-        known = self.training.pattern
-        if text != (known.text if known is not None else ""):
-            self.training.pattern = await asyncio.to_thread(progress_pattern, text)
 
     # Figures
 

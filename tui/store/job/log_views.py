@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from time import perf_counter
 from types import EllipsisType
 
 from tui.domain.log_entry import LogEntry, Severity
+from tui.domain.pattern import Pattern
 from tui.store.log.filters import LineFilter
 from tui.store.log.lines import Line
 from tui.store.log.view import LineSource, View
@@ -23,7 +23,7 @@ class LogViews:
     def __init__(self, buffer: LineSource, text: Callable[[LogEntry], str]) -> None:
         self.buffer = buffer
         self.filter = LineFilter(text=text)
-        self.pattern: re.Pattern[str] | None = None
+        self.pattern: Pattern | None = None
         self.only_matches = False
         self._lines = buffer.view(self.filter)
         self._matches: View | None = None
@@ -54,7 +54,7 @@ class LogViews:
         *,
         replicas: Iterable[str] | None = None,
         severity: Severity | None = None,
-        without: re.Pattern[str] | EllipsisType | None = ...,
+        without: Pattern | EllipsisType | None = ...,
     ) -> bool:
         """Pass these replicas (an empty one: all) from this severity on, but for what matches `without`.
 
@@ -73,7 +73,7 @@ class LogViews:
         self._search()
         return True
 
-    def set_pattern(self, pattern: re.Pattern[str] | None) -> bool:
+    def set_pattern(self, pattern: Pattern | None) -> bool:
         """Search for this; `None` ends the search. Returns whether the pattern changed."""
         if pattern == self.pattern:
             return False
@@ -82,7 +82,7 @@ class LogViews:
         self._search()
         return True
 
-    def take_matches(self, pattern: re.Pattern[str], numbers: Iterable[int], scanned: int) -> None:
+    def take_matches(self, pattern: Pattern, numbers: Iterable[int], scanned: int) -> None:
         """Use another search's matches before line `scanned`, if they fit the current filter and pattern."""
         plain = replace(self.filter, pattern=None).everything
         if self._matches is not None and pattern == self.pattern and plain:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 
 from tui.domain.log_entry import LogEntry, Severity
+from tui.domain.pattern import Pattern
 from tui.store.log.lines import GAP, Line, Lines
 
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -25,8 +24,8 @@ class LineFilter:
 
     replicas: frozenset[str] = frozenset()
     severity: Severity = Severity.DEFAULT
-    pattern: re.Pattern[str] | None = None
-    without: re.Pattern[str] | None = None
+    pattern: Pattern | None = None
+    without: Pattern | None = None
     """Entries that match this are left out."""
     gaps: bool = True
     text: Callable[[LogEntry], str] = field(default=lambda entry: entry.message)
@@ -45,8 +44,8 @@ class LineFilter:
     def test(self) -> Callable[[Line], bool]:
         """A function that says whether a line passes."""
         replicas, least, text, gaps = self.replicas, self.severity, self.text, self.gaps
-        search = self.pattern.search if self.pattern else None
-        bars = self.without.search if self.without else None
+        search = self.pattern.matches if self.pattern else None
+        bars = self.without.matches if self.without else None
 
         def passes(line: Line) -> bool:
             if not isinstance(line, LogEntry):
@@ -56,7 +55,7 @@ class LineFilter:
             if search is None and bars is None:
                 return True
             words = text(line)
-            return (search is None or search(words) is not None) and (bars is None or bars(words) is None)
+            return (search is None or search(words)) and (bars is None or not bars(words))
 
         return passes
 
@@ -87,7 +86,7 @@ class LineFilter:
 
 
 def _matching(
-    lines: Lines, among: Sequence[int], pattern: re.Pattern[str], text: Callable[[LogEntry], str]
+    lines: Lines, among: Sequence[int], pattern: Pattern, text: Callable[[LogEntry], str]
 ) -> list[int]:
     """The lines of `among` that the pattern matches."""
     if not among:
@@ -96,33 +95,14 @@ def _matching(
     if lines.payloads or whole.count("\n") != len(lines) - 1 or _CONTROL.search(whole):
         return [at for at in among if _found(lines, at, pattern, text)]
     allowed = None if len(among) == len(lines) else set(among)
-    return [at for at in _lines_with(whole, lines.texts, pattern) if allowed is None or at in allowed]
+    return [at for at in pattern.among(whole, lines.texts) if allowed is None or at in allowed]
 
 
-def _found(lines: Lines, at: int, pattern: re.Pattern[str], text: Callable[[LogEntry], str]) -> bool:
+def _found(lines: Lines, at: int, pattern: Pattern, text: Callable[[LogEntry], str]) -> bool:
     if lines.severities[at] == GAP:
         return False
     message = lines.texts[at]
     if at not in lines.payloads and message.isprintable():
-        return pattern.search(message) is not None
+        return pattern.matches(message)
     line = lines.line(at)
-    return isinstance(line, LogEntry) and pattern.search(text(line)) is not None
-
-
-def _lines_with(whole: str, texts: Sequence[str], pattern: re.Pattern[str]) -> Iterator[int]:
-    """Indexes of the texts that match, from one search over all of them."""
-    search = re.compile(pattern.pattern, pattern.flags | re.MULTILINE).search
-    found = search(whole)
-    ends: list[int] = []
-    while found:
-        ends = ends or list(accumulate(len(text) + 1 for text in texts))
-        at = bisect_right(ends, found.start())
-        if at >= len(texts):
-            return
-        # The match may cross the end of a line.
-        if found.end() < ends[at] or pattern.search(texts[at]):
-            yield at
-        if at + 1 == len(texts):
-            # An empty match after the last line would be found forever.
-            return
-        found = search(whole, ends[at])
+    return isinstance(line, LogEntry) and pattern.matches(text(line))

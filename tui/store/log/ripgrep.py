@@ -1,4 +1,4 @@
-"""Searches a large file with ripgrep where it is installed, many times faster than Python's own search."""
+"""Searches a large file with ripgrep where it is installed, many times faster than our own."""
 
 from __future__ import annotations
 
@@ -8,19 +8,24 @@ import shutil
 from array import array
 from pathlib import Path
 
-_OTHERWISE = re.compile(r"\(\?[^:]|\\[1-9AZbBG]|[*+?}]\+|\[\[|&&|\\x|\\u|\\N")
-"""Syntax that the two engines may read differently: look-arounds, references, nested sets …"""
+from tui.domain.pattern import Pattern
+
+_OTHERWISE = re.compile(r"\(\?[^:]|\\[0-9AzbBCDSWQEpPxXuUN]|[*+?}]\+|\[\^?[\[\]]|&&|--|~~")
+"""Syntax that the two engines may read differently: flags, properties, nested sets …"""
 _SHOWN_OTHERWISE = r"^\{|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r."
-"""Lines that are not shown as written, which only Python's search can match."""
+"""Lines that are not shown as written, which only our own search can match."""
+_PARTS = re.compile(r"\\.|.", re.DOTALL)
 _NUMBER = re.compile(rb"^(\d+):", re.MULTILINE)
 _PLAIN: dict[tuple[Path, int, int], bool] = {}
+_CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": r"\t\n\f\r "}
+"""RE2's classes, of ASCII alone; ripgrep's hold all of Unicode."""
 SMALL = 4 * 1024 * 1024
-"""Bytes of a file that Python searches fast enough."""
+"""Bytes of a file that our own search is fast enough for."""
 
 
-def suits(path: Path, pattern: re.Pattern[str]) -> bool:
+def suits(path: Path, pattern: Pattern) -> bool:
     """Whether ripgrep is installed, the file is large, and both engines read the pattern the same way."""
-    if shutil.which("rg") is None or _OTHERWISE.search(pattern.pattern) or not pattern.pattern.isascii():
+    if shutil.which("rg") is None or _OTHERWISE.search(pattern.text) or not pattern.text.isascii():
         return False
     try:
         return path.stat().st_size > SMALL
@@ -28,14 +33,27 @@ def suits(path: Path, pattern: re.Pattern[str]) -> bool:
         return False
 
 
-async def search(path: Path, pattern: re.Pattern[str]) -> array[int] | None:
+def ascii_classes(text: str) -> str:
+    r"""The pattern with `\d`, `\w` and `\s` as RE2 reads them, written out."""
+    inside, found = False, []
+    for part in _PARTS.findall(text):
+        written = _CLASSES.get(part[1:]) if part[0] == "\\" else None
+        if part in {"[", "]"}:
+            inside = part == "["
+        if written and not inside:
+            written = f"[{written}]"
+        found.append(written or part)
+    return "".join(found)
+
+
+async def search(path: Path, pattern: Pattern) -> array[int] | None:
     """Numbers of the matching lines, from 0; `None` where ripgrep can't answer."""
     common = ["--no-config", "--text", "--crlf", "--no-messages", "--color=never"]
-    flags = ["--ignore-case"] if pattern.flags & re.IGNORECASE else []
+    flags = ["--ignore-case"] if pattern.ignore_case else []
     lines: array[int] = array("Q")
     # The line number alone: any longer line is omitted from the output.
     argv = [*common, *flags, "--line-number", "--no-heading", "--no-filename", "--max-columns=1"]
-    found = _run([*argv, "-e", pattern.pattern, "--", str(path)], lines)
+    found = _run([*argv, "-e", ascii_classes(pattern.text), "--", str(path)], lines)
     code, plain = await asyncio.gather(found, _shown_as_written(path))
     return lines if plain and code in {0, 1} else None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
@@ -13,6 +12,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from tui.domain.log_entry import LogEntry, LogGap, Severity
+from tui.domain.pattern import Pattern
 from tui.store.log.lines import Line
 from tui.widgets.log.render import (
     HUES,
@@ -88,7 +88,7 @@ class LinePainter:
         """Cells of the message scrolled out at the left."""
         self.start: datetime | None = None
         """Start of the offsets in the time column."""
-        self.pattern: re.Pattern[str] | None = None
+        self.pattern: Pattern | None = None
         self._painted: dict[int, tuple[list[Part], list[Part]]] = {}
         self._styles: dict[tuple[Style, str], Style] = {}
 

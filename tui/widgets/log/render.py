@@ -11,6 +11,7 @@ from typing import Any
 
 from tui.domain.formatting import figure, pieces
 from tui.domain.log_entry import SERVICE, LogEntry, LogGap, Severity
+from tui.domain.pattern import Pattern
 from tui.domain.replica import replica_order, short_name
 from tui.domain.text import plain
 from tui.store.log.lines import Line
@@ -200,9 +201,9 @@ def _rest(payload: Mapping[str, Any], spaced: bool) -> Iterator[Part]:
         spaced = True
 
 
-def spans_of(text: str, pattern: Any) -> list[tuple[int, int]]:
-    """Spans at which a compiled pattern matches; empty matches are skipped."""
-    return [m.span() for m in pattern.finditer(text) if m.end() > m.start()] if pattern else []
+def spans_of(text: str, pattern: Pattern | None) -> list[tuple[int, int]]:
+    """Spans at which a pattern matches; empty matches are skipped."""
+    return [*pattern.spans(text)] if pattern else []
 
 
 def cut(

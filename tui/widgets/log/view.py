@@ -7,7 +7,6 @@ lines come in.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +22,7 @@ from textual.widget import Widget
 
 from tui.actions.registry import bindings
 from tui.domain.log_entry import LogGap, Severity
+from tui.domain.pattern import Pattern
 from tui.store.log.lines import Line, line_key
 from tui.store.log.view import LineSource
 from tui.widgets.log.canvas import LogCanvas
@@ -299,7 +299,7 @@ class LogView(LogCanvas, can_focus=True):
         if self.views.set_filter(replicas=replicas, severity=severity):
             self._rebuilt()
 
-    def exclude(self, pattern: re.Pattern[str] | None) -> None:
+    def exclude(self, pattern: Pattern | None) -> None:
         """Exclude the lines that match; `None` shows them again."""
         if self.views.set_filter(without=pattern):
             self._rebuilt()
@@ -309,7 +309,7 @@ class LogView(LogCanvas, can_focus=True):
         number = self.buffer.find(LogGap(moment, 0, ""))
         self.move_to(self.view.position(number))
 
-    def set_pattern(self, pattern: re.Pattern[str] | None) -> None:
+    def set_pattern(self, pattern: Pattern | None) -> None:
         """Search for this; `None` ends the search."""
         if self.views.set_pattern(pattern):
             self.paint.pattern = pattern

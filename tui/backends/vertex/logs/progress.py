@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -78,7 +77,7 @@ class ProgressReader(ProgressService):
         by_id = {job.id: job for job in jobs}
         for job in by_id.values():
             if job.name not in self._known:
-                self._known[job.name] = await _unread(job)
+                self._known[job.name] = _unread(job)
         ids = list(by_id)
         for start in range(0, len(ids), JOBS_PER_READ):
             await self._advance([by_id[i] for i in ids[start : start + JOBS_PER_READ]])
@@ -210,10 +209,9 @@ class ProgressReader(ProgressService):
         return f'resource.type="ml_job" AND {lines} AND timestamp>={quoted(stamp(lower))}'
 
 
-async def _unread(job: Job) -> _Known:
-    """A job of which nothing was read yet. Whether its own pattern is slow is found in a thread."""
-    text = job.progress_pattern
-    pattern = await asyncio.to_thread(progress_pattern, text) if text else None
+def _unread(job: Job) -> _Known:
+    """A job of which nothing was read yet."""
+    pattern = progress_pattern(job.progress_pattern)
     return _Known(JobProgress(pattern), pattern=pattern.text if pattern is not None else "")
 
 
