@@ -46,7 +46,10 @@ class ModelConfig:
         "", "a .safetensors or a checkpoint of any strategy: initial weights of a run without a checkpoint"
     )
     stage: str = _flag("adapter", "arr-coc: what is trained", choices=["adapter", "lora", "both"])
-    image_side: int = _flag(512, "arr-coc: images are resized to a square of this side, in pixels")
+    image_tokens: int = _flag(
+        1024,
+        "arr-coc: visual tokens of an image before the selection, at most; of 32 × 32 pixels for Qwen3-VL",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +206,7 @@ SECTIONS: dict[str, type[Any]] = {
     "launch": LaunchConfig,
 }
 _POSITIVE = ("join_timeout", "hang_timeout")
-_AT_LEAST_ONE = ("steps", "log_every", "keep", "eval_batches", "image_side", "peer_timeout")
+_AT_LEAST_ONE = ("steps", "log_every", "keep", "eval_batches", "image_tokens", "peer_timeout")
 _NOT_NEGATIVE = (
     "checkpoint_every", "upload_every", "eval_every", "early_stop", "batch", "micro_batch", "context",
     "workers", "warmup", "clip", "grace", "nproc", "max_restarts", "weight_decay",
