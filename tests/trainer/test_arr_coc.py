@@ -14,16 +14,15 @@ from safetensors.torch import save_file
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
 from tests.trainer.ranks import Ranks
+from tests.trainer.vision import drawn
 from trainer.checkpoint.weights import init_weights
 from trainer.config import parse
-from trainer.data.chat import ChatML
-from trainer.data.loader import Batch
 from trainer.errors import DataError, UsageError
 from trainer.models.arr_coc.backbone import Backbone, Layout, Visual, build_qwen, patches
-from trainer.models.arr_coc.dataset import GeneratedShapes, ImageLimits, collate, count_targets, images_of
+from trainer.models.arr_coc.dataset import ImageLimits, count_targets, images_of
 from trainer.models.arr_coc.lora import LowRank
 from trainer.models.arr_coc.model import ArrCoc
-from trainer.models.arr_coc.prompts import PADDING, BytesWithMarks, Prompts
+from trainer.models.arr_coc.prompts import PADDING
 from trainer.models.arr_coc.texture import CHANNELS, texture_array
 from trainer.models.arr_coc.token_selection import gather_rows, select
 from trainer.models.build import build_workload
@@ -32,25 +31,10 @@ from trainer.models.loss import IGNORED
 pytestmark = pytest.mark.arithmetic
 
 
-MARKS = {"<|vision_start|>": 502, "<|image_pad|>": 500, "<|vision_end|>": 503}
-"""Of the tiny model."""
-
-
-def prompts(length: int = 64) -> Prompts:
-    tokenizer = BytesWithMarks(MARKS)
-    return Prompts(tokenizer.encode, tokenizer.decode, ChatML(), image_token=500, length=length)
-
-
 @pytest.fixture
 def backbone() -> Backbone:
     torch.manual_seed(0)
     return Backbone(build_qwen("tiny", torch.float32))
-
-
-def drawn(count: int = 16, first: int = 0) -> Batch:
-    """Images of up to 16 tokens, in different shapes."""
-    shapes = GeneratedShapes(first + count, prompts(), ImageLimits(32, 12, 16))
-    return collate([shapes[first + n] for n in range(count)])
 
 
 EPS = torch.finfo(torch.float32).eps

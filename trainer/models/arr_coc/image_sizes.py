@@ -47,6 +47,7 @@ def image_sizes(path: Path, count: int, find: Find, progress: Progress) -> Image
     """
     if not _complete(path, count) or _changed(path, count, find):
         with only_writer(path, progress):
+            progress.begin("the images' sizes", count, "images")
             _write(path, count, find, progress)
     return ImageSizes(path)
 
@@ -75,7 +76,7 @@ def _write(path: Path, count: int, find: Find, progress: Progress) -> None:
                 for (name, _, _), size in zip(images, sizes, strict=True):
                     digest.update(f"{name}\0{size}\0".encode())
                 out.write(np.asarray(sizes, np.dtype("<i8")).tobytes())
-                progress.read(0)
+                progress.read(len(images))
         path.with_suffix(".images.json").write_text(json.dumps({"hash": digest.hexdigest()}) + "\n")
         # Renamed last: a reader needs both files, and checks the size.
         scratch.replace(path)

@@ -51,7 +51,7 @@ def read_image(path: Path, *, cell: int, least: int, most: int, size: int | None
     Raises:
         DataError: if it can't be read, or has another size.
     """
-    from PIL import Image  # noqa: PLC0415 - generated shapes need no package
+    from PIL import Image, UnidentifiedImageError  # noqa: PLC0415 - generated shapes need no package
 
     try:
         if size is not None and path.stat().st_size != size:
@@ -64,6 +64,8 @@ def read_image(path: Path, *, cell: int, least: int, most: int, size: int | None
         resized = upright.resize((columns * cell, rows * cell), Image.Resampling.BICUBIC)
     except DataError as error:
         raise DataError(f"the image {path} can't be used: {error}") from error
+    except UnidentifiedImageError as error:
+        raise DataError(f"the image {path} can't be read: it is of no known format") from error
     # A decoder raises errors of many types for a broken file.
     except Exception as error:
         raise DataError(f"the image {path} can't be read: {one_line(error)}") from error
