@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from trainer.errors import UsageError
-from trainer.registry import MODELS, OPTIMIZERS, STRATEGIES
+from trainer.registry import MODELS, STRATEGIES
 
 PRESETS: dict[str, dict[str, int]] = {
     "tiny": {"layers": 2, "heads": 4, "width": 64, "context": 64, "batch": 16, "micro_batch": 16},
@@ -25,9 +25,6 @@ PRESETS: dict[str, dict[str, int]] = {
     "7b": {"layers": 32, "heads": 32, "width": 4096, "context": 2048, "batch": 1024, "micro_batch": 1},
 }
 ON_OFF = ("off", "on")
-SCHEDULES = ("cosine", "wsd", "linear", "constant")
-NO_DECAY = ("biases", "norms", "embeddings")
-"""Kinds of weights; `norms` are all vectors that are no biases."""
 
 
 def _flag(default: Any, text: str, **kw: Any) -> Any:
@@ -49,10 +46,7 @@ class ModelConfig:
         "", "a .safetensors or a checkpoint of any strategy: initial weights of a run without a checkpoint"
     )
     stage: str = _flag("adapter", "arr-coc: what is trained", choices=["adapter", "lora", "both"])
-    image_tokens: int = _flag(
-        1024,
-        "arr-coc: visual tokens of an image before the selection, at most; of 32 × 32 pixels for Qwen3-VL",
-    )
+    image_side: int = _flag(512, "arr-coc: images are resized to a square of this side, in pixels")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,28 +79,11 @@ class DataConfig:
 
 @dataclass(frozen=True, slots=True)
 class OptimizerConfig:
-    """The optimizer, its learning rate and weight decay."""
+    """AdamW with a linear warm-up and a cosine decay."""
 
-    optimizer: str = _flag(
-        "adamw", "muon: AdamW for embeddings, the output layer and vectors", choices=OPTIMIZERS
-    )
     learning_rate: float = _flag(3e-3, "peak learning rate, after the warm-up")
     warmup: int = _flag(20, "steps of linear warm-up")
-    schedule: str = _flag(
-        "cosine",
-        "after the warm-up; wsd: stays at the peak, and falls linearly at the end",
-        choices=SCHEDULES,
-    )
-    decay_share: float = _flag(0.2, "wsd: share of the steps in which the learning rate falls, at the end")
-    final_share: float = _flag(0.1, "learning rate after the last step, as a share of the peak")
-    weight_decay: float = _flag(
-        0.1, "decoupled for adamw, adafactor and muon; an L2 penalty for adam and sgd"
-    )
-    no_decay: str = _flag("biases,norms", f"weights without weight decay: {', '.join(NO_DECAY)}, or none")
-    beta1: float = _flag(0.9, "adamw, adam, muon: decay of the mean of gradients")
-    beta2: float = _flag(0.95, "adamw, adam, muon: decay of the mean of squared gradients")
-    eps: float = _flag(1e-8, "adamw, adam, muon: added to the denominator")
-    momentum: float = _flag(0.95, "sgd, muon: momentum")
+    weight_decay: float = _flag(0.1, "weight decay, on matrices only")
     clip: float = _flag(1.0, "max norm of the gradient; 0: no clipping")
 
 
@@ -190,6 +167,9 @@ class LaunchConfig:
     join_timeout: float = _flag(1800.0, "seconds to wait for the other nodes")
     peer_timeout: float = _flag(15.0, "seconds of silence after which another node counts as lost")
     hang_timeout: float = _flag(300.0, "seconds after which a collective call of a hanging rank fails")
+    elastic: int = _flag(
+        0, "ddp: when a node is lost, the others train on if at least so many are left; 0: all start again"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +185,9 @@ class Config:
     profile_steps: str = _flag("", "FIRST-LAST: steps that torch's profiler records on rank 0, e.g. 20-25")
     profile_dir: str = _flag("", "folder of the trace; default: profile below TensorBoard's, else ./profile")
     tensorboard_dir: str = _flag("", "folder for TensorBoard; default: $AIP_TENSORBOARD_LOG_DIR, else none")
+    step_log: str = _flag(
+        "", "folder where each process writes a line for each step: its samples and a hash of the weights"
+    )
     tuning_metric: str = _flag("loss", "metric that a tuning trial reports: the study's metricId")
     print_config: bool = _flag(False, "print the resolved settings as JSON and exit")
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -226,11 +209,11 @@ SECTIONS: dict[str, type[Any]] = {
     "launch": LaunchConfig,
 }
 _POSITIVE = ("join_timeout", "hang_timeout")
-_AT_LEAST_ONE = ("steps", "log_every", "keep", "eval_batches", "image_tokens", "peer_timeout")
+_AT_LEAST_ONE = ("steps", "log_every", "keep", "eval_batches", "image_side", "peer_timeout")
 _NOT_NEGATIVE = (
     "checkpoint_every", "upload_every", "eval_every", "early_stop", "batch", "micro_batch", "context",
     "workers", "warmup", "clip", "grace", "nproc", "max_restarts", "weight_decay",
-    "guard_patience", "spike", "store_timeout", "learning_rate", "logits_memory", "peer_copies",
+    "guard_patience", "spike", "store_timeout", "learning_rate", "logits_memory", "peer_copies", "elastic",
 )  # fmt: skip
 _SEEDS = 2**32
 """NumPy takes no others."""
@@ -290,7 +273,6 @@ def _check(given: dict[str, Any]) -> None:
     if not 0 <= given["dropout"] < 1:
         raise UsageError(f"--dropout must be in [0, 1), not {given['dropout']}")
     _check_strategy_flags(given)
-    _check_optimizer(given)
     if given["spike"] and given["guard"] == "off":
         raise UsageError(f"--spike {given['spike']:g} needs --guard skip or rollback, not off")
     every, upload = given["checkpoint_every"], given["upload_every"]
@@ -318,36 +300,12 @@ def _check_strategy_flags(given: dict[str, Any]) -> None:
             *others, last = [strategy for strategy, entry in STRATEGIES.items() if name in entry.flags]
             takers = f"{', '.join(others)} or {last}" if others else last
             raise UsageError(f"--{name.replace('_', '-')} needs --strategy {takers}, not {given['strategy']}")
-
-
-def _check_optimizer(given: dict[str, Any]) -> None:
-    """Refuse wrong values, and flags that have no effect on this optimizer or schedule."""
-    for name in ("beta1", "beta2", "momentum"):
-        if not 0 <= given[name] < 1:
-            raise UsageError(f"--{name} must be in [0, 1), not {given[name]:g}")
-    if given["eps"] <= 0:
-        raise UsageError(f"--eps must be above 0, not {given['eps']:g}")
-    for name in ("decay_share", "final_share"):
-        if not 0 <= given[name] <= 1:
-            raise UsageError(f"--{name.replace('_', '-')} must be in [0, 1], not {given[name]:g}")
-    for name in names_in(given["no_decay"]):
-        if name not in (*NO_DECAY, "none"):
-            raise UsageError(f"--no-decay {name}: it is one of {', '.join(NO_DECAY)}, or none")
-    name, strategy = given["optimizer"], given["strategy"]
-    allowed = OPTIMIZERS[name].strategies
-    if allowed and strategy not in allowed:
+    elastic = [name for name, entry in STRATEGIES.items() if entry.elastic]
+    if given["elastic"] and given["strategy"] not in elastic:
         raise UsageError(
-            f"--optimizer {name} needs --strategy {' or '.join(allowed)}, not {strategy}, which gives the "
-            "optimizer parts of the weights"
+            f"--elastic {given['elastic']} needs --strategy {' or '.join(elastic)}, not {given['strategy']}, "
+            "whose ranks have shards that no other rank has"
         )
-    defaults = {item.name: item.default for item in fields(OptimizerConfig)}
-    of_optimizer = {flag for entry in OPTIMIZERS.values() for flag in entry.flags}
-    for flag in sorted(of_optimizer - set(OPTIMIZERS[name].flags)):
-        if given[flag] != defaults[flag]:
-            raise UsageError(f"--{flag} has no effect on --optimizer {name}")
-    for flag, schedules in (("decay_share", ("wsd",)), ("final_share", ("cosine", "wsd", "linear"))):
-        if given[flag] != defaults[flag] and given["schedule"] not in schedules:
-            raise UsageError(f"--{flag.replace('_', '-')} has no effect on --schedule {given['schedule']}")
 
 
 def _check_json(name: str) -> None:
@@ -384,12 +342,16 @@ def _complete(config: Config) -> Config:
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """How a global batch is split into the micro-batches of each rank, of at most `micro_batch` sequences."""
+    """How a global batch is split into the micro-batches of a rank, of at most `micro_batch` sequences.
+
+    All ranks have the same number of sequences, except in an elastic run: there the lower ones have one more.
+    """
 
     batch: int
     micro_batch: int
     accumulation_steps: int
     world_size: int
+    rank: int = 0
 
     @classmethod
     def of(cls, batch: int, max_micro_batch: int, world_size: int) -> BatchPlan:
@@ -406,14 +368,35 @@ class BatchPlan:
         steps = -(-per_rank // max_micro_batch)
         return cls(batch, -(-per_rank // steps), steps, world_size)
 
+    @classmethod
+    def elastic(cls, batch: int, max_micro_batch: int, world_size: int, rank: int) -> BatchPlan:
+        """The same for one rank of any number of them.
+
+        Raises:
+            UsageError: if there is not a sequence for each rank.
+        """
+        if batch < world_size:
+            raise UsageError(f"--batch {batch} has no sequence for each of {world_size} processes")
+        own = _share(batch, world_size, rank)
+        steps = -(-own // max_micro_batch)
+        return cls(batch, -(-own // steps), steps, world_size, rank)
+
+    @property
+    def share(self) -> int:
+        """Sequences of this rank in a step."""
+        return _share(self.batch, self.world_size, self.rank)
+
     @property
     def micro_batches(self) -> tuple[int, ...]:
         """The size of each micro-batch of a step; they differ by 1 at most, the larger ones come first."""
-        small, larger = divmod(self.batch // self.world_size, self.accumulation_steps)
+        small, larger = divmod(self.share, self.accumulation_steps)
         return (small + 1,) * larger + (small,) * (self.accumulation_steps - larger)
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """The weight of each micro-batch in the mean over a step's sequences."""
-        per_rank = self.batch // self.world_size
-        return tuple(size / per_rank for size in self.micro_batches)
+        """The weight of each micro-batch: the average over the ranks is then the mean over all sequences."""
+        return tuple(size * self.world_size / self.batch for size in self.micro_batches)
+
+
+def _share(batch: int, world_size: int, rank: int) -> int:
+    return batch // world_size + (rank < batch % world_size)

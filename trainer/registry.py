@@ -17,12 +17,14 @@ class StrategyEntry:
 
     `target` is `module:class` of a `strategy.base.Strategy`. `flags` are settings of such strategies
     only. A function `preload(config)` of the module, if any, imports before the fork what the class needs.
-    With `defers_weights` it takes models on the meta device, and allocates this rank's shards alone.
+    With `defers_weights` it takes models on the meta device, and allocates this rank's shards alone. With
+    `elastic` every rank has the whole state, so that the others train on when one is lost.
     """
 
     target: str
     flags: tuple[str, ...] = ()
     defers_weights: bool = False
+    elastic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,35 +45,14 @@ class ModelEntry:
     preload: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OptimizerEntry:
-    """A value of `--optimizer`: settings that only it and others with them have, and the strategies that it
-    works with; none: all of them.
-    """
-
-    flags: tuple[str, ...] = ()
-    strategies: tuple[str, ...] = ()
-
-
 _DEEPSPEED_FLAGS = ("offload", "deepspeed_config")
 
 STRATEGIES: dict[str, StrategyEntry] = {
-    "ddp": StrategyEntry("trainer.strategy.ddp:DDP"),
+    "ddp": StrategyEntry("trainer.strategy.ddp:DDP", elastic=True),
     "fsdp": StrategyEntry("trainer.strategy.fsdp:FSDP", defers_weights=True),
     "zero1": StrategyEntry("trainer.strategy.deepspeed:ZeRO1", _DEEPSPEED_FLAGS),
     "zero2": StrategyEntry("trainer.strategy.deepspeed:ZeRO2", _DEEPSPEED_FLAGS),
     "zero3": StrategyEntry("trainer.strategy.deepspeed:ZeRO3", _DEEPSPEED_FLAGS),
-}
-_ADAM_FLAGS = ("beta1", "beta2", "eps")
-
-OPTIMIZERS: dict[str, OptimizerEntry] = {
-    "adamw": OptimizerEntry(_ADAM_FLAGS),
-    "adam": OptimizerEntry(_ADAM_FLAGS),
-    "sgd": OptimizerEntry(("momentum",)),
-    # It needs whole rows and columns; DeepSpeed gives it flat tensors, and FSDP parts of a matrix.
-    "adafactor": OptimizerEntry((), ("ddp",)),
-    # It needs whole matrices, which it gathers where FSDP shards them.
-    "muon": OptimizerEntry(("momentum", *_ADAM_FLAGS), ("ddp", "fsdp")),
 }
 MODELS: dict[str, ModelEntry] = {
     "gpt": ModelEntry(

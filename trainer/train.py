@@ -42,6 +42,7 @@ from trainer.metrics.goodput import Goodput
 from trainer.metrics.gpu import GpuReporter
 from trainer.metrics.profiler import StepProfiler
 from trainer.metrics.sinks import make_sinks
+from trainer.metrics.step_log import StepLog
 from trainer.metrics.step_metrics import StepMetrics
 from trainer.models.build import build_workload
 from trainer.registry import STRATEGIES
@@ -55,20 +56,17 @@ MAX_SAMPLES = 256
 class Trainer:
     """One rank of the run. `run` returns the exit code."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, group: ProcessGroup | None = None) -> None:
         self.config = config
         self.started = time.time()
         self._began = time.monotonic()
-        self.group = ProcessGroup()
-        self.rank, self.world_size = self.group.rank, self.group.world_size
+        self.group = group or ProcessGroup()
         self.device = select_device(config.parallel.device)
-        self.plan = BatchPlan.of(config.data.batch, config.data.micro_batch, self.world_size)
-        self.sync = StepSync(self.rank, self.world_size, self.device)
+        self._use_ranks()
         self.goodput = Goodput(Path("progress.json") if self.group.local_rank == 0 else None)
         reports_gpus = self.device.type == "cuda" and self.group.local_rank == 0
         self.gpus = GpuReporter(local_gpu_count(os.environ)) if reports_gpus else None
-        self.sinks = make_sinks(config, self.rank)
-        self.profiler = StepProfiler(config, self.rank)
+        self.step_log = StepLog(config.step_log)
         self.early_stopping = EarlyStopping(config.early_stop)
         self.guard = LossGuard(config.guard.spike, config.guard.guard_patience)
         self.rollback_reason, self.rolled_back_to = "", -1
@@ -80,18 +78,31 @@ class Trainer:
         self.begun: tuple[int, int] | None = None
         """The step in progress and its position in the data, or those of the last one."""
 
+    def _use_ranks(self) -> None:
+        """What depends on the rank and the number of ranks alone."""
+        config, data = self.config, self.config.data
+        self.rank, self.world_size = self.group.rank, self.group.world_size
+        self.plan = BatchPlan.of(data.batch, data.micro_batch, self.world_size)
+        self.sync = StepSync(self.rank, self.world_size, self.device)
+        self.sinks = make_sinks(config, self.rank)
+        self.profiler = StepProfiler(config, self.rank)
+
     def run(self) -> int:
-        """Train to the end, or until `stop`, the signal of any rank, which all know at the same step."""
+        """Prepare and train; the exit code."""
         self.group.init(self.device, self.config.launch.hang_timeout)
         try:
             self._prepare()
         except Interrupted as signaled:
             return self._stopped_at_start(signaled.number)
+        self.goodput.seconds["init"] += time.monotonic() - self._began
+        self._phase("training")
+        return self._train()
+
+    def _train(self) -> int:
+        """Train to the end, or until `stop`, the signal of any rank, which all know at the same step."""
         # Repeats an evaluation that a signal interrupted.
         with self.goodput.measure("eval"):
             stop = self._evaluate() if self.evaluation.due(self.step) else 0
-        self.goodput.seconds["init"] += time.monotonic() - self._began
-        self._phase("training")
         while self.step < self.config.steps and not stop and not self.stop_early:
             stop = self._one_step()
             if self.rollback_reason and not stop:
@@ -109,29 +120,43 @@ class Trainer:
         return code
 
     def _prepare(self) -> None:
+        self.checkpoints = CheckpointManager(self.config, self.group, lambda: self.sync.received_signal)
+        local = self._make_workload()
+        data = same_data(data_fingerprint(self.workload), self.group)
+        found = self.checkpoints.find(data)
+        self.strategy: Strategy = build_strategy(self.config, self.plan, self.device)
+        if found is None and local.model.init_weights:
+            self._init_weights(local.model.init_weights)
+        self._set_up()
+        if found is not None:
+            self._resume(found)
+        self.batches = self._train_batches()
+        self.checkpoints.attach(self.strategy, found)
+
+    def _make_workload(self) -> Config:
+        """Prepare this node's data and build the model; the settings with the paths of this node."""
         config = self.config
-        self.checkpoints = CheckpointManager(config, self.group, lambda: self.sync.received_signal)
         for seed in (random.seed, np.random.seed, torch.manual_seed):
             seed(config.seed)
         local = prepare_data(download_inputs(config, self.group), self.group)
         deferred = STRATEGIES[config.parallel.strategy].defers_weights and not local.model.init_weights
         self.workload = build_workload(local, deferred=deferred)
-        self.evaluation = Evaluation(config, self.workload, self.plan, self.group, self.device)
-        data = same_data(data_fingerprint(self.workload), self.group)
-        found = self.checkpoints.find(data)
-        self.strategy: Strategy = build_strategy(config, self.plan, self.device)
-        if found is None and local.model.init_weights:
-            self._init_weights(local.model.init_weights)
+        self._make_evaluation()
+        return local
+
+    def _make_evaluation(self) -> None:
+        self.evaluation = Evaluation(self.config, self.workload, self.plan, self.group, self.device)
+
+    def _set_up(self) -> None:
         self.strategy.setup(self.workload)
-        flops, compiled = self.workload.flops_per_token, config.parallel.compile == "on"
-        self.metrics = StepMetrics(self.device, self.world_size, flops, compiled=compiled)
+        self._measure_steps()
         # Dropout must differ between the ranks, the initial weights must not.
-        torch.manual_seed(config.seed * 1009 + self.rank)
+        torch.manual_seed(self.config.seed * 1009 + self.rank)
         self._phase("starting", **self.strategy.describe(), device=str(self.device))
-        if found is not None:
-            self._resume(found)
-        self.batches = self._train_batches()
-        self.checkpoints.attach(self.strategy, found)
+
+    def _measure_steps(self) -> None:
+        flops, compiled = self.workload.flops_per_token, self.config.parallel.compile == "on"
+        self.metrics = StepMetrics(self.device, self.world_size, flops, compiled=compiled)
 
     def _init_weights(self, where: str) -> None:
         def report(text: str) -> None:
@@ -152,21 +177,25 @@ class Trainer:
     def _restore(self, found: FoundCheckpoint) -> None:
         """Restore weights, optimizer, step and losses; the caller sets the position in the data."""
         self.checkpoints.load(found, self.strategy)
-        progress = found.manifest.progress
-        self.step = found.manifest.step
+        self._load_progress(found.manifest.step, found.manifest.progress)
+
+    def _load_progress(self, step: int, progress: Mapping[str, Any]) -> None:
+        """Restore the result of `_progress`, except the position and the guard's losses."""
+        self.step = step
         self.first_loss = progress["first_loss"]
         self.last_loss = math.nan if progress["last_loss"] is None else progress["last_loss"]
         self.evaluation.step = progress["evaluated"]
         self.early_stopping.load_state(progress.get("evaluations"))
 
     def _train_batches(self) -> Iterator[Batch]:
-        workers, data, pinned = self.config.data.workers, self.workload.train, self.device.type == "cuda"
-        sampler = Sampler(len(data), self.plan, seed=self.config.seed, rank=self.rank, position=self.position)
-        return batches(data, sampler, workers, pinned=pinned, collate=self.workload.collate)
+        data, count = self.config.data, len(self.workload.train)
+        sampler = Sampler(count, self.plan, seed=self.config.seed, rank=self.rank, position=self.position)
+        return batches(self.workload.train, sampler, data.workers, pinned=self.device.type == "cuda")
 
     def _one_step(self) -> int:
         """One optimizer step; the signal of any rank, or 0."""
         self.begun = (self.step + 1, self.position)
+        self.step_log.begin(self.step + 1, self.rank, self._samples)
         plan, rate, began = self.plan, learning_rate(self.config, self.step), time.monotonic()
         self.profiler.step(self.step + 1)
         micro_batches, weights = self._micro_batches()
@@ -178,9 +207,11 @@ class Trainer:
             with self.metrics.counted(size * self.workload.tokens_per_sample):
                 weight, last = weights[number], number == plan.accumulation_steps - 1
                 loss += weight * self.strategy.forward_backward(batch, weight, last=last)
+        norm = self._update(rate, loss)
+        # Only now the step is done: a rank that is lost before has not made it.
         self.step += 1
         self.position += plan.batch
-        norm = self._update(rate, loss)
+        self.step_log.done(self.step, self.rank, self.workload.model)
         stop = self._read_outcomes()
         self.step_seconds = seconds = time.monotonic() - began
         self.goodput.seconds["data"] += waited
@@ -204,7 +235,7 @@ class Trainer:
     def _update(self, rate: float, loss: torch.Tensor) -> torch.Tensor:
         """Step the optimizer, unless the values of all ranks say to skip it; return the gradient's norm."""
         guarded, square = self.config.guard.guard != "off", self.strategy.squared_norm()
-        reduction = self.sync.reduce(self.step, loss, square, limit=self.guard.limit())
+        reduction = self.sync.reduce(self.step + 1, loss, square, limit=self.guard.limit())
         loss, total = reduction.wait()
         norm = None if square is None else total
         keep = should_keep(loss, norm, reduction.limit) if guarded else None
@@ -323,7 +354,7 @@ class Trainer:
         metrics: dict[str, Any] = {
             "loss": self.last_loss, "tokens_per_second": speed, "step_seconds": seconds,
             "data_seconds": waited, "grad_norm": float(norm), "learning_rate": rate,
-            **self.metrics.at(self.step, config.steps, speed), **self.workload.figures(),
+            **self.metrics.at(self.step, config.steps, speed),
         }  # fmt: skip
         events.step(self.step, config.steps, metrics, self.goodput)
         self._record(metrics)
@@ -389,10 +420,14 @@ class Trainer:
         if self.begun is None:
             return {}
         step, position = self.begun
+        return {"step": step, "position": position, "samples": self._samples()[:MAX_SAMPLES]}
+
+    def _samples(self) -> list[int]:
+        """This rank's samples in the step in progress, or in the last one."""
+        assert self.begun is not None
         data, rows = self.workload.train, self.plan.accumulation_steps
-        sampler = Sampler(len(data), self.plan, seed=self.config.seed, rank=self.rank, position=position)
-        samples = [index for row in islice(sampler, rows) for index in row]
-        return {"step": step, "position": position, "samples": samples[:MAX_SAMPLES]}
+        sampler = Sampler(len(data), self.plan, seed=self.config.seed, rank=self.rank, position=self.begun[1])
+        return [index for row in islice(sampler, rows) for index in row]
 
     def _phase(self, phase: str, text: str = "", **fields: Any) -> None:
         events.phase(phase, text, self.rank, self.world_size, **fields)

@@ -118,10 +118,9 @@ class Finder:
         report: Callable[[str], None],
     ) -> None:
         """`shared` is true if all ranks see the same folder."""
-        self._peers = peers
         self._folder, self._store, self._group = folder, store, group
-        self._patience, self._shared, self._report = patience, shared, report
-        self._coordinates = group.rank == 0 if shared else group.local_rank == 0
+        self._patience, self._report = patience, report
+        self.regroup(peers, shared=shared)
         self._remote: Copies = {}
         """The store's checkpoints as rank 0 has listed them: another rank could see a newer one."""
         self._unread: frozenset[int] = frozenset()
@@ -131,6 +130,19 @@ class Finder:
         self._damaged_here: set[tuple[Path, int]] = set()
         """Unusable copies on this disk, not the same as on other ranks; with the time of the folder, which a
         new save changes."""
+
+    def regroup(self, peers: PeerCopies, *, shared: bool) -> None:
+        """The group has other ranks from now on."""
+        self._peers, self._shared = peers, shared
+        self._coordinates = self._group.rank == 0 if shared else self._group.local_rank == 0
+
+    def listing(self) -> tuple[Copies, frozenset[int]]:
+        """What is known of the store, for `adopt` on a rank that was not there when it was listed."""
+        return self._remote, self._unread
+
+    def adopt(self, listing: tuple[Copies, frozenset[int]]) -> None:
+        """Know what another rank knows of the store."""
+        self._remote, self._unread = listing
 
     def list_places(self, own_run: str) -> dict[str, RunInPlace]:
         """The runs with checkpoints on the nodes and in the store, by id.

@@ -101,6 +101,11 @@ class FolderLock:
         if self._owner.key in _own_keys:
             self._write(run=run_id)
 
+    def name_launches(self, launches: Sequence[str]) -> None:
+        """Another node of these launches may take the folder after this one."""
+        if self._owner.key in _own_keys and self._owner.launches != list(launches):
+            self._write(launches=list(launches))
+
     def check(self) -> None:
         """Raises CheckpointError if another job has taken the folder since."""
         now = _read(self._path)

@@ -61,11 +61,9 @@ class CheckpointManager:
                 "node's own disk; omit it and set --upload-dir instead"
             )
         self.folder = checkpoint_folder(given)
-        self._shared = prepare_folder(self.folder, group)
-        self._coordinates = group.rank == 0 if self._shared else group.local_rank == 0
-        self._lock_folder()
+        self._lock: FolderLock | None = None
+        self._enter_folder()
         self._store = self._open(upload_uri(self._config.upload_dir, os.environ))
-        self._peers = PeerCopies(group, shared=self._shared)
         self._finder = Finder(
             self.folder, self._store, group, Patience(self._config.store_timeout, received), self._peers,
             shared=self._shared, report=self._warn,
@@ -88,12 +86,19 @@ class CheckpointManager:
         except RemoteStoreError as error:
             raise UsageError(f"--upload-dir {uri} can't be used: {error}") from error
 
+    def _enter_folder(self) -> None:
+        self._shared = prepare_folder(self.folder, self._group)
+        self._coordinates = self._group.rank == 0 if self._shared else self._group.local_rank == 0
+        self._lock_folder()
+        self._peers = PeerCopies(self._group, shared=self._shared)
+
     def _lock_folder(self) -> None:
         """Refuse a folder that another job uses; delete what interrupted saves have left in this one."""
         group = self._group
         launches = group.all_gather(launch_id(os.environ) if group.local_rank == 0 else None)
         own = list(dict.fromkeys(launch for launch in launches if launch is not None))
-        self._lock = FolderLock(self.folder, own) if self._coordinates else None
+        if self._coordinates and self._lock is None:
+            self._lock = FolderLock(self.folder, own)
         wait_together(group, self._lock.poll if self._lock is not None else lambda: True, self._received)
         lock = self._lock
         none = (None, False, None)
@@ -104,6 +109,8 @@ class CheckpointManager:
         # A node that is new here learns the run of this launch from the others' folders.
         previous = [owner for _, _, owner in answers if owner is not None and set(owner.launches) & set(own)]
         self._own_runs = [*(owner.run for owner in previous), *own]
+        if self._lock is not None:
+            self._lock.name_launches(own)
         if self._coordinates:
             delete_interrupted(self.folder)
         group.barrier()
@@ -172,30 +179,39 @@ class CheckpointManager:
                 setting=change.name, before=change.before, now=change.now,
             )  # fmt: skip
 
+    def _make_saver(self, strategy: Strategy) -> Saver:
+        group = self._group
+        run = SavedRun(self._run or self._begin(None), self._run_config, self._data)
+        self._make_uploader(strategy)
+        self._saver = Saver(
+            self.folder, strategy, group, shared=self._shared, keep=self._config.keep, run=run,
+            in_use=lambda: self._uploader.in_use() if self._uploader else frozenset(),
+            check=lambda: self._lock.check() if self._lock else None,
+        )  # fmt: skip
+        return self._saver
+
+    def _make_uploader(self, strategy: Strategy) -> None:
+        """On the ranks that upload: either one node uploads all files, or each node its part."""
+        group, store = self._group, self._store
+        one_node = self._shared or strategy.layout.replicated
+        self._copies_parts = not one_node
+        uploads = group.rank == 0 if one_node else group.local_rank == 0
+        if store is not None and uploads and self._uploader is None:
+            self._uploader = Uploader(
+                store, group.store, self._report_upload, node=group.node_rank,
+                nodes=1 if one_node else group.nodes, coordinates=group.rank == 0, keep=self._config.keep,
+            )  # fmt: skip
+
     def attach(self, strategy: Strategy, found: FoundCheckpoint | None) -> None:
         """Prepare to save this strategy's state.
 
         Raises:
             UsageError: when a preemption would lose the whole run.
         """
-        group, store = self._group, self._store
-        run = SavedRun(self._run or self._begin(None), self._run_config, self._data)
-        # Either one node uploads all files, or each node its part.
-        one_node = self._shared or strategy.layout.replicated
-        if store is not None and (group.rank == 0 if one_node else group.local_rank == 0):
-            self._uploader = Uploader(
-                store, group.store, self._report_upload, node=group.node_rank,
-                nodes=1 if one_node else group.nodes, coordinates=group.rank == 0, keep=self._config.keep,
-            )  # fmt: skip
-        self._saver = Saver(
-            self.folder, strategy, group, shared=self._shared, keep=self._config.keep, run=run,
-            in_use=self._uploader.in_use if self._uploader else frozenset,
-            check=self._lock.check if self._lock else lambda: None,
-        )  # fmt: skip
+        saver = self._make_saver(strategy)
         if self._config.async_save == "on":
-            self._saver.warm_up()
-        self._copies_parts = not one_node
-        if found is not None and found.manifest.node == group.node_rank and not found.manifest.shared:
+            saver.warm_up()
+        if found is not None and found.manifest.node == self._group.node_rank and not found.manifest.shared:
             # The next node may be a new one, without the copy that it had.
             self._copy_to_peer(found.path)
         self._check_budget(strategy, found)
@@ -204,6 +220,39 @@ class CheckpointManager:
         """Have this node's part copied to the next node; each node has the whole of a replicated state."""
         if self._copies_parts and self._group.local_rank == 0:
             self._peers.offer(path)
+
+    def regroup(self) -> None:
+        """Continue with other ranks, in new groups. All call it, except new ranks: those call `__init__`.
+
+        A save in progress is lost; its files are deleted. Raises as `__init__` does.
+        """
+        self._enter_folder()
+        self._finder.regroup(self._peers, shared=self._shared)
+        if self._saver is not None:
+            self._saver.regroup(shared=self._shared)
+
+    def share(self, strategy: Strategy, source: int, *, is_new: bool) -> None:
+        """After `regroup`: one that `is_new` learns from rank `source` which run this is, what is saved."""
+        listing = self._finder.listing()
+        known = (self._run, self._data, self._uploaded_before, self._cost, listing, self._own_runs)
+        answers = self._group.all_gather((is_new, known, self.saved_step))
+        # The newest that is known to be good by all that have saved it.
+        self.saved_step = min(step for new, _, step in answers if not new)
+        if is_new:
+            of_source = answers[source][1]
+            self._run, self._data, self._uploaded_before, self._cost, listing, self._own_runs = of_source
+            self._finder.adopt(listing)
+            self._warned = True
+            self._make_saver(strategy)
+        else:
+            self._make_uploader(strategy)
+        if self._lock is not None and self._run is not None:
+            self._lock.name_run(self._run.id)
+
+    @property
+    def saving(self) -> bool:
+        """Whether a save is in progress."""
+        return self._saver is not None and self._saver.pending
 
     def due(self, step: int) -> bool:
         return bool(self._config.checkpoint_every) and step % self._config.checkpoint_every == 0

@@ -80,13 +80,22 @@ class Saver:
         self.folder, self._strategy, self._group = folder, strategy, group
         self._keep, self._run, self._in_use, self._check = keep, run, in_use, check
         self._precision = str(strategy.describe().get("precision", ""))
-        self.shared = shared
-        self.coordinates = group.rank == 0 if self.shared else group.local_rank == 0
-        # If each node has a disk, every node writes a state that all ranks have.
-        per_node = strategy.layout.replicated and not self.shared
-        self._writers = group.node_group if per_node else group.checkpoint_group
+        self._use_group(shared=shared)
         self._thread = ThreadPoolExecutor(1, "checkpoint")
         self._pending: Future[SavedCheckpoint] | None = None
+
+    def _use_group(self, *, shared: bool) -> None:
+        group = self._group
+        self.shared = shared
+        self.coordinates = group.rank == 0 if shared else group.local_rank == 0
+        # If each node has a disk, every node writes a state that all ranks have.
+        per_node = self._strategy.layout.replicated and not shared
+        self._writers = group.node_group if per_node else group.checkpoint_group
+
+    def regroup(self, *, shared: bool) -> None:
+        """Continue with the group's new ranks. A save in progress fails; the next one waits for it."""
+        self._pending = None
+        self._use_group(shared=shared)
 
     def warm_up(self) -> None:
         """Allocate the buffers: their first use takes several times as long as later ones."""

@@ -41,8 +41,10 @@ class Sampler:
     def __iter__(self) -> Iterator[list[int]]:
         sizes = self._plan.micro_batches
         steps = max(1, _AHEAD // sum(sizes))
-        ahead = self._plan.world_size * np.arange(steps * sum(sizes), dtype=np.int64)
-        position = self._position + self._rank
+        first = self._plan.batch * np.arange(steps, dtype=np.int64)
+        within = self._rank + self._plan.world_size * np.arange(sum(sizes), dtype=np.int64)
+        ahead = (first[:, None] + within).ravel()
+        position = self._position
         while True:
             epochs, places = np.divmod(position + ahead, self._count)
             samples = permute(self._seed, epochs, places, self._count).tolist()
@@ -50,7 +52,7 @@ class Sampler:
             for size in sizes * steps:
                 yield samples[start : start + size]
                 start += size
-            position += self._plan.world_size * len(samples)
+            position += self._plan.batch * steps
 
 
 def permute(seed: int, epochs: Indices, places: Indices, count: int) -> Indices:

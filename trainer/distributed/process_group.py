@@ -38,11 +38,16 @@ class ProcessGroup:
 
         `timeout` is the default group's, in seconds.
         """
-        backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         if self.world_size == 1:
-            self.store: dist.Store = dist.HashStore()
+            store: dist.Store = dist.HashStore()
         else:
-            self.store, _, _ = next(dist.rendezvous("env://"))  # type: ignore[attr-defined]
+            store, _, _ = next(dist.rendezvous("env://"))  # type: ignore[attr-defined]
+        self._create(store, device, timeout)
+
+    def _create(self, store: dist.Store, device: torch.device, timeout: float) -> None:
+        """Create the groups of these ranks, which meet in the store."""
+        backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+        self.store = store
         dist.init_process_group(
             backend,
             store=dist.PrefixStore("groups", self.store),

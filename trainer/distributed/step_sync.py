@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import signal
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -20,7 +21,7 @@ import torch.distributed as dist
 class StepOutcome:
     """Mean loss over the ranks, gradient norm (0 if unknown), and the signal of any rank, or 0.
 
-    A step with a loss above `limit` is skipped.
+    A step with a loss above `limit` is skipped. `regroup`: every rank asks for other ranks (`--elastic`).
     """
 
     step: int
@@ -28,13 +29,16 @@ class StepOutcome:
     norm: float
     signal: int
     limit: float
+    regroup: bool = False
 
 
 class StepReduction:
     """The running reduction of one step."""
 
-    def __init__(self, step: int, values: torch.Tensor, work: dist.Work | None, limit: float) -> None:
-        self.step, self.limit = step, limit
+    def __init__(
+        self, step: int, values: torch.Tensor, work: dist.Work | None, limit: float, world_size: int
+    ) -> None:
+        self.step, self.limit, self._world_size = step, limit, world_size
         self.norm_after_update: float | None = None
         """The norm if the optimizer's step computes it."""
         self._values, self._work = values, work
@@ -57,17 +61,26 @@ class StepReduction:
         self.wait()
         if self._ready is not None:
             self._ready.synchronize()
-        loss, square, signaled = self._host.tolist()
+        loss, square, signaled, asking = self._host.tolist()
         norm = math.sqrt(square) if self.norm_after_update is None else self.norm_after_update
-        return StepOutcome(self.step, loss, norm, int(signal.SIGTERM) if signaled else 0, self.limit)
+        number = int(signal.SIGTERM) if signaled else 0
+        return StepOutcome(self.step, loss, norm, number, self.limit, round(asking) == self._world_size)
 
 
 class StepSync:
     """Handles SIGTERM and shares it with the step's values: `reduce` in each step, `outcomes` to read."""
 
-    def __init__(self, rank: int, world_size: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        rank: int,
+        world_size: int,
+        device: torch.device,
+        wants_regroup: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`wants_regroup`: whether this rank asks for other ranks after the step."""
         self._rank, self._world_size, self._device = rank, world_size, device
         self._lag = 1 if device.type == "cuda" else 0
+        self._wants_regroup = wants_regroup
         self.received_signal = 0
         self._reductions: deque[StepReduction] = deque()
         signal.signal(signal.SIGTERM, self._on_signal)
@@ -83,14 +96,16 @@ class StepSync:
 
         The shares of all ranks add up to the squared norm.
         """
-        values = torch.zeros(3, device=self._device)
+        values = torch.zeros(4, device=self._device)
         values[0] = loss / self._world_size
         if square is not None:
             values[1] = square
         if self.received_signal:
             values[2] = 1.0
+        if self._wants_regroup():
+            values[3] = 1.0
         work = dist.all_reduce(values, async_op=True) if self._world_size > 1 else None
-        reduction = StepReduction(step, values, work, limit)
+        reduction = StepReduction(step, values, work, limit, self._world_size)
         self._reductions.append(reduction)
         return reduction
 

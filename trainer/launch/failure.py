@@ -82,7 +82,7 @@ def report_error(error: Exception, where: Mapping[str, Any]) -> int:
     `where` are fields that say where in the training it happened.
     """
     expected = next((code for kind, code in _EXPECTED.items() if isinstance(error, kind)), 0)
-    message, follower = _sentence(error), not expected and _noticed_a_lost_peer(error)
+    message, follower = _sentence(error), not expected and noticed_a_lost_peer(error)
     rank, local_rank = int(os.environ.get("RANK", "0")), int(os.environ.get("LOCAL_RANK", "0"))
     fields = {"rank": rank, "local_rank": local_rank, **where}
     if not expected:
@@ -129,7 +129,7 @@ class NodeFailures:
 
     def __init__(self, folder: Path, attempt: int, node: int, processes: tuple[int, ...]) -> None:
         """`folder` is for the records; `processes` are the numbers of processes, by node rank."""
-        self._folder, self._attempt, self._node, self._processes = folder, attempt, node, processes
+        self._folder, self.attempt, self._node, self._processes = folder, attempt, node, processes
         self._records: dict[int, ErrorRecord] = {}
         self._cause_rank = -1
         self.cause: Failure | None = None
@@ -137,7 +137,11 @@ class NodeFailures:
 
     def file(self, local_rank: int) -> Path:
         """Where this process records its error."""
-        return self._folder / f"attempt-{self._attempt}-rank-{local_rank}.json"
+        return self._folder / f"attempt-{self.attempt}-rank-{local_rank}.json"
+
+    def has_record(self, local_rank: int) -> bool:
+        """Whether the process has recorded an error."""
+        return read_record(self.file(local_rank)) is not None
 
     def add(self, local_rank: int, code: int, ended_before: float = math.inf) -> bool:
         """Add a process that ended with `code`; True if it is the new cause.
@@ -162,7 +166,7 @@ class NodeFailures:
     def report(self, *, is_cause: bool) -> None:
         """Write this node's cause and its followers to the log; `is_cause`: that is the cause of the run."""
         cause, record = self.cause, self._records.get(self._cause_rank)
-        fields: dict[str, Any] = {"node_rank": self._node, "attempt": self._attempt}
+        fields: dict[str, Any] = {"node_rank": self._node, "attempt": self.attempt}
         shown = cause is not None and (is_cause or not cause.follower)
         if cause is not None and shown and (record is not None or cause.code not in exit_codes.OTHERS_FINISH):
             local = self._cause_rank
@@ -214,7 +218,8 @@ def _sentence(error: Exception) -> str:
     return text if isinstance(error, tuple(_EXPECTED)) else f"{kind}: {text}"
 
 
-def _noticed_a_lost_peer(error: Exception) -> bool:
+def noticed_a_lost_peer(error: Exception) -> bool:
+    """Whether this error of a process only says that another one is gone."""
     return type(error).__name__ in _PEER_ERRORS and _names_a_lost_peer(str(error))
 
 

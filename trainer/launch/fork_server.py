@@ -157,7 +157,14 @@ def _preload_task(argv: Sequence[str]) -> None:
     config = parse(argv)
     model = MODELS.get(config.model.model)
     packages = model.preload if model else ()
-    names = ["trainer.train", "torch._dynamo", "torch.distributed.fsdp", "trainer.models.language", *packages]
+    names = [
+        "trainer.train",
+        "trainer.elastic.training",
+        "torch._dynamo",
+        "torch.distributed.fsdp",
+        "trainer.models.language",
+        *packages,
+    ]
     for name in names:
         # The process that needs a missing or broken package reports it.
         with contextlib.suppress(Exception):

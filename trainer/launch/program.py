@@ -70,7 +70,8 @@ class TrainerProgram:
         """Of this launch, for its processes: by it a restart finds its own run."""
         self.launch, self.grace = config.launch, config.checkpoint.grace
         self.uses_gpus = config.parallel.device != "cpu"
-        self._peer_copies = config.checkpoint.peer_copies
+        # In an elastic run each node has the whole state.
+        self._peer_copies = 0 if config.launch.elastic else config.checkpoint.peer_copies
         self._copies: StoreProcess | None = None
 
     def arguments(self) -> list[str]:

@@ -59,19 +59,19 @@ def read_hello(message: Mapping[str, Any], topology: Topology) -> int:
     """The node's rank. Raises ProtocolError if it is none of this run's other nodes."""
     if "protocol" not in message:
         raise ProtocolError("it does not begin as a node does")
-    version, job = _integer(message, "protocol", 0), _text(message, "job")
+    version, job = read_integer(message, "protocol", 0), read_text(message, "job")
     if version != VERSION:
         raise ProtocolError(f"it has version {version} of the protocol, not {VERSION}")
     if job != topology.job:
         raise ProtocolError(f"it belongs to job {job[:60]}, not to {topology.job}")
-    rank = _integer(message, "rank", 1, topology.nodes - 1)
+    rank = read_integer(message, "rank", 1, topology.nodes - 1)
     read_join(message)
     return rank
 
 
 def read_join(message: Mapping[str, Any]) -> tuple[int, int]:
     """How many attempts the node has seen, and its number of processes. Raises ProtocolError."""
-    return _integer(message, "join", 0), _integer(message, "processes", 1, _MAX_PROCESSES)
+    return read_integer(message, "join", 0), read_integer(message, "processes", 1, _MAX_PROCESSES)
 
 
 def start(attempt: Attempt, attempt_id: int) -> dict[str, Any]:
@@ -86,56 +86,61 @@ def read_start(message: Mapping[str, Any], topology: Topology, own_address: str)
     processes = message.get("processes")
     if not isinstance(processes, list) or len(processes) != topology.nodes:
         raise ProtocolError(f"processes is not a list of {topology.nodes} numbers")
-    counts = [_integer({"processes": each}, "processes", 1, _MAX_PROCESSES) for each in processes]
+    counts = [read_integer({"processes": each}, "processes", 1, _MAX_PROCESSES) for each in processes]
     attempt = Attempt(
-        _integer(message, "start", 0), _text(message, "address"), _integer(message, "port", 1, 65535),
-        tuple(counts), own_address,
+        read_integer(message, "start", 0), read_text(message, "address"),
+        read_integer(message, "port", 1, 65535), tuple(counts), own_address,
     )  # fmt: skip
-    return attempt, _integer(message, "attempt_id", 1)
+    return attempt, read_integer(message, "attempt_id", 1)
 
 
 def failed(failure: Failure, attempt_id: int) -> dict[str, Any]:
-    return {"failed": _failure(failure), "attempt_id": attempt_id}
+    return {"failed": write_failure(failure), "attempt_id": attempt_id}
 
 
 def read_failed(message: Mapping[str, Any]) -> tuple[Failure, int]:
     """The failure and the attempt's id. Raises ProtocolError."""
-    return _read_failure(message, "failed"), _integer(message, "attempt_id", 0)
+    return read_failure(message, "failed"), read_integer(message, "attempt_id", 0)
 
 
 def end(ended: AttemptEnd, attempt_id: int) -> dict[str, Any]:
-    return {"end": _failure(ended.failure), "hangs": ended.hangs, "attempt_id": attempt_id}
+    return {"end": write_failure(ended.failure), "hangs": ended.hangs, "attempt_id": attempt_id}
 
 
 def read_end(message: Mapping[str, Any]) -> tuple[AttemptEnd, int]:
     """The end and the attempt's id. Raises ProtocolError."""
-    ended = AttemptEnd(_read_failure(message, "end"), message.get("hangs") is True)
-    return ended, _integer(message, "attempt_id", 0)
+    ended = AttemptEnd(read_failure(message, "end"), message.get("hangs") is True)
+    return ended, read_integer(message, "attempt_id", 0)
 
 
 def read_leave(message: Mapping[str, Any]) -> int:
     """The node's exit code. Raises ProtocolError."""
-    return _integer(message, "leave", 0, 255)
+    return read_integer(message, "leave", 0, 255)
 
 
-def _failure(failure: Failure) -> dict[str, Any]:
+def write_failure(failure: Failure) -> dict[str, Any]:
+    """For a message."""
     return {
         "message": failure.message[:_MAX_TEXT], "time": float(failure.time), "code": failure.code,
         "follower": failure.follower,
     }  # fmt: skip
 
 
-def _read_failure(message: Mapping[str, Any], name: str) -> Failure:
+def read_failure(message: Mapping[str, Any], name: str) -> Failure:
+    """The result of `write_failure` in this field. Raises ProtocolError."""
     said = message[name]
     if not isinstance(said, dict):
         raise ProtocolError(f"{name} is no object")
     time = said.get("time")
     if not isinstance(time, float) or not math.isfinite(time):
         raise ProtocolError("time is no number")
-    return Failure(_text(said, "message"), time, _integer(said, "code", 0, 255), said.get("follower") is True)
+    return Failure(
+        read_text(said, "message"), time, read_integer(said, "code", 0, 255), said.get("follower") is True
+    )
 
 
-def _integer(message: Mapping[str, Any], name: str, low: int, high: int = _MAX_COUNT) -> int:
+def read_integer(message: Mapping[str, Any], name: str, low: int, high: int = _MAX_COUNT) -> int:
+    """Raises ProtocolError."""
     value = message.get(name)
     # True is an int in Python.
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
@@ -143,7 +148,8 @@ def _integer(message: Mapping[str, Any], name: str, low: int, high: int = _MAX_C
     return value
 
 
-def _text(message: Mapping[str, Any], name: str) -> str:
+def read_text(message: Mapping[str, Any], name: str) -> str:
+    """Raises ProtocolError."""
     value = message.get(name)
     if not isinstance(value, str) or len(value) > _MAX_TEXT:
         raise ProtocolError(f"{name} is no text")

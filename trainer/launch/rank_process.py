@@ -11,8 +11,9 @@ from typing import Any
 
 from trainer import exit_codes
 from trainer.config import Config, parse
+from trainer.elastic.protocol import LINK
 from trainer.errors import UsageError
-from trainer.launch.failure import report_error
+from trainer.launch.failure import ERROR_FILE, report_error
 from trainer.prctl import die_with_parent
 from trainer.structured_log import emit
 
@@ -33,9 +34,13 @@ def run_rank(config: Config) -> int:
     trainer: Any = None
     try:
         # torch is imported only here: the launcher reports a wrong flag at once, without it.
+        from trainer.elastic.training import ElasticTrainer
         from trainer.train import Trainer
 
-        trainer = Trainer(config)
+        link = os.environ.get(LINK, "")
+        if config.launch.elastic and not link and ERROR_FILE not in os.environ:
+            raise UsageError("--elastic needs trainer.task on each node, and does not work below torchrun")
+        trainer = ElasticTrainer(config, link) if link else Trainer(config)
         code = int(trainer.run())
     except Exception as error:  # noqa: BLE001 - every error becomes one entry of the log
         code = report_error(error, _where(trainer))

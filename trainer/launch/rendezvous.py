@@ -58,16 +58,8 @@ class ShutdownRequested(Exception):
     """The supervisor got a signal while it waited."""
 
 
-class Rendezvous(Protocol):
-    """One node's side."""
-
-    def join(self, number: int, processes: int) -> Attempt:
-        """The next attempt, after all nodes have joined; `number` is how many this node has seen.
-
-        Raises:
-            RendezvousError: if they have not joined within the timeout.
-            ShutdownRequested: if the supervisor gets a signal.
-        """
+class Peers(Protocol):
+    """The other nodes, as one node's supervisor sees them."""
 
     def poll(self) -> AttemptEnd | None:
         """Exchange messages, many times a second; return the end if another node has ended the attempt.
@@ -80,6 +72,18 @@ class Rendezvous(Protocol):
 
     def leave(self, code: int) -> None:
         """Tell the others this node's exit code, and close the connections."""
+
+
+class Rendezvous(Peers, Protocol):
+    """One node's side of attempts that all nodes begin together."""
+
+    def join(self, number: int, processes: int) -> Attempt:
+        """The next attempt, after all nodes have joined; `number` is how many this node has seen.
+
+        Raises:
+            RendezvousError: if they have not joined within the timeout.
+            ShutdownRequested: if the supervisor gets a signal.
+        """
 
 
 class JoinTimeout:
@@ -197,7 +201,7 @@ class Leader:
     def leave(self, code: int) -> None:
         if self._server is not None:
             self._server.close()
-        _close_all([*self._followers.values(), *self._unidentified], code)
+        close_all([*self._followers.values(), *self._unidentified], code)
 
     def _end_attempt(self, end: AttemptEnd, *, informed: int) -> None:
         """End the attempt for all nodes, or tell them its cause; the node `informed` knows already."""
@@ -373,7 +377,7 @@ class Follower:
 
     def leave(self, code: int) -> None:
         if self._leader is not None:
-            _close_all([self._leader], code)
+            close_all([self._leader], code)
 
     def _connect(self, request: dict[str, Any]) -> None:
         if self.rank_taken or self._refused:
@@ -432,7 +436,7 @@ class Follower:
             self._running, self._end = False, AttemptEnd(Failure(reason, time.time(), code), hangs)
 
 
-def _close_all(streams: Iterable[MessageStream], code: int) -> None:
+def close_all(streams: Iterable[MessageStream], code: int) -> None:
     """Send the exit code, and wait up to a second until it is read: closing at once could discard it."""
     waiting, deadline = list(streams), time.monotonic() + 1
     for stream in waiting:

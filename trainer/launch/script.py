@@ -112,7 +112,7 @@ def parse(words: Sequence[str]) -> ScriptProgram:
         names = [f"--{item.name.replace('_', '-')}"]
         if item.name == "nproc":
             names.append("--nproc-per-node")
-        if item.name != "hang_timeout":
+        if item.name not in {"hang_timeout", "elastic"}:
             parser.add_argument(
                 *names, type=type(item.default), default=item.default, help=item.metadata["help"]
             )

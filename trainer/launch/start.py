@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 
 from trainer import exit_codes
+from trainer.elastic.supervisor import ElasticSupervisor
+from trainer.errors import UsageError
 from trainer.launch.container_init import run_as_init
 from trainer.launch.program import Program
 from trainer.launch.supervisor import Supervisor
@@ -24,7 +26,11 @@ def start(program: Program, topology: Topology) -> int:
     code = run_as_init()
     if code is not None:
         return code
-    outcome = Supervisor(program, topology).run()
+    elastic = program.launch.elastic
+    if elastic > topology.nodes:
+        raise UsageError(f"--elastic {elastic} needs more nodes than the job has ({topology.nodes})")
+    kind = ElasticSupervisor if elastic and topology.nodes > 1 else Supervisor
+    outcome = kind(program, topology).run()
     code = exit_codes.for_platform(outcome, os.environ)
     if code != outcome:
         text = f"exit code {code} for {outcome} ({exit_codes.NAMES[outcome]}), which this platform restarts"

@@ -23,7 +23,13 @@ from trainer.launch.fork_server import ForkServer
 from trainer.launch.network import interface_of
 from trainer.launch.program import Program
 from trainer.launch.protocol import Attempt, AttemptEnd
-from trainer.launch.rendezvous import JoinTimeout, RendezvousError, ShutdownRequested, make_rendezvous
+from trainer.launch.rendezvous import (
+    JoinTimeout,
+    Peers,
+    RendezvousError,
+    ShutdownRequested,
+    make_rendezvous,
+)
 from trainer.launch.topology import Topology
 from trainer.structured_log import emit
 
@@ -42,11 +48,15 @@ class Supervisor:
     def __init__(self, program: Program, topology: Topology) -> None:
         self._program, self._topology = program, topology
         self._signal = 0
-        timeout = JoinTimeout(program.launch.join_timeout, lambda: bool(self._signal))
-        self._rendezvous = make_rendezvous(topology, timeout, program.launch.peer_timeout)
+        self._peers = self._make_peers()
         self._processes = ForkServer(program.arguments())
         self._cause: Failure | None = None
         """Why the last attempt ended."""
+
+    def _make_peers(self) -> Peers:
+        timeout = JoinTimeout(self._program.launch.join_timeout, lambda: bool(self._signal))
+        self._rendezvous = make_rendezvous(self._topology, timeout, self._program.launch.peer_timeout)
+        return self._rendezvous
 
     def run(self) -> int:
         """Run the attempts; return the container's exit code."""
@@ -61,7 +71,7 @@ class Supervisor:
             finally:
                 self._processes.close()
                 self._program.close()
-                self._rendezvous.leave(code)
+                self._peers.leave(code)
         return code
 
     def _run_attempts(self) -> int:
@@ -82,7 +92,7 @@ class Supervisor:
             if code in exit_codes.FINAL:
                 return code
             # Only attempts in a row without a new checkpoint count against --max-restarts.
-            without_progress = 0 if self._program.last_save() > saved_before else without_progress + 1
+            without_progress = 0 if self._made_progress(saved_before, began) else without_progress + 1
             if without_progress > self._program.launch.max_restarts:
                 count = f"{without_progress} attempt{'s' if without_progress > 1 else ''}"
                 text = f"giving up after {count} without a new checkpoint, exit code {code}"
@@ -98,6 +108,10 @@ class Supervisor:
             if self._signal:
                 return self._stopped_code()
 
+    def _made_progress(self, saved_before: float, began: float) -> bool:
+        """Whether the attempt since `began` has a checkpoint newer than that of `saved_before`."""
+        return self._program.last_save() > saved_before
+
     def _delay(self, number: int, failures: int, lasted: float) -> None:
         """Wait, longer after each attempt in a row that did not train; a signal ends the wait."""
         seconds = random.uniform(0.5, 1.0) * min(30.0, 0.5 * 2**failures) if failures else 0.0
@@ -105,7 +119,7 @@ class Supervisor:
         self._report("restarting", text, number, "WARNING")
         until = time.monotonic() + seconds
         while not self._signal and time.monotonic() < until:
-            self._rendezvous.poll()
+            self._peers.poll()
             time.sleep(TICK)
 
     def _on_signal(self, number: int, _: object) -> None:
@@ -149,7 +163,7 @@ class Supervisor:
                 # Those that this supervisor kills are no cause.
                 if code and not killed and failures.add(local_rank, code, ended_at):
                     deadline = min(deadline, self._on_failure(failures))
-            reported = self._rendezvous.poll()
+            reported = self._peers.poll()
             if reported is not None and reported != end:
                 if end is None:
                     ended_at, deadline = time.time(), min(deadline, self._on_attempt_end(reported))
@@ -171,7 +185,7 @@ class Supervisor:
             if not known or not all(failure.follower for failure in known):
                 break
             time.sleep(TICK)
-            end = self._rendezvous.poll() or end
+            end = self._peers.poll() or end
         return end
 
     def _attempt_code(
@@ -198,7 +212,7 @@ class Supervisor:
             self._processes.signal(signal.SIGTERM)
             return time.monotonic() + self._shutdown_seconds()
         if not self._signal:
-            self._rendezvous.report_failure(cause)
+            self._peers.report_failure(cause)
         return time.monotonic() + FAILURE_GRACE
 
     @staticmethod

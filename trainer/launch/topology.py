@@ -33,6 +33,19 @@ class Topology:
     per_process: bool = False
     job: str = ""
     warnings: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    """`host:port` of each node, by rank, where the variables tell; empty if they only tell node 0's."""
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Address and port of each node, node 0's first; the port is 0 where they are not known."""
+        others = [_split_port(host) for host in self.hosts[1:]] or [("", 0)] * (self.nodes - 1)
+        return [(self.address, self.port), *others]
+
+    @property
+    def own_port(self) -> int:
+        """Where the others reach this node; 0 if they don't know."""
+        return self.addresses[self.node_rank][1]
 
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> Topology:
@@ -152,6 +165,7 @@ def _from_cluster_spec(env: Mapping[str, str]) -> Topology:
         port=_integer(env, "MASTER_PORT", port),
         role="primary" if kind == "workerpool0" else "worker",
         job=_job(env, primary, workers),
+        hosts=(*primary, *workers),
         warnings=tuple(warnings),
     )
 
@@ -177,4 +191,5 @@ def _from_tf_config(env: Mapping[str, str]) -> Topology:
         port=_integer(env, "MASTER_PORT", port),
         role="primary" if rank == 0 else "worker",
         job=_job(env, hosts),
+        hosts=tuple(hosts),
     )

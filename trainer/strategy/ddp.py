@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from trainer.config import BatchPlan
 from trainer.models.workload import Workload
 from trainer.strategy.layout import DcpLayout
 from trainer.strategy.torch_strategy import TorchStrategy
@@ -19,12 +20,22 @@ class DDP(TorchStrategy):
     name, layout = "ddp", DcpLayout("whole", replicated=True)
 
     def wrap(self, model: nn.Module, workload: Workload) -> nn.Module:
+        return self._replicate(model)
+
+    def regroup(self, plan: BatchPlan) -> None:
+        """Continue with other ranks (`--elastic`) after `release`; all have the same weights."""
+        self._plan, self.gradient_replicas = plan, plan.world_size
+        self._wrapped = self._replicate(self._module, init_sync=False)
+
+    def _replicate(self, model: nn.Module, *, init_sync: bool = True) -> nn.Module:
         if self._plan.world_size == 1:
             return model
         gpu = self._device.type == "cuda"
         ids = [self._device.index] if gpu else None
         # Views save a second copy on a GPU; on CPUs they make a step 1 to 2 % slower.
-        return DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=gpu)
+        return DistributedDataParallel(
+            model, device_ids=ids, gradient_as_bucket_view=gpu, init_sync=init_sync
+        )
 
     def gradient_sync(self, last: bool) -> AbstractContextManager[Any]:
         if last or not isinstance(self._wrapped, DistributedDataParallel):

@@ -1,0 +1,101 @@
+"""What the parts of a node's supervisor share: its state, and the events for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from trainer.elastic.leader import Rules
+from trainer.elastic.membership import Membership
+from trainer.elastic.protocol import NodeState
+from trainer.launch.protocol import AttemptEnd
+from trainer.launch.rendezvous import HEARTBEAT
+from trainer.launch.topology import Topology
+
+Address = tuple[str, int]
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Led:
+    """A membership, as this node needs it: where the store is, and this node's own address ("": unknown)."""
+
+    membership: Membership
+    store_address: str
+    own_address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """The run goes on without this node's processes: they must end, and others may join."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """All nodes save and stop together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The run has ended on the other nodes, with this exit code."""
+
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The others do not take this node."""
+
+    reason: str
+
+
+Event = Led | AttemptEnd | Dropped | Stop | Finished | Refused
+
+
+@dataclass(slots=True)
+class NodeContext:
+    """One node. `clock` is in seconds."""
+
+    topology: Topology
+    rules: Rules
+    peer_timeout: float
+    clock: Callable[[], float] = time.monotonic
+    state: NodeState = field(init=False)
+    membership: Membership | None = None
+    """The newest one that this node has been told, while its processes are in it."""
+    events: list[Event] = field(default_factory=list)
+    problem: str = ""
+    """Why this node is in no run yet."""
+    _last_heartbeat: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.state = NodeState(self.topology.node_rank, 1, 1)
+
+    @property
+    def node(self) -> int:
+        return self.topology.node_rank
+
+    def heartbeat_due(self) -> bool:
+        """True once in each period."""
+        if self.clock() - self._last_heartbeat <= min(HEARTBEAT, self.peer_timeout / 5):
+            return False
+        self._last_heartbeat = self.clock()
+        return True
+
+    def enter(self, membership: Membership, leader_node: int, leader_address: str, own: str) -> None:
+        """This node is told a membership. Of the leader each node knows the address that it has reached."""
+        self.state = replace(self.state, epoch=membership.epoch)
+        self.membership = membership if self.node in membership.nodes else None
+        first = membership.members[0]
+        address = leader_address if first.node == leader_node and leader_address else first.address
+        if first.node == self.node:
+            address = own or LOOPBACK
+        self.events.append(Led(membership, address, own))
+
+    def drop(self, reason: str) -> None:
+        """The run goes on without this node."""
+        self.membership = None
+        self.events.append(Dropped(reason))

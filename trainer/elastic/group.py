@@ -1,0 +1,95 @@
+"""The process groups of a rank that changes its membership while it lives."""
+
+from __future__ import annotations
+
+import gc
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from trainer.distributed.process_group import ProcessGroup
+from trainer.elastic.link import Told
+from trainer.elastic.store import AbortableStore
+
+_FDS = Path("/proc/self/fd")
+_NETWORK = {socket.AF_INET, socket.AF_INET6}
+
+
+class ElasticGroup(ProcessGroup):
+    """`join` a membership, `leave` it, and `abort` its collective calls from another thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._others: frozenset[tuple[int, int]] | None = None
+        """Sockets from before this membership; None while there is none."""
+        self._own_interface = "GLOO_SOCKET_IFNAME" in os.environ
+
+    def join(self, told: Told, device: torch.device, timeout: float, superseded: Callable[[], bool]) -> None:
+        """Create the groups of this membership; a collective call of its ranks.
+
+        Raises:
+            Superseded: as soon as another membership replaces it.
+        """
+        membership = told.membership
+        self.rank = membership.first_rank(told.node) + self.local_rank
+        self.world_size = membership.world_size
+        self.node_rank, self.nodes = membership.index(told.node), len(membership.members)
+        os.environ.update(RANK=str(self.rank), WORLD_SIZE=str(self.world_size))
+        if told.interface and not self._own_interface:
+            os.environ["GLOO_SOCKET_IFNAME"] = told.interface
+        store: dist.Store = dist.HashStore()
+        if self.world_size > 1:
+            store = AbortableStore(
+                told.store_address, membership.store_port, serves=self.rank == 0, superseded=superseded,
+                timeout=timeout,
+            )  # fmt: skip
+        self._others = frozenset(_sockets())
+        self._create(store, device, timeout)
+
+    def leave(self) -> None:
+        """Free the groups. Whoever waits in them at another rank fails at once."""
+        self._others = None
+        self.destroy()
+        for name in ("store", "control_group", "checkpoint_group", "node_group"):
+            self.__dict__.pop(name, None)
+        # What holds a group in a cycle keeps its connections.
+        gc.collect()
+
+    def abort(self) -> None:
+        """End the collective calls in progress, of all threads, with an error. Any thread may call it.
+
+        gloo has no call for that: `ProcessGroupGloo.abort` of torch 2.13 ends no call that waits. A closed
+        connection does. torch's listening socket must stay: gloo ends the process if it fails.
+        """
+        others = self._others
+        if others is None:
+            return
+        for descriptor, inode in _sockets():
+            if (descriptor, inode) not in others:
+                with suppress(OSError), _duplicate(descriptor, inode) as connection:
+                    listens = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+                    if connection.family in _NETWORK and not listens:
+                        connection.shutdown(socket.SHUT_RDWR)
+
+
+def _sockets() -> Iterator[tuple[int, int]]:
+    """Descriptors of this process's sockets, with their inodes."""
+    for link in _FDS.iterdir():
+        with suppress(OSError):
+            target = str(link.readlink())
+            if target.startswith("socket:["):
+                yield int(link.name), int(target[len("socket:[") : -1])
+
+
+@contextmanager
+def _duplicate(descriptor: int, inode: int) -> Iterator[socket.socket]:
+    """The socket, unless the descriptor belongs to another one by now. Raises OSError."""
+    with socket.socket(fileno=os.dup(descriptor)) as found:
+        if os.fstat(found.fileno()).st_ino != inode:
+            raise OSError("it was closed")
+        yield found

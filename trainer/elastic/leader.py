@@ -1,0 +1,264 @@
+"""The leader's decisions: which nodes train together, by what each of them tells of itself.
+
+The leader is one of the nodes, and tells itself its state as the others do. It need not train: its own
+processes may be lost while it lives.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from trainer import exit_codes
+from trainer.elastic.membership import Member, Membership, may_train
+from trainer.elastic.protocol import NodeState
+from trainer.launch.failure import Failure
+from trainer.launch.protocol import AttemptEnd
+
+START_WAIT = 30.0
+"""Seconds to wait for missing nodes, when those that are ready are enough."""
+SUCCESSION_WAIT = 3.0
+"""Seconds in which the other nodes come to a new leader."""
+LEAVE_WAIT = 0.5
+"""Seconds in which signals to other nodes of a job that is ended as a whole arrive."""
+BROKEN_WAIT = 2.0
+"""Seconds in which the loss of a node shows that explains broken connections between processes."""
+MAX_WITHOUT_STEP = 10
+"""Memberships in a row, after a loss, in which no step ended: then the attempt ends for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """`nodes` is the size of the whole job, `minimum` the fewest that may train."""
+
+    nodes: int
+    minimum: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to tell nodes: a new membership, the end of the attempt, or to save and stop, all together.
+
+    `told` are the nodes to tell.
+    """
+
+    told: frozenset[int]
+    membership: Membership | None = None
+    end: AttemptEnd | None = None
+    stop: bool = False
+    refused: str = ""
+
+
+class Leader:
+    """Knows the nodes that are connected. `decide` says what changes."""
+
+    def __init__(
+        self, rules: Rules, clock: Callable[[], float] = time.monotonic, before: Membership | None = None
+    ) -> None:
+        """`before`: the membership in which the last leader was lost; its members are awaited for a while."""
+        self._rules, self._clock = rules, clock
+        self.membership = before
+        self.epoch = before.epoch if before is not None else 0
+        """The highest epoch that any node knows."""
+        self.states: dict[int, NodeState] = {}
+        """Of the nodes that are connected."""
+        self.addresses: dict[int, tuple[str, int]] = {}
+        """Where each node listens that was ever connected."""
+        self._silent: set[int] = set()
+        self._unknown = set() if before is not None else set(range(rules.nodes))
+        """Nodes that were never reached since the run has begun, as far as this leader knows."""
+        self._expected = set(range(rules.nodes))
+        """Nodes to wait for before the first membership of an attempt."""
+        self._awaited_until = clock() + SUCCESSION_WAIT if before is not None else 0.0
+        self._enough_since: float | None = None
+        self._leaving_since: float | None = None
+        self._broken_since: float | None = None
+        self._last_step, self._without_step = -1, 0
+        self._done: set[int] = set()
+        """Nodes that have left with the exit code 0."""
+        self._reasons: dict[int, str] = {}
+        self._stopped = False
+        self._ended: dict[int, int] = {}
+        """By node, the start (`spawn`) of processes whose attempt has ended."""
+
+    def update(self, state: NodeState, address: str) -> None:
+        """What a connected node tells of itself; `address` is where the others reach it."""
+        node = state.node
+        self.states[node], self.addresses[node] = state, (address, state.port)
+        self._silent.discard(node)
+        self._unknown.discard(node)
+        self.epoch = max(self.epoch, state.epoch)
+        if state.settled == self.epoch and state.step > self._last_step:
+            self._last_step, self._without_step = state.step, 0
+
+    def remove(self, node: int, reason: str, *, silent: bool = False, code: int | None = None) -> None:
+        """A node has left with an exit code, its connection is closed, or it is only silent."""
+        self.states.pop(node, None)
+        self._reasons[node] = reason
+        if silent:
+            self._silent.add(node)
+        if code == exit_codes.DONE:
+            self._done.add(node)
+
+    def fail(self, node: int, failure: Failure) -> Decision | None:
+        """A process of the node has failed by an error of its own: that ends the attempt of all members."""
+        if self.membership is None or node not in self.membership.nodes:
+            return None
+        return self._end(AttemptEnd(failure), but=node)
+
+    def missing(self) -> str:
+        """The nodes that are waited for, for a message."""
+        names = [str(node) for node in sorted(self._expected) if not self._is_ready(node)]
+        return (
+            f"node {names[0]} did not join" if len(names) == 1 else f"nodes {', '.join(names)} did not join"
+        )
+
+    def decide(self) -> Decision | None:
+        """The next change, if there is one now."""
+        return self._form() if self.membership is None else self._change(self.membership)
+
+    def _is_ready(self, node: int) -> bool:
+        state = self.states.get(node)
+        if state is None or self._ended.get(node) == state.spawn:
+            return False
+        return state.ready and not state.leaving
+
+    def _form(self) -> Decision | None:
+        """The first membership of an attempt: all nodes, or after a while enough of them."""
+        ready = {node for node in self.states if self._is_ready(node)}
+        if not may_train(ready, self._rules.minimum, self._silent - ready, self._unknown - ready):
+            self._enough_since = None
+            return None
+        if self._enough_since is None:
+            self._enough_since = self._clock()
+        if not self._expected <= ready and self._clock() - self._enough_since < START_WAIT:
+            return None
+        return self._new(sorted(ready), lost=(), joined=tuple(sorted(ready)))
+
+    def _change(self, now: Membership) -> Decision | None:
+        intact = [member.node for member in now.members if self._is_intact(member)]
+        lost = [member.node for member in now.members if member.node not in intact]
+        gone_well = [node for node in lost if node in self._done]
+        missing = [node for node in lost if node not in self.states and node not in self._reasons]
+        if missing and self._clock() < self._awaited_until:
+            return None
+        self._silent.update(missing)
+        ready = [
+            node for node in self.states
+            if (self._is_ready(node) and node not in now.nodes) or (node in lost and self._is_ready(node))
+        ]  # fmt: skip
+        if self._done:
+            ready = []
+        leaving = [node for node in intact if self.states[node].leaving]
+        if len(lost) > len(gone_well) or (gone_well and self._is_broken(now)):
+            return self._lose(now, [node for node in intact if node not in leaving] or intact, lost, ready)
+        if leaving:
+            return self._leave(now, intact, leaving)
+        if self._is_broken(now):
+            return self._lose(now, intact, [], ready)
+        if refused := self._other_data(now, ready):
+            return refused
+        if ready and self._is_settled(now):
+            return self._new([*intact, *sorted(ready)], joined=tuple(sorted(ready)))
+        return None
+
+    def _is_intact(self, member: Member) -> bool:
+        state = self.states.get(member.node)
+        return state is not None and state.ready and state.spawn == member.spawn
+
+    def _is_settled(self, now: Membership) -> bool:
+        """Whether all members train with this membership."""
+        return all(state.settled == now.epoch for node in now.nodes if (state := self.states.get(node)))
+
+    def _is_broken(self, now: Membership) -> bool:
+        """Whether processes have lost their connections, and no lost node has explained that for a while."""
+        if not any(self.states[node].broken == now.epoch for node in now.nodes if node in self.states):
+            self._broken_since = None
+            return False
+        if self._broken_since is None:
+            self._broken_since = self._clock()
+        return self._clock() - self._broken_since > BROKEN_WAIT
+
+    def _other_data(self, now: Membership, ready: list[int]) -> Decision | None:
+        """Refuse a node with other data than the members; a change of `ready` in place."""
+        known = {self.states[node].data for node in now.nodes if node in self.states}
+        for node in list(ready):
+            if known and self.states[node].data not in known:
+                ready.remove(node)
+                why = (
+                    f"node {node} has other data than the nodes that train: all nodes must see the same data"
+                )
+                return Decision(frozenset({node}), refused=why)
+        return None
+
+    def _lose(self, now: Membership, left: list[int], lost: list[int], ready: list[int]) -> Decision | None:
+        silent = self._silent - set(left) - set(ready)
+        minimum = 1 if self._done else self._rules.minimum
+        why = self._why(lost)
+        if not left or not may_train([*left, *ready], minimum, silent):
+            count = f"{len(left)} node{'s are' if len(left) != 1 else ' is'} left"
+            needed = f", and --elastic {self._rules.minimum} needs more" if len(left) < minimum else ""
+            return self._end(AttemptEnd(_failure(f"{why}; {count}{needed}"), hangs=True))
+        self._without_step += 1
+        if self._without_step > MAX_WITHOUT_STEP:
+            text = f"{why}; no step has ended since {self._without_step} such losses"
+            return self._end(AttemptEnd(_failure(text), hangs=True))
+        return self._new([*left, *sorted(ready)], urgent=True, lost=tuple(lost), joined=tuple(sorted(ready)))
+
+    def _why(self, lost: list[int]) -> str:
+        if not lost:
+            return "the connections between the processes broke"
+        return ", ".join(self._reasons.get(node) or f"node {node} has lost its processes" for node in lost)
+
+    def _leave(self, now: Membership, intact: list[int], leaving: list[int]) -> Decision | None:
+        """Nodes that got a signal leave after the current step; all stop if too few would be left."""
+        if self._leaving_since is None:
+            self._leaving_since = self._clock()
+        if self._stopped or self._clock() - self._leaving_since < LEAVE_WAIT or not self._is_settled(now):
+            return None
+        left = [node for node in intact if node not in leaving]
+        if may_train(left, self._rules.minimum):
+            self._leaving_since = None
+            return self._new(left, left=tuple(leaving), also_told=leaving)
+        self._stopped = True
+        return Decision(frozenset(now.nodes), stop=True)
+
+    def _new(
+        self,
+        nodes: list[int],
+        *,
+        urgent: bool = False,
+        lost: tuple[int, ...] = (),
+        joined: tuple[int, ...] = (),
+        left: tuple[int, ...] = (),
+        also_told: Collection[int] = (),
+    ) -> Decision:
+        """Train with these nodes, in this order."""
+        members = tuple(self._member(node) for node in nodes)
+        self.epoch += 1
+        port = self.states[nodes[0]].store_port
+        self.membership = Membership(self.epoch, members, port, urgent, lost, joined, left)
+        self._broken_since, self._enough_since = None, None
+        for node in lost:
+            self._reasons.pop(node, None)
+        return Decision(frozenset([*nodes, *also_told]), membership=self.membership)
+
+    def _member(self, node: int) -> Member:
+        state = self.states[node]
+        return Member(node, state.processes, state.spawn, *self.addresses[node])
+
+    def _end(self, end: AttemptEnd, but: int = -1) -> Decision:
+        assert self.membership is not None
+        told = frozenset(node for node in self.membership.nodes if node in self.states and node != but)
+        # Those that are connected start again together; the others join when they come.
+        self._expected = set(self.states)
+        self._ended = {member.node: member.spawn for member in self.membership.members}
+        self.membership, self._enough_since, self._leaving_since = None, None, None
+        self._without_step = 0
+        self._done.clear()
+        return Decision(told, end=end)
+
+
+def _failure(text: str) -> Failure:
+    return Failure(text, time.time(), exit_codes.PEER_LOST)

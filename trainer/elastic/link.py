@@ -1,0 +1,97 @@
+"""A process's socket to its supervisor, which tells it the memberships."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from trainer.distributed.wait import Interrupted
+from trainer.elastic.membership import Membership, read_membership
+
+_POLL = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A membership, this node's rank, the store's address and the network interface ("": not known)."""
+
+    membership: Membership
+    node: int
+    store_address: str
+    interface: str
+
+
+class SupervisorLink:
+    """A thread reads. `abort` is called in it as soon as a membership asks to abort the step in progress."""
+
+    def __init__(self, path: str, local_rank: int) -> None:
+        self._local_rank = local_rank
+        self._sock = socket.socket(socket.AF_UNIX)
+        self._sock.connect(path)
+        self._writing, self._changed = threading.Lock(), threading.Condition()
+        self._newest: Told | None = None
+        self.abort: Callable[[], None] = lambda: None
+        threading.Thread(target=self._read, name="memberships", daemon=True).start()
+
+    @property
+    def epoch(self) -> int:
+        """That of the newest membership; 0 before the first."""
+        newest = self._newest
+        return 0 if newest is None else newest.membership.epoch
+
+    def wait(self, after: int, received: Callable[[], int], seconds: float | None = None) -> Told | None:
+        """The newest membership, once it is after this epoch; None after so many seconds.
+
+        Raises:
+            Interrupted: after a signal, of which `received` returns the number.
+        """
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while True:
+            with self._changed:
+                if self._newest is not None and self._newest.membership.epoch > after:
+                    return self._newest
+                self._changed.wait(_POLL)
+            if received():
+                raise Interrupted(received())
+            if deadline is not None and time.monotonic() > deadline:
+                return None
+
+    def ready(self, data: str) -> None:
+        """This process is prepared; `data` is the hash of its data."""
+        self._send(ready=data)
+
+    def settled(self, epoch: int, step: int) -> None:
+        """It trains with this membership, from this step on."""
+        self._send(settled=epoch, step=step)
+
+    def broken(self, epoch: int) -> None:
+        """It has lost a connection to another process of this membership."""
+        self._send(broken=epoch)
+
+    def _send(self, **message: Any) -> None:
+        data = json.dumps({"local_rank": self._local_rank, **message}).encode() + b"\n"
+        with self._writing:
+            self._sock.sendall(data)
+
+    def _read(self) -> None:
+        with self._sock.makefile("rb") as lines:
+            for line in lines:
+                message = json.loads(line)
+                told = Told(
+                    read_membership(message["membership"]), message["node"], message["store_address"],
+                    message["interface"],
+                )  # fmt: skip
+                # Before the main thread knows of it and makes new connections, which must not be closed.
+                if told.membership.urgent:
+                    self.abort()
+                with self._changed:
+                    self._newest = told
+                    self._changed.notify_all()
+        # The supervisor has ended, and the kernel ends this process.
+        os._exit(1)

@@ -1,0 +1,110 @@
+"""Which nodes train together, and whether those that are left may train on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from trainer.launch.protocol import ProtocolError, read_integer, read_text
+
+_MAX_PORT = 65535
+_MAX_NODES = 1 << 16
+_MAX_PROCESSES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A node: its processes, and `address`:`port` where its supervisor listens.
+
+    `spawn` counts the starts of its processes: with another number they are other processes.
+    """
+
+    node: int
+    processes: int
+    spawn: int
+    address: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """The nodes that train from here on. Each has a higher `epoch` than the one before.
+
+    The first process of the first member has rank 0 and serves torch's store at `store_port`. Members that
+    stay keep their order, so that rank 0 is always one that has trained. `lost` and `joined` are the nodes
+    that have changed, `left` those that leave after a signal. With `urgent` the processes abort the step in
+    progress; else they complete it together.
+    """
+
+    epoch: int
+    members: tuple[Member, ...]
+    store_port: int
+    urgent: bool = False
+    lost: tuple[int, ...] = ()
+    joined: tuple[int, ...] = ()
+    left: tuple[int, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        return tuple(member.node for member in self.members)
+
+    @property
+    def world_size(self) -> int:
+        return sum(member.processes for member in self.members)
+
+    def index(self, node: int) -> int:
+        """The node's place among the members; -1 if it is none of them."""
+        return self.nodes.index(node) if node in self.nodes else -1
+
+    def first_rank(self, node: int) -> int:
+        return sum(member.processes for member in self.members[: self.index(node)])
+
+    def message(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def read_membership(message: Mapping[str, Any]) -> Membership:
+    """The result of `Membership.message`. Raises ProtocolError."""
+    members = message.get("members")
+    if not isinstance(members, list) or not members or not all(isinstance(each, dict) for each in members):
+        raise ProtocolError("members is no list of nodes")
+    return Membership(
+        read_integer(message, "epoch", 1),
+        tuple(_member(each) for each in members),
+        read_integer(message, "store_port", 1, _MAX_PORT),
+        message.get("urgent") is True,
+        _nodes(message, "lost"), _nodes(message, "joined"), _nodes(message, "left"),
+    )  # fmt: skip
+
+
+def _member(message: Mapping[str, Any]) -> Member:
+    return Member(
+        read_integer(message, "node", 0, _MAX_NODES), read_integer(message, "processes", 1, _MAX_PROCESSES),
+        read_integer(message, "spawn", 0), read_text(message, "address"),
+        read_integer(message, "port", 1, _MAX_PORT),
+    )  # fmt: skip
+
+
+def _nodes(message: Mapping[str, Any], name: str) -> tuple[int, ...]:
+    nodes = message.get(name)
+    if not isinstance(nodes, list):
+        raise ProtocolError(f"{name} is no list of nodes")
+    return tuple(read_integer({name: node}, name, 0, _MAX_NODES) for node in nodes)
+
+
+def may_train(
+    nodes: Collection[int], minimum: int, silent: Collection[int] = (), unknown: Collection[int] = ()
+) -> bool:
+    """Whether these nodes may train without the others.
+
+    A node whose connection was closed has ended. One that is only `silent` may train on beyond a broken
+    network, and so may one that has never been reached (`unknown`): there must be more of these nodes than of
+    those. Of two equal halves that have trained together, the one with the lowest node may.
+    """
+    if len(nodes) < minimum:
+        return False
+    apart = len(silent) + len(unknown)
+    if len(nodes) != apart:
+        return len(nodes) > apart
+    return not unknown and min(nodes) < min(silent)

@@ -1,0 +1,227 @@
+"""A node's side of an elastic run: it leads, or it follows the node that leads.
+
+Every supervisor listens. Node 0 leads first. When a leader is lost, the first of the other members takes its
+place, after it has seen that nothing answers there any more; the others come to it. A leader calls the nodes
+that are absent, so that one which comes back, node 0 too, learns where the run goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from trainer import exit_codes
+from trainer.elastic import protocol
+from trainer.elastic.context import Address, Event, Finished, NodeContext, Refused
+from trainer.elastic.following import FINISH_WAIT, Following, Succession
+from trainer.elastic.leader import Leader, Rules
+from trainer.elastic.membership import Membership
+from trainer.elastic.serving import Serving
+from trainer.launch.failure import Failure
+from trainer.launch.messages import MessageStream
+from trainer.launch.network import free_port, listen_on, without_prefix
+from trainer.launch.protocol import AttemptEnd, ProtocolError
+from trainer.launch.rendezvous import close_all
+from trainer.launch.topology import Topology
+from trainer.structured_log import emit
+
+_POLL = 0.05
+_MAX_UNIDENTIFIED = 64
+"""Connections that have not said yet what they are; the oldest ones are closed."""
+_MAX_WARNINGS = 20
+"""Addresses whose connections are reported as strangers, each once."""
+
+
+class ElasticNode:
+    """Implements `Peers`. `poll` many times a second, then see `events`; no call blocks for long."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        minimum: int,
+        peer_timeout: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`minimum` is that of --elastic, `peer_timeout` in seconds of `clock`."""
+        self._context = NodeContext(topology, Rules(topology.nodes, minimum), peer_timeout, clock)
+        self._following = Following(self._context)
+        self._serving: Serving | None = None
+        self._server: socket.socket | None = None
+        self._unidentified: list[MessageStream] = []
+        self._strangers: set[str] = set()
+
+    @property
+    def membership(self) -> Membership | None:
+        """The newest one, while this node's processes are in it."""
+        return self._context.membership
+
+    @property
+    def leads(self) -> bool:
+        return self._serving is not None
+
+    def begin(self, processes: int) -> int:
+        """New processes are started, which are not ready yet; a number for this start."""
+        context = self._context
+        context.membership = None
+        context.events = [event for event in context.events if isinstance(event, Finished | Refused)]
+        spawn = secrets.randbits(50)
+        self._tell(processes=processes, spawn=spawn, ready=False, settled=0, broken=0, step=0, data="")
+        return spawn
+
+    def ready(self, data: str) -> None:
+        """The processes wait for a membership; `data` is the hash of their data."""
+        self._tell(ready=True, data=data, store_port=free_port())
+
+    def settled(self, epoch: int, step: int) -> None:
+        """The processes train with this membership, from this step on."""
+        self._tell(settled=epoch, step=step, store_port=free_port())
+
+    def broken(self, epoch: int) -> None:
+        """The processes have lost their connections."""
+        self._tell(broken=epoch, store_port=free_port())
+
+    def lost(self) -> None:
+        """A process was killed: the others train on without this node."""
+        self._context.membership = None
+        self._tell(ready=False)
+
+    def leaving(self) -> None:
+        """This node got a signal."""
+        self._tell(leaving=True)
+
+    def report_failure(self, failure: Failure) -> None:
+        """A process has failed by an error of its own, which ends the attempt of all members."""
+        self._context.membership = None
+        (self._serving or self._following).fail(failure)
+
+    def leave(self, code: int) -> None:
+        """Tell the others this node's exit code. A leader whose run is done stays until they are done too."""
+        serving, deadline = self._serving, time.monotonic() + FINISH_WAIT
+        if serving is not None and code == exit_codes.DONE:
+            self._context.state = replace(self._context.state, ready=False)
+            while not serving.is_done() and time.monotonic() < deadline:
+                self.poll()
+                time.sleep(_POLL)
+        if self._server is not None:
+            self._server.close()
+        streams = [*self._unidentified, *(serving.close() if serving is not None else [])]
+        if self._following.stream is not None:
+            streams.append(self._following.stream)
+        close_all(streams, code)
+
+    def missing(self) -> str:
+        """What this node waits for, in words."""
+        if self._serving is not None:
+            return self._serving.lead.missing()
+        if self._context.problem:
+            return f"the run did not take node {self._context.node}: {self._context.problem}"
+        return self._following.waits_for()
+
+    def poll(self) -> AttemptEnd | None:
+        """Exchange messages; `events` has what they say, also the end of an attempt."""
+        if self._server is None:
+            self._listen()
+        self._accept()
+        if self._serving is not None:
+            self._serving.serve()
+        elif self._context.node == 0 and self._following.seeks_its_first:
+            self._serving = Serving(self._context, Leader(self._context.rules, self._context.clock))
+        else:
+            succession = self._following.exchange()
+            if succession is not None:
+                self._succeed(succession)
+        return None
+
+    def events(self) -> list[Event]:
+        """What has happened since the last call."""
+        events, self._context.events = self._context.events, []
+        return events
+
+    def _tell(self, **changes: Any) -> None:
+        self._context.state = replace(self._context.state, **changes)
+        self._following.send_state()
+
+    def _succeed(self, succession: Succession) -> None:
+        context = self._context
+        lead = Leader(context.rules, context.clock, context.membership)
+        self._serving = Serving(context, lead)
+        lead.remove(succession.lost, succession.reason, silent=succession.silent)
+        text = f"{succession.reason}: node {context.node} leads the run now"
+        emit("phase", text, severity="WARNING", phase="rendezvous", node_rank=context.node)
+
+    def _listen(self) -> None:
+        """At the port that the others know. Another port is better than none: then nobody calls this node."""
+        context, wanted = self._context, self._context.topology.own_port
+        for port in (wanted,) if context.node == 0 else dict.fromkeys((wanted, 0)):
+            try:
+                self._server = listen_on(port)
+            except OSError as error:
+                context.problem = f"port {port} can't be used: {error.strerror or error}"
+                continue
+            self._server.setblocking(False)
+            context.state = replace(context.state, port=self._server.getsockname()[1])
+            context.problem = ""
+            return
+
+    def _accept(self) -> None:
+        # OSError: none waits, the peer has gone already, or this process has no file descriptor left.
+        with contextlib.suppress(OSError):
+            while self._server is not None:
+                sock, peer = self._server.accept()
+                stream = MessageStream(sock, self._context.clock, without_prefix(peer[0]))
+                self._unidentified.append(stream)
+                if len(self._unidentified) > _MAX_UNIDENTIFIED:
+                    self._unidentified.pop(0).close()
+        for stream in list(self._unidentified):
+            messages = stream.receive()
+            if messages or stream.closed or stream.silent_seconds() > self._context.peer_timeout:
+                self._unidentified.remove(stream)
+                self._admit(stream, messages)
+
+    def _admit(self, stream: MessageStream, messages: list[dict[str, Any]]) -> None:
+        """Handle the first messages of a connection, which may not be a node's."""
+        try:
+            if not messages:
+                raise ProtocolError(stream.problem)
+            protocol.check_job(messages[0], self._context.topology)
+            if "led_at" in messages[0]:
+                port, epoch = protocol.read_call(messages[0])
+                stream.close()
+                self._on_call((stream.peer, port), epoch)
+                return
+            state = protocol.read_state(messages[0], self._context.topology)
+        except ProtocolError as error:
+            stream.send(refused=str(error))
+            stream.close()
+            self._warn(stream.peer, str(error))
+            return
+        if self._serving is not None:
+            self._serving.admit(stream, state, messages[1:])
+            return
+        leader = self._following.leader_address
+        stream.send(**({"wait": True} if leader is None else {"follow": list(leader)}))
+        stream.close()
+
+    def _warn(self, address: str, problem: str) -> None:
+        """Report a connection that is no node's; a probe that sends nothing is not worth a line."""
+        if problem and address not in self._strangers and len(self._strangers) < _MAX_WARNINGS:
+            self._strangers.add(address)
+            text = f"a connection from {address} is closed, it is no node of this run: {problem}"
+            emit("phase", text, severity="WARNING", phase="rendezvous")
+
+    def _on_call(self, address: Address, epoch: int) -> None:
+        """Another leader is at this address. The one with the higher epoch stays."""
+        serving = self._serving
+        if serving is None:
+            self._following.called(address)
+        elif serving.lead.membership is None or serving.lead.epoch < epoch:
+            serving.yield_to(address)
+            self._serving = None
+            self._following.called(address)
+            if self._context.membership is not None:
+                self._context.drop(f"the run goes on at {address[0]}, with more steps")

@@ -1,0 +1,155 @@
+"""A node that leads: its connections to the others, and what `Leader` decides for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainer import exit_codes
+from trainer.elastic import protocol
+from trainer.elastic.caller import Caller
+from trainer.elastic.context import LOOPBACK, Address, NodeContext, Stop
+from trainer.elastic.leader import Decision, Leader
+from trainer.elastic.protocol import NodeState
+from trainer.launch import protocol as launch_protocol
+from trainer.launch.failure import Failure
+from trainer.launch.messages import MessageStream
+from trainer.launch.network import local_address
+from trainer.launch.protocol import ProtocolError
+from trainer.launch.rendezvous import REPLACE_AFTER
+
+
+class Serving:
+    """The leader's side of the network."""
+
+    def __init__(self, context: NodeContext, lead: Leader) -> None:
+        self._context, self.lead = context, lead
+        lead.epoch = max(lead.epoch, context.state.epoch)
+        self.followers: dict[int, MessageStream] = {}
+        self._caller = Caller(context.topology)
+        self._update_own()
+
+    def serve(self) -> None:
+        """Read messages, decide, send heartbeats."""
+        context, lead = self._context, self.lead
+        for node, stream in list(self.followers.items()):
+            self._handle_all(node, stream, stream.receive())
+            if node not in self.followers:
+                continue
+            if stream.closed:
+                self._drop(node, f"node {node} is gone")
+            elif stream.silent_seconds() > context.peer_timeout:
+                silence = f"node {node} has been silent for {stream.silent_seconds():.0f} s"
+                self._drop(node, silence, silent=True)
+        self._update_own()
+        self._carry_out(lead.decide())
+        if context.heartbeat_due():
+            for stream in self.followers.values():
+                stream.send(heartbeat=True)
+        absent = [] if lead.membership is None else self._absent()
+        self._caller.call(absent, lead.epoch, context.state.port)
+
+    def admit(self, stream: MessageStream, state: NodeState, messages: list[dict[str, Any]]) -> None:
+        """A node has come; `messages` follow its first one."""
+        node, current = state.node, self.followers.get(state.node)
+        taken = current is not None and current.silent_seconds() < REPLACE_AFTER
+        if taken or node == self._context.node:
+            stream.send(rank_taken=True)
+            stream.close()
+            return
+        if current is not None:
+            self._drop(node, f"node {node} was replaced")
+        self.followers[node] = stream
+        stream.send(welcome=self._context.node)
+        self.lead.update(state, stream.peer)
+        self._handle_all(node, stream, messages)
+
+    def fail(self, failure: Failure) -> None:
+        """A process of this node has failed."""
+        self._carry_out(self.lead.fail(self._context.node, failure))
+
+    def yield_to(self, address: Address) -> None:
+        """Another node leads: send the followers there."""
+        for stream in self.followers.values():
+            stream.send(follow=list(address))
+            stream.close()
+        self._caller.close()
+
+    def close(self) -> list[MessageStream]:
+        """The connections, for the last message."""
+        self._caller.close()
+        return list(self.followers.values())
+
+    def is_done(self) -> bool:
+        """After this node has done all steps: whether the other members have left too."""
+        self.lead.remove(self._context.node, "it is done", code=exit_codes.DONE)
+        membership = self.lead.membership
+        return membership is None or not any(node in self.followers for node in membership.nodes)
+
+    def own_address(self) -> str:
+        """As the others reach this node."""
+        addresses = (local_address(stream.sock) for stream in self.followers.values())
+        return next(filter(None, addresses), LOOPBACK)
+
+    def _update_own(self) -> None:
+        self.lead.update(self._context.state, self.own_address())
+
+    def _absent(self) -> list[Address]:
+        """Addresses of the nodes that are not here, as far as they are known."""
+        lead = self.lead
+        known = dict(enumerate(self._context.topology.addresses))
+        for node, address in lead.addresses.items():
+            if not known[node][1]:
+                known[node] = address
+        return [address for node, address in known.items() if node not in lead.states and address[1]]
+
+    def _handle_all(self, node: int, stream: MessageStream, messages: list[dict[str, Any]]) -> None:
+        try:
+            for message in messages:
+                if "state" in message:
+                    self.lead.update(protocol.read_state(message, self._context.topology), stream.peer)
+                elif "failed" in message:
+                    failure, _ = launch_protocol.read_failed(message)
+                    self._carry_out(self.lead.fail(node, failure))
+                elif "leave" in message:
+                    code = launch_protocol.read_leave(message)
+                    self._drop(node, f"node {node} left with exit code {code}", code=code)
+        except ProtocolError as error:
+            self._drop(node, f"node {node} sent a wrong message: {error}")
+
+    def _drop(self, node: int, reason: str, *, silent: bool = False, code: int | None = None) -> None:
+        stream = self.followers.pop(node, None)
+        if stream is not None:
+            # One that only slept reads it when it wakes.
+            stream.send(dropped=reason)
+            stream.close()
+        self.lead.remove(node, reason, silent=silent, code=code)
+
+    def _carry_out(self, decision: Decision | None) -> None:
+        if decision is None:
+            return
+        for node in decision.told:
+            stream = self.followers.get(node)
+            if node == self._context.node:
+                self._apply(decision)
+            elif stream is None:
+                continue
+            elif decision.membership is not None:
+                own = local_address(stream.sock)
+                stream.send(membership=decision.membership.message(), leader_address=own)
+            elif decision.end is not None:
+                stream.send(**launch_protocol.end(decision.end, 0))
+            elif decision.refused:
+                stream.send(refused=decision.refused)
+            else:
+                stream.send(stop=True)
+
+    def _apply(self, decision: Decision) -> None:
+        """What is decided for this node itself."""
+        context = self._context
+        if decision.membership is not None:
+            context.enter(decision.membership, context.node, "", self.own_address())
+        elif decision.end is not None:
+            context.membership = None
+            context.events.append(decision.end)
+        elif decision.stop:
+            context.events.append(Stop())

@@ -1,0 +1,186 @@
+"""The supervisor of a node in an elastic run.
+
+Each node starts its own processes, which prepare themselves alone. Once they are ready, the node joins those
+that train. A process that is killed costs the others nothing but its node for a while.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from dataclasses import dataclass, field, replace
+
+from trainer import exit_codes
+from trainer.elastic.context import Dropped, Event, Finished, Led, Refused, Stop
+from trainer.elastic.node import ElasticNode
+from trainer.elastic.protocol import LINK
+from trainer.elastic.rank_links import RankLinks
+from trainer.launch.failure import NodeFailures
+from trainer.launch.network import free_port
+from trainer.launch.protocol import Attempt, AttemptEnd
+from trainer.launch.rendezvous import Peers, RendezvousError
+from trainer.launch.supervisor import TICK, Supervisor, environments
+
+_SIGNALLED = 128
+"""Exit codes above this one are 128 + the signal that killed the process."""
+LEAVE_SHARE = 0.4
+"""Of the grace period: in this time the others let a node go that got a signal. Else all save and stop."""
+
+
+@dataclass(slots=True)
+class _Running:
+    """The processes of this node in one attempt."""
+
+    links: RankLinks
+    failures: NodeFailures
+    count: int
+    codes: set[int] = field(default_factory=set)
+    end: AttemptEnd | None = None
+    killed: bool = False
+    deadline: float = float("inf")
+    """When what still runs is killed."""
+    told: tuple[bool, tuple[int, int], int] = (False, (0, 0), 0)
+    """What the node has been told of the links."""
+    member: bool = False
+    waiting_since: float = field(default_factory=time.monotonic)
+    signalled_at: float | None = None
+    stopping: bool = False
+    """Whether the processes got the signal."""
+
+
+class ElasticSupervisor(Supervisor):
+    """An attempt is one start of this node's processes."""
+
+    _lost_code: int | None = None
+    """Exit code of an attempt that ended because this node was lost; None: it ended otherwise."""
+
+    def _make_peers(self) -> Peers:
+        launch = self._program.launch
+        self._node = ElasticNode(self._topology, launch.elastic, launch.peer_timeout)
+        return self._node
+
+    def _made_progress(self, saved_before: float, began: float) -> bool:
+        # The run has the steps in the others' memory.
+        if self._lost_code is not None and self._program.made_steps_since(began):
+            return True
+        return super()._made_progress(saved_before, began)
+
+    def _run_attempt(self, number: int) -> tuple[int, int]:
+        self._cause, self._lost_code = None, None
+        top = self._topology
+        self._report("rendezvous", f"node {top.node_rank} of {top.nodes} prepares its processes", number)
+        try:
+            count = self._process_count()
+        except RuntimeError as error:
+            self._report("failed", str(error), number, "ERROR")
+            return number, exit_codes.PEER_LOST
+        links = RankLinks(self._errors, top.node_rank, count, self._node.begin(count))
+        attempt = Attempt(number, "127.0.0.1", free_port(), (count,))
+        failures = NodeFailures(self._errors, number, top.node_rank, (count,) * top.nodes)
+        alone = replace(top, node_rank=0, nodes=1)
+        variables = environments(attempt, alone, failures, self._program.launch.max_restarts)
+        own = self._program.variables("") | {LINK: str(links.path)}
+        self._record(number, time.time())
+        self._processes.spawn([own | each for each in variables])
+        try:
+            return number, self._watch_all(number, _Running(links, failures, count))
+        finally:
+            links.close()
+
+    def _watch_all(self, number: int, run: _Running) -> int:
+        """Wait for all processes of this node; return its exit code for the attempt."""
+        left = run.count
+        while left:
+            for local_rank, code in self._processes.ended(TICK):
+                left -= 1
+                run.codes.add(code)
+                if code and not run.killed:
+                    self._on_exit(run, local_rank, code)
+            self._pass_on(run)
+            self._node.poll()
+            for event in self._node.events():
+                self._on_event(run, event, number)
+            self._check_signal(run)
+            self._check_timeout(run)
+            if time.monotonic() > run.deadline:
+                run.killed = True
+                self._processes.signal(signal.SIGKILL)
+        if self._lost_code is not None:
+            return self._lost_code
+        return self._attempt_code(number, run.codes, run.end, run.failures)
+
+    def _on_exit(self, run: _Running, local_rank: int, code: int) -> None:
+        """A process has failed, was killed, or has left after a signal."""
+        signalled = code > _SIGNALLED and code not in exit_codes.FINAL
+        if not signalled or run.failures.has_record(local_rank):
+            if run.failures.add(local_rank, code):
+                run.deadline = min(run.deadline, self._on_failure(run.failures))
+            return
+        name = signal.Signals(code - _SIGNALLED).name
+        text = f"local rank {local_rank} was killed by {name}: the other nodes train on"
+        self._report("failed", text, run.failures.attempt, "ERROR")
+        self._lose(run, code)
+
+    def _lose(self, run: _Running, code: int) -> None:
+        self._node.lost()
+        self._lost_code, run.deadline = code, 0.0
+
+    def _pass_on(self, run: _Running) -> None:
+        """Tell the others what this node's processes say."""
+        links = run.links
+        links.poll()
+        ready, settled, broken = links.ready, links.settled, links.broken
+        was_ready, was_settled, was_broken = run.told
+        if ready and not was_ready:
+            self._node.ready(links.data)
+            run.waiting_since = time.monotonic()
+        if settled != was_settled:
+            self._node.settled(*settled)
+        if broken != was_broken:
+            self._node.broken(broken)
+        run.told = (ready, settled, broken)
+
+    def _on_event(self, run: _Running, event: Event, number: int) -> None:
+        match event:
+            case Led():
+                run.member = self._node.membership is not None
+                run.links.tell(event)
+            case AttemptEnd():
+                run.end, run.deadline = event, 0.0
+            case Dropped():
+                text = f"this node was lost for the others, and joins them again: {event.reason}"
+                self._report("failed", text, number, "WARNING")
+                self._lose(run, exit_codes.PEER_LOST)
+            case Stop():
+                self._stop(run)
+            case Refused():
+                raise RendezvousError(event.reason, exit_codes.USAGE)
+            case Finished():
+                run.deadline = 0.0
+                if event.code == exit_codes.DONE:
+                    self._report("stopping", "the run is done, without this node", number)
+                self._lost_code = event.code
+
+    def _stop(self, run: _Running) -> None:
+        """All nodes save and stop together."""
+        if not run.stopping:
+            run.stopping = True
+            run.deadline = min(run.deadline, time.monotonic() + self._shutdown_seconds())
+            self._processes.signal(signal.SIGTERM)
+
+    def _check_signal(self, run: _Running) -> None:
+        """After a signal this node leaves; if too few would be left, all stop."""
+        if not self._signal or run.stopping:
+            return
+        now = time.monotonic()
+        if run.signalled_at is None:
+            run.signalled_at = now
+            run.deadline = min(run.deadline, now + self._shutdown_seconds())
+            self._node.leaving()
+        if not run.member or now - run.signalled_at > LEAVE_SHARE * self._program.grace:
+            self._stop(run)
+
+    def _check_timeout(self, run: _Running) -> None:
+        launch, waited = self._program.launch, time.monotonic() - run.waiting_since
+        if run.told[0] and not run.member and not run.stopping and waited > launch.join_timeout:
+            raise RendezvousError(f"{self._node.missing()} within {launch.join_timeout:.0f} s")

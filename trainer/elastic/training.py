@@ -1,0 +1,262 @@
+"""The training loop of a rank in an elastic run.
+
+It prepares itself alone and then trains with whoever is there. When the membership changes, it leaves the
+process groups, makes new ones, and continues: the most advanced rank gives its state to those that lack the
+last step, and to new ones. Each step is done with all samples of its global batch, or not at all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import torch.distributed as dist
+
+from trainer import exit_codes
+from trainer.checkpoint.finder import FoundCheckpoint
+from trainer.checkpoint.locations import checkpoint_folder
+from trainer.checkpoint.manager import CheckpointManager
+from trainer.checkpoint.manifest import last_save
+from trainer.config import BatchPlan, Config
+from trainer.data.fingerprint import data_fingerprint
+from trainer.data.same_data import same_data
+from trainer.distributed.step_sync import StepOutcome, StepSync
+from trainer.distributed.wait import Interrupted
+from trainer.elastic.group import ElasticGroup
+from trainer.elastic.link import SupervisorLink, Told
+from trainer.elastic.store import Superseded
+from trainer.errors import CheckpointError, UsageError
+from trainer.launch.failure import noticed_a_lost_peer
+from trainer.loop import events
+from trainer.metrics.profiler import StepProfiler
+from trainer.metrics.sinks import make_sinks
+from trainer.strategy.build import build_strategy
+from trainer.strategy.ddp import DDP
+from trainer.train import Trainer
+
+_DECISION_MARGIN = 15.0
+"""Seconds beyond --peer-timeout in which the supervisors decide what follows on a broken connection."""
+
+
+_NOTICE_SECONDS = 1.0
+"""In which the loss of a node shows that explains an error whose text does not."""
+
+
+class MembershipChanges(Exception):
+    """All ranks have completed this step, and continue with another membership."""
+
+
+class ElasticTrainer(Trainer):
+    """One rank, below `elastic.supervisor`."""
+
+    strategy: DDP
+    group: ElasticGroup
+
+    def __init__(self, config: Config, link_path: str) -> None:
+        self._epoch, self._alone, self._reports = 0, True, False
+        """The membership of this rank; whether it has none yet; whether it has the sinks of rank 0."""
+        self._has_state, self._half_loaded = False, False
+        """Whether weights, optimizer and progress are those after a step; whether they are only in part."""
+        group = ElasticGroup()
+        self._link = SupervisorLink(link_path, group.local_rank)
+        self._link.abort = group.abort
+        self._changes, self._stepped_at = False, 0.0
+        super().__init__(config, group)
+        if self.device.type == "cuda":
+            raise UsageError("--elastic trains on CPUs only: use --device cpu, or omit it on GPUs")
+
+    def _use_ranks(self) -> None:
+        config, data = self.config, self.config.data
+        if self._alone:
+            # Neither the ranks nor their number are known yet.
+            self.rank, self.world_size = self.group.rank, 1
+            self.sinks, self.profiler = [], StepProfiler(config, 1)
+            self.plan = BatchPlan.elastic(data.batch, data.micro_batch, 1, 0)
+            self.sync = StepSync(0, 1, self.device)
+            return
+        self.rank, self.world_size = self.group.rank, self.group.world_size
+        self.plan = BatchPlan.elastic(data.batch, data.micro_batch, self.world_size, self.rank)
+        before = self.sync
+        self.sync = StepSync(self.rank, self.world_size, self.device, self._wants_change)
+        # The former one got no more signals from here on.
+        self.sync.received_signal = self.sync.received_signal or before.received_signal
+        if self.rank == 0 and not self._reports:
+            self._reports = True
+            self.sinks, self.profiler = make_sinks(config, 0), StepProfiler(config, 0)
+
+    def run(self) -> int:
+        """Prepare, then train with each membership until the end; the exit code."""
+        self.group.init(self.device, self.config.launch.hang_timeout)
+        try:
+            data = self._prepare_alone()
+            self._link.ready(f"{data['samples']} {data['hash']}")
+            code: int | None = None
+            while code is None:
+                code = self._run_epoch(data)
+        except Interrupted as signaled:
+            if self.group.local_rank == 0:
+                events.preempted_at_start(signaled.number)
+            saved = last_save(checkpoint_folder(self.config.checkpoint.checkpoint_dir))
+            code = exit_codes.PREEMPTED if saved else exit_codes.STOPPED
+        return code
+
+    def _prepare_alone(self) -> dict[str, Any]:
+        """Everything that needs no other node; returns the fingerprint of the data."""
+        self._local = self._make_workload()
+        self.strategy = build_strategy(self.config, self.plan, self.device)  # type: ignore[assignment]
+        self._set_up()
+        if self.config.checkpoint.async_save == "on":
+            # The buffers: their first use takes several times as long as later ones.
+            self.strategy.warm_up()
+        self.group.leave()
+        return data_fingerprint(self.workload)
+
+    def _run_epoch(self, data: Mapping[str, Any]) -> int | None:
+        """Train with the next membership; the exit code, or None if the membership changes."""
+        try:
+            told = self._link.wait(self._epoch, self._received_while_waiting)
+            assert told is not None
+            if told.membership.index(told.node) < 0:
+                return self._left()
+            self._join(told, dict(data))
+            return self._train()
+        except MembershipChanges:
+            pass
+        except Exception as error:  # noqa: BLE001 - what is not about another rank is raised again
+            self._await_decision(error)
+        self._release()
+        return None
+
+    def _received_while_waiting(self) -> int:
+        """The signal of this rank; one that has trained first saves, with the others."""
+        return 0 if self._has_state else self.sync.received_signal
+
+    def _await_decision(self, error: Exception) -> None:
+        """Return once another membership is known after an error that another rank's end explains.
+
+        Raises:
+            Exception: `error`, if it is one of this rank's own, or if no membership follows on it.
+        """
+        if not self._is_about_others(error):
+            raise error
+        self._link.broken(self._epoch)
+        seconds = self.config.launch.peer_timeout + _DECISION_MARGIN
+        if self._link.wait(self._epoch, lambda: 0, seconds) is None:
+            raise error
+
+    def _is_about_others(self, error: Exception) -> bool:
+        if isinstance(error, Superseded) or noticed_a_lost_peer(error):
+            return True
+        if not isinstance(error, RuntimeError | CheckpointError | TimeoutError):
+            return False
+        return self._link.wait(self._epoch, lambda: 0, _NOTICE_SECONDS) is not None
+
+    def _release(self) -> None:
+        self.strategy.release()
+        self.batches = iter(())
+        self.group.leave()
+
+    def _left(self) -> int:
+        """This node has left after a signal; the others train on and have its state."""
+        events.left(self.step, self.rank)
+        self.checkpoints.close()
+        return exit_codes.PREEMPTED
+
+    def _join(self, told: Told, data: dict[str, Any]) -> None:
+        """Train with this membership from here on."""
+        began = self._stepped_at or time.monotonic()
+        epoch = self._epoch = told.membership.epoch
+        self._changes, self._alone = False, False
+        timeout = self.config.launch.hang_timeout
+        self.group.join(told, self.device, timeout, lambda: self._link.epoch > epoch)
+        self._use_ranks()
+        self.step_log.epoch = epoch
+        steps = self.group.all_gather(self.step if self._has_state else -1)
+        source = steps.index(max(steps))
+        if steps[source] < 0:
+            self._begin_together(data)
+        else:
+            self._take_over(source, steps, data)
+        self.strategy.regroup(self.plan)
+        self._measure_steps()
+        before = self.evaluation.step
+        self._make_evaluation()
+        self.evaluation.step = before
+        self.batches = self._train_batches()
+        self._link.settled(epoch, self.step)
+        self._stepped_at = time.monotonic()
+        seconds = self._stepped_at - began
+        self.goodput.seconds["restart" if self.begun else "init"] += seconds
+        if self.rank == 0:
+            events.regrouped(told.membership, self.step, seconds)
+        self._phase("training")
+
+    def _begin_together(self, data: dict[str, Any]) -> None:
+        """No rank has a state: load the newest checkpoint, or begin."""
+        self.checkpoints = CheckpointManager(self.config, self.group, lambda: self.sync.received_signal)
+        found = self.checkpoints.find(same_data(data, self.group))
+        if found is not None:
+            self._resume(found)
+        elif self._half_loaded:
+            raise RuntimeError("the nodes with the state of the run were lost, and there is no checkpoint")
+        elif self._local.model.init_weights:
+            self._init_weights(self._local.model.init_weights)
+        self.checkpoints.attach(self.strategy, found)
+        self._has_state = True
+
+    def _take_over(self, source: int, steps: list[int], data: dict[str, Any]) -> None:
+        """Give the state of rank `source`, which has done the most steps, to all that lack it."""
+        is_new = steps[self.rank] < 0
+        if is_new:
+            self.checkpoints = CheckpointManager(self.config, self.group, lambda: self.sync.received_signal)
+        else:
+            self.checkpoints.regroup()
+        self.checkpoints.share(self.strategy, source, is_new=is_new)
+        if min(steps) == steps[source]:
+            return
+        lacks = steps[self.rank] < steps[source]
+        self._has_state, self._half_loaded = not lacks, lacks
+        own = None
+        if self.rank == source:
+            own = (self._progress(), self.rollback_reason, self.rolled_back_to, self.stop_early)
+        state = self.group.all_gather((own, self.strategy.extra_state() if own else None))[source]
+        (progress, reason, rolled_back_to, stop_early), extra = state
+        for _, tensor in sorted(self.strategy.state().items()):
+            dist.broadcast(tensor, source)
+        if lacks:
+            self.strategy.load_extra_state(extra)
+            self._load_progress(steps[source], progress)
+            self.position = progress["position"]
+            self.guard.load_state(progress["guard"])
+            self.rollback_reason, self.rolled_back_to, self.stop_early = reason, rolled_back_to, stop_early
+        if is_new:
+            self.goodput.seconds.update(progress["spent"])
+        self._has_state, self._half_loaded = True, False
+
+    def _wants_change(self) -> bool:
+        """Whether another membership waits; a save in progress ends first, as its ranks do so together."""
+        return self._link.epoch > self._epoch and not self.checkpoints.saving
+
+    def _handle(self, outcome: StepOutcome) -> None:
+        super()._handle(outcome)
+        self._changes = self._changes or outcome.regroup
+
+    def _one_step(self) -> int:
+        stop = super()._one_step()
+        self._stepped_at = time.monotonic()
+        if self._changes and not stop:
+            raise MembershipChanges
+        return stop
+
+    def _evaluate(self) -> int:
+        stop = super()._evaluate()
+        if self.evaluation.regroup and not stop:
+            raise MembershipChanges
+        return stop
+
+    def _restore(self, found: FoundCheckpoint) -> None:
+        # Half-loaded weights are no state that another rank could take over.
+        had_state, self._has_state, self._half_loaded = self._has_state, False, True
+        super()._restore(found)
+        self._has_state, self._half_loaded = had_state, False

@@ -1,0 +1,59 @@
+"""A record of each step of a process: which samples it used, and which weights it had afterwards.
+
+It shows whether two runs, or two ranks, have done the same. A line is in the kernel before the step goes on,
+so that it outlives a process that is killed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from trainer.strategy.torch_strategy import local_shard
+
+
+class StepLog:
+    """Appends to `steps-<host's process id>-<start>.jsonl` below the folder; nothing without one.
+
+    A step has two lines: when it begins, with the `samples` of this rank, and when the weights have changed,
+    with their `hash`. `epoch` counts the memberships of an elastic run.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._file: int | None = None
+        self.epoch = 0
+        if folder:
+            path = Path(folder)
+            path.mkdir(parents=True, exist_ok=True)
+            name = f"steps-{os.getpid()}-{time.time_ns()}.jsonl"
+            self._file = os.open(path / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def begin(self, step: int, rank: int, samples: Callable[[], Sequence[int]]) -> None:
+        if self._file is not None:
+            self._write(step=step, rank=rank, samples=list(samples()))
+
+    def done(self, step: int, rank: int, model: nn.Module) -> None:
+        if self._file is not None:
+            self._write(step=step, rank=rank, hash=_hash(model))
+
+    def _write(self, **fields: object) -> None:
+        assert self._file is not None
+        line = {**fields, "epoch": self.epoch, "time": time.time()}
+        os.write(self._file, json.dumps(line).encode() + b"\n")
+
+
+def _hash(model: nn.Module) -> str:
+    """Of this rank's part of the weights."""
+    digest = hashlib.sha256()
+    for name, weight in model.named_parameters():
+        own = local_shard(weight.detach()).cpu().contiguous()
+        digest.update(name.encode())
+        digest.update(own.flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:16]

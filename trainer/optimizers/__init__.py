@@ -1,1 +1,0 @@
-"""The optimizers of `--optimizer`, on the shards of one rank."""
