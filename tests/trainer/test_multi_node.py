@@ -213,6 +213,26 @@ def test_a_signal_before_the_first_checkpoint_promises_none(cluster: Cluster) ->
     assert code == (75 if saved else 143)
 
 
+def test_a_process_that_must_be_killed_is_no_success(cluster: Cluster) -> None:
+    # The supervisor waits half a minute for the processes to save: here a moment.
+    env = without_torch(cluster)
+    with (cluster.root / "sitecustomize.py").open("a") as early:
+        early.write(
+            "\nif 'trainer.task' in sys.orig_argv:\n"
+            "    from trainer.launch import supervisor\n    supervisor.MIN_SHUTDOWN = 0.3\n"
+        )
+    node = cluster.start(0, 1, "--grace=0", env=env)
+    supervisor = psutil.Process(node.process.pid)
+
+    def worker() -> psutil.Process | None:
+        family = supervisor.children(recursive=True)
+        return next((p for p in family if "trainer.task" in asked(p.cmdline, [])), None)
+
+    wait_for(worker, "the process that trains", every=0.02).suspend()
+    node.process.terminate()
+    assert node.process.wait(60) == 143, "stopped by a signal, without a checkpoint"
+
+
 def test_a_signal_between_two_attempts_ends_the_node(cluster: Cluster) -> None:
     # The pause is a random part of up to half a minute: here it is a minute, so that the signal comes within.
     early = "import random; random.uniform = lambda low, high: 60.0"

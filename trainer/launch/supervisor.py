@@ -201,7 +201,8 @@ class Supervisor:
         if self._cause is not None and self._cause.code == exit_codes.USAGE:
             return exit_codes.USAGE
         if self._cause is own or codes <= exit_codes.FINAL:
-            return exit_codes.DONE if own is None else own.code
+            # Without a cause too they may have failed: this supervisor has killed what did not end in time.
+            return max(codes) if own is None else own.code
         return exit_codes.PEER_LOST
 
     def _on_failure(self, failures: NodeFailures) -> float:
