@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.trainer.test_multi_node import ROOT, Cluster, Node, losses
-from tests.trainer.test_node_failures import kill
+from tests.trainer.pair import URI, ObjectReads, Pair, object_reads, steps
+from tests.trainer.test_multi_node import Cluster
 from tests.waiting import wait_for
 from tests.wire.storage import Buckets, buckets
 from trainer.checkpoint.manifest import damage, read
-from tui.emulator.storage.objects import Objects
 
-URI = "gs://training-run/run"
 slow = pytest.mark.slow
 
 
 @pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, str]]:
-    """When each object's content was asked for, and its name."""
-    found: list[tuple[float, str]] = []
-    download = Objects.download
-
-    async def noted(self: Objects, request: Any, bucket: str, name: str) -> Any:
-        found.append((time.time(), name))
-        return await download(self, request, bucket, name)
-
-    monkeypatch.setattr(Objects, "download", noted)
-    return found
+def cloud() -> Iterator[Buckets]:
+    with buckets() as found:
+        found.client.create_bucket("training-run")
+        yield found
 
 
 @pytest.fixture
-def cloud(reads: list[tuple[float, str]]) -> Iterator[Buckets]:
-    with buckets() as found:
-        found.client.create_bucket("training-run")
+def reads() -> Iterator[ObjectReads]:
+    with object_reads() as found:
         yield found
 
 
@@ -49,40 +37,6 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     found.end()
 
 
-class Pair:
-    """Two nodes with a disk each: a start of a node is on an empty one."""
-
-    def __init__(self, cluster: Cluster, cloud: Buckets, *flags: str) -> None:
-        self._cluster, self._url = cluster, cloud.url
-        self._flags = (
-            f"--data={ROOT}/README.md", f"--upload-dir={URI}", "--upload-every=20", "--checkpoint-dir=own",
-            "--steps=4000", "--keep=100", *flags,
-        )  # fmt: skip
-        self.nodes = [self.start(rank) for rank in (0, 1)]
-
-    def start(self, rank: int) -> Node:
-        env = self._cluster.kubeflow(rank, 2) | {"STORAGE_EMULATOR_HOST": self._url}
-        return self._cluster.start(rank, 2, *self._flags, env=env)
-
-    def replace(self, *ranks: int) -> None:
-        """Kill nodes with all of their processes, and start them on new disks."""
-        for rank in ranks:
-            kill(self.nodes[rank])
-        for rank in ranks:
-            self.nodes[rank] = self.start(rank)
-
-
-def first_step_after(node: Node) -> tuple[int, float] | None:
-    """The first step after the node's resume, and when it was logged."""
-    resumed = False
-    for line in map(json.loads, node.out.read_text().splitlines()):
-        kind = line["vxtui"]["kind"]
-        if resumed and kind == "step":
-            return line["vxtui"]["step"], line["timestampSeconds"] + line["timestampNanos"] / 1e9
-        resumed = resumed or kind == "resumed"
-    return None
-
-
 @pytest.mark.parametrize(
     ("strategy", "victim"),
     [
@@ -91,34 +45,65 @@ def first_step_after(node: Node) -> tuple[int, float] | None:
     ],
 )  # fmt: skip
 def test_a_node_without_its_disk_reads_nothing_from_the_bucket(
-    cluster: Cluster, cloud: Buckets, reads: list[tuple[float, str]], strategy: str, victim: int
+    cluster: Cluster, reads: ObjectReads, cloud: Buckets, strategy: str, victim: int
 ) -> None:
-    pair = Pair(cluster, cloud, f"--strategy={strategy}")
+    pair = Pair(cluster, cloud.url, f"--strategy={strategy}")
     lost, other = pair.nodes[victim], pair.nodes[1 - victim]
     first = pair.nodes[0]
-
-    def is_safe() -> bool:
-        copied = strategy == "ddp" or any(line["step"] >= 20 for line in lost.lines("peer_copy"))
-        return copied and any(line["step"] >= 20 for line in first.lines("upload"))
-
-    wait_for(is_safe, "a copy and an upload", every=0.02)
+    has_parts = strategy != "ddp"
+    wait_for(
+        lambda: (pair.is_copied(20, victim) or not has_parts) and pair.is_uploaded(20), "copies", every=0.02
+    )
     killed = time.time()
     pair.replace(victim)
-    number, at = wait_for(lambda: first_step_after(pair.nodes[0]), "a step after the resume", every=0.05)
-    resumed = pair.nodes[0].lines("resumed")[-1]
+    again = wait_for(lambda: steps(pair.nodes[0], resumed=True), "a step after the resume", every=0.05)
+    resumed = pair.nodes[0].lines("resumed")[0]
     step = resumed["step"]
-    assert number == step + 1 and step >= 20
-    assert [name for when, name in reads if killed < when < at] == []
-    place = "disk" if strategy == "ddp" else "memory"
+    assert again[0].number == step + 1 and step >= 20
+    assert reads.between(killed, again[0].at) == []
+    place = "memory" if has_parts else "disk"
     assert resumed["restored"] == [f"node {victim} from the {place} of node {1 - victim}"]
+    assert resumed["path"] == f"own/step-{step}", "not the bucket"
 
-    # What was on the lost disk, bit for bit.
-    before, after = (node.out.parent / "own" / f"step-{step}" for node in (lost, pair.nodes[victim]))
-    assert damage(after) is None
-    source = other.out.parent / "own" / f"step-{step}" if strategy == "ddp" else before
+    # What was on the lost disk, or what every disk has, bit for bit.
+    owners = (lost if has_parts else other, pair.nodes[victim])
+    source, copy = (node.out.parent / "own" / f"step-{step}" for node in owners)
     names = list(read(source).files)
-    assert names and all((source / name).read_bytes() == (after / name).read_bytes() for name in names)
-    whole = losses(first) if victim else losses(lost)
-    again = losses(pair.nodes[0])
-    common = [n for n in whole if n > step and n in again]
-    assert all(whole[n] == again[n] for n in common), "the steps that it repeats are the same"
+    assert damage(copy) is None
+    assert names and all((source / name).read_bytes() == (copy / name).read_bytes() for name in names)
+    before = {each.number: each.loss for each in steps(first, resumed=False)}
+    repeated = [each for each in again if each.number in before]
+    assert all(each.loss == before[each.number] for each in repeated), "the same steps once more"
+    if has_parts:
+        damage_is_repaired(pair, victim)
+
+
+def damage_is_repaired(pair: Pair, victim: int) -> None:
+    """A process dies, and what its node's disk has of the checkpoints can't be used."""
+    node, other = pair.nodes[victim], pair.nodes[1 - victim]
+    resumes = len(pair.nodes[0].lines("resumed"))
+    wait_for(lambda: pair.is_copied(pair.nodes[0].lines("resumed")[-1]["step"] + 10, victim), "the next copy")
+    worker = node.worker()
+    assert worker is not None
+    # It can't save another one now.
+    worker.suspend()
+    for path in (node.out.parent / "own").glob("step-*/side.pt"):
+        path.write_bytes(b"")
+    worker.kill()
+    wait_for(lambda: len(pair.nodes[0].lines("resumed")) > resumes, "the resume")
+    resumed = pair.nodes[0].lines("resumed")[-1]
+    assert resumed["restored"] == [f"node {victim} from the memory of node {1 - victim}"]
+    assert resumed["step"] >= 30 and other.process.poll() is None
+
+
+@slow
+def test_a_node_and_its_neighbour_lost_at_once_continue_from_the_bucket(
+    cluster: Cluster, reads: ObjectReads, cloud: Buckets
+) -> None:
+    pair = Pair(cluster, cloud.url, "--strategy=fsdp")
+    wait_for(lambda: pair.is_copied(20, 0) and pair.is_copied(20, 1) and pair.is_uploaded(20), "copies")
+    pair.replace(0, 1)
+    wait_for(lambda: steps(pair.nodes[0], resumed=True), "a step after the resume")
+    resumed = pair.nodes[0].lines("resumed")[0]
+    assert resumed["path"] == URI and resumed["restored"] == [] and resumed["step"] % 20 == 0
+    assert any(name.endswith(".distcp") for _, name in reads.seen)

@@ -18,6 +18,7 @@ from tests.processes import lives
 from tests.waiting import wait_for
 from trainer.checkpoint import manifest as manifests
 from trainer.checkpoint.manifest import Manifest, damage, inventory
+from trainer.checkpoint.peers import client as clients
 from trainer.checkpoint.peers import connection as connections
 from trainer.checkpoint.peers.client import HeldCopy, PeerCopies
 from trainer.checkpoint.peers.connection import PeerError, StoreAddress, connect
@@ -238,7 +239,12 @@ def test_a_part_that_is_not_that_of_the_node_before_is_refused(
         read_manifest("{}")
 
 
-def test_a_store_is_a_process_that_starts_again_without_copies(tmp_path: Path, group: ProcessGroup) -> None:
+def test_a_store_is_a_process_that_starts_again_without_copies(
+    tmp_path: Path,
+    group: ProcessGroup,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     first, second = (StoreProcess(Topology("test", rank, 2, job="this"), 1) for rank in (0, 1))
     own, other = (StoreAddress.from_env(store.variables("127.0.0.1")) for store in (first, second))
     assert own is not None and other is not None
@@ -259,6 +265,14 @@ def test_a_store_is_a_process_that_starts_again_without_copies(tmp_path: Path, g
     assert "torch" not in " ".join(m.path for m in process.memory_maps())
     process.terminate()
     assert held() == [manifest], "the supervisor says when it ends"
+    # One that hangs does not hold up the training for long, and is not asked again.
+    monkeypatch.setattr(clients, "_LOCAL_SECONDS", 0.2)
+    client._own = other
+    process.suspend()
+    client.refresh()
+    assert client.held == [{}] and client._own is None
+    assert "are not to be had: it does not answer" in capfd.readouterr().out
+    process.resume()
     process.kill()
     process.wait()
     # Of the next attempt: an empty one at the same address.

@@ -18,6 +18,8 @@ from trainer.distributed.process_group import ProcessGroup
 from trainer.structured_log import emit
 
 _BLOCK = 4 << 20
+_LOCAL_SECONDS = 5.0
+"""Longest wait for the store of the own node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +71,14 @@ class PeerCopies:
         if self._own is None:
             return []
         try:
-            with connect(self._own) as connection:
+            with connect(self._own, _LOCAL_SECONDS) as connection:
                 connection.send(request="list")
                 count = int(connection.answer().get("copies", 0))
                 return [read_manifest(connection.answer().get("manifest")) for _ in range(count)]
-        except PeerError:
-            # Without its store a node has nothing for others, as after its own restart.
+        except PeerError as error:
+            # It is not asked again: the start of the training would wait for it each time.
+            self._own = None
+            _warn(f"this node's peer copies are not to be had: {error}; the next attempt tries again")
             return []
 
     def reject(self, copy: HeldCopy) -> None:
@@ -149,11 +153,12 @@ def _receive_file(connection: Connection, path: Path, expected: Mapping[str, int
 
 def _offer(store: StoreAddress, folder: Path, target: StoreAddress) -> None:
     try:
-        with connect(store) as connection:
+        with connect(store, _LOCAL_SECONDS) as connection:
             connection.send(request="copy", folder=str(folder), to=target.to_json())
             connection.answer()
     except PeerError as error:
-        emit(
-            "peer_copy", f"{folder.name} is not copied to another node: this node's store failed: {error}",
-            severity="WARNING", step=manifests.step_of(folder), node=target.node,
-        )  # fmt: skip
+        _warn(f"{folder} is not copied to node {target.node}'s memory: this node's store failed: {error}")
+
+
+def _warn(text: str) -> None:
+    emit("phase", text, severity="WARNING", phase="checkpoint")

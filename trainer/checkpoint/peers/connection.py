@@ -70,9 +70,9 @@ class StoreAddress:
 class Connection:
     """One end of a connection. Every method raises PeerError when the other end fails."""
 
-    def __init__(self, sock: socket.socket, peer: str = "") -> None:
-        """`peer` is the address of the other end, for the log."""
-        sock.settimeout(IO_SECONDS)
+    def __init__(self, sock: socket.socket, peer: str = "", seconds: float = IO_SECONDS) -> None:
+        """`peer` is the other end's address, for the log; `seconds` without a byte end the connection."""
+        sock.settimeout(seconds)
         self.peer, self._sock, self._received = peer, sock, bytearray()
 
     def __enter__(self) -> Connection:
@@ -185,13 +185,17 @@ class Connection:
         return line
 
 
-def connect(address: StoreAddress) -> Connection:
-    """A connection to this store, after `hello`. Raises PeerError."""
+def connect(address: StoreAddress, seconds: float = IO_SECONDS) -> Connection:
+    """A connection to this store, after `hello`; `seconds` is how long its answers may take.
+
+    Raises:
+        PeerError: if it can't be reached.
+    """
     try:
         sock = socket.create_connection((address.host, address.port), timeout=CONNECT_SECONDS)
     except OSError as error:
         raise PeerError(_reason(error)) from error
-    connection = Connection(sock, address.host)
+    connection = Connection(sock, address.host, seconds)
     connection.send(protocol=VERSION, job=address.job, key=address.key)
     return connection
 

@@ -5,12 +5,14 @@ It imports no torch, and lives as long as the supervisor: an attempt that ends l
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
 import socket
 import sys
 import threading
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +26,7 @@ from trainer.prctl import die_with_parent, set_process_name
 from trainer.structured_log import emit
 
 _MAX_CONNECTIONS = 64
+_PAUSE = 0.05
 _MAX_WARNINGS = 20
 """Addresses whose connections are reported as strangers, each once."""
 _NICE = 10
@@ -58,15 +61,17 @@ class Server:
         """The connection that a copy comes from."""
 
     def serve(self, listener: socket.socket) -> None:
-        """Until the socket is closed."""
+        """Until the socket is shut down."""
         listener.setblocking(True)
         while True:
             try:
                 sock, peer = listener.accept()
-            except ConnectionError:
+            except OSError as error:
+                if error.errno in {errno.EINVAL, errno.EBADF}:
+                    return
+                # The other end has gone already, or this process has no descriptor left for a moment.
+                time.sleep(_PAUSE)
                 continue
-            except OSError:
-                return
             if not self._free_threads.acquire(blocking=False):
                 sock.close()
                 continue

@@ -1,0 +1,95 @@
+"""Two nodes with a disk each and a bucket, for what a node does that comes back without its disk."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.trainer.test_multi_node import ROOT, Cluster, Node
+from tests.trainer.test_node_failures import kill
+from tui.emulator.storage.objects import Objects
+
+URI = "gs://training-run/run"
+
+
+@dataclass
+class ObjectReads:
+    """When the content of an object was asked for, and its name."""
+
+    seen: list[tuple[float, str]] = field(default_factory=list)
+
+    def between(self, first: float, last: float) -> list[str]:
+        """The names, of these seconds since the epoch."""
+        return [name for when, name in self.seen if first < when < last]
+
+
+@contextmanager
+def object_reads() -> Iterator[ObjectReads]:
+    """Note the reads of the bucket servers of this process."""
+    found, download = ObjectReads(), Objects.download
+
+    async def noted(self: Objects, request: Any, bucket: str, name: str) -> Any:
+        found.seen.append((time.time(), name))
+        return await download(self, request, bucket, name)
+
+    Objects.download = noted  # type: ignore[method-assign]
+    try:
+        yield found
+    finally:
+        Objects.download = download  # type: ignore[method-assign]
+
+
+class Pair:
+    """Two nodes with a disk each: a start of a node is on an empty one."""
+
+    def __init__(self, cluster: Cluster, bucket_server: str, *flags: str) -> None:
+        self._cluster, self._url = cluster, bucket_server
+        self._flags = (
+            f"--data={ROOT}/README.md", f"--upload-dir={URI}", "--upload-every=20", "--checkpoint-dir=own",
+            "--steps=4000", "--keep=100", *flags,
+        )  # fmt: skip
+        self.nodes = [self.start(rank) for rank in (0, 1)]
+
+    def start(self, rank: int) -> Node:
+        env = self._cluster.kubeflow(rank, 2) | {"STORAGE_EMULATOR_HOST": self._url}
+        return self._cluster.start(rank, 2, *self._flags, env=env)
+
+    def replace(self, *ranks: int) -> None:
+        """Kill nodes with all of their processes, and start them on new disks."""
+        for rank in ranks:
+            kill(self.nodes[rank])
+        for rank in ranks:
+            self.nodes[rank] = self.start(rank)
+
+    def is_copied(self, step: int, node: int) -> bool:
+        """Whether a checkpoint of this step or a later one of that node is in the other one's memory."""
+        return any(line["step"] >= step for line in self.nodes[node].lines("peer_copy"))
+
+    def is_uploaded(self, step: int) -> bool:
+        return any(line["step"] >= step for line in self.nodes[0].lines("upload"))
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step that node 0 has logged; `at` is in seconds since the epoch."""
+
+    number: int
+    loss: float
+    at: float
+
+
+def steps(node: Node, *, resumed: bool) -> list[Step]:
+    """The steps that were logged before the first resume, or after it."""
+    found: tuple[list[Step], list[Step]] = ([], [])
+    after = False
+    for line in map(json.loads, node.out.read_text().splitlines()):
+        said = line["vxtui"]
+        after = after or said["kind"] == "resumed"
+        if said["kind"] == "step":
+            at = line["timestampSeconds"] + line["timestampNanos"] / 1e9
+            found[after].append(Step(said["step"], said["loss"], at))
+    return found[resumed]
