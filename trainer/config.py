@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from trainer.errors import UsageError
-from trainer.registry import MODELS, STRATEGIES
+from trainer.registry import MODELS, OPTIMIZERS, STRATEGIES
 
 PRESETS: dict[str, dict[str, int]] = {
     "tiny": {"layers": 2, "heads": 4, "width": 64, "context": 64, "batch": 16, "micro_batch": 16},
@@ -25,6 +25,9 @@ PRESETS: dict[str, dict[str, int]] = {
     "7b": {"layers": 32, "heads": 32, "width": 4096, "context": 2048, "batch": 1024, "micro_batch": 1},
 }
 ON_OFF = ("off", "on")
+SCHEDULES = ("cosine", "wsd", "linear", "constant")
+NO_DECAY = ("biases", "norms", "embeddings")
+"""Kinds of weights; `norms` are all vectors that are no biases."""
 
 
 def _flag(default: Any, text: str, **kw: Any) -> Any:
@@ -46,7 +49,10 @@ class ModelConfig:
         "", "a .safetensors or a checkpoint of any strategy: initial weights of a run without a checkpoint"
     )
     stage: str = _flag("adapter", "arr-coc: what is trained", choices=["adapter", "lora", "both"])
-    image_side: int = _flag(512, "arr-coc: images are resized to a square of this side, in pixels")
+    image_tokens: int = _flag(
+        1024,
+        "arr-coc: visual tokens of an image before the selection, at most; of 32 × 32 pixels for Qwen3-VL",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +85,28 @@ class DataConfig:
 
 @dataclass(frozen=True, slots=True)
 class OptimizerConfig:
-    """AdamW with a linear warm-up and a cosine decay."""
+    """The optimizer, its learning rate and weight decay."""
 
+    optimizer: str = _flag(
+        "adamw", "muon: AdamW for embeddings, the output layer and vectors", choices=OPTIMIZERS
+    )
     learning_rate: float = _flag(3e-3, "peak learning rate, after the warm-up")
     warmup: int = _flag(20, "steps of linear warm-up")
-    weight_decay: float = _flag(0.1, "weight decay, on matrices only")
+    schedule: str = _flag(
+        "cosine",
+        "after the warm-up; wsd: stays at the peak, and falls linearly at the end",
+        choices=SCHEDULES,
+    )
+    decay_share: float = _flag(0.2, "wsd: share of the steps in which the learning rate falls, at the end")
+    final_share: float = _flag(0.1, "learning rate after the last step, as a share of the peak")
+    weight_decay: float = _flag(
+        0.1, "decoupled for adamw, adafactor and muon; an L2 penalty for adam and sgd"
+    )
+    no_decay: str = _flag("biases,norms", f"weights without weight decay: {', '.join(NO_DECAY)}, or none")
+    beta1: float = _flag(0.9, "adamw, adam, muon: decay of the mean of gradients")
+    beta2: float = _flag(0.95, "adamw, adam, muon: decay of the mean of squared gradients")
+    eps: float = _flag(1e-8, "adamw, adam, muon: added to the denominator")
+    momentum: float = _flag(0.95, "sgd, muon: momentum")
     clip: float = _flag(1.0, "max norm of the gradient; 0: no clipping")
 
 
@@ -209,7 +232,7 @@ SECTIONS: dict[str, type[Any]] = {
     "launch": LaunchConfig,
 }
 _POSITIVE = ("join_timeout", "hang_timeout")
-_AT_LEAST_ONE = ("steps", "log_every", "keep", "eval_batches", "image_side", "peer_timeout")
+_AT_LEAST_ONE = ("steps", "log_every", "keep", "eval_batches", "image_tokens", "peer_timeout")
 _NOT_NEGATIVE = (
     "checkpoint_every", "upload_every", "eval_every", "early_stop", "batch", "micro_batch", "context",
     "workers", "warmup", "clip", "grace", "nproc", "max_restarts", "weight_decay",
@@ -273,6 +296,7 @@ def _check(given: dict[str, Any]) -> None:
     if not 0 <= given["dropout"] < 1:
         raise UsageError(f"--dropout must be in [0, 1), not {given['dropout']}")
     _check_strategy_flags(given)
+    _check_optimizer(given)
     if given["spike"] and given["guard"] == "off":
         raise UsageError(f"--spike {given['spike']:g} needs --guard skip or rollback, not off")
     every, upload = given["checkpoint_every"], given["upload_every"]
@@ -306,6 +330,36 @@ def _check_strategy_flags(given: dict[str, Any]) -> None:
             f"--elastic {given['elastic']} needs --strategy {' or '.join(elastic)}, not {given['strategy']}, "
             "whose ranks have shards that no other rank has"
         )
+
+
+def _check_optimizer(given: dict[str, Any]) -> None:
+    """Refuse wrong values, and flags that have no effect on this optimizer or schedule."""
+    for name in ("beta1", "beta2", "momentum"):
+        if not 0 <= given[name] < 1:
+            raise UsageError(f"--{name} must be in [0, 1), not {given[name]:g}")
+    if given["eps"] <= 0:
+        raise UsageError(f"--eps must be above 0, not {given['eps']:g}")
+    for name in ("decay_share", "final_share"):
+        if not 0 <= given[name] <= 1:
+            raise UsageError(f"--{name.replace('_', '-')} must be in [0, 1], not {given[name]:g}")
+    for name in names_in(given["no_decay"]):
+        if name not in (*NO_DECAY, "none"):
+            raise UsageError(f"--no-decay {name}: it is one of {', '.join(NO_DECAY)}, or none")
+    name, strategy = given["optimizer"], given["strategy"]
+    allowed = OPTIMIZERS[name].strategies
+    if allowed and strategy not in allowed:
+        raise UsageError(
+            f"--optimizer {name} needs --strategy {' or '.join(allowed)}, not {strategy}, which gives the "
+            "optimizer parts of the weights"
+        )
+    defaults = {item.name: item.default for item in fields(OptimizerConfig)}
+    of_optimizer = {flag for entry in OPTIMIZERS.values() for flag in entry.flags}
+    for flag in sorted(of_optimizer - set(OPTIMIZERS[name].flags)):
+        if given[flag] != defaults[flag]:
+            raise UsageError(f"--{flag} has no effect on --optimizer {name}")
+    for flag, schedules in (("decay_share", ("wsd",)), ("final_share", ("cosine", "wsd", "linear"))):
+        if given[flag] != defaults[flag] and given["schedule"] not in schedules:
+            raise UsageError(f"--{flag.replace('_', '-')} has no effect on --schedule {given['schedule']}")
 
 
 def _check_json(name: str) -> None:

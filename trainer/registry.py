@@ -45,6 +45,16 @@ class ModelEntry:
     preload: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class OptimizerEntry:
+    """A value of `--optimizer`: settings that only it and others with them have, and the strategies that it
+    works with; none: all of them.
+    """
+
+    flags: tuple[str, ...] = ()
+    strategies: tuple[str, ...] = ()
+
+
 _DEEPSPEED_FLAGS = ("offload", "deepspeed_config")
 
 STRATEGIES: dict[str, StrategyEntry] = {
@@ -53,6 +63,17 @@ STRATEGIES: dict[str, StrategyEntry] = {
     "zero1": StrategyEntry("trainer.strategy.deepspeed:ZeRO1", _DEEPSPEED_FLAGS),
     "zero2": StrategyEntry("trainer.strategy.deepspeed:ZeRO2", _DEEPSPEED_FLAGS),
     "zero3": StrategyEntry("trainer.strategy.deepspeed:ZeRO3", _DEEPSPEED_FLAGS),
+}
+_ADAM_FLAGS = ("beta1", "beta2", "eps")
+
+OPTIMIZERS: dict[str, OptimizerEntry] = {
+    "adamw": OptimizerEntry(_ADAM_FLAGS),
+    "adam": OptimizerEntry(_ADAM_FLAGS),
+    "sgd": OptimizerEntry(("momentum",)),
+    # It needs whole rows and columns; DeepSpeed gives it flat tensors, and FSDP parts of a matrix.
+    "adafactor": OptimizerEntry((), ("ddp",)),
+    # It needs whole matrices, which it gathers where FSDP shards them.
+    "muon": OptimizerEntry(("momentum", *_ADAM_FLAGS), ("ddp", "fsdp")),
 }
 MODELS: dict[str, ModelEntry] = {
     "gpt": ModelEntry(

@@ -188,9 +188,9 @@ class Trainer:
         self.early_stopping.load_state(progress.get("evaluations"))
 
     def _train_batches(self) -> Iterator[Batch]:
-        data, count = self.config.data, len(self.workload.train)
-        sampler = Sampler(count, self.plan, seed=self.config.seed, rank=self.rank, position=self.position)
-        return batches(self.workload.train, sampler, data.workers, pinned=self.device.type == "cuda")
+        workers, data, pinned = self.config.data.workers, self.workload.train, self.device.type == "cuda"
+        sampler = Sampler(len(data), self.plan, seed=self.config.seed, rank=self.rank, position=self.position)
+        return batches(data, sampler, workers, pinned=pinned, collate=self.workload.collate)
 
     def _one_step(self) -> int:
         """One optimizer step; the signal of any rank, or 0."""
@@ -354,7 +354,7 @@ class Trainer:
         metrics: dict[str, Any] = {
             "loss": self.last_loss, "tokens_per_second": speed, "step_seconds": seconds,
             "data_seconds": waited, "grad_norm": float(norm), "learning_rate": rate,
-            **self.metrics.at(self.step, config.steps, speed),
+            **self.metrics.at(self.step, config.steps, speed), **self.workload.figures(),
         }  # fmt: skip
         events.step(self.step, config.steps, metrics, self.goodput)
         self._record(metrics)

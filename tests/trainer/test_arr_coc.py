@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 
@@ -11,19 +10,19 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
 from safetensors.torch import save_file
-from torch.utils.data import default_collate
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
 from tests.trainer.ranks import Ranks
+from tests.trainer.vision import drawn
 from trainer.checkpoint.weights import init_weights
 from trainer.config import parse
 from trainer.errors import DataError, UsageError
-from trainer.models.arr_coc.backbone import Backbone, build_qwen, patches
-from trainer.models.arr_coc.dataset import GeneratedShapes, QuestionFile, to_tokens
+from trainer.models.arr_coc.backbone import Backbone, Layout, Visual, build_qwen, patches
+from trainer.models.arr_coc.dataset import ImageLimits, count_targets, images_of
 from trainer.models.arr_coc.lora import LowRank
-from trainer.models.arr_coc.model import ArrCoc, count_targets
+from trainer.models.arr_coc.model import ArrCoc
+from trainer.models.arr_coc.prompts import PADDING
 from trainer.models.arr_coc.texture import CHANNELS, texture_array
 from trainer.models.arr_coc.token_selection import gather_rows, select
 from trainer.models.build import build_workload
@@ -32,19 +31,10 @@ from trainer.models.loss import IGNORED
 pytestmark = pytest.mark.arithmetic
 
 
-def encode(text: str) -> list[int]:
-    return list(text.encode())
-
-
 @pytest.fixture
 def backbone() -> Backbone:
     torch.manual_seed(0)
     return Backbone(build_qwen("tiny", torch.float32))
-
-
-def drawn(count: int = 16, side: int = 128) -> list[torch.Tensor]:
-    shapes = GeneratedShapes(count, encode, side=side, length=40)
-    return list(default_collate([shapes[n] for n in range(count)]))
 
 
 EPS = torch.finfo(torch.float32).eps
@@ -75,24 +65,42 @@ def test_colours_are_those_of_the_cie() -> None:
     assert float(white[CHANNELS.index("a*")]) == pytest.approx(128 / 255, abs=1e-3)
 
 
+GRIDS = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=3)
+
+
 @settings(max_examples=40)
-@given(st.integers(0, 2**31), st.integers(1, 12), st.integers(1, 12), st.integers(1, 20), st.integers(0, 30))
+@given(st.integers(0, 2**31), GRIDS, st.integers(1, 20), st.integers(0, 30))
 def test_a_selection_has_the_most_relevant_tokens_in_raster_order(
-    seed: int, rows: int, columns: int, least: int, more: int
+    seed: int, grids: list[tuple[int, int]], least: int, more: int
 ) -> None:
-    relevance = torch.rand(3, 32, 32, generator=torch.Generator().manual_seed(seed))
-    found = select(relevance, (rows, columns), min_tokens=least, max_tokens=least + more)
-    score = torch.nn.functional.interpolate(
-        relevance[:, None], (rows, columns), mode="bilinear", align_corners=False
-    ).flatten(1)
-    for image in range(3):
+    relevance = torch.rand(len(grids), 32, 32, generator=torch.Generator().manual_seed(seed))
+    found = select(relevance, grids, min_tokens=least, max_tokens=least + more)
+    for image, (rows, columns) in enumerate(grids):
+        score = torch.nn.functional.interpolate(
+            relevance[image][None, None], (rows, columns), mode="bilinear", align_corners=False
+        ).flatten()
         taken = found.index[image][found.valid[image]]
-        assert min(least, rows * columns) <= len(taken) <= min(least + more, rows * columns)
+        relevant = int((score > 0.5).sum())
+        assert len(taken) == found.counts[image] == min(max(relevant, least), least + more, rows * columns)
         assert torch.equal(taken, taken.unique()), "each once, sorted"
         left = [n for n in range(rows * columns) if n not in set(taken.tolist())]
         if left:
-            assert score[image][taken].min() >= score[image][left].max()
+            assert score[taken].min() >= score[left].max()
     assert torch.allclose(found.gate, torch.ones_like(found.gate))
+
+
+def test_images_of_a_profile_have_64_to_400_of_their_tokens_selected() -> None:
+    limits = ImageLimits(32, 64, parse(["--model=arr-coc"]).model.image_tokens)
+    grids = [limits.grid(1024, 1024), limits.grid(4000, 3000), limits.grid(60, 40)]
+    assert [rows * columns for rows, columns in grids] == [1024, 27 * 36, 7 * 10]
+    y = torch.linspace(0, 1, 32)[:, None].expand(32, 32)
+    for share, counts in ((0.02, [64, 64, 64]), (0.3, [307, 292, 22]), (0.9, [400, 400, 63])):
+        # The upper part of the image is relevant, with an edge of less than a token.
+        relevance = torch.sigmoid((share - y) * 100)[None].expand(3, -1, -1)
+        found = select(relevance, grids)
+        for count, expected in zip(found.counts, counts, strict=True):
+            # A row of tokens at the edge is in or out.
+            assert max(64, expected - 36) <= count <= min(400, max(64, expected + 36)), (share, found.counts)
 
 
 def test_patches_are_those_of_the_official_processor() -> None:
@@ -106,39 +114,50 @@ def test_patches_are_those_of_the_official_processor() -> None:
 
 
 def test_with_every_token_selected_it_is_the_official_model(backbone: Backbone) -> None:
-    images, tokens, _ = drawn(2)
-    rows, columns = backbone.grid(images)
-    count, real = rows * columns, tokens >= 0
-    config = backbone.model.config
-    whole = torch.cat(
-        (
-            torch.full((2, 1), backbone.start),
-            torch.full((2, count), config.image_token_id),
-            torch.full((2, 1), backbone.end),
-            tokens.clamp_min(0),
-        ),
-        1,
-    )
-    kinds = torch.zeros_like(whole)
-    kinds[:, 1 : 1 + count] = 1
+    """Positions, deepstack levels and the causal attention of images of different sizes, in one batch."""
+    pixels, sides, tokens, _, _ = drawn(6, first=9)
+    images = [image / 255 for image in images_of(pixels, sides)]
+    grids = [backbone.grid(image) for image in images]
+    assert len(set(grids)) > 2
+    counts = torch.tensor([rows * columns for rows, columns in grids])
+    most = int(counts.max())
+    index = torch.arange(most)[None].expand(len(images), -1) % counts[:, None]
+    columns = torch.tensor([grid[1] for grid in grids])[:, None]
     with torch.no_grad():
-        official = backbone.model(
-            input_ids=whole,
-            attention_mask=torch.cat((torch.ones(2, count + 2), real.float()), 1).long(),
-            pixel_values=patches(images, 16, 2, 2),
-            image_grid_thw=torch.tensor([[1, 2 * rows, 2 * columns]] * 2),
-            mm_token_type_ids=kinds,
-        ).logits[:, count + 2 :]
-        index = torch.arange(count)[None].expand(2, -1)
-        states = backbone.hidden_states(
-            [gather_rows(level, index) for level in backbone.encode_images(images)],
-            torch.ones(2, count, dtype=torch.bool),
-            torch.stack((index // columns, index % columns), 2),
-            backbone.embed(tokens.clamp_min(0)),
-            real,
-        )
-        ours = backbone.logits(states)
-    assert torch.allclose(official[real], ours[real], atol=1e-5)
+        levels = backbone.encode_images(images, torch.float32)
+        visual = Visual(
+            [gather_rows(level, index) for level in levels], counts,
+            torch.stack((index // columns, index % columns), 2), torch.tensor([max(grid) for grid in grids]),
+        )  # fmt: skip
+        words = backbone.embed(tokens.clamp_min(0))
+        ours = backbone.logits(backbone.hidden_states(tokens, words, visual))
+        for n, (image, (rows, across)) in enumerate(zip(images, grids, strict=True)):
+            text = tokens[n][tokens[n] != PADDING]
+            place = int((text == 500).nonzero())
+            whole = torch.cat((text[:place], torch.full((rows * across,), 500), text[place + 1 :]))[None]
+            official = backbone.model(
+                input_ids=whole,
+                pixel_values=patches(image[None], 16, 2, 2),
+                image_grid_thw=torch.tensor([[1, 2 * rows, 2 * across]]),
+                mm_token_type_ids=(whole == 500).int(),
+            ).logits[0]
+            after = len(text) - place - 1
+            assert torch.allclose(official[-after:], ours[n, place + 1 : len(text)], atol=1e-5)
+            assert torch.allclose(official[:place], ours[n, :place], atol=1e-5)
+
+
+def test_text_follows_the_whole_grid_however_few_of_its_tokens_are_selected(backbone: Backbone) -> None:
+    is_image = torch.tensor([[False, True, False, False], [True, False, False, False]])
+    places = torch.tensor([[[0, 2], [3, 1]], [[1, 0], [0, 0]]])
+    visual = Visual([], torch.tensor([2, 1]), places, torch.tensor([5, 3]))
+    layout = Layout.of(is_image, visual)
+    # Of 3 other tokens and 2 or 1 visual ones; 4 + n is visual token n.
+    assert layout.order.tolist() == [[0, 4, 5, 2, 3], [4, 1, 2, 3, 3]]
+    assert layout.is_visual.tolist() == [[0, 1, 1, 0, 0], [1, 0, 0, 0, 0]]
+    time, height, width = layout.positions.tolist()
+    assert (time[0], height[0], width[0]) == ([0, 1, 1, 6, 7], [0, 1, 4, 6, 7], [0, 3, 2, 6, 7])
+    assert (time[1][:4], height[1][:4], width[1][:4]) == ([0, 3, 4, 5], [1, 3, 4, 5], [0, 3, 4, 5])
+    assert layout.text.tolist() == [[0, 2, 3, 4], [0, 1, 2, 3]]
 
 
 @pytest.mark.parametrize("stage", ["adapter", "lora", "both"])
@@ -203,24 +222,37 @@ def test_each_stage_starts_with_the_weights_of_the_one_before(tmp_path: Path) ->
 
 def test_an_image_scores_the_same_alone_and_in_a_batch(backbone: Backbone) -> None:
     model = ArrCoc(backbone, min_tokens=4, max_tokens=12).eval()
-    images, tokens, targets = drawn(4)
+    samples = [drawn(1, first) for first in range(4)]
+    batch = drawn(4)
     with torch.no_grad():
-        together = model(images, tokens, targets)
-        alone = [model(images[n : n + 1], tokens[n : n + 1], targets[n : n + 1]) for n in range(4)]
-    counts = [(targets[n] != IGNORED).sum() for n in range(4)]
+        together = model(*batch)
+        alone = [model(*sample) for sample in samples]
+    counts = [count_targets(sample) for sample in samples]
     mean = sum(a * c for a, c in zip(alone, counts, strict=True)) / sum(counts)
     # Losses of about 6 through two layers of 64 to 128 terms a sum: 128 * EPS is 1.5e-5 at worst, and roughly
     # its root for errors of either sign.
     assert float(together) == pytest.approx(float(mean), abs=1e-5)
 
 
+def test_the_selected_tokens_are_counted_in_training(backbone: Backbone) -> None:
+    model = ArrCoc(backbone, min_tokens=4, max_tokens=12)
+    batch = drawn(4)
+    model(*batch)
+    found = model.measured()
+    areas = (batch[1][:, 0] * batch[1][:, 1]).float().mean() / 32**2
+    assert 4 <= found["visual_tokens"] <= 12 and found["visual_tokens_in_all"] == pytest.approx(float(areas))
+    model.eval()
+    model(*batch)
+    assert model.measured() == {}
+
+
 def test_questions_without_an_answer_are_no_loss_and_no_gradient(backbone: Backbone) -> None:
     model = ArrCoc(backbone, min_tokens=4, max_tokens=12)
-    images, tokens, targets = drawn(2)
-    assert count_targets((images, tokens, targets)) == int((targets != IGNORED).sum()) > 0
+    *inputs, targets = drawn(2)
+    assert count_targets((*inputs, targets)) == int((targets != IGNORED).sum()) > 0
     nothing = torch.full_like(targets, IGNORED)
-    assert count_targets((images, tokens, nothing)) == 0
-    loss = model(images, tokens, nothing)
+    assert count_targets((*inputs, nothing)) == 0
+    loss = model(*inputs, nothing)
     loss.backward()
     learning = [weight for weight in model.parameters() if weight.requires_grad]
     assert float(loss.detach()) == 0
@@ -229,45 +261,22 @@ def test_questions_without_an_answer_are_no_loss_and_no_gradient(backbone: Backb
 
 def test_relevance_is_in_full_precision_whatever_the_weights_are_in(backbone: Backbone) -> None:
     model = ArrCoc(backbone, min_tokens=4, max_tokens=12).eval()
-    images, tokens, targets = drawn(2)
-    words, question = backbone.embed(tokens.clamp_min(0)), targets == IGNORED
+    batch = drawn(2)
+    pixels, sides, tokens, spans, _ = batch
+    images = [image / 255 for image in images_of(pixels, sides)]
+    words = backbone.embed(tokens.clamp_min(0))
     # As DeepSpeed does it: first values that bf16 can express, then weights of that type.
     with torch.no_grad():
         for weight in model.parameters():
             weight.copy_(weight.bfloat16())
-        full = model.relevance(images, words, question)
-        low = model.bfloat16().relevance(images, words, question)
+        full = model.relevance(images, words, spans)
+        low = model.bfloat16().relevance(images, words, spans)
         assert all(torch.equal(a, b) for a, b in zip(full, low, strict=True))
         inputs = []
         model.balance.register_forward_hook(lambda module, given, output: inputs.append((*given, output)))
         with torch.autocast("cpu", torch.bfloat16):
-            model(images, tokens, targets)
+            model(*batch)
     assert {part.dtype for part in inputs[0]} == {torch.float32}
-
-
-@given(st.text(max_size=60), st.text(max_size=20), st.integers(2, 50))
-def test_only_the_answer_is_scored(question: str, answer: str, length: int) -> None:
-    tokens, targets = to_tokens(encode, question, answer, length)
-    assert len(tokens) == len(targets) == length
-    said = encode(answer)[: length - 1]
-    assert targets[targets != IGNORED].tolist() == said
-    assert torch.equal(tokens[targets != IGNORED], targets[targets != IGNORED])
-
-
-def test_questions_come_from_a_file_and_a_bad_line_is_named(tmp_path: Path) -> None:
-    Image.new("RGB", (40, 30), (255, 0, 0)).save(tmp_path / "red.png")
-    lines = [{"image": "red.png", "question": "Which colour?", "answer": "red"}]
-    path = tmp_path / "questions.jsonl"
-    path.write_text("\n".join(map(json.dumps, lines)) + "\n\n")
-    image, tokens, targets = QuestionFile(path, encode, side=64, length=24, cache=tmp_path / "c")[0]
-    assert image.shape == (3, 64, 64) and image[:, 5, 5].tolist() == [1, 0, 0]
-    assert targets[targets >= 0].tolist() == encode("red") and int(tokens[0]) == ord("W")
-    path.write_text(json.dumps(lines[0]) + "\n{}\n")
-    with pytest.raises(DataError, match=r"questions\.jsonl:2"):
-        QuestionFile(path, encode, side=64, length=24, cache=tmp_path / "c")
-    path.write_text(json.dumps({**lines[0], "image": "none.png"}))
-    with pytest.raises(DataError, match=r"none\.png"):
-        QuestionFile(path, encode, side=64, length=24, cache=tmp_path / "c")[0]
 
 
 def test_a_missing_model_is_an_error(tmp_path: Path) -> None:
@@ -277,9 +286,9 @@ def test_a_missing_model_is_an_error(tmp_path: Path) -> None:
 
 def test_two_ranks_train_it_with_zero_and_change_no_frozen_weight(tmp_path: Path) -> None:
     ranks = Ranks(
-        tmp_path / "run", 2, "--strategy=zero2", "--model=arr-coc", "--stage=both", "--image-side=128",
+        tmp_path / "run", 2, "--strategy=zero2", "--model=arr-coc", "--stage=both", "--image-tokens=16",
         "--steps=50", "--batch=8", "--weight-decay=0", "--learning-rate=0.01", "--checkpoint-every=0",
-        "--context=40", "--seed=7",
+        "--context=64", "--seed=7",
     )  # fmt: skip
     assert ranks.wait() == [0, 0], (ranks.homes[0] / "err-0").read_text()
     losses = [line["loss"] for line in ranks.lines() if line["kind"] == "step"]
@@ -288,7 +297,7 @@ def test_two_ranks_train_it_with_zero_and_change_no_frozen_weight(tmp_path: Path
     after = torch.load(saved, map_location="cpu", weights_only=False)["module"]
     for seed in (random.seed, np.random.seed, torch.manual_seed):
         seed(7)
-    config = parse(["--model=arr-coc", "--stage=both", "--image-side=128", "--context=40", "--seed=7"])
+    config = parse(["--model=arr-coc", "--stage=both", "--image-tokens=16", "--context=64", "--seed=7"])
     model = build_workload(config).model
     for name, weight in model.named_parameters():
         # Without weight decay only a gradient moves a weight.
@@ -298,10 +307,10 @@ def test_two_ranks_train_it_with_zero_and_change_no_frozen_weight(tmp_path: Path
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--image-side=100"], "--image-side 100 is not a multiple of 32"),
-        (["--image-side=128", "--data=/nowhere.jsonl"], "/nowhere.jsonl can't be read"),
-        (["--image-side=128", "--weights=/nowhere"], "no Qwen3-VL can be loaded from /nowhere"),
-        (["--image-side=128", "--dropout=0.1"], "--dropout 0.1: arr-coc has no dropout"),
+        (["--context=16"], "--context 16 is too short: the chat template needs "),
+        (["--image-tokens=16", "--data=/nowhere.jsonl"], "/nowhere.jsonl can't be read"),
+        (["--image-tokens=16", "--weights=/nowhere"], "no Qwen3-VL can be loaded from /nowhere"),
+        (["--image-tokens=16", "--dropout=0.1"], "--dropout 0.1: arr-coc has no dropout"),
     ],
 )
 def test_unusable_settings_are_reported_before_training(flags: list[str], words: str) -> None:

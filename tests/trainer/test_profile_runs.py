@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 PROFILES = sorted((ROOT / "profiles").glob("*.yaml"))
 SMALL = {
     "gpt": ("--preset=tiny", f"--data={ROOT / 'README.md'}"),
-    "arr-coc": ("--weights=tiny", "--image-side=64", "--context=48", "--data=", "--workers=0"),
+    "arr-coc": ("--weights=tiny", "--image-tokens=16", "--context=64", "--data=", "--workers=0"),
 }
 """Sizes that replace the profile's own."""
 FLAGS = ("--device=cpu", "--steps=3", "--batch=2", "--micro-batch=2", "--checkpoint-every=0")

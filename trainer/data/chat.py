@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from trainer.cloud_paths import local_path
 from trainer.data.documents import OnRead, Piece, TextFile, check_text, json_lines
-from trainer.data.tokenizer import is_bytes
-from trainer.errors import DataError
+from trainer.data.tokenizer import TEMPLATE_FILES, is_bytes
+from trainer.errors import DataError, one_line
 
 Message = dict[str, Any]
-"""`role` and `content`; a template may know more."""
-_TEMPLATE_FILES = ("tokenizer_config.json", "chat_template.jinja", "chat_template.json")
+"""`role` and `content`; a template may know more. The content is text, or a list of texts and images."""
+IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
+"""An image in a prompt of Qwen's models."""
 
 
 class ChatTemplate(Protocol):
@@ -29,14 +32,25 @@ class ChatTemplate(Protocol):
 
 
 class ChatML:
-    """`<|im_start|>ROLE`, a line end, the content, `<|im_end|>` and a line end for each message."""
+    """`<|im_start|>ROLE`, a line end, the content, `<|im_end|>` and a line end for each message.
+
+    An image is what Qwen's models have for it: one placeholder between two marks.
+    """
 
     identity = "ChatML"
     ends: Sequence[str] = ("<|im_end|>",)
 
     def render(self, messages: Sequence[Message], *, prompt: bool) -> str:
-        text = "".join(f"<|im_start|>{each['role']}\n{each['content']}<|im_end|>\n" for each in messages)
+        text = "".join(
+            f"<|im_start|>{each['role']}\n{_content(each['content'])}<|im_end|>\n" for each in messages
+        )
         return f"{text}<|im_start|>assistant\n" if prompt else text
+
+
+def _content(content: Any) -> str:
+    if not isinstance(content, list):
+        return str(content)
+    return "".join(IMAGE if part["type"] == "image" else part["text"] for part in content)
 
 
 class FolderTemplate:
@@ -62,7 +76,7 @@ def load_template(tokenizer: str) -> ChatTemplate:
     """
     path = local_path(tokenizer).expanduser()
     folder = path if path.is_dir() else path.parent
-    if is_bytes(tokenizer) or not any((folder / name).is_file() for name in _TEMPLATE_FILES):
+    if is_bytes(tokenizer) or not any((folder / name).is_file() for name in TEMPLATE_FILES):
         return ChatML()
     from transformers import AutoTokenizer  # noqa: PLC0415 - imports for seconds
 
@@ -70,7 +84,18 @@ def load_template(tokenizer: str) -> ChatTemplate:
         found = AutoTokenizer.from_pretrained(str(folder))
     except (OSError, ValueError, KeyError) as error:
         raise DataError(f"--tokenizer {tokenizer}: its chat template can't be read: {error}") from error
+    whole = folder / "chat_template.json"
+    if whole.is_file():
+        # A model of text and images may keep its template here; the tokenizer's own may lack the images.
+        found.chat_template = _read_template(whole)
     return FolderTemplate(found) if found.chat_template else ChatML()
+
+
+def _read_template(path: Path) -> str:
+    try:
+        return str(json.loads(path.read_text())["chat_template"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"the chat template {path} can't be read: {one_line(error)}") from error
 
 
 class Part(NamedTuple):
@@ -94,7 +119,7 @@ def chat_pieces(
         for number, value in json_lines(file.path, on_read):
             where = f"{file.path}:{number}"
             messages = _messages(where, value, field)
-            for parts in _documents(where, messages, template):
+            for parts in documents_of(where, messages, template):
                 for index, part in enumerate(parts, 1):
                     check_text(file.path, number, part.text)
                     yield Piece(part.text, index == len(parts), part.is_target)
@@ -112,11 +137,14 @@ def _messages(where: str, value: Any, field: str) -> list[Message]:
     return messages
 
 
-def _documents(where: str, messages: list[Message], template: ChatTemplate) -> list[list[Part]]:
+def documents_of(where: str, messages: list[Message], template: ChatTemplate) -> list[list[Part]]:
     """The conversation in one document, or a document for each answer.
 
     A template may write an answer otherwise as soon as others follow it, without its reasoning for example.
     Then each answer is learned after what the model reads before it writes that answer.
+
+    Raises:
+        DataError: beginning with `where`, if the template refuses the messages.
     """
 
     def render(count: int, *, prompt: bool) -> str:

@@ -26,11 +26,11 @@ _NAME = "data-cache"
 class Progress:
     """Is told how the data is prepared; this one reports nothing."""
 
-    def begin(self, what: str, size: int) -> None:
-        """A file is written from `size` bytes."""
+    def begin(self, what: str, size: int, unit: str = "MB") -> None:
+        """A file is written from `size` bytes, or other things, whose `unit` is their name."""
 
     def read(self, count: int) -> None:
-        """So many more bytes are read; 0 while it waits for another process."""
+        """So many more of them are read; 0 while it waits for another process."""
 
     def ready(self, text: str) -> None:
         """The file can be used."""

@@ -71,6 +71,19 @@ class JsonLines:
         # A worker maps the files itself.
         return self.__dict__ | {"_text": None, "_places": None}
 
+    def number_in_file(self, number: int) -> int:
+        """The line in the file, from 1 and with the blank ones, of the n-th one that is not blank."""
+        self[number]
+        assert self._text is not None and self._places is not None
+        end, count = int(self._places[number]), 1
+        while (end := self._text.rfind(b"\n", 0, end)) >= 0:
+            count += 1
+        return count
+
+    def beside(self, suffix: str) -> Path:
+        """Where to keep what is derived from the lines, beside their index."""
+        return self._places_path.with_suffix(suffix)
+
     def fingerprint(self) -> str:
         """A hash of the file."""
         return self._info.hash

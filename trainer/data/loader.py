@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import torch
@@ -13,6 +13,8 @@ from trainer.data.sampler import Sampler
 from trainer.prctl import die_with_parent
 
 Batch = tuple[torch.Tensor, ...]
+Collate = Callable[[list[Any]], Batch]
+"""Makes a micro-batch of samples."""
 
 
 class Dataset(Protocol):
@@ -23,8 +25,10 @@ class Dataset(Protocol):
     def __getitem__(self, index: int) -> Any: ...
 
 
-def batches(dataset: Dataset, sampler: Sampler, workers: int, *, pinned: bool) -> Iterator[Batch]:
-    """Endless tuples of stacked tensors [micro-batch, …].
+def batches(
+    dataset: Dataset, sampler: Sampler, workers: int, *, pinned: bool, collate: Collate | None = None
+) -> Iterator[Batch]:
+    """Endless micro-batches: tuples of stacked tensors [micro-batch, …], or what `collate` makes of samples.
 
     The loader has its own generator: with the process's, starting it would change the dropout masks.
     """
@@ -36,6 +40,7 @@ def batches(dataset: Dataset, sampler: Sampler, workers: int, *, pinned: bool) -
         generator=torch.Generator(),
         worker_init_fn=_init_worker if workers else None,
         pin_memory=pinned,
+        collate_fn=collate,
     )
     return iter(loader)
 

@@ -78,11 +78,12 @@ class _Reported(Progress):
 
     def __init__(self, group: ProcessGroup) -> None:
         self._group = group
-        self._what, self._size, self._read = "", 0, 0
+        self._what, self._size, self._unit, self._read = "", 0, "MB", 0
         self._began = self._reported = time.monotonic()
 
-    def begin(self, what: str, size: int) -> None:
-        self._what, self._size = what, size
+    def begin(self, what: str, size: int, unit: str = "MB") -> None:
+        self._what, self._size, self._unit, self._read = what, size, unit, 0
+        self._began = time.monotonic()
 
     def read(self, count: int) -> None:
         self._read += count
@@ -92,9 +93,11 @@ class _Reported(Progress):
         self._reported = now
         self._group.all_gather(None)
         if self._what:
-            speed = self._read / (now - self._began) / 1e6
+            scale = 1e6 if self._unit == "MB" else 1
+            speed = self._read / max(1e-9, now - self._began) / scale
             text = (
-                f"{self._what}: {self._read / 1e6:,.0f} of {self._size / 1e6:,.0f} MB read, {speed:.1f} MB/s"
+                f"{self._what}: {self._read / scale:,.0f} of {self._size / scale:,.0f} {self._unit} read, "
+                f"{speed:.1f} {self._unit}/s"
             )
         else:
             text = "another process writes this node's data to the cache"

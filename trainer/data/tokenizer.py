@@ -16,6 +16,8 @@ from trainer.errors import DataError
 END = "<|endoftext|>"
 """Separates documents in vocabularies that are trained here."""
 _ENDS = (END, "<|im_end|>", "</s>", "<eos>", "<|end_of_text|>")
+TEMPLATE_FILES = ("tokenizer_config.json", "chat_template.jinja", "chat_template.json")
+"""Files beside a `tokenizer.json` that may have a chat template."""
 BYTES = 256
 """Number of bytes, and the first id that is none."""
 
@@ -124,6 +126,8 @@ def is_bytes(spec: str) -> bool:
 def tokenizer_of(weights: str) -> str:
     """The `tokenizer.json` in a model's folder, or downloaded by the model's name; "" if it has none.
 
+    Files with a chat template are downloaded beside it.
+
     `weights` is the value of `--weights`; a config.json has no tokenizer.
     """
     path = local_path(weights).expanduser()
@@ -133,9 +137,12 @@ def tokenizer_of(weights: str) -> str:
     from transformers.utils import cached_file  # noqa: PLC0415 - imports for seconds
 
     try:
-        return cached_file(weights, "tokenizer.json") or ""
+        found = cached_file(weights, "tokenizer.json") or ""
+        for name in TEMPLATE_FILES:
+            cached_file(weights, name, _raise_exceptions_for_missing_entries=False)
     except OSError:
         return ""
+    return found
 
 
 def train_bpe(texts: Iterable[str], size: int, path: Path) -> TokenizerFile:

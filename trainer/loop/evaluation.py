@@ -51,7 +51,7 @@ class Evaluation:
             return None
         total, targets = 0.0, 0
         sampler = Sampler(len(data), self._plan, seed=0, rank=self._group.rank)
-        held_out = batches(data, sampler, 0, pinned=False)
+        held_out = batches(data, sampler, 0, pinned=False, collate=self._workload.collate)
         for _ in range(self._count):
             batch = next(held_out)
             weights = LossWeights([self._workload.targets(batch)], self._group.world_size, self._device)

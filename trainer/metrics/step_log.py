@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from trainer.strategy.torch_strategy import local_shard
+from trainer.optimizers.sharded import local_shard
 
 
 class StepLog:

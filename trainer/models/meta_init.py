@@ -30,12 +30,12 @@ def materialize(model: nn.Module, init_weight: InitWeight, device: torch.device)
         whole = torch.empty(weight.shape)
         init_weight(name, whole)
         if isinstance(weight, DTensor):
-            weight.to_local().copy_(whole[_part(weight)])
+            weight.to_local().copy_(whole[part_of(weight)])
         else:
             weight.copy_(whole)
 
 
-def _part(weight: DTensor) -> tuple[slice, ...]:
+def part_of(weight: DTensor) -> tuple[slice, ...]:
     """The part of a weight that this rank has."""
     shape, offset = compute_local_shape_and_global_offset(weight.shape, weight.device_mesh, weight.placements)
     return tuple(slice(start, start + size) for start, size in zip(offset, shape, strict=True))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 
-from trainer.data.loader import Batch, Dataset
+from trainer.data.loader import Batch, Collate, Dataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,9 @@ class Workload:
     FSDP and DeepSpeed keep the weights for the forward pass in --precision, and convert the floating-point
     tensors of a batch to it. They do not for a model that `converts_inputs` itself.
 
+    `collate` makes a micro-batch of a list of samples; with `None` their tensors are stacked. `measured`
+    has further figures of this rank's steps since its last call, for the log.
+
     A model may be on the meta device if `init_weight(name, weight)` sets each of its weights, whole and on
     the CPU, as a function of its name and the seed; it then has no buffer.
     """
@@ -38,8 +41,14 @@ class Workload:
     flops_per_token: float | None = None
     count_targets: Callable[[Batch], int] | None = None
     converts_inputs: bool = False
+    collate: Collate | None = None
+    measured: Callable[[], Mapping[str, float]] | None = None
     init_weight: Callable[[str, torch.Tensor], None] | None = None
 
     def targets(self, batch: Batch) -> int:
         """Targets of a micro-batch on the CPU; its samples, where all of them have the same number."""
         return len(batch[0]) if self.count_targets is None else self.count_targets(batch)
+
+    def figures(self) -> Mapping[str, float]:
+        """What it has `measured`."""
+        return {} if self.measured is None else self.measured()

@@ -18,12 +18,13 @@ from trainer.config import BatchPlan, Config
 from trainer.data.loader import Batch
 from trainer.errors import UsageError
 from trainer.models.workload import Workload
+from trainer.optimizers.build import make_optimizer
 from trainer.strategy.base import Weight, compute_dtype
 from trainer.strategy.deepspeed_package import TAG, load_deepspeed
-from trainer.strategy.deepspeed_settings import engine_settings
+from trainer.strategy.deepspeed_settings import CONVERTIBLE, engine_settings
 from trainer.strategy.deferred_files import DeferredFiles
 from trainer.strategy.layout import CheckpointLayout
-from trainer.strategy.model_setup import make_optimizer, prepare_model
+from trainer.strategy.model_setup import prepare_model
 from trainer.strategy.universal_checkpoint import to_universal
 
 
@@ -166,11 +167,20 @@ class ZeRO:
         return self._files.take()
 
     def prepare_load(self, path: Path, saved_world_size: int) -> None:
-        if saved_world_size != self._plan.world_size:
+        if saved_world_size != self._plan.world_size and self._convertible:
             to_universal(path)
+
+    @property
+    def _convertible(self) -> bool:
+        return self._config.optimizer.optimizer in CONVERTIBLE
 
     def load(self, path: Path, saved_world_size: int, ranks: dist.ProcessGroup) -> None:
         universal = saved_world_size != self._plan.world_size
+        if universal and not self._convertible:
+            raise UsageError(
+                f"DeepSpeed can't convert a checkpoint of --optimizer {self._config.optimizer.optimizer} to "
+                f"another number of processes: continue with {saved_world_size}"
+            )
         folder = to_universal(path) if universal else path
         # Only loading reads it: after a change of world size a run may load checkpoints of either.
         self.engine._config.load_universal_checkpoint = universal

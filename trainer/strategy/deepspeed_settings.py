@@ -18,6 +18,8 @@ import torch
 from trainer.config import BatchPlan, Config
 from trainer.errors import UsageError
 
+CONVERTIBLE = ("adamw", "adam")
+"""Optimizers that DeepSpeed knows, and whose state it converts to another number of processes."""
 _TAKEN = (
     "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping",
     "zero_optimization", "bf16", "fp16", "data_types", "communication_data_type", "prescale_gradients",
@@ -127,6 +129,8 @@ def _ours(config: Config, plan: BatchPlan, dtype: torch.dtype, stage: int) -> di
         "zero_optimization": zero,
         "bf16": {"enabled": dtype is torch.bfloat16},
         "fp16": {"enabled": dtype is torch.float16},
+        # Those that have a state for each weight, which its flat partitions keep: see `registry.OPTIMIZERS`.
+        "zero_allow_untested_optimizer": config.optimizer.optimizer not in CONVERTIBLE,
         # With offload it would require its own Adam, which must be compiled.
         "zero_force_ds_cpu_optimizer": False,
         "steps_per_print": 2**31,

@@ -1,10 +1,9 @@
-"""Preparation of a model before a strategy wraps it, and the optimizer's parameter groups."""
+"""Preparation of a model before a strategy wraps it."""
 
 from __future__ import annotations
 
 import shutil
 from functools import partial
-from typing import Any
 
 import torch
 from torch import nn
@@ -39,15 +38,3 @@ def prepare_model(
                 raise UsageError("--compile on needs g++ on this node: torch compiles for the CPU with it")
             block.compile()
     return model
-
-
-def make_optimizer(model: nn.Module, config: Config) -> torch.optim.AdamW:
-    """AdamW on the trainable weights, with weight decay on matrices only."""
-    trainable = [p for p in model.parameters() if p.requires_grad]
-    decay, other = [p for p in trainable if p.dim() >= 2], [p for p in trainable if p.dim() < 2]
-    groups: list[dict[str, Any]] = [
-        {"params": decay, "weight_decay": config.optimizer.weight_decay},
-        {"params": other, "weight_decay": 0.0},
-    ]
-    groups = [group for group in groups if group["params"]]
-    return torch.optim.AdamW(groups, lr=config.optimizer.learning_rate, betas=(0.9, 0.95), fused=True)

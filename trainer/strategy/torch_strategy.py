@@ -13,17 +13,16 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
-from torch.distributed.tensor import DTensor
-from torch.optim.adamw import adamw as adamw_step
 
 from trainer.config import BatchPlan, Config
 from trainer.data.loader import Batch
 from trainer.errors import CheckpointError, one_line
 from trainer.models.meta_init import materialize, on_meta
 from trainer.models.workload import Workload
+from trainer.optimizers.sharded import ShardedOptimizer
 from trainer.strategy.base import Weight, compute_dtype
 from trainer.strategy.layout import CheckpointLayout
-from trainer.strategy.model_setup import make_optimizer, prepare_model
+from trainer.strategy.model_setup import prepare_model
 
 
 class TorchStrategy(ABC):
@@ -67,32 +66,17 @@ class TorchStrategy(ABC):
         if deferred:
             assert workload.init_weight is not None
             materialize(self._module, workload.init_weight, self._device)
-        self.optimizer = make_optimizer(self._module, self._config)
-        self._create_optimizer_state()
+        self.optimizer = ShardedOptimizer(self._module, self._config.optimizer)
 
     def release(self) -> None:
         """Forget the step in progress and what uses the process group, which ends (`--elastic`)."""
         self._wrapped = self._module
-        self.optimizer.zero_grad(set_to_none=True)
+        self._module.zero_grad(set_to_none=True)
         if self._scaler.is_enabled():
             # It remembers that the gradients of the aborted step are unscaled.
             state = self._scaler.state_dict()
             self._scaler = torch.amp.GradScaler(self._device.type)  # type: ignore[attr-defined]
             self._scaler.load_state_dict(state)
-
-    def _create_optimizer_state(self) -> None:
-        """Create it now, not at the first step: a load and the first staging need the tensors."""
-        state = self.optimizer.state_dict()
-        trainable = [p for group in self.optimizer.param_groups for p in group["params"]]
-        state["state"] = {
-            n: {
-                "step": torch.zeros((), dtype=torch.float32, device=p.device),
-                "exp_avg": torch.zeros_like(p),
-                "exp_avg_sq": torch.zeros_like(p),
-            }
-            for n, p in enumerate(trainable)
-        }
-        self.optimizer.load_state_dict(state)
 
     def forward_backward(self, batch: Batch, weight: Weight = 1.0, *, last: bool) -> torch.Tensor:
         with self.gradient_sync(last):
@@ -102,14 +86,10 @@ class TorchStrategy(ABC):
         return loss.detach()
 
     def squared_norm(self) -> torch.Tensor:
-        self._scaler.unscale_(self.optimizer)
-        gradients = [
-            local_shard(p.grad)
-            for g in self.optimizer.param_groups
-            for p in g["params"]
-            if p.grad is not None
-        ]
-        return torch.nn.utils.get_total_norm(gradients).square() / self.gradient_replicas
+        # It reads only the gradients of the weights, which it reduces over their shards.
+        self._scaler.unscale_(self.optimizer)  # type: ignore[arg-type]
+        norm = torch.nn.utils.get_total_norm(self.optimizer.gradients())
+        return norm.square() / self.gradient_replicas
 
     def update(self, rate: float, norm: torch.Tensor | None, keep: torch.Tensor | None) -> torch.Tensor:
         assert norm is not None
@@ -124,29 +104,9 @@ class TorchStrategy(ABC):
             # The host knows both values here, and omits a division by one and a false skip.
             divisor = None if divisor is not None and divisor == 1.0 else divisor
             skip = None if skip is not None and skip == 0.0 else skip
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-            self._step(group, divisor, skip)
+        self.optimizer.step(rate, divisor, skip)
         self._scaler.update()
-        self.optimizer.zero_grad(set_to_none=True)
         return norm
-
-    @torch.no_grad()
-    def _step(self, group: dict[str, Any], divisor: torch.Tensor | None, skip: torch.Tensor | None) -> None:
-        """AdamW on this rank's shards: dispatching each through DTensor would cost more than the step."""
-        weights = [p for p in group["params"] if p.grad is not None]
-        states = [self.optimizer.state[p] for p in weights]
-        adamw_step(
-            [local_shard(p) for p in weights],
-            [local_shard(p.grad) for p in weights],
-            [local_shard(state["exp_avg"]) for state in states],
-            [local_shard(state["exp_avg_sq"]) for state in states],
-            [],
-            [state["step"] for state in states],
-            fused=True, grad_scale=divisor, found_inf=skip, amsgrad=False, maximize=False,
-            beta1=group["betas"][0], beta2=group["betas"][1], lr=group["lr"],
-            weight_decay=group["weight_decay"], eps=group["eps"],
-        )  # fmt: skip
 
     def evaluate(self, batch: Batch) -> torch.Tensor:
         self._wrapped.eval()
@@ -159,13 +119,8 @@ class TorchStrategy(ABC):
 
     def state(self) -> dict[str, torch.Tensor]:
         """Weights and optimizer state by name, not copied; a load writes into the same tensors."""
-        state = {}
-        for name, weight in self._module.named_parameters():
-            state[f"model.{name}"] = weight.detach()
-            for key, value in self.optimizer.state.get(weight, {}).items():
-                if key != "step":
-                    state[f"optimizer.{name}.{key}"] = value
-        return state
+        state = {f"model.{name}": weight.detach() for name, weight in self._module.named_parameters()}
+        return state | {f"optimizer.{name}": value for name, value in self.optimizer.state().items()}
 
     def stage(self, folder: Path, ranks: dist.ProcessGroup) -> Callable[[], None]:
         staged: dict[str, Any] = self._stager.stage(self.state())  # type: ignore[assignment]
@@ -204,16 +159,14 @@ class TorchStrategy(ABC):
 
     def extra_state(self) -> dict[str, Any]:
         persistent = self._module.state_dict()
-        first = next(iter(self.optimizer.state.values()))
         return {
-            "updates": float(first["step"]),
+            "updates": self.optimizer.updates,
             "scaler": self._scaler.state_dict(),
             "buffers": {n: b.detach().cpu() for n, b in self._module.named_buffers() if n in persistent},
         }
 
     def load_extra_state(self, state: dict[str, Any]) -> None:
-        for each in self.optimizer.state.values():
-            each["step"].fill_(state["updates"])
+        self.optimizer.updates = state["updates"]
         if state["scaler"] and self._scaler.is_enabled():
             self._scaler.load_state_dict(state["scaler"])
         with torch.no_grad():
@@ -228,11 +181,3 @@ class TorchStrategy(ABC):
             "trainable": sum(p.numel() for p in self._module.parameters() if p.requires_grad),
             "precision": str(self._dtype).removeprefix("torch."),
         }
-
-
-def local_shard(tensor: torch.Tensor) -> torch.Tensor:
-    """This rank's shard of a DTensor, any other tensor as it is; not copied."""
-    if not isinstance(tensor, DTensor):
-        return tensor
-    with torch.no_grad():
-        return tensor.to_local()

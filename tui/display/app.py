@@ -8,8 +8,10 @@ written by Textual.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
+import termios
 import time
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -42,7 +44,25 @@ KEY_CHANGES = 0.1
 """Seconds within which a key's change reaches the screen."""
 ENDED_BY_SIGNAL = 128
 """Plus the signal's number: the exit code that a shell would show."""
+HANGUP_SECONDS = 10.0
+"""Longest life after the terminal has gone."""
+RESET = (
+    "\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?2004l\x1b[?2048l\x1b[?1004l\x1b[?7h\x1b[m\x1b[r\x1b[<u"
+    "\x1b[?1049l\x1b[?25h"
+)
+"""Takes back what Textual's driver switches on: mouse, paste, focus, keyboard protocol, screen, cursor."""
 Result = TypeVar("Result")
+
+
+def end_at_once(driver: Driver | None, number: int) -> None:
+    """Restore the terminal without the event loop, and end the process as the signal would have."""
+    descriptor, before = getattr(driver, "fileno", -1), getattr(driver, "attrs_before", None)
+    with contextlib.suppress(OSError, termios.error):
+        if before is not None:
+            termios.tcsetattr(descriptor, termios.TCSANOW, before)
+        os.set_blocking(descriptor, False)
+        os.write(descriptor, RESET.encode())
+    os._exit(ENDED_BY_SIGNAL + number)
 
 
 class DisplayApp(App[Result]):
@@ -58,6 +78,7 @@ class DisplayApp(App[Result]):
         self._held: Screen[object] | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._key_over_at: float | None = None
+        self._signaled = False
 
     def go_slow(self) -> None:
         """Few frames a second and no animations, for a line known to be slow."""
@@ -72,9 +93,21 @@ class DisplayApp(App[Result]):
     def on_load(self) -> None:
         """Restore the terminal before a signal ends the process."""
         if not self.is_headless:
-            loop = asyncio.get_running_loop()
+            self._event_loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGHUP):
-                loop.add_signal_handler(number, self.leave, number)
+                # Not the loop's own handler, which a handler of a key that never returns would keep waiting.
+                signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, _: object) -> None:
+        """Called between two instructions of the main thread, whatever it does."""
+        if self._signaled:
+            end_at_once(self._driver, number)
+        self._signaled = True
+        if number == signal.SIGHUP:
+            # Nobody is left to send another signal.
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_REAL, HANGUP_SECONDS)
+        self._event_loop.call_soon_threadsafe(self.leave, signal.Signals(number))
 
     def leave(self, number: signal.Signals) -> None:
         """Exit with the signal's code after restoring the terminal."""

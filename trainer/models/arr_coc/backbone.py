@@ -6,13 +6,18 @@ three depths, all in the raster of the merged grid; a mask tells the language mo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.utils.rnn import pad_sequence
 from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
 from trainer.errors import UsageError
+from trainer.models.arr_coc.images import Grid
+from trainer.models.arr_coc.token_selection import gather_rows
 from trainer.models.causal_lm import model_location
 
 TINY: dict[str, Any] = {
@@ -81,6 +86,21 @@ def patches(images: torch.Tensor, patch: int, merge: int, frames: int) -> torch.
     return still.reshape(batch * rows * columns * merge**2, -1)
 
 
+@dataclass(frozen=True, slots=True)
+class Visual:
+    """The visual tokens that the language model reads, padded to the most in an image of the micro-batch.
+
+    `levels` are [B, K, D] each: the pooled tokens, then each deepstack level. An image has `counts` [B] of
+    them, in raster order, at `places` [B, K, 2]: rows and columns of its grid, whose larger side is `extents`
+    [B]. All integers are int64.
+    """
+
+    levels: list[torch.Tensor]
+    counts: torch.Tensor
+    places: torch.Tensor
+    extents: torch.Tensor
+
+
 class Backbone(nn.Module):
     """A Qwen3-VL whose visual tokens can be selected and scaled before its language model."""
 
@@ -92,54 +112,49 @@ class Backbone(nn.Module):
         self.patch, self.merge = int(vision.patch_size), int(vision.spatial_merge_size)
         self.frames = int(vision.temporal_patch_size)
         self.width = int(text.hidden_size)
-        self.start = int(model.config.vision_start_token_id)
-        self.end = int(model.config.vision_end_token_id)
+        self.image_token = int(model.config.image_token_id)
 
-    def grid(self, images: torch.Tensor) -> tuple[int, int]:
-        """Rows and columns of the visual tokens of these images."""
+    def grid(self, image: torch.Tensor) -> Grid:
+        """Rows and columns of the visual tokens of an image [3, H, W]."""
         side = self.patch * self.merge
-        return images.shape[2] // side, images.shape[3] // side
+        return image.shape[1] // side, image.shape[2] // side
 
     def embed(self, tokens: torch.Tensor) -> torch.Tensor:
         """Embeddings [B, T, D] of text tokens [B, T]."""
         embeddings: torch.Tensor = self.model.get_input_embeddings()(tokens)
         return embeddings
 
-    def encode_images(self, images: torch.Tensor) -> list[torch.Tensor]:
-        """Visual tokens [B, N, D] of images [B, 3, H, W]: the pooled ones, then each deepstack level."""
-        rows, columns = self.grid(images)
-        sizes = torch.tensor([[1, rows * self.merge, columns * self.merge]] * images.shape[0])
-        pixels = patches(images, self.patch, self.merge, self.frames)
-        features = self.model.model.get_image_features(pixels, sizes.to(images.device), return_dict=True)
-        return [torch.stack(tuple(level)) for level in (features.pooler_output, *features.deepstack_features)]
+    def encode_images(self, images: Sequence[torch.Tensor], dtype: torch.dtype) -> list[torch.Tensor]:
+        """Visual tokens of images [3, H, W] in 0..1, computed in `dtype`.
 
-    def hidden_states(
-        self, levels: list[torch.Tensor], valid: torch.Tensor, positions: torch.Tensor, words: torch.Tensor,
-        real: torch.Tensor,
-    ) -> torch.Tensor:  # fmt: skip
-        """Hidden states [B, T, D] of the text, which follows its image's visual tokens.
-
-        `levels` are visual tokens as `encode_images` returns them, [B, K, D] each; `valid` [B, K] is false
-        for padding; `positions` [B, K, 2] are their row and column; `words` [B, T, D] is the embedded text,
-        and `real` [B, T] is false for its padding.
+        The pooled ones, then each deepstack level: [B, N, D], padded with zeros to the largest grid.
         """
-        batch, count = valid.shape
-        start = self.embed(torch.full((batch, 1), self.start, device=words.device))
-        end = self.embed(torch.full((batch, 1), self.end, device=words.device))
-        embeds = torch.cat((start, levels[0], end, words), 1)
-        once = torch.ones_like(valid[:, :1])
-        mask = torch.cat((once, valid, once, real), 1)
-        visual = torch.zeros_like(mask)
-        visual[:, 1 : 1 + count] = valid
+        grids = [self.grid(image) for image in images]
+        sizes = torch.tensor([[1, rows * self.merge, columns * self.merge] for rows, columns in grids])
+        pixels = torch.cat([patches(image[None], self.patch, self.merge, self.frames) for image in images])
+        features = self.model.model.get_image_features(
+            pixels.to(dtype), sizes.to(pixels.device), return_dict=True
+        )
+        levels = (features.pooler_output, *features.deepstack_features)
+        return [pad_sequence(list(level), batch_first=True) for level in levels]
+
+    def hidden_states(self, tokens: torch.Tensor, words: torch.Tensor, visual: Visual) -> torch.Tensor:
+        """Hidden states [B, T, D] of text tokens [B, T], embedded as words [B, T, D].
+
+        The visual tokens of a sample take the place of its image token. All padding is at the end, where no
+        real token sees it: so the attention is purely causal and needs no mask, as its fast kernels ask.
+        """
+        layout = Layout.of(tokens == self.image_token, visual)
+        embeds = gather_rows(torch.cat((words, visual.levels[0]), 1), layout.order)
+        valid = torch.arange(visual.places.shape[1], device=tokens.device) < visual.counts[:, None]
         states: torch.Tensor = self.model.model.language_model(
             inputs_embeds=embeds,
-            attention_mask=mask.long(),
-            position_ids=_position_ids(positions, words.shape[1]),
-            visual_pos_masks=visual,
-            deepstack_visual_embeds=[level[valid] for level in levels[1:]],
+            position_ids=layout.positions,
+            visual_pos_masks=layout.is_visual,
+            deepstack_visual_embeds=[level[valid] for level in visual.levels[1:]],
             use_cache=False,
         ).last_hidden_state
-        return states[:, 2 + count :]
+        return gather_rows(states, layout.text)
 
     def logits(self, states: torch.Tensor) -> torch.Tensor:
         """Logits [..., V] of hidden states [..., D]."""
@@ -147,14 +162,42 @@ class Backbone(nn.Module):
         return logits
 
 
-def _position_ids(positions: torch.Tensor, length: int) -> torch.Tensor:
-    """Positions [3, B, L] in time, height and width: text advances all three, an image's tokens keep theirs.
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Sequences [B, L] of text with the visual tokens in it, L = T - 1 + K.
 
-    A token that is not selected leaves a gap.
+    `order` is what stands where: an index into the text, then the visual tokens. `is_visual` is true for
+    visual tokens. `positions` [3, B, L] are in time, height and width. `text` [B, T] is where the text is;
+    for the image token that is the last visual one.
     """
-    batch, count = positions.shape[:2]
-    first = positions.new_zeros(batch, 1, 3)
-    image = torch.cat((positions.new_ones(batch, count, 1), positions + 1), 2)
-    after = 1 + positions.amax((1, 2)) + 1
-    text = torch.arange(length + 1, device=positions.device)[None, :, None] + after[:, None, None]
-    return torch.cat((first, image, text.expand(-1, -1, 3)), 1).permute(2, 0, 1)
+
+    order: torch.Tensor
+    is_visual: torch.Tensor
+    positions: torch.Tensor
+    text: torch.Tensor
+
+    @classmethod
+    def of(cls, is_image: torch.Tensor, visual: Visual) -> Layout:
+        """Of text in which `is_image` [B, T] is true for the image token, one for each sample.
+
+        Text advances all three positions by 1. Visual tokens have those of their place in the image's whole
+        grid, and the text after them follows the grid: what is not selected leaves gaps.
+        """
+        length, most = is_image.shape[1], visual.places.shape[1]
+        image = is_image.int().argmax(1)[:, None]
+        count, extent = visual.counts[:, None], visual.extents[:, None]
+        place = torch.arange(length - 1 + most, device=is_image.device)[None]
+        before, after = place < image, place >= image + count
+        token = (place - image).clamp(0, most - 1)
+        word = torch.where(before, place, (place - count + 1).clamp(max=length - 1))
+        order = torch.where(before | after, word, length + token)
+        text = torch.where(before, place, place - count + extent)
+        grid = visual.places.gather(1, token[:, :, None].expand(-1, -1, 2)) + image[:, :, None]
+        once = image.expand_as(text)[:, :, None]
+        positions = torch.where(
+            (before | after)[:, :, None], text[:, :, None], torch.cat((once, grid), 2)
+        ).permute(2, 0, 1)
+        number = torch.arange(length, device=is_image.device)[None]
+        return cls(
+            order, ~(before | after), positions, torch.where(number < image, number, number - 1 + count)
+        )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch.utils.data import Dataset
 
@@ -17,134 +16,206 @@ from trainer.cloud_paths import local_path
 from trainer.data.data_cache import Progress
 from trainer.data.documents import check_text
 from trainer.data.line_file import JsonLines
+from trainer.data.loader import Batch
 from trainer.errors import DataError
+from trainer.models.arr_coc.image_sizes import ImageSizes, image_sizes
+from trainer.models.arr_coc.images import Grid, grid_of, read_image
+from trainer.models.arr_coc.prompts import PADDING, Prompts
 from trainer.models.loss import IGNORED
 
-Encode = Callable[[str], Sequence[int]]
-Sample = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-"""Image [3, S, S] float in 0..1, tokens [T] int64 (below 0: padding), targets [T] int64."""
-PADDING = -1
+Sample = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+"""Image uint8 [3, H, W], then tokens [T], span [2] and targets [T] of a `Prompt`."""
 _COLOURS = {"red": (220, 40, 40), "green": (40, 180, 70), "blue": (50, 80, 220), "yellow": (230, 210, 60)}
 _SHAPES = ("disc", "square", "cross")
-
-
-def to_tokens(encode: Encode, question: str, answer: str, length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Tokens and targets [length]: only the answer has targets. A long question loses its first tokens."""
-    prompt, reply = list(encode(question + "\n")), list(encode(answer))[: length - 1]
-    prompt = prompt[-(length - len(reply)) :]
-    rest = length - len(prompt) - len(reply)
-    tokens = torch.tensor([*prompt, *reply, *[PADDING] * rest])
-    targets = torch.tensor([*[IGNORED] * len(prompt), *reply, *[IGNORED] * rest])
-    return tokens, targets
+_FRAMES = ((1024, 1024), (800, 600), (600, 800), (960, 540), (320, 240))
+"""Width and height of generated images, before they get whole tokens."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Example:
+class ImageLimits:
+    """A visual token is a square of `cell` pixels; an image has from `least` to `most` of them."""
+
+    cell: int
+    least: int
+    most: int
+
+    def grid(self, width: int, height: int) -> Grid:
+        return grid_of(width, height, cell=self.cell, least=self.least, most=self.most)
+
+    def read(self, path: Path, size: int | None = None) -> torch.Tensor:
+        return read_image(path, cell=self.cell, least=self.least, most=self.most, size=size)
+
+
+def collate(samples: Sequence[Sample]) -> Batch:
+    """A micro-batch of B samples, whose images may have different sizes.
+
+    Pixels uint8 [P] of all images one after another; sides int64 [B, 2], their height and width in pixels;
+    tokens int64 [B, T], without columns that are padding in all samples; spans int64 [B, 2]; targets [B, T].
+    """
+    images, tokens, spans, targets = zip(*samples, strict=True)
+    every = torch.stack(tokens)
+    length = max(1, int((every != PADDING).sum(1).max()))
+    return (
+        torch.cat([image.reshape(-1) for image in images]),
+        torch.tensor([image.shape[1:] for image in images]),
+        every[:, :length],
+        torch.stack(spans),
+        torch.stack(targets)[:, :length],
+    )
+
+
+def images_of(pixels: torch.Tensor, sides: torch.Tensor) -> list[torch.Tensor]:
+    """The images uint8 [3, H, W] of a micro-batch."""
+    sizes: list[list[int]] = sides.tolist()
+    parts = pixels.split([3 * height * width for height, width in sizes])
+    return [part.view(3, *size) for part, size in zip(parts, sizes, strict=True)]
+
+
+def count_targets(batch: Batch) -> int:
+    """Targets of a micro-batch; nothing comes before the first token."""
+    return int((batch[4][:, 1:] != IGNORED).sum())
+
+
+class Example(NamedTuple):
+    """A line of a file: the image's name there and its path, the question, and what people answered."""
+
+    name: str
     image: Path
     question: str
-    answer: str
+    answers: tuple[str, ...]
 
 
 class QuestionFile(Dataset[Sample]):
     """A JSONL file of `{"image": PATH, "question": TEXT, "answer": TEXT}`; paths are relative to the file,
-    or gs:// where buckets are mounted. `cache` is the folder of its index.
+    or gs:// where buckets are mounted. `"answers": [TEXT, …]` are those of several people: the most frequent
+    one is learned. `cache` is the folder of its index.
 
     Raises:
-        DataError: with the file and the line that can't be read.
+        DataError: with the file and the line that can't be read, or whose image can't.
     """
 
-    def __init__(self, path: Path, encode: Encode, *, side: int, length: int, cache: Path) -> None:
-        self._path, self._encode, self._side, self._length = path, encode, side, length
-        self._lines = index_questions(path, cache)
-        if not len(self._lines):
-            raise DataError(f"{path} has no questions")
+    def __init__(self, path: Path, prompts: Prompts, limits: ImageLimits, *, cache: Path) -> None:
+        self._path, self._prompts, self._limits = path, prompts, limits
+        self._lines, self._sizes = index_questions(path, cache)
 
     def __len__(self) -> int:
         return len(self._lines)
 
     def __getitem__(self, index: int) -> Sample:
-        example = _example(self._path, index + 1, self._lines[index])
-        return _read_image(example.image, self._side), *to_tokens(
-            self._encode, example.question, example.answer, self._length
-        )
+        example = self._example(index)
+        try:
+            image = self._limits.read(example.image, self._sizes[index])
+            prompt = self._prompts.sample(example.question, most_frequent(example.answers))
+        except DataError as error:
+            raise DataError(f"{self._path}:{self._lines.number_in_file(index)}: {error}") from error
+        return image, *prompt
+
+    def references(self, index: int) -> tuple[str, ...]:
+        """What people answered."""
+        return self._example(index).answers
+
+    def _example(self, index: int) -> Example:
+        return _example(self._path, index + 1, self._lines[index])
 
     def fingerprint(self) -> str:
-        """What the samples depend on; images are known by their names only."""
-        return f"questions {self._side} {self._length}: {self._lines.fingerprint()}"
+        """What the samples depend on; of each image its name and its size."""
+        files = f"{self._lines.fingerprint()} {self._sizes.fingerprint()}"
+        return f"questions {self._limits} {self._prompts.identity}: {files}"
 
 
-def index_questions(path: Path, cache: Path, progress: Progress | None = None) -> JsonLines:
-    """The lines of a file of questions, each checked; their index is kept in the folder `cache`.
+def index_questions(
+    path: Path, cache: Path, progress: Progress | None = None
+) -> tuple[JsonLines, ImageSizes]:
+    """The lines of a file of questions, each checked, and the sizes of their images.
+
+    An index of both is kept in the folder `cache`.
 
     Raises:
-        DataError: with the file and the line that can't be read.
+        DataError: with the file and the line that can't be read, or whose image is missing.
     """
-    return JsonLines(path, cache, partial(_example, path), progress)
+    progress = progress or Progress()
+    lines = JsonLines(path, cache, partial(_example, path), progress)
+    if not len(lines):
+        raise DataError(f"{path} has no questions")
+
+    def find(number: int) -> tuple[str, Path, str]:
+        example = _example(path, number + 1, lines[number])
+        return example.name, example.image, f"{path}:{lines.number_in_file(number)}"
+
+    return lines, image_sizes(lines.beside(".images"), len(lines), find, progress)
 
 
-def _example(path: Path, number: int, value: Any) -> _Example:
+def _example(path: Path, number: int, value: Any) -> Example:
     """The example of a line.
 
     Raises:
         DataError: with the file and the line.
     """
     try:
-        example = _Example(
-            path.parent / local_path(str(value["image"])), str(value["question"]), str(value["answer"])
+        name = str(value["image"])
+        answers = value["answers"] if "answers" in value else [value["answer"]]
+        if not isinstance(answers, list) or not answers:
+            raise TypeError('"answers" is a list of texts')
+        example = Example(
+            name, path.parent / local_path(name), str(value["question"]), tuple(map(str, answers))
         )
     except (KeyError, TypeError) as error:
         raise DataError(
             f'{path}:{number}: it must be {{"image": …, "question": …, "answer": …}}: {error!r}'
         ) from error
-    for text in (example.question, example.answer):
+    for text in (example.question, *example.answers):
         check_text(path, number, text)
     return example
 
 
-def _read_image(path: Path, side: int) -> torch.Tensor:
-    """An image file, stretched to a square of `side` pixels: [3, side, side] in 0..1."""
-    from PIL import Image, UnidentifiedImageError  # noqa: PLC0415 - generated shapes need no package
-
-    try:
-        with Image.open(path) as image:
-            resized = image.convert("RGB").resize((side, side), Image.Resampling.BICUBIC)
-            return torch.from_numpy(np.array(resized)).permute(2, 0, 1).float() / 255
-    except (OSError, UnidentifiedImageError) as error:
-        raise DataError(f"the image {path} can't be read: {error}") from error
+def most_frequent(answers: Sequence[str]) -> str:
+    """The answer that most people gave, the first of equals."""
+    return max(answers, key=answers.count)
 
 
 class GeneratedShapes(Dataset[Sample]):
     """A coloured shape on noise and a question about its colour, each a function of seed and index."""
 
-    def __init__(self, count: int, encode: Encode, *, side: int, length: int, seed: int = 0) -> None:
-        self._count, self._encode, self._seed = count, encode, seed
-        self._side, self._length = side, length
+    def __init__(self, count: int, prompts: Prompts, limits: ImageLimits, *, seed: int = 0) -> None:
+        self._count, self._prompts, self._limits, self._seed = count, prompts, limits, seed
 
     def __len__(self) -> int:
         return self._count
 
     def __getitem__(self, index: int) -> Sample:
+        rng, shape, colour = self._kind(index)
+        rows, columns = self._limits.grid(*rng.choice(_FRAMES))
+        image = _draw(rng, shape, _COLOURS[colour], rows * self._limits.cell, columns * self._limits.cell)
+        return image, *self._prompts.sample(f"Which colour has the {shape}?", colour)
+
+    def references(self, index: int) -> tuple[str, ...]:
+        """The colour."""
+        return (self._kind(index)[2],)
+
+    def _kind(self, index: int) -> tuple[random.Random, str, str]:
         rng = random.Random(f"{self._seed} {index}")
-        shape, colour = rng.choice(_SHAPES), rng.choice(list(_COLOURS))
-        image = self._draw(rng, shape, _COLOURS[colour])
-        return image, *to_tokens(self._encode, f"Which colour has the {shape}?", colour, self._length)
+        return rng, rng.choice(_SHAPES), rng.choice(list(_COLOURS))
 
     def fingerprint(self) -> str:
         """What the samples depend on."""
-        return f"{self._count} shapes {self._seed} {self._side} {self._length}"
+        return f"{self._count} shapes {self._seed} {self._limits} {self._prompts.identity}"
 
-    def _draw(self, rng: random.Random, shape: str, colour: tuple[int, int, int]) -> torch.Tensor:
-        side = self._side
-        noise = torch.Generator().manual_seed(rng.getrandbits(31))
-        image = 0.4 + 0.1 * torch.rand(3, side, side, generator=noise)
-        radius = side * rng.uniform(0.12, 0.25)
-        centre = [rng.uniform(radius, side - radius) for _ in range(2)]
-        y, x = torch.meshgrid(torch.arange(side), torch.arange(side), indexing="ij")
-        down, across = (y - centre[0]).abs(), (x - centre[1]).abs()
-        if shape == "disc":
-            inside = down**2 + across**2 < radius**2
-        elif shape == "square":
-            inside = torch.maximum(down, across) < 0.8 * radius
-        else:
-            inside = (torch.minimum(down, across) < 0.25 * radius) & (torch.maximum(down, across) < radius)
-        return torch.where(inside, torch.tensor(colour)[:, None, None] / 255, image)
+
+def _draw(
+    rng: random.Random, shape: str, colour: tuple[int, int, int], height: int, width: int
+) -> torch.Tensor:
+    """A shape on noise: uint8 [3, height, width]."""
+    noise = torch.Generator().manual_seed(rng.getrandbits(31))
+    image = torch.randint(102, 128, (3, height, width), generator=noise, dtype=torch.uint8)
+    side = min(height, width)
+    radius = side * rng.uniform(0.12, 0.25)
+    centre = [rng.uniform(radius, extent - radius) for extent in (height, width)]
+    y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+    down, across = (y - centre[0]).abs(), (x - centre[1]).abs()
+    if shape == "disc":
+        inside = down**2 + across**2 < radius**2
+    elif shape == "square":
+        inside = torch.maximum(down, across) < 0.8 * radius
+    else:
+        inside = (torch.minimum(down, across) < 0.25 * radius) & (torch.maximum(down, across) < radius)
+    return torch.where(inside, torch.tensor(colour, dtype=torch.uint8)[:, None, None], image)

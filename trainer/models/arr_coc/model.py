@@ -1,25 +1,39 @@
-"""The whole model, and its loss."""
+"""The whole model: its loss, and its answers."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 from torch import nn
 
-from trainer.data.loader import Batch
-from trainer.models.arr_coc.backbone import Backbone
+from trainer.models.arr_coc.backbone import Backbone, Visual
+from trainer.models.arr_coc.dataset import images_of
 from trainer.models.arr_coc.lora import RANK, add_low_rank
+from trainer.models.arr_coc.prompts import PADDING
 from trainer.models.arr_coc.scorers import Balance, Participatory, Perspectival, Propositional, Quality
 from trainer.models.arr_coc.texture import texture_array
-from trainer.models.arr_coc.token_selection import MAX_TOKENS, MIN_TOKENS, gather_rows, scores_at, select
+from trainer.models.arr_coc.token_selection import MAX_TOKENS, MIN_TOKENS, gather_rows, on_grids, select
 from trainer.models.loss import IGNORED, mean_cross_entropy
+
+ANSWER_TOKENS = 16
+"""Tokens of a generated answer, at most."""
+
+
+class Seen(NamedTuple):
+    """Images of training, and the visual tokens that were selected and those that there were."""
+
+    images: int = 0
+    selected: int = 0
+    tokens: int = 0
 
 
 class ArrCoc(nn.Module):
     """Images with questions to the mean cross-entropy of the answers (nats, a scalar).
 
-    `forward(images, tokens, targets)`: images [B, 3, H, W] in 0..1 with sides that the visual grid divides,
-    tokens [B, T] int64 of question and answer, targets [B, T] with `IGNORED` outside the answer; a
-    token below 0 is padding.
+    `forward(pixels, sides, tokens, spans, targets)` takes a micro-batch as `dataset.collate` makes it, in
+    which the sides of an image are whole visual tokens. Without targets the tokens are prompts, and it
+    returns the answers, int64 [B, `ANSWER_TOKENS`]: at each place the most probable token.
     """
 
     def __init__(
@@ -28,6 +42,8 @@ class ArrCoc(nn.Module):
     ) -> None:  # fmt: skip
         super().__init__()
         self.backbone, self.min_tokens, self.max_tokens = backbone, min_tokens, max_tokens
+        self.seen = Seen()
+        """Since `measured` was called."""
         for weight in backbone.parameters():
             weight.requires_grad_(False)
         self.propositional, self.perspectival = Propositional(), Perspectival()
@@ -43,40 +59,82 @@ class ArrCoc(nn.Module):
         """The scorers, the balance and the quality."""
         return self.propositional, self.perspectival, self.participatory, self.balance, self.quality
 
-    def forward(self, images: torch.Tensor, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        real = tokens >= 0
+    def forward(
+        self, pixels: torch.Tensor, sides: torch.Tensor, tokens: torch.Tensor, spans: torch.Tensor,
+        targets: torch.Tensor | None = None,
+    ) -> torch.Tensor:  # fmt: skip
+        images = [image / 255 for image in images_of(pixels, sides)]
         words = self.backbone.embed(tokens.clamp_min(0))
-        grid = self.backbone.grid(images)
-        # These parts compute in float32: see scorers.py.
-        with torch.autocast(images.device.type, enabled=False):
-            maps, relevance = self.relevance(images, words, real & (targets == IGNORED))
-            selection = select(relevance, grid, min_tokens=self.min_tokens, max_tokens=self.max_tokens)
-            factor = self.quality(scores_at(maps, grid, selection.index)) * selection.gate[:, :, None]
-        with torch.no_grad():
-            levels = self.backbone.encode_images(images.to(words.dtype))
-        visual = [gather_rows(level, selection.index) * factor.to(level.dtype) for level in levels]
-        positions = torch.stack((selection.index // grid[1], selection.index % grid[1]), 2)
-        states = self.backbone.hidden_states(visual, selection.valid, positions, words, real)
+        visual = self.look(images, words, spans)
+        if targets is None:
+            return self._answers(tokens, visual)
+        states = self.backbone.hidden_states(tokens, words, visual)
         # A state predicts the next token; only the answer's need the large output layer.
         scored = targets[:, 1:] != IGNORED
         logits = self.backbone.logits(states[:, :-1][scored])
         return mean_cross_entropy(logits, targets[:, 1:][scored])
 
+    def look(self, images: list[torch.Tensor], words: torch.Tensor, spans: torch.Tensor) -> Visual:
+        """The relevant visual tokens of images [3, H, W] in 0..1; text and spans as in `relevance`."""
+        grids = [self.backbone.grid(image) for image in images]
+        # These parts compute in float32: see scorers.py.
+        with torch.autocast(words.device.type, enabled=False):
+            maps, relevance = self.relevance(images, words, spans)
+            selection = select(relevance, grids, min_tokens=self.min_tokens, max_tokens=self.max_tokens)
+            scores = gather_rows(on_grids(maps, grids), selection.index)
+            factor = self.quality(scores) * selection.gate[:, :, None]
+        with torch.no_grad():
+            levels = self.backbone.encode_images(images, words.dtype)
+        if self.training:
+            seen = len(images), sum(selection.counts), sum(rows * columns for rows, columns in grids)
+            self.seen = Seen(*map(sum, zip(self.seen, seen, strict=True)))
+        index = selection.index
+        columns = index.new_tensor([columns for _, columns in grids])[:, None]
+        return Visual(
+            [gather_rows(level, index) * factor.to(level.dtype) for level in levels],
+            index.new_tensor(selection.counts),
+            torch.stack((index // columns, index % columns), 2),
+            index.new_tensor([max(grid) for grid in grids]),
+        )
+
     def relevance(
-        self, images: torch.Tensor, words: torch.Tensor, question: torch.Tensor
+        self, images: list[torch.Tensor], words: torch.Tensor, spans: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The three maps [B, 3, 32, 32] and the relevance [B, 32, 32], for embedded text [B, T, D].
 
-        `question` [B, T] is true for the tokens of the question; their mean is the query.
+        `spans` [B, 2] are the first token of the question and the one after it; their mean is the query.
         """
-        weight = question.float()[:, :, None]
+        place = torch.arange(words.shape[1], device=words.device)[None]
+        weight = ((place >= spans[:, :1]) & (place < spans[:, 1:])).float()[:, :, None]
         query = (words.float() * weight).sum(1) / weight.sum(1).clamp_min(1)
-        texture = texture_array(images)
+        # One image after another: they have different sizes.
+        texture = torch.cat([texture_array(image[None]) for image in images])
         scores = self.propositional(texture), self.perspectival(texture), self.participatory(texture, query)
         maps = torch.stack(scores, 1)
         return maps, self.balance(maps, query)
 
+    def measured(self) -> dict[str, float]:
+        """Per image since the last call: the visual tokens that were selected, and all that there were."""
+        seen, self.seen = self.seen, Seen()
+        if not seen.images:
+            return {}
+        return {
+            "visual_tokens": seen.selected / seen.images, "visual_tokens_in_all": seen.tokens / seen.images
+        }  # fmt: skip
 
-def count_targets(batch: Batch) -> int:
-    """Targets of a micro-batch of images, tokens and targets; nothing comes before the first token."""
-    return int((batch[2][:, 1:] != IGNORED).sum())
+    def _answers(self, tokens: torch.Tensor, visual: Visual) -> torch.Tensor:
+        """The answers to prompts [B, T].
+
+        Each token is computed from all that is before it, as in training: all ranks make the same calls,
+        which sharded weights ask for, and an answer is a few tokens.
+        """
+        rows = torch.arange(len(tokens), device=tokens.device)
+        end = (tokens != PADDING).sum(1)
+        longest = int(end.max())
+        room = tokens.new_full((len(tokens), ANSWER_TOKENS), PADDING)
+        tokens = torch.cat((tokens, room), 1)
+        for number in range(ANSWER_TOKENS):
+            known = tokens[:, : longest + number]
+            states = self.backbone.hidden_states(known, self.backbone.embed(known.clamp_min(0)), visual)
+            tokens[rows, end + number] = self.backbone.logits(states[rows, end + number - 1]).argmax(-1)
+        return tokens.gather(1, end[:, None] + torch.arange(ANSWER_TOKENS, device=tokens.device))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
+
+from trainer.models.arr_coc.images import Grid
 
 MIN_TOKENS, MAX_TOKENS = 64, 400
 """Visual tokens of one image."""
@@ -17,39 +21,40 @@ THRESHOLD = 0.5
 class Selection:
     """The selected tokens of each image, in raster order.
 
-    `index` [B, K] int64 into the grid's raster; `valid` [B, K] is false for padding, since images have
-    different numbers of tokens; `gate` [B, K] is 1 with the gradient of the relevance.
+    `index` [B, K] int64 into the raster of the image's own grid; `counts` are their numbers, K the largest of
+    them; `valid` [B, K] is false for padding; `gate` [B, K] is 1 with the gradient of the relevance.
     """
 
     index: torch.Tensor
+    counts: list[int]
     valid: torch.Tensor
     gate: torch.Tensor
 
 
 def select(
     relevance: torch.Tensor,
-    grid: tuple[int, int],
+    grids: Sequence[Grid],
     *,
     min_tokens: int = MIN_TOKENS,
     max_tokens: int = MAX_TOKENS,
 ) -> Selection:
-    """Select tokens of a grid of (rows, columns) by relevance [B, 32, 32].
+    """Select tokens of each image's grid by its relevance [B, 32, 32].
 
-    It selects all tokens above the threshold, within the bounds. The selection has no gradient; the gate
-    passes one to the scorers.
+    It selects all tokens above the threshold, within the bounds: so an image has as many as are relevant in
+    it. The selection has no gradient; the gate passes one to the scorers.
     """
-    score = F.interpolate(relevance[:, None], grid, mode="bilinear", align_corners=False).flatten(1)
-    count = score.shape[1]
-    budget = (score > THRESHOLD).sum(1).clamp(min(min_tokens, count), min(max_tokens, count))
-    width = int(budget.max())
-    top = score.topk(width, 1).indices
-    valid = torch.arange(width, device=score.device)[None] < budget[:, None]
+    score = on_grids(relevance[:, None], grids)[:, :, 0]
+    sizes = score.new_tensor([rows * columns for rows, columns in grids], dtype=torch.int64)
+    exists = torch.arange(score.shape[1], device=score.device) < sizes[:, None]
+    wanted = ((score > THRESHOLD) & exists).sum(1)
+    budget = torch.minimum(wanted.clamp(min_tokens, max_tokens), sizes)
+    counts: list[int] = budget.tolist()
+    top = score.masked_fill(~exists, -torch.inf).topk(max(counts), 1).indices
+    valid = torch.arange(max(counts), device=score.device) < budget[:, None]
     # Padding comes after all tokens.
-    index, order = top.masked_fill(~valid, count).sort(1)
-    valid = valid.gather(1, order)
-    index = index.masked_fill(~valid, 0)
+    index = top.masked_fill(~valid, score.shape[1]).sort(1).values.masked_fill(~valid, 0)
     selected = score.gather(1, index)
-    return Selection(index, valid, 1 + selected - selected.detach())
+    return Selection(index, counts, valid, 1 + selected - selected.detach())
 
 
 def gather_rows(values: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
@@ -57,7 +62,10 @@ def gather_rows(values: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     return values.gather(1, index[:, :, None].expand(-1, -1, values.shape[2]))
 
 
-def scores_at(maps: torch.Tensor, grid: tuple[int, int], index: torch.Tensor) -> torch.Tensor:
-    """The maps [B, C, 32, 32] at the selected tokens of a grid: [B, K, C]."""
-    small = F.interpolate(maps, grid, mode="bilinear", align_corners=False)
-    return gather_rows(small.flatten(2).transpose(1, 2), index)
+def on_grids(maps: torch.Tensor, grids: Sequence[Grid]) -> torch.Tensor:
+    """The maps [B, C, 32, 32] at the tokens of each image's grid, padded with zeros: [B, N, C]."""
+    tokens = [
+        F.interpolate(each[None], grid, mode="bilinear", align_corners=False).flatten(2)[0].T
+        for each, grid in zip(maps, grids, strict=True)
+    ]
+    return pad_sequence(tokens, batch_first=True)

@@ -1,0 +1,92 @@
+"""Image files as pixels of whole visual tokens, with their aspect kept."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from trainer.errors import DataError, one_line
+
+MAX_PIXELS = 64 << 20
+"""Pixels of the largest image that is decoded: it takes 192 MiB, and a file of some KiB may ask for more."""
+MAX_ASPECT = 200
+"""Longer side over the shorter one, as Qwen's processor has it."""
+Grid = tuple[int, int]
+"""Rows and columns of visual tokens."""
+
+
+def grid_of(width: int, height: int, *, cell: int, least: int, most: int) -> Grid:
+    """The grid of `least` to `most` visual tokens for an image; a token is a square of `cell` pixels.
+
+    It is that of Qwen's processor: the nearest whole tokens, scaled by one factor where these are too many or
+    too few. So a side differs from the image's aspect by less than one token.
+
+    Raises:
+        DataError: for an aspect that does not fit.
+    """
+    limit = min(MAX_ASPECT, most)
+    if max(width, height) > limit * min(width, height):
+        raise DataError(f"{width} × {height} pixels is too narrow: the limit is 1:{limit}")
+    rows, columns = round(height / cell), round(width / cell)
+    if rows * columns < least:
+        scale = math.sqrt(least / (width * height))
+        rows, columns = math.ceil(height * scale), math.ceil(width * scale)
+    if rows * columns > most:
+        scale = math.sqrt(most / (width * height))
+        # A root that rounds down must not lose the one row of the narrowest image.
+        rows, columns = (max(1, math.floor(side * scale)) for side in (height, width))
+    return rows, columns
+
+
+def read_image(path: Path, *, cell: int, least: int, most: int, size: int | None = None) -> torch.Tensor:
+    """An image file as uint8 [3, H, W], with sides that are multiples of `cell`: see `grid_of`.
+
+    It is upright (EXIF), in RGB, and white where it is transparent. Of several frames it is the first.
+    `size` is the expected size of the file in bytes.
+
+    Raises:
+        DataError: if it can't be read, or has another size.
+    """
+    from PIL import Image, UnidentifiedImageError  # noqa: PLC0415 - generated shapes need no package
+
+    try:
+        if size is not None and path.stat().st_size != size:
+            raise DataError("it has changed since the data was indexed; start again")
+        with Image.open(path) as image:
+            if image.width * image.height > MAX_PIXELS:
+                raise DataError(f"{image.width} × {image.height} pixels; the limit is {MAX_PIXELS:,} in all")
+            upright = _to_rgb(image)
+        rows, columns = grid_of(upright.width, upright.height, cell=cell, least=least, most=most)
+        resized = upright.resize((columns * cell, rows * cell), Image.Resampling.BICUBIC)
+    except DataError as error:
+        raise DataError(f"the image {path} can't be used: {error}") from error
+    except UnidentifiedImageError as error:
+        raise DataError(f"the image {path} can't be read: it is of no known format") from error
+    # A decoder raises errors of many types for a broken file.
+    except Exception as error:
+        raise DataError(f"the image {path} can't be read: {one_line(error)}") from error
+    return torch.from_numpy(np.array(resized)).permute(2, 0, 1)
+
+
+def _to_rgb(image: Any) -> Any:
+    """Upright and in RGB.
+
+    Raises:
+        DataError: for a type of pixels whose range is not known.
+    """
+    from PIL import Image, ImageOps  # noqa: PLC0415
+
+    if image.mode in {"I", "F"}:
+        raise DataError(f"its pixels are of mode {image.mode}: convert them to 8 bits")
+    image = ImageOps.exif_transpose(image)
+    if image.mode.startswith("I;16"):
+        image = Image.fromarray((np.asarray(image).astype(np.uint32) // 257).astype(np.uint8))
+    if image.has_transparency_data:
+        clear = image.convert("RGBA")
+        white = Image.new("RGBA", clear.size, (255, 255, 255, 255))
+        image = Image.alpha_composite(white, clear)
+    return image.convert("RGB")

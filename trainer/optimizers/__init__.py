@@ -1,0 +1,1 @@
+"""The optimizers of `--optimizer`, on the shards of one rank."""

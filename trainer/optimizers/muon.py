@@ -1,0 +1,54 @@
+"""Muon on whole matrices or on shards of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.distributed.tensor import DTensor
+from torch.optim._muon import _adjust_lr, _zeropower_via_newtonschulz
+
+from trainer.models.meta_init import part_of
+
+
+class Muon(torch.optim.Muon):
+    """Torch's, with the learning rate of AdamW; a shard's update is computed from its whole matrix.
+
+    The momentum is a shard's own. All ranks that have a part of a matrix gather its update, one matrix at a
+    time, and orthogonalize it as one process would; each applies its part. `whole` maps a shard to its
+    DTensor. (Torch's own step on a shard would orthogonalize the shard.)
+    """
+
+    def __init__(self, groups: list[dict[str, Any]], *, lr: float, momentum: float) -> None:
+        # With this adjustment a step is as long as AdamW's: one learning rate is right for both
+        # (arXiv 2502.16982, 2.2).
+        super().__init__(groups, lr=lr, momentum=momentum, adjust_lr_fn="match_rms_adamw")
+        self.whole: dict[torch.Tensor, DTensor] = {}
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for weight in group["params"]:
+                if weight.grad is not None:
+                    self._step(weight, weight.grad, group)
+
+    def _step(self, weight: torch.Tensor, gradient: torch.Tensor, group: dict[str, Any]) -> None:
+        whole = self.whole.get(weight)
+        momentum, buffer = group["momentum"], self.state[weight]["momentum_buffer"]
+        buffer.lerp_(gradient, 1 - momentum)
+        update = gradient.lerp(buffer, momentum)
+        if whole is not None:
+            update = like(update, whole).full_tensor()
+        update = _zeropower_via_newtonschulz(
+            update, group["ns_coefficients"], group["ns_steps"], group["eps"]
+        )
+        rate = _adjust_lr(group["lr"], group["adjust_lr_fn"], update.shape)
+        weight.mul_(1 - group["lr"] * group["weight_decay"])
+        weight.add_(update if whole is None else update[part_of(whole)], alpha=-rate)
+
+
+def like(local: torch.Tensor, whole: DTensor) -> DTensor:
+    """This rank's part of a tensor that is sharded as `whole` is; not copied."""
+    return DTensor.from_local(
+        local, whole.device_mesh, whole.placements, run_check=False, shape=whole.shape, stride=whole.stride()
+    )
