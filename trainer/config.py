@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from trainer.errors import UsageError
-from trainer.registry import MODELS, OPTIMIZERS, STRATEGIES
+from trainer.registry import MODELS, OPTIMIZERS, STRATEGIES, model_entry
 
 PRESETS: dict[str, dict[str, int]] = {
     "tiny": {"layers": 2, "heads": 4, "width": 64, "context": 64, "batch": 16, "micro_batch": 16},
@@ -38,7 +38,11 @@ def _flag(default: Any, text: str, **kw: Any) -> Any:
 class ModelConfig:
     """The model to train."""
 
-    model: str = _flag("gpt", f"one of {', '.join(MODELS)}")
+    model: str = _flag(
+        "gpt",
+        f"one of {', '.join(MODELS)}, or my.module:build, a function of your own: see trainer/README.md",
+    )
+    model_args: str = _flag("", "of your own model: NAME=VALUE,… are further arguments of its function")
     preset: str = _flag("tiny", "sizes of the GPT and its batch", choices=sorted(PRESETS))
     context: int = _flag(0, "tokens per sequence; 0: the preset's")
     dropout: float = _flag(0.0, "0 to 1; causal-lm: replaces the rates of the model's configuration")
@@ -378,7 +382,7 @@ def _check_json(name: str) -> None:
 def _complete(config: Config) -> Config:
     """Replace zeros and empty texts that mean a default."""
     preset, data, saving = PRESETS[config.model.preset], config.data, config.checkpoint
-    entry = MODELS.get(config.model.model)
+    entry = model_entry(config.model.model)
     # Every Python comes with its sources; arr-coc generates images with questions instead.
     default_data = str(Path(sysconfig.get_paths()["stdlib"])) if entry is None or entry.text else ""
     return replace(

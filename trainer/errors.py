@@ -7,6 +7,10 @@ class UsageError(Exception):
     """A flag is wrong; the message has the flag, the reason and the remedy."""
 
 
+class OwnCodeError(UsageError):
+    """The user's own code is wrong; the message has the place in it. Its traceback is recorded too."""
+
+
 class DataError(Exception):
     """The data can't be read; the message has the path and the reason."""
 

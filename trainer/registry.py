@@ -94,6 +94,12 @@ MODELS: dict[str, ModelEntry] = {
 }
 
 
+def model_entry(name: str) -> ModelEntry | None:
+    """The entry of a value of `--model`; `module:function` is a model of the user's own."""
+    own = ModelEntry("trainer.models.own_model:build_own", ("model_args",), text=False)
+    return MODELS.get(name) or (own if ":" in name else None)
+
+
 def resolve(target: str) -> Any:
     """The object `module:name`. Raises ModuleNotFoundError if its module or a package of it is missing."""
     module, _, name = target.partition(":")

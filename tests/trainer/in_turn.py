@@ -73,6 +73,7 @@ def _main(env: dict[str, str], home: str, runs: dict[str, Sequence[str]]) -> Non
     from trainer.train import Trainer
 
     die_with_parent()
+    sys.path.insert(0, home)
     torch.set_num_threads(1)
     _share_process_group()
     rank = env["RANK"]

@@ -28,6 +28,8 @@ def free_port() -> int:
 def _main(env: dict[str, str], home: str, flags: Sequence[str]) -> None:
     os.environ.update(env)
     os.chdir(home)
+    # As `python -m` does.
+    sys.path.insert(0, home)
     for number, name in ((1, "out"), (2, "err")):
         os.dup2(os.open(f"{name}-{env['RANK']}", os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
     sys.argv = ["trainer.task", *flags]

@@ -14,7 +14,7 @@ from trainer.checkpoint.rng_state import set_rng_state
 from trainer.config import OptimizerConfig
 from trainer.distributed.process_group import ProcessGroup
 from trainer.errors import UsageError
-from trainer.registry import MODELS
+from trainer.registry import model_entry
 from trainer.strategy.base import Strategy
 from trainer.strategy.layout import layout_of
 
@@ -60,12 +60,13 @@ def check_compatible(found: FoundCheckpoint, strategy: Strategy, config: Mapping
             f"--strategy {manifest.strategy}, or {remedy}"
         )
     before, now = manifest.config.get("model", {}), config["model"]
-    entry = MODELS.get(now["model"])
+    entry = model_entry(now["model"])
     for name in ("model", *(entry.shape_flags if entry else ())):
         if before.get(name, now[name]) != now[name]:
+            flag, saved = f"--{name.replace('_', '-')}", before[name]
             raise UsageError(
-                f"{path} was saved with --{name} {before[name]}, this run has {now[name]}; continue with "
-                f"--{name} {before[name]}, or {remedy}"
+                f"{path} was saved with {flag} {saved}, this run has {now[name]}; continue with "
+                f"{flag} {saved}, or {remedy}"
             )
 
 

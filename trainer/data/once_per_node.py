@@ -10,7 +10,7 @@ from trainer.config import Config
 from trainer.data.data_cache import Progress
 from trainer.distributed.process_group import ProcessGroup
 from trainer.errors import DataError, UsageError
-from trainer.registry import MODELS, resolve
+from trainer.registry import model_entry, resolve
 from trainer.structured_log import emit
 
 _REPORT_EVERY = 10.0
@@ -31,7 +31,7 @@ def prepare_data(config: Config, group: ProcessGroup) -> Config:
     Raises:
         DataError: on every rank, if a node can't prepare its data.
     """
-    entry = MODELS.get(config.model.model)
+    entry = model_entry(config.model.model)
     if entry is None or not entry.prepare:
         return config
     outcome = _Outcome(group.node_rank)

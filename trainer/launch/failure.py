@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer import exit_codes
-from trainer.errors import DataError, PlaceUnavailableError, UsageError
+from trainer.errors import DataError, OwnCodeError, PlaceUnavailableError, UsageError
 from trainer.prctl import parent_id
 from trainer.structured_log import emit
 
@@ -85,7 +85,7 @@ def report_error(error: Exception, where: Mapping[str, Any]) -> int:
     message, follower = _sentence(error), not expected and noticed_a_lost_peer(error)
     rank, local_rank = int(os.environ.get("RANK", "0")), int(os.environ.get("LOCAL_RANK", "0"))
     fields = {"rank": rank, "local_rank": local_rank, **where}
-    if not expected:
+    if not expected or isinstance(error, OwnCodeError):
         fields["traceback"] = _clipped(traceback.format_exc())
     supervised = ERROR_FILE in os.environ
     path = os.environ.get(ERROR_FILE) or os.environ.get(TORCH_ERROR_FILE)
@@ -219,7 +219,7 @@ def _sentence(error: Exception) -> str:
 
 
 def noticed_a_lost_peer(error: Exception) -> bool:
-    """Whether this error of a process only says that another one is gone."""
+    """Whether a collective call has failed because another process is gone."""
     return type(error).__name__ in _PEER_ERRORS and _names_a_lost_peer(str(error))
 
 

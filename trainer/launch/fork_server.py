@@ -29,7 +29,7 @@ from trainer.launch import script
 from trainer.launch.messages import MessageStream
 from trainer.launch.rank_process import run_rank_with
 from trainer.prctl import die_with_parent, set_process_name
-from trainer.registry import MODELS, STRATEGIES
+from trainer.registry import STRATEGIES, model_entry
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _CHUNK = 65536
@@ -155,7 +155,7 @@ class _Forked:
 
 def _preload_task(argv: Sequence[str]) -> None:
     config = parse(argv)
-    model = MODELS.get(config.model.model)
+    model = model_entry(config.model.model)
     packages = model.preload if model else ()
     names = [
         "trainer.train",

@@ -8,7 +8,7 @@ from trainer.config import Config
 from trainer.errors import UsageError
 from trainer.models.meta_init import materialize, on_meta
 from trainer.models.workload import Workload
-from trainer.registry import MODELS, resolve
+from trainer.registry import MODELS, model_entry, resolve
 
 
 def build_workload(config: Config, *, deferred: bool = False) -> Workload:
@@ -20,9 +20,12 @@ def build_workload(config: Config, *, deferred: bool = False) -> Workload:
         UsageError: for an unknown name or a missing package.
         DataError: when its data can't be read.
     """
-    entry = MODELS.get(config.model.model)
+    entry = model_entry(config.model.model)
     if entry is None:
-        raise UsageError(f"--model {config.model.model} is unknown; choose from {', '.join(sorted(MODELS))}")
+        names = ", ".join(sorted(MODELS))
+        raise UsageError(
+            f"--model {config.model.model} is unknown; choose from {names}, or module:function of your own"
+        )
     try:
         workload: Workload = resolve(entry.target)(config)
     except ModuleNotFoundError as error:

@@ -16,8 +16,12 @@ class Workload:
     """What the training loop needs of a model.
 
     `model(*batch)` is the mean loss of a micro-batch over its targets, a scalar; 0 if it has none. `blocks`
-    are the repeated parts: FSDP, activation checkpointing and torch.compile apply to each.
-    `flops_per_token` is for a forward and backward pass; with `None` the first pass is counted.
+    are the repeated parts: FSDP, activation checkpointing and torch.compile apply to each; there may be none.
+    `train` are the samples, each a tuple of tensors; those of a micro-batch are stacked and passed in order.
+
+    With `evaluation`, --eval-every computes the mean loss of these samples. `tokens_per_sample` is for the
+    speed in the log. `flops_per_token` is for a forward and backward pass; with `None` the first pass is
+    counted.
 
     `count_targets` is the number of targets of a micro-batch on the CPU, where samples differ in it: each
     target then has the same weight in the loss and the gradient, however a batch is split. With `None` each
@@ -36,7 +40,7 @@ class Workload:
     model: nn.Module
     blocks: Sequence[nn.Module]
     train: Dataset
-    tokens_per_sample: int
+    tokens_per_sample: int = 1
     evaluation: Dataset | None = None
     flops_per_token: float | None = None
     count_targets: Callable[[Batch], int] | None = None

@@ -17,14 +17,11 @@ from tui.domain.log_entry import SERVICE, LogEntry, LogGap
 from tui.domain.progress.line_text import may_report
 from tui.domain.progress.pattern import progress_pattern
 from tui.domain.training.progress import Progress, TrainingStep
-from tui.domain.training.telemetry import telemetry_line
 from tui.domain.training.training_steps import History
 from tui.kinds.registry import kind_of
 from tui.session import Session
-from tui.store.job.events import JobEvents
-from tui.store.job.figures import JobFigures
+from tui.store.job.line_facts import Lifted, LineFacts
 from tui.store.job.series import SeriesStore
-from tui.store.job.training import JobTraining
 from tui.store.log.lines import Lines
 from tui.store.log.retention import prune_logs
 from tui.store.log.store import LogStore
@@ -110,10 +107,11 @@ class JobFeed:
         """The job that runs this one was deleted: nothing more can be read of its log and figures."""
         self._log_folder = log_folder
         self.buffer = LogStore(log_folder, opened=False)
-        self.events = JobEvents()
         self.series = SeriesStore()
-        self.figures = JobFigures()
-        self.training = JobTraining()
+        self._facts = LineFacts()
+        self.events, self.figures, self.training = (
+            self._facts.events, self._facts.figures, self._facts.training,
+        )  # fmt: skip
         self.older_left = False
         """The service may hold lines older than the first one here."""
         self.sources = {name: DataSource(name) for name in ("job", "logs", "metrics", "steps")}
@@ -219,7 +217,7 @@ class JobFeed:
         """Lift events and progress from the newest lines an earlier console kept."""
         for _, lines in [*self.buffer.columns(self.buffer.end - RECALLED, self.buffer.end)]:
             found = [lines.line(at) for at in range(len(lines)) if _tells(lines, at)]
-            self._lift([line for line in found if isinstance(line, LogEntry)], [])
+            await self._facts.add([line for line in found if isinstance(line, LogEntry)])
             await asyncio.sleep(0)
         self._on_change(Changed.LOGS)
 
@@ -358,7 +356,7 @@ class JobFeed:
         pages = self.session.backend.logs.read(query, newest_first=True, limit=OLDER)
         try:
             async for batch in pages:
-                self._apply(batch.entries, batch.gaps)
+                await self._apply(batch.entries, batch.gaps)
         except BackendError as error:
             return OlderLines(len(self.buffer) - before, error.message)
         added = len(self.buffer) - before
@@ -384,31 +382,24 @@ class JobFeed:
             self._waiting_lines = 0
             self._room.set()
             entries = [entry for batch in waiting for entry in batch.entries]
-            self._apply(entries, [gap for batch in waiting for gap in batch.gaps])
+            await self._apply(entries, [gap for batch in waiting for gap in batch.gaps])
             if not self._waiting:
                 self._drained.set()
             await asyncio.sleep(TICK)
 
-    def _apply(self, entries: Sequence[LogEntry], gaps: Sequence[LogGap]) -> None:
-        if self.buffer.append(entries, gaps):
-            self._on_change(Changed.LOGS | self._lift(entries, gaps))
-
-    def _lift(self, entries: Sequence[LogEntry], gaps: Sequence[LogGap]) -> Changed:
-        """Events and progress out of lines."""
-        changed = Changed(0)
-        if self.events.add(entries, gaps):
-            changed |= Changed.EVENTS
-        telling = [entry for entry in entries if self.training.tells(entry)]
-        if telling and self._learn(telling):
+    async def _apply(self, entries: Sequence[LogEntry], gaps: Sequence[LogGap]) -> None:
+        if not self.buffer.append(entries, gaps):
+            return
+        # The lines can be read while what they say is being lifted.
+        self._on_change(Changed.LOGS)
+        lifted = await self._facts.add(entries, gaps)
+        changed = Changed.EVENTS if Lifted.EVENTS in lifted else Changed(0)
+        if Lifted.TRAINING_STEPS in lifted:
             changed |= Changed.TRAINING_STEPS
-        return changed
+        if changed:
+            self._on_change(changed)
 
     # Training progress
-
-    def _learn(self, entries: list[LogEntry]) -> bool:
-        learned = self.training.add(entries)
-        said = [line for entry in entries if (line := telemetry_line(entry)) is not None]
-        return self.figures.add_lines(said) or learned
 
     async def _read_training_steps(self) -> None:
         """History that is older than the lines here; once."""

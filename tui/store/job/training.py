@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -58,9 +58,13 @@ class JobTraining:
             self._history = history(self.samples())
         return self._history
 
-    def add(self, entries: Iterable[LogEntry]) -> bool:
-        """Read lines; returns whether anything is new."""
-        before = (self.progress, len(self.steps))
+    @property
+    def state(self) -> tuple[Progress, int]:
+        """Differs once a line has said anything new."""
+        return self.progress, len(self.steps)
+
+    def read(self, entries: Iterable[LogEntry]) -> Iterator[None]:
+        """Read lines, one with each turn of the iterator; no other may be begun before it has ended."""
         last = self._reader.last
         late: list[LogEntry] = []
         for entry in sorted(entries, key=lambda entry: entry.key):
@@ -68,10 +72,10 @@ class JobTraining:
                 late.append(entry)
             else:
                 self._add(entry)
+                yield
         if late:
-            self._add_late(late)
+            yield from self._read_late(late)
         self._thin()
-        return before != (self.progress, len(self.steps))
 
     def _add(self, entry: LogEntry) -> None:
         reader = self._reader
@@ -85,7 +89,7 @@ class JobTraining:
         for sample in found:
             self._keep(sample)
 
-    def _add_late(self, entries: Sequence[LogEntry]) -> None:
+    def _read_late(self, entries: Sequence[LogEntry]) -> Iterator[None]:
         """Steps of lines that came late, or of older ones that were asked for.
 
         What a trainer of somebody else's prints is told from the lines before it: only lines that are older
@@ -99,6 +103,7 @@ class JobTraining:
                 first = oldest is None or sample.timestamp < oldest[0]
                 if reader.structured or (first and self._reader.replica in {"", entry.replica}):
                     self._keep(sample)
+            yield
 
     def merge(self, older: Iterable[TrainingStep], found: Progress | None) -> None:
         """Add steps and the progress that the service was asked for; what the lines said is kept."""

@@ -1,0 +1,75 @@
+"""Events, progress and figures of one job, lifted from its log lines without holding up the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from enum import Flag, auto
+
+from tui.domain.log_entry import LogEntry, LogGap
+from tui.domain.training.telemetry import TelemetryLine, telemetry_line
+from tui.store.job.events import JobEvents
+from tui.store.job.figures import JobFigures
+from tui.store.job.training import JobTraining
+
+AT_ONCE = 0.004
+"""Seconds of reading lines before the event loop gets its turn: progress lines of other trainers cost about
+0.2 ms each, and a page of them would hold up a key for seconds."""
+MOST_BETWEEN = 64
+"""Ordinary lines between two looks at the clock; one costs about 4 µs."""
+
+
+class Lifted(Flag):
+    """What lines were new for."""
+
+    EVENTS = auto()
+    TRAINING_STEPS = auto()
+
+
+class LineFacts:
+    """What the lines of one job have told so far."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.events = JobEvents()
+        self.figures = JobFigures()
+        self.training = JobTraining()
+        self._clock = clock
+        # A line is read with the knowledge of all lines before it: two readers must not alternate.
+        self._one_reader = asyncio.Lock()
+
+    async def add(self, entries: Sequence[LogEntry], gaps: Sequence[LogGap] = ()) -> Lifted:
+        """Read lines in any order; calls that overlap are read one after the other."""
+        async with self._one_reader:
+            lifted = Lifted(0)
+            if self.events.add(entries, gaps):
+                lifted |= Lifted.EVENTS
+            before, figures = self.training.state, False
+            telling: list[LogEntry] = []
+            said: list[TelemetryLine] = []
+            await self._in_turns(self._select(entries, telling, said))
+            figures = self.figures.add_lines(said)
+            await self._in_turns(self.training.read(telling))
+            if figures or self.training.state != before:
+                lifted |= Lifted.TRAINING_STEPS
+            return lifted
+
+    def _select(
+        self, entries: Sequence[LogEntry], telling: list[LogEntry], said: list[TelemetryLine]
+    ) -> Iterator[None]:
+        for number, entry in enumerate(entries):
+            if self.training.tells(entry):
+                telling.append(entry)
+                line = telemetry_line(entry)
+                if line is not None:
+                    said.append(line)
+            if number % MOST_BETWEEN == 0:
+                yield
+
+    async def _in_turns(self, work: Iterator[None]) -> None:
+        """Do the work up to its end; after each part of it that took its time, others get their turn."""
+        until = self._clock() + AT_ONCE
+        for _ in work:
+            if self._clock() >= until:
+                await asyncio.sleep(0)
+                until = self._clock() + AT_ONCE
