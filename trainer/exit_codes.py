@@ -36,8 +36,6 @@ NAMES = {
     STOPPED: "stopped by a signal, without a checkpoint",
 }
 """Outcome by code; every other code is the failed process's own."""
-OTHERS_FINISH = FINAL - {USAGE}
-"""Codes of a process after which the others finish their part: it has reported what it did."""
 RETRYABLE = frozenset({PREEMPTED, RENDEZVOUS_FAILED, PEER_LOST, SAVE_FAILED, STORE_UNAVAILABLE, STOPPED})
 """Codes after which a restart of the container may help."""
 _FIRST_RETRYABLE = 128

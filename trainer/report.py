@@ -20,6 +20,8 @@ from trainer.structured_log import emit
 
 _INCOMPLETE = (".tmp", ".partial", ".new", ".part")
 _last_step_time = 0.0
+_STEP_FILE = Path("progress.json").absolute()
+"""In the folder where the process was started, which the script may leave later."""
 
 
 def step(number: int, total_steps: int, *, loss: float | None = None, **metrics: float) -> None:
@@ -34,7 +36,7 @@ def step(number: int, total_steps: int, *, loss: float | None = None, **metrics:
     if os.environ.get("LOCAL_RANK", "0") == "0":
         # The supervisor restarts a program that has made steps without a delay.
         with suppress(OSError):
-            Path("progress.json").write_text(json.dumps({"step": number, "at": now, "seconds": seconds}))
+            _STEP_FILE.write_text(json.dumps({"step": number, "at": now, "seconds": seconds}))
     if os.environ.get("RANK", "0") != "0":
         return
     if before:

@@ -54,6 +54,15 @@ def emit(kind: str, message: str, *, severity: str = "INFO", **fields: Any) -> N
         _write((json.dumps(line) + "\n").encode())
 
 
+def end_line() -> None:
+    """End the line that a process which has died may have left open: the next one would become part of it.
+
+    If there is none, the log gets an empty line.
+    """
+    with _threads, _locked(), contextlib.suppress(OSError):
+        _write(b"\n")
+
+
 def _write(data: bytes) -> None:
     """Write all of it: a system call may take only a part."""
     deadline = time.monotonic() + _WRITE_SECONDS

@@ -85,7 +85,7 @@ def test_two_nodes_survive_a_kill_and_the_curve_is_that_of_a_run_in_peace(script
 def test_its_exit_code_and_its_error_are_the_launchers(scripts: Scripts) -> None:
     failing = scripts.run(0, 1, ("--nproc=2", "--max-restarts=1"), "--fail=1:3:error")
     ending = scripts.run(
-        0, 1, ("--max-restarts=0",), "--fail=0:2:9", "--steps=3", program="-m tests.trainer.own_script"
+        0, 1, ("--max-restarts=0",), "--fail=0:2:75", "--steps=3", program="-m tests.trainer.own_script"
     )
     assert failing.process.wait(120) == 1
     errors = [entry for entry in entries(failing) if entry["kind"] == "error"]
@@ -96,7 +96,13 @@ def test_its_exit_code_and_its_error_are_the_launchers(scripts: Scripts) -> None
     assert "LookupError: sample 3 is broken" in failing.out.with_name("err").read_text(), (
         "as Python prints it"
     )
-    assert ending.process.wait(120) == 9
+    assert ending.process.wait(120) == 75
+    said = [entry["message"] for entry in entries(ending)]
+    assert said[-2:] == [
+        "the process ended with exit code 75",
+        "giving up after 1 attempt without a new checkpoint, exit code 75: "
+        "the process ended with exit code 75",
+    ], "no signal has asked for it, so it is a failure; its open line swallows none of ours"
 
 
 def test_a_signal_is_handed_on_and_what_was_saved_is_promised(scripts: Scripts) -> None:
@@ -131,6 +137,7 @@ def test_a_script_reports_its_progress_in_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(report, "_STEP_FILE", tmp_path / "progress.json")
     report.step(1, 9, loss=2.5)
     monkeypatch.setenv("RANK", "1")
     report.step(2, 9, loss=2.5)

@@ -16,7 +16,8 @@ from trainer.structured_log import emit
 def main() -> int:
     """The exit code: as that of `trainer.task`, or the script's own."""
     try:
-        program, topology = script.parse(sys.argv[1:]), Topology.from_env(os.environ)
+        program = script.parse(sys.argv[1:])
+        topology = Topology.from_env(program.environment(os.environ))
         if topology.per_process:
             text = "LOCAL_RANK is set: trainer.launch takes torchrun's place, start it once on each node"
             raise UsageError(text)

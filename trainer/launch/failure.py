@@ -16,7 +16,7 @@ import signal
 import tempfile
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,7 +76,7 @@ class ErrorRecord:
     fields: dict[str, Any] = field(default_factory=dict)
 
 
-def report_error(error: Exception, where: Mapping[str, Any]) -> int:
+def report_error(error: BaseException, where: Mapping[str, Any]) -> int:
     """Record this process's error, in the log too if no supervisor does so; return the exit code.
 
     `where` are fields that say where in the training it happened.
@@ -127,8 +127,19 @@ def read_record(path: Path) -> ErrorRecord | None:
 class NodeFailures:
     """The failed processes of this node in one attempt."""
 
-    def __init__(self, folder: Path, attempt: int, node: int, processes: tuple[int, ...]) -> None:
-        """`folder` is for the records; `processes` are the numbers of processes, by node rank."""
+    def __init__(
+        self,
+        folder: Path,
+        attempt: int,
+        node: int,
+        processes: tuple[int, ...],
+        final: Callable[[], frozenset[int]] = lambda: exit_codes.FINAL,
+    ) -> None:
+        """`folder` is for the records; `processes` are the numbers of processes, by node rank.
+
+        `final` returns the exit codes after which another attempt is pointless.
+        """
+        self._final = final
         self._folder, self.attempt, self._node, self._processes = folder, attempt, node, processes
         self._records: dict[int, ErrorRecord] = {}
         self._cause_rank = -1
@@ -152,7 +163,7 @@ class NodeFailures:
         if record is None:
             text = f"{self._who(local_rank, code)}{_exit_text(code)}"
             found = Failure(
-                text, time.time(), code, code not in exit_codes.FINAL and math.isfinite(ended_before)
+                text, time.time(), code, code not in self._final() and math.isfinite(ended_before)
             )
         else:
             self._records[local_rank] = record
@@ -163,19 +174,23 @@ class NodeFailures:
         self.cause, self._cause_rank = found, local_rank
         return True
 
+    def others_finish(self, code: int) -> bool:
+        """Whether the others finish their part after this code: its process has reported what it did."""
+        return code in self._final() - {exit_codes.USAGE}
+
     def report(self, *, is_cause: bool) -> None:
         """Write this node's cause and its followers to the log; `is_cause`: that is the cause of the run."""
         cause, record = self.cause, self._records.get(self._cause_rank)
         fields: dict[str, Any] = {"node_rank": self._node, "attempt": self.attempt}
         shown = cause is not None and (is_cause or not cause.follower)
-        if cause is not None and shown and (record is not None or cause.code not in exit_codes.OTHERS_FINISH):
+        if cause is not None and shown and (record is not None or not self.others_finish(cause.code)):
             local = self._cause_rank
             entry = {"rank": self._rank(local), "local_rank": local, **fields, "exit_code": cause.code}
             if record is None:
                 emit("phase", cause.message, severity="ERROR", phase="failed", **entry)
             else:
                 # The place of an error of the user's, which mostly all ranks have, is in the fields.
-                text = record.message if cause.code in exit_codes.FINAL else cause.message
+                text = record.message if cause.code in self._final() else cause.message
                 emit("error", text, severity="ERROR", **{**record.fields, **entry})
         followers = [
             self._rank(rank)
@@ -195,7 +210,7 @@ class NodeFailures:
     def _who(self, local_rank: int, code: int) -> str:
         """The beginning of the sentence, where there is more than one node or process."""
         node = f"node {self._node}: " if len(self._processes) > 1 else ""
-        if code in exit_codes.FINAL or sum(self._processes) == 1:
+        if code in self._final() or sum(self._processes) == 1:
             return node
         return f"rank {self._rank(local_rank)}{' on ' + node if node else ': '}"
 
@@ -208,7 +223,7 @@ def _exit_text(code: int) -> str:
     return f"the process ended with exit code {code}{name}"
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: BaseException) -> str:
     """The error in one sentence; that of a DataLoader's worker without the traceback around it."""
     kind, text = type(error).__name__, str(error) or "no reason was given"
     if "\nOriginal Traceback" in text:
@@ -218,8 +233,8 @@ def _sentence(error: Exception) -> str:
     return text if isinstance(error, tuple(_EXPECTED)) else f"{kind}: {text}"
 
 
-def noticed_a_lost_peer(error: Exception) -> bool:
-    """Whether a collective call has failed because another process is gone."""
+def noticed_a_lost_peer(error: BaseException) -> bool:
+    """Whether this error of a process only says that another one is gone."""
     return type(error).__name__ in _PEER_ERRORS and _names_a_lost_peer(str(error))
 
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from trainer.config import parse
 from trainer.errors import UsageError
-from trainer.launch import script
+from trainer.launch import script_process
 from trainer.launch.messages import MessageStream
 from trainer.launch.rank_process import run_rank_with
 from trainer.prctl import die_with_parent, set_process_name
@@ -57,6 +57,7 @@ class ForkServer:
         ours, theirs = socket.socketpair()
         command = [
             sys.executable,
+            *(["-P"] if sys.flags.safe_path else []),
             "-u",
             "-m",
             "trainer.launch.fork_server",
@@ -182,7 +183,7 @@ def _task_command(argv: Sequence[str]) -> list[str]:
 
 _PROGRAMS = {
     "task": _Forked(_preload_task, run_rank_with, _task_command, "trainer.train"),
-    "script": _Forked(script.preload, script.run, script.command, "torch"),
+    "script": _Forked(script_process.preload, script_process.run, script_process.command, "torch"),
 }
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from trainer import exit_codes
 from trainer.checkpoint.locations import checkpoint_folder, open_store, upload_uri
 from trainer.checkpoint.manifest import last_save, step_folders, step_of
 from trainer.checkpoint.peers.process import StoreProcess
@@ -31,6 +32,10 @@ class Program(Protocol):
     @property
     def uses_gpus(self) -> bool:
         """Whether a node with GPUs gets a process for each."""
+
+    @property
+    def prints_text(self) -> bool:
+        """Whether its processes print what they like, also a line without its end."""
 
     def arguments(self) -> list[str]:
         """The command line of the fork server, without its first two words."""
@@ -56,12 +61,17 @@ class Program(Protocol):
     def made_steps_since(self, began: float) -> bool:
         """Whether a step ended after this time (epoch seconds)."""
 
+    def final_codes(self, *, signalled: bool) -> frozenset[int]:
+        """Exit codes of its processes after which another attempt is pointless."""
+
     def outcome(self, code: int, *, signalled: bool) -> int:
         """What the exit code of its processes means; `signalled`: after a signal to the supervisor."""
 
 
 class TrainerProgram:
     """Implements `Program` for `trainer.task`."""
+
+    prints_text = False
 
     def __init__(self, config: Config, flags: Sequence[str]) -> None:
         self._upload_dir, self._flags = config.checkpoint.upload_dir, list(flags)
@@ -109,6 +119,9 @@ class TrainerProgram:
 
     def made_steps_since(self, began: float) -> bool:
         return last_step_time(Path("progress.json")) > began
+
+    def final_codes(self, *, signalled: bool) -> frozenset[int]:
+        return exit_codes.FINAL
 
     def outcome(self, code: int, *, signalled: bool) -> int:
         return code

@@ -28,8 +28,8 @@ class ProtocolError(Exception):
 class Attempt:
     """An attempt. `processes` are the numbers of processes, by node rank.
 
-    `address`:`port` is where this node's processes reach rank 0 of torch.distributed; `own_address` is this
-    node's own address on the same network.
+    `address`:`port` is where this node's processes reach rank 0 of torch.distributed. No message has
+    `own_address`: each node sets it itself, its own address on the same network.
     """
 
     number: int

@@ -7,35 +7,28 @@ has torch imported, as the trainer's are.
 from __future__ import annotations
 
 import argparse
-import builtins
-import importlib
 import os
-import runpy
-import signal
-import sys
-import threading
-import traceback
-import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from trainer import exit_codes
-from trainer.config import LaunchConfig
+from trainer.checkpoint.locations import upload_uri
+from trainer.cloud_paths import buckets_mounted, local_path
+from trainer.config import ON_OFF, LaunchConfig
 from trainer.errors import UsageError
-from trainer.launch.failure import report_error
 from trainer.launch.topology import Topology
 from trainer.metrics.goodput import last_step_time
-from trainer.prctl import die_with_parent
 
-PRELOADED = ("torch", "torch.distributed", "torch._dynamo", "torch.distributed.fsdp", "torch.utils.data")
-TEARDOWN_SECONDS = 10.0
-"""Longest that a process lives after an error: threads of its libraries may wait for a lost rank."""
+CHECKPOINT_DIR = "CHECKPOINT_DIR"
+"""Variable with the absolute path of --checkpoint-dir, for the script."""
 _DESCRIPTION = (
     "Run a training script on this node, one process for each GPU, together with the other nodes of the job. "
     "It gets torchrun's variables. A failed attempt starts again on all nodes at once; a signal is handed on."
 )
+_CLUSTER_VARIABLES = ("CLUSTER_SPEC", "TF_CONFIG", "PET_NNODES", "PET_NODE_RANK", "RANK", "WORLD_SIZE")
+"""What names this node's place; --nnodes replaces all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +36,7 @@ class ScriptProgram:
     """Implements `Program` for a script, or with `is_module` for a module, and its arguments.
 
     `checkpoint_dir` is where it saves its checkpoints, as far as it says; `preload` are modules to import
-    before the fork.
+    before the fork, and without `fork` there is none. `nodes` are variables that name this node's place.
     """
 
     name: str
@@ -53,10 +46,13 @@ class ScriptProgram:
     grace: float
     checkpoint_dir: str
     preload: tuple[str, ...]
+    fork: bool
+    nodes: Mapping[str, str]
     words: tuple[str, ...]
     """The whole command line."""
 
     uses_gpus = True
+    prints_text = True
 
     def arguments(self) -> list[str]:
         return ["script", *self.words]
@@ -68,7 +64,13 @@ class ScriptProgram:
         return
 
     def variables(self, address: str) -> dict[str, str]:
-        return {}
+        return {CHECKPOINT_DIR: str(Path(self.checkpoint_dir).absolute())} if self.checkpoint_dir else {}
+
+    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        """The environment that says which node this is: that of --nnodes, else `env`."""
+        if not self.nodes:
+            return dict(env)
+        return {k: v for k, v in env.items() if k not in _CLUSTER_VARIABLES} | dict(self.nodes)
 
     def last_save(self) -> float:
         """The time of the newest file or folder in its folder of checkpoints."""
@@ -91,6 +93,10 @@ class ScriptProgram:
     def made_steps_since(self, began: float) -> bool:
         return last_step_time(Path("progress.json")) > began
 
+    def final_codes(self, *, signalled: bool) -> frozenset[int]:
+        """After a signal any end is one; else a process that a SIGTERM of its own ended is a failed one."""
+        return exit_codes.FINAL if signalled else frozenset({exit_codes.DONE, exit_codes.USAGE})
+
     def outcome(self, code: int, *, signalled: bool) -> int:
         """A script that saves and exits with 0 after SIGTERM has not finished: a restart continues."""
         if signalled and code in {exit_codes.DONE, exit_codes.STOPPED}:
@@ -107,31 +113,7 @@ class _Parser(argparse.ArgumentParser):
 
 def parse(words: Sequence[str]) -> ScriptProgram:
     """The program of this command line. Raises UsageError."""
-    parser = _Parser("python -m trainer.launch", description=_DESCRIPTION, allow_abbrev=False)
-    for item in fields(LaunchConfig):
-        names = [f"--{item.name.replace('_', '-')}"]
-        if item.name == "nproc":
-            names.append("--nproc-per-node")
-        if item.name not in {"hang_timeout", "elastic"}:
-            parser.add_argument(
-                *names, type=type(item.default), default=item.default, help=item.metadata["help"]
-            )
-    parser.add_argument(
-        "--grace",
-        type=float,
-        default=25.0,
-        help="seconds between SIGTERM, which the script gets, and SIGKILL",
-    )
-    parser.add_argument(
-        "--checkpoint-dir", default="",
-        help="where the script saves: only restarts without anything new in it count against "
-        "--max-restarts",
-    )  # fmt: skip
-    parser.add_argument("--preload", default="", help="modules to import once, before the fork: a,b.c")
-    parser.add_argument("-m", "--module", action="store_true", help="the script is a module's name")
-    parser.add_argument("script", help="the script, or with -m the module")
-    parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
-    given: dict[str, Any] = vars(parser.parse_args(list(words)))
+    given = vars(_parser().parse_args(list(words)))
     for name in ("nproc", "max_restarts", "join_timeout", "peer_timeout", "grace"):
         if not 0 <= given[name] < float("inf"):
             raise UsageError(f"--{name.replace('_', '-')} must be at least 0, not {given[name]}")
@@ -142,71 +124,81 @@ def parse(words: Sequence[str]) -> ScriptProgram:
     )
     return ScriptProgram(
         given["script"], tuple(given["args"]), given["module"], launch, given["grace"],
-        given["checkpoint_dir"], tuple(filter(None, given["preload"].split(","))), tuple(words),
+        _checkpoint_dir(given["checkpoint_dir"]), tuple(filter(None, given["preload"].split(","))),
+        given["fork"] == "on", _nodes(given), tuple(words),
     )  # fmt: skip
 
 
-def preload(words: Sequence[str]) -> None:
-    """Import what the script needs, in the fork server; what is missing is the script's to report."""
-    for name in (*PRELOADED, *parse(words).preload):
-        try:
-            importlib.import_module(name)
-        except Exception:  # noqa: BLE001 - the process that needs it fails with the same error
-            continue
+def _parser() -> _Parser:
+    parser = _Parser("python -m trainer.launch", description=_DESCRIPTION, allow_abbrev=False)
+
+    def add(name: str, *more: str, **settings: Any) -> None:
+        # torchrun takes both spellings.
+        spellings = [each for one in (name, *more) for each in (one, f"--{one[2:].replace('-', '_')}")]
+        parser.add_argument(*dict.fromkeys(spellings), **settings)
+
+    for item in fields(LaunchConfig):
+        name, about = f"--{item.name.replace('_', '-')}", item.metadata["help"]
+        if item.name == "nproc":
+            add(name, "--nproc-per-node", type=_processes, default=0, help=about)
+        elif item.name not in {"hang_timeout", "elastic"}:
+            add(name, type=type(item.default), default=item.default, help=about)
+    add(
+        "--grace", type=float, default=25.0,
+        help="seconds between SIGTERM, which the script gets, and SIGKILL",
+    )  # fmt: skip
+    add(
+        "--checkpoint-dir", default="",
+        help="where the script saves, for it in $CHECKPOINT_DIR: only restarts without anything new in it "
+        "count against --max-restarts; default: $CHECKPOINT_DIR, else a mounted $AIP_CHECKPOINT_DIR/<job>",
+    )  # fmt: skip
+    add("--preload", default="", help="modules to import once, before the fork: a,b.c")
+    add(
+        "--fork", default="on", choices=ON_OFF,
+        help="off: torch is imported by each process, which may set variables for it before",
+    )  # fmt: skip
+    add("--nnodes", default="", help="number of nodes, where no variable has it")
+    add("--node-rank", default="", help="with --nnodes: which of the nodes this one is, from 0")
+    add("--master-addr", "--rdzv-endpoint", default="", help="with --nnodes: HOST or HOST:PORT of node 0")
+    add("--master-port", default="", help="with --nnodes: a free port of node 0; default: 29500")
+    add("--rdzv-id", default="", help="with --nnodes: a name that only this job has")
+    add("--rdzv-backend", default="", help="of torchrun: has no effect")
+    add("--standalone", action="store_true", help="one node, whatever the variables say")
+    parser.add_argument("-m", "--module", action="store_true", help="the script is a module's name")
+    parser.add_argument("script", help="the script, or with -m the module")
+    parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
+    return parser
 
 
-def command(words: Sequence[str]) -> list[str]:
-    """The script's own command line, for a process that can't be forked."""
-    program = parse(words)
-    return [sys.executable, "-u", *(["-m"] if program.is_module else []), program.name, *program.args]
+def _processes(text: str) -> int:
+    """As torchrun's --nproc-per-node: a number, `gpu`, `auto` or `cpu`."""
+    named = {"gpu": 0, "auto": 0, "cpu": os.cpu_count() or 1}
+    if text not in named and not text.removeprefix("-").isdigit():
+        raise argparse.ArgumentTypeError(f"{text} is neither a number nor gpu, auto or cpu")
+    return named[text] if text in named else int(text)
 
 
-def run(words: Sequence[str]) -> int:
-    """In a forked process: run the script as `python` would; return its exit code."""
-    die_with_parent()
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    program = parse(words)
-    _use_one_thread()
-    sys.argv = [program.name, *program.args]
-    try:
-        if program.is_module:
-            sys.path[0] = str(Path.cwd())
-            runpy.run_module(program.name, run_name="__main__", alter_sys=True)
-        else:
-            _run_file(Path(program.name).resolve())
-    except SystemExit as ending:
-        return _exit_code(ending)
-    except Exception as error:  # noqa: BLE001 - any error of the script's
-        traceback.print_exc()
-        code = report_error(error, {})
-        end = threading.Timer(TEARDOWN_SECONDS, os._exit, [code])
-        end.daemon = True
-        end.start()
-        return code
-    return exit_codes.DONE
+def _checkpoint_dir(given: str) -> str:
+    given = given or os.environ.get(CHECKPOINT_DIR, "")
+    if not given and buckets_mounted():
+        given = upload_uri("", os.environ)
+    return str(local_path(given)) if given else ""
 
 
-def _run_file(path: Path) -> None:
-    """Execute it as `__main__`, which stays so for what the script pickles and runs at exit."""
-    main = types.ModuleType("__main__")
-    main.__dict__.update(__file__=str(path), __builtins__=builtins)
-    sys.modules["__main__"] = main
-    sys.path[0] = str(path.parent)
-    exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), main.__dict__)
-
-
-def _exit_code(ending: SystemExit) -> int:
-    if ending.code is None or isinstance(ending.code, int):
-        return (ending.code or 0) & 0xFF
-    sys.stderr.write(f"{ending.code}\n")
-    return 1
-
-
-def _use_one_thread() -> None:
-    """As torchrun does where several processes share a machine and nobody has said how many threads."""
-    if "OMP_NUM_THREADS" in os.environ or os.environ.get("LOCAL_WORLD_SIZE", "1") == "1":
-        return
-    os.environ["OMP_NUM_THREADS"] = "1"
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        torch.set_num_threads(1)
+def _nodes(given: Mapping[str, str]) -> dict[str, str]:
+    """Variables, as Kubeflow sets them, for --nnodes and --standalone; empty without either."""
+    if given["standalone"]:
+        return {"PET_NNODES": "1", "PET_NODE_RANK": "0"}
+    if not given["nnodes"]:
+        for name in ("node_rank", "master_addr", "master_port"):
+            if given[name]:
+                raise UsageError(f"--{name.replace('_', '-')} needs --nnodes")
+        return {}
+    if given["nnodes"] != "1" and not given["node_rank"]:
+        raise UsageError(f"--nnodes {given['nnodes']} needs --node-rank: which of them this node is, from 0")
+    host, _, port = given["master_addr"].partition(":")
+    found = {
+        "PET_NNODES": given["nnodes"], "PET_NODE_RANK": given["node_rank"], "PET_MASTER_ADDR": host,
+        "PET_MASTER_PORT": given["master_port"] or port, "PET_RDZV_ID": given["rdzv_id"],
+    }  # fmt: skip
+    return {name: value for name, value in found.items() if value}

@@ -31,7 +31,7 @@ from trainer.launch.rendezvous import (
     make_rendezvous,
 )
 from trainer.launch.topology import Topology
-from trainer.structured_log import emit
+from trainer.structured_log import emit, end_line
 
 TICK = 0.05
 FAILURE_GRACE = 3.0
@@ -87,9 +87,9 @@ class Supervisor:
                 return error.code
             code = self._program.outcome(code, signalled=bool(self._signal))
             self._record(number, began, code)
-            if self._signal and code not in exit_codes.FINAL:
+            if self._signal and code not in self._final():
                 return self._stopped_code()
-            if code in exit_codes.FINAL:
+            if code in self._final():
                 return code
             # Only attempts in a row without a new checkpoint count against --max-restarts.
             without_progress = 0 if self._made_progress(saved_before, began) else without_progress + 1
@@ -136,7 +136,7 @@ class Supervisor:
             return number, exit_codes.PEER_LOST
         attempt = self._rendezvous.join(number, count)
         self._record(attempt.number, time.time())
-        failures = NodeFailures(self._errors, attempt.number, top.node_rank, attempt.processes)
+        failures = NodeFailures(self._errors, attempt.number, top.node_rank, attempt.processes, self._final)
         variables = environments(attempt, top, failures, self._program.launch.max_restarts)
         common = self._program.variables(attempt.own_address)
         self._processes.spawn([common | own for own in variables])
@@ -194,13 +194,15 @@ class Supervisor:
         """Report why the attempt ended; return the node's exit code for it."""
         own, other = failures.cause, None if end is None else end.failure
         self._cause = other if other is not None and other.precedes(own) else own
+        if own is not None and self._program.prints_text:
+            end_line()
         failures.report(is_cause=self._cause is own)
-        all_refuse = own is not None and own.code in exit_codes.FINAL
+        all_refuse = own is not None and own.code in self._final()
         if other is not None and self._cause is other and not all_refuse:
             self._report("failed", other.message, number, "ERROR")
         if self._cause is not None and self._cause.code == exit_codes.USAGE:
             return exit_codes.USAGE
-        if self._cause is own or codes <= exit_codes.FINAL:
+        if self._cause is own or codes <= self._final():
             # Without a cause too they may have failed: this supervisor has killed what did not end in time.
             return max(codes) if own is None else own.code
         return exit_codes.PEER_LOST
@@ -209,7 +211,7 @@ class Supervisor:
         """Handle a failed process of this node; return the deadline of the others."""
         cause = failures.cause
         assert cause is not None
-        if cause.code in exit_codes.OTHERS_FINISH:
+        if failures.others_finish(cause.code):
             self._processes.signal(signal.SIGTERM)
             return time.monotonic() + self._shutdown_seconds()
         if not self._signal:
@@ -223,6 +225,10 @@ class Supervisor:
 
     def _shutdown_seconds(self) -> float:
         return max(MIN_SHUTDOWN, self._program.grace)
+
+    def _final(self) -> frozenset[int]:
+        """Exit codes after which another attempt is pointless."""
+        return self._program.final_codes(signalled=bool(self._signal))
 
     def _stopped_code(self) -> int:
         """The exit code after a signal: 75 promises a checkpoint, so there must be one."""

@@ -1,0 +1,170 @@
+"""A process of somebody's script: it runs as `python script.py` would, and its error is recorded.
+
+It is forked from the fork server, or a Python of its own: `python -m trainer.launch.script_process WORDS`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import importlib.util
+import os
+import runpy
+import signal
+import sys
+import threading
+import types
+from collections.abc import Sequence
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from trainer import exit_codes
+from trainer.errors import UsageError
+from trainer.launch.failure import report_error
+from trainer.launch.script import parse
+from trainer.prctl import die_with_parent
+
+_PRELOADED = ("torch", "torch.distributed", "torch._dynamo", "torch.distributed.fsdp", "torch.utils.data")
+_TEARDOWN_SECONDS = 10.0
+"""Longest that a process lives after an error: threads of its libraries may wait for a lost rank."""
+_OURS = "trainer"
+"""This package, of which the script may have one of the same name."""
+_NOT_THE_SCRIPTS = (__file__, "<frozen runpy>", "<frozen importlib._bootstrap>")
+
+
+def preload(words: Sequence[str]) -> None:
+    """Import what the script needs, in the fork server; what is missing is the script's to report."""
+    program = parse(words)
+    for name in (*_PRELOADED, *program.preload) if program.fork else ():
+        try:
+            importlib.import_module(name)
+        except Exception:  # noqa: BLE001 - the process that needs it fails with the same error
+            continue
+
+
+def command(words: Sequence[str]) -> list[str]:
+    """The command line for a process that can't be forked."""
+    safe = ["-P"] if sys.flags.safe_path else []
+    return [sys.executable, *safe, "-u", "-m", "trainer.launch.script_process", *words]
+
+
+def run(words: Sequence[str]) -> int:
+    """Run the script as `python` would; return its exit code."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    program = parse(words)
+    _use_one_thread()
+    _seed()
+    sys.argv = [program.name, *program.args]
+    try:
+        _make_folder(program.checkpoint_dir)
+        if program.is_module:
+            _run_module(program.name)
+        else:
+            _run_file(program.name)
+    except SystemExit as ending:
+        return _exit_code(ending)
+    except KeyboardInterrupt as error:
+        _print(error)
+        return 128 + signal.SIGINT
+    except BaseException as error:  # noqa: BLE001 - any error of the script's; torch has such that are no Exception
+        return _failed(error)
+    return exit_codes.DONE
+
+
+def _failed(error: BaseException) -> int:
+    if isinstance(error, UsageError):
+        return report_error(error, {})
+    _print(error)
+    code = report_error(error, {})
+    end = threading.Timer(_TEARDOWN_SECONDS, os._exit, [code])
+    end.daemon = True
+    end.start()
+    return code
+
+
+def _print(error: BaseException) -> None:
+    """As Python does, by the script's own hook if it has set one, and without the frames of this module."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename in _NOT_THE_SCRIPTS:
+        trace = trace.tb_next
+    error.__traceback__ = trace
+    sys.excepthook(type(error), error, trace)
+
+
+def _run_file(name: str) -> None:
+    """Execute it as `__main__`, which stays so for what the script pickles and runs at exit."""
+    path = Path(name).absolute()
+    _set_path(str(path.resolve().parent))
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__file__=str(path), __builtins__=builtins)
+    try:
+        code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:
+        _print(error)
+        raise UsageError(f"the script can't be run: {error}") from error
+    sys.modules["__main__"] = main
+    exec(code, main.__dict__)
+
+
+def _run_module(name: str) -> None:
+    _set_path(str(Path.cwd()))
+    try:
+        found = importlib.util.find_spec(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        found = None
+    if found is None:
+        raise UsageError(f"there is no module {name} in {Path.cwd()} or on the PYTHONPATH of this node")
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def _set_path(folder: str) -> None:
+    """Look for modules in this folder first; a package there that is called as ours is then the script's."""
+    if not sys.flags.safe_path:
+        sys.path[0] = folder
+    elif "PYTHONSAFEPATH" not in os.environ:
+        sys.path.insert(0, folder)
+    found, ours = PathFinder.find_spec(_OURS), sys.modules[_OURS]
+    if found is not None and found.origin != ours.__file__:
+        for name in [name for name in sys.modules if f"{name}.".startswith(f"{_OURS}.")]:
+            del sys.modules[name]
+
+
+def _make_folder(name: str) -> None:
+    try:
+        if name:
+            Path(name).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--checkpoint-dir {name} can't be created: {error.strerror}") from error
+
+
+def _seed() -> None:
+    """Draw new seeds: what was imported before the fork has the same state in all processes."""
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if numpy is not None:
+        numpy.random.seed()
+    if torch is not None:
+        torch.seed()
+
+
+def _exit_code(ending: SystemExit) -> int:
+    if ending.code is None or isinstance(ending.code, int):
+        return (ending.code or 0) & 0xFF
+    sys.stderr.write(f"{ending.code}\n")
+    return 1
+
+
+def _use_one_thread() -> None:
+    """As torchrun does where several processes share a machine and nobody has said how many threads."""
+    if "OMP_NUM_THREADS" in os.environ or os.environ.get("LOCAL_WORLD_SIZE", "1") == "1":
+        return
+    os.environ["OMP_NUM_THREADS"] = "1"
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))
