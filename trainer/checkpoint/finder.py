@@ -197,6 +197,7 @@ class Finder:
                 self._read_store()
                 continue
             if not left:
+                self._report_incomplete(local)
                 return None
             at, number, step = max(left)
             place = _PLACES[number]
@@ -328,6 +329,20 @@ class Finder:
         path = self._folder / f"step-{step}"
         other = manifests.other_run(path, run) if self._coordinates else None
         return f"{path} is of {other}" if other else None
+
+    def _report_incomplete(self, local: _LocalCopies) -> None:
+        """The nodes have parts of a checkpoint, and the run does not continue from it."""
+        if not local.saved or self._group.rank:
+            return
+        at, step = max((saved, step) for step, saved in local.saved.items())
+        if ("local", at) not in self._rejected:
+            parts = [each[step] for each in local.manifests if step in each]
+            lacking = sorted(set(range(parts[0].nodes)) - {part.node for part in parts})
+            names = f"nodes {', '.join(map(str, lacking))}" if len(lacking) > 1 else f"node {lacking[0]}"
+            self._report(
+                f"checkpoint step-{step} is not complete: the part of {names} is on no disk, in no other "
+                "node's memory and not in --upload-dir; there is no other one to continue from"
+            )
 
     def _newest_complete(self, local: _LocalCopies) -> int:
         """The step of the newest checkpoint that the nodes have together; -1: none."""

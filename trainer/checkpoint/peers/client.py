@@ -94,9 +94,10 @@ class PeerCopies:
             manifests.write(partial, manifest)
             shutil.rmtree(folder, ignore_errors=True)
             partial.rename(folder)
-        except (PeerError, OSError) as error:
-            problem = str(error) if isinstance(error, PeerError) else f"{folder}: {error.strerror or error}"
-            return f"node {copy.holder} did not send it: {problem}"
+        except PeerError as error:
+            return f"node {copy.holder} did not send it: {error}"
+        except OSError as error:
+            return f"{folder} can't be written: {error.strerror or error}"
         finally:
             with suppress(OSError):
                 shutil.rmtree(partial)
