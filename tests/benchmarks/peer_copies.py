@@ -35,7 +35,8 @@ def run() -> Iterator[Result]:
     for number in range(2 * ROUNDS):
         copies = number % 2
         with _pair("--strategy=fsdp", f"--peer-copies={copies}", f"--steps={_STEPS}", *_LARGE) as pair:
-            assert [node.process.wait(600) for node in pair.nodes] == [0, 0]
+            codes = [node.process.wait(600) for node in pair.nodes]
+            assert codes == [0, 0], pair.nodes[0].out.read_text()[-2000:]
             saves = pair.nodes[0].lines("checkpoint")
             stalls[copies] += [line["stall_seconds"] for line in saves]
             seconds[copies] += [each["step_seconds"] for each in pair.nodes[0].lines("step")[5:]]
