@@ -208,6 +208,12 @@ class Config:
     log_every: int = _flag(5, "steps between two log lines")
     eval_every: int = _flag(0, "steps between two evaluations; 0: none")
     eval_batches: int = _flag(8, "batches per evaluation")
+    answer_tokens: int = _flag(16, "arr-coc: tokens of an evaluation's answers; 0: no answers, only the loss")
+    answer_match: str = _flag(
+        "exact",
+        "arr-coc: when an answer is right; vqa: without articles and punctuation, by agreement of people",
+        choices=["exact", "vqa"],
+    )
     early_stop: int = _flag(0, "evaluations in a row without a new best loss that end the run; 0: never")
     profile_steps: str = _flag("", "FIRST-LAST: steps that torch's profiler records on rank 0, e.g. 20-25")
     profile_dir: str = _flag("", "folder of the trace; default: profile below TensorBoard's, else ./profile")
@@ -238,8 +244,8 @@ SECTIONS: dict[str, type[Any]] = {
 _POSITIVE = ("join_timeout", "hang_timeout")
 _AT_LEAST_ONE = ("steps", "log_every", "keep", "eval_batches", "image_tokens", "peer_timeout")
 _NOT_NEGATIVE = (
-    "checkpoint_every", "upload_every", "eval_every", "early_stop", "batch", "micro_batch", "context",
-    "workers", "warmup", "clip", "grace", "nproc", "max_restarts", "weight_decay",
+    "checkpoint_every", "upload_every", "eval_every", "early_stop", "answer_tokens", "batch", "micro_batch",
+    "context", "workers", "warmup", "clip", "grace", "nproc", "max_restarts", "weight_decay",
     "guard_patience", "spike", "store_timeout", "learning_rate", "logits_memory", "peer_copies", "elastic",
 )  # fmt: skip
 _SEEDS = 2**32

@@ -340,8 +340,8 @@ class Trainer:
         # Every rank has the same mean, so all of them stop together.
         self.stop_early = self.early_stopping.update(evaluated.loss)
         if self.rank == 0:
-            events.evaluated(self.step, evaluated.loss)
-            self._record({"eval_loss": evaluated.loss})
+            events.evaluated(self.step, evaluated.loss, evaluated.accuracy)
+            self._record(evaluated.metrics)
         return 0
 
     def _report(self, seconds: float, waited: float, norm: torch.Tensor, rate: float) -> None:

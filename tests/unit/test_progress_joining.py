@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -146,6 +147,19 @@ def test_structured_steps_replace_what_was_read_from_other_lines() -> None:
     assert (progress.step, progress.total_steps, progress.first_loss, progress.dialect) == (1, 50, 4.0, None)
     assert not reader.add(log_entry("step 8 loss 8.0", 11))
     assert reader.progress.step == 1
+
+
+def test_an_evaluation_is_a_part_of_its_step() -> None:
+    reader = JobProgress()
+    (step,) = reader.add(structured(0, kind="step", step=5, loss=2.0, grad_norm=0.5))
+    (found,) = reader.add(structured(3, kind="eval", step=5, loss=2.5, accuracy=0.25))
+    assert found == replace(step, numbers=(("eval_loss", 2.5), ("eval_accuracy", 0.25), ("grad_norm", 0.5)))
+    assert reader.progress.updated_at == found.timestamp + timedelta(seconds=3), "a screen shows it at once"
+    assert (reader.progress.step, reader.progress.last_loss) == (5, 2.0)
+    # Of a step that was not logged.
+    (alone,) = reader.add(structured(9, kind="eval", step=7, loss=2.25))
+    assert (alone.step, alone.loss, alone.numbers) == (7, None, (("eval_loss", 2.25),))
+    assert not reader.add(structured(10, kind="eval", loss=2.25))
 
 
 def test_structured_phases_stand_beside_anybodys_steps() -> None:

@@ -1,13 +1,14 @@
-"""The mean loss of held-out samples; a collective call of all ranks."""
+"""The mean loss of held-out samples and the accuracy of their answers; a collective call of all ranks."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 from trainer.config import BatchPlan, Config
-from trainer.data.loader import batches, to_device
+from trainer.data.loader import Batch, batches, to_device
 from trainer.data.sampler import Sampler
 from trainer.distributed.loss_weights import LossWeights
 from trainer.distributed.process_group import ProcessGroup
@@ -18,10 +19,20 @@ from trainer.strategy.base import Strategy
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """The mean loss over the targets, the same on all ranks; or the signal that ended it early."""
+    """The mean loss over the targets, the same on all ranks; or the signal that ended it early.
+
+    `accuracy` is of the answers, 0 to 1, where the model generates some.
+    """
 
     loss: float
     signal: int = 0
+    accuracy: float | None = None
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """By the names that a chart has."""
+        found = {"eval_loss": self.loss}
+        return found if self.accuracy is None else {**found, "eval_accuracy": self.accuracy}
 
 
 class Evaluation:
@@ -50,12 +61,15 @@ class Evaluation:
         if data is None:
             return None
         total, targets = 0.0, 0
+        right: list[float] = []
         sampler = Sampler(len(data), self._plan, seed=0, rank=self._group.rank)
+        samples = iter(Sampler(len(data), self._plan, seed=0, rank=self._group.rank))
         held_out = batches(data, sampler, 0, pinned=False, collate=self._workload.collate)
         for _ in range(self._count):
             batch = next(held_out)
             weights = LossWeights([self._workload.targets(batch)], self._group.world_size, self._device)
             loss = strategy.evaluate(to_device(batch, self._device))
+            right += self._accuracies(next(samples), batch, strategy)
             sync.reduce(step, loss * weights[0])
             outcome = sync.outcomes(wait=True)[0]
             if outcome.regroup:
@@ -66,4 +80,19 @@ class Evaluation:
             total += outcome.loss * int(weights.total)
             targets += int(weights.total)
         self.step = step
-        return Evaluated(total / max(1, targets))
+        return Evaluated(total / max(1, targets), accuracy=self._mean(right))
+
+    def _accuracies(self, samples: Sequence[int], batch: Batch, strategy: Strategy) -> list[float]:
+        """Of this rank's samples; all ranks generate answers at the same time, and as many tokens."""
+        check = self._workload.answers
+        if check is None:
+            return []
+        answers = strategy.evaluate(to_device(check.prompts(batch), self._device))
+        return check.accuracies(samples, answers.cpu())
+
+    def _mean(self, values: list[float]) -> float | None:
+        """Over the values of all ranks."""
+        if self._workload.answers is None:
+            return None
+        every: list[float] = [value for each in self._group.all_gather(values) for value in each]
+        return sum(every) / max(1, len(every))

@@ -44,8 +44,12 @@ def rank_step(rank: int, number: int, seconds: float, waited: float) -> None:
     )  # fmt: skip
 
 
-def evaluated(number: int, loss: float) -> None:
-    emit("eval", f"step {number}  evaluation loss {loss:.4f}", step=number, loss=loss)
+def evaluated(number: int, loss: float, accuracy: float | None) -> None:
+    """`accuracy` is of generated answers, 0 to 1."""
+    text, more = f"step {number}  evaluation loss {loss:.4f}", dict[str, Any]()
+    if accuracy is not None:
+        text, more = f"{text}  accuracy {accuracy:.1%}", {"accuracy": accuracy}
+    emit("eval", text, step=number, loss=loss, **more)
 
 
 def skipped(guard: LossGuard, number: int) -> None:

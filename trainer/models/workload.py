@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import nn
 
 from trainer.data.loader import Batch, Collate, Dataset
+
+
+class AnswerCheck(Protocol):
+    """Tells how many of the questions of held-out samples a model answers rightly."""
+
+    def prompts(self, batch: Batch) -> Batch:
+        """A micro-batch without its answers: `model(*prompts)` generates them, a tensor [B, …]."""
+
+    def accuracies(self, samples: Sequence[int], answers: torch.Tensor) -> list[float]:
+        """Of the generated answers of these held-out samples, 0 to 1 each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +42,8 @@ class Workload:
     tensors of a batch to it. They do not for a model that `converts_inputs` itself.
 
     `collate` makes a micro-batch of a list of samples; with `None` their tensors are stacked. `measured`
-    has further figures of this rank's steps since its last call, for the log.
+    has further figures of this rank's steps since its last call, for the log. With `answers` an evaluation
+    also has an accuracy.
 
     A model may be on the meta device if `init_weight(name, weight)` sets each of its weights, whole and on
     the CPU, as a function of its name and the seed; it then has no buffer.
@@ -46,6 +58,7 @@ class Workload:
     count_targets: Callable[[Batch], int] | None = None
     converts_inputs: bool = False
     collate: Collate | None = None
+    answers: AnswerCheck | None = None
     measured: Callable[[], Mapping[str, float]] | None = None
     init_weight: Callable[[str, torch.Tensor], None] | None = None
 

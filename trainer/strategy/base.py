@@ -54,7 +54,7 @@ class Strategy(Protocol):
         """
 
     def evaluate(self, batch: Batch) -> torch.Tensor:
-        """Loss without gradients or dropout, a scalar."""
+        """What the model returns without gradients or dropout: the loss, a scalar; of prompts, answers."""
 
     def stage(self, folder: Path, ranks: dist.ProcessGroup) -> Callable[[], None]:
         """Copy weights and optimizer state to the CPU; return a function that writes the copy into `folder`.

@@ -13,9 +13,10 @@ from trainer.config import Config
 from trainer.data.chat import IMAGE, ChatML, load_template
 from trainer.data.data_cache import Progress, cache_folder
 from trainer.data.loader import Dataset
-from trainer.data.split import HELD_OUT, hold_out
+from trainer.data.split import HELD_OUT, Slice, hold_out
 from trainer.data.tokenizer import is_bytes, load_tokenizer, tokenizer_of
 from trainer.errors import UsageError
+from trainer.models.arr_coc.answers import AnswerCheck
 from trainer.models.arr_coc.backbone import Backbone, build_qwen, token_side
 from trainer.models.arr_coc.dataset import (
     GeneratedShapes,
@@ -48,10 +49,11 @@ def arr_coc(config: Config) -> Workload:
     on_gpu = config.parallel.device != "cpu" and torch.cuda.is_available()
     dtype = torch.bfloat16 if on_gpu and config.parallel.precision != "fp32" else torch.float32
     qwen = build_qwen(where, dtype)
-    model = ArrCoc(Backbone(qwen), stage=config.model.stage)
+    model = ArrCoc(Backbone(qwen), stage=config.model.stage, answer_tokens=config.answer_tokens)
     # A smaller image is enlarged: it then has as many tokens as are selected at least.
     limits = ImageLimits(token_side(qwen), min(MIN_TOKENS, most), most)
-    train, evaluation = _questions(config, _prompts(config, where, qwen.config), limits)
+    prompts = _prompts(config, where, qwen.config)
+    train, evaluation = _questions(config, prompts, limits)
     layers: Any = qwen.model.language_model.layers
     blocks: Sequence[nn.Module] = list(layers)
     return Workload(
@@ -62,9 +64,19 @@ def arr_coc(config: Config) -> Workload:
         evaluation=evaluation,
         count_targets=count_targets,
         collate=collate,
+        answers=_answer_check(config, evaluation, prompts),
         measured=model.measured,
         converts_inputs=True,
     )
+
+
+def _answer_check(config: Config, evaluation: Dataset | None, prompts: Prompts) -> AnswerCheck | None:
+    """None without held-out samples, or with --answer-tokens 0."""
+    if evaluation is None or not config.answer_tokens:
+        return None
+    whole, first = (evaluation.whole, evaluation.first) if isinstance(evaluation, Slice) else (evaluation, 0)
+    assert isinstance(whole, QuestionFile | GeneratedShapes)
+    return AnswerCheck(lambda sample: whole.references(first + sample), prompts.answer, config.answer_match)
 
 
 def prepare_questions(config: Config, progress: Progress) -> str:

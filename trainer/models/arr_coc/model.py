@@ -16,9 +16,6 @@ from trainer.models.arr_coc.texture import texture_array
 from trainer.models.arr_coc.token_selection import MAX_TOKENS, MIN_TOKENS, gather_rows, on_grids, select
 from trainer.models.loss import IGNORED, mean_cross_entropy
 
-ANSWER_TOKENS = 16
-"""Tokens of a generated answer, at most."""
-
 
 class Seen(NamedTuple):
     """Images of training, and the visual tokens that were selected and those that there were."""
@@ -33,14 +30,15 @@ class ArrCoc(nn.Module):
 
     `forward(pixels, sides, tokens, spans, targets)` takes a micro-batch as `dataset.collate` makes it, in
     which the sides of an image are whole visual tokens. Without targets the tokens are prompts, and it
-    returns the answers, int64 [B, `ANSWER_TOKENS`]: at each place the most probable token.
+    returns the answers, int64 [B, `answer_tokens`]: at each place the most probable token.
     """
 
     def __init__(
         self, backbone: Backbone, *, stage: str = "adapter", rank: int = RANK,
-        min_tokens: int = MIN_TOKENS, max_tokens: int = MAX_TOKENS,
+        min_tokens: int = MIN_TOKENS, max_tokens: int = MAX_TOKENS, answer_tokens: int = 16,
     ) -> None:  # fmt: skip
         super().__init__()
+        self.answer_tokens = answer_tokens
         self.backbone, self.min_tokens, self.max_tokens = backbone, min_tokens, max_tokens
         self.seen = Seen()
         """Since `measured` was called."""
@@ -131,10 +129,10 @@ class ArrCoc(nn.Module):
         rows = torch.arange(len(tokens), device=tokens.device)
         end = (tokens != PADDING).sum(1)
         longest = int(end.max())
-        room = tokens.new_full((len(tokens), ANSWER_TOKENS), PADDING)
+        room = tokens.new_full((len(tokens), self.answer_tokens), PADDING)
         tokens = torch.cat((tokens, room), 1)
-        for number in range(ANSWER_TOKENS):
+        for number in range(self.answer_tokens):
             known = tokens[:, : longest + number]
             states = self.backbone.hidden_states(known, self.backbone.embed(known.clamp_min(0)), visual)
             tokens[rows, end + number] = self.backbone.logits(states[rows, end + number - 1]).argmax(-1)
-        return tokens.gather(1, end[:, None] + torch.arange(ANSWER_TOKENS, device=tokens.device))
+        return tokens.gather(1, end[:, None] + torch.arange(self.answer_tokens, device=tokens.device))

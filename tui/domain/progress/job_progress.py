@@ -19,6 +19,7 @@ from tui.domain.training.progress import (
     after_step,
     structured_fields,
     training_step,
+    with_evaluation,
 )
 
 MOST_SOURCES = 64
@@ -57,13 +58,15 @@ class JobProgress:
         self._reporter: _Source | None = None
         self._reported_at: datetime | None = None
         self._names: dict[str, None] = {}
+        self._last_step: TrainingStep | None = None
+        """Of structured lines."""
 
     def add(self, entry: LogEntry) -> list[TrainingStep]:
         """Read one entry; the steps that it reports, of which there are none for nearly every entry."""
         self.last = entry.key
         fields = structured_fields(entry.json)
         if fields is not None:
-            return self._structured(entry, is_step=fields.get("kind") == "step")
+            return self._structured(entry)
         if self.structured or entry.replica == SERVICE:
             return []
         found: list[TrainingStep] = []
@@ -73,8 +76,9 @@ class JobProgress:
                 found.append(sample)
         return found
 
-    def _structured(self, entry: LogEntry, *, is_step: bool) -> list[TrainingStep]:
-        sample = training_step(entry.timestamp, entry.json) if is_step else None
+    def _structured(self, entry: LogEntry) -> list[TrainingStep]:
+        sample = training_step(entry.timestamp, entry.json)
+        evaluated = with_evaluation(self._last_step, entry.timestamp, entry.json)
         if sample is not None and not self.structured:
             self.structured = True
             if self._reporter is not None:
@@ -89,7 +93,8 @@ class JobProgress:
                 )
             self.replica = ""
         self.progress = advance(self.progress, entry.timestamp, entry.json)
-        return [] if sample is None else [sample]
+        self._last_step = sample or evaluated or self._last_step
+        return [each for each in (sample, evaluated) if each is not None]
 
     def _start_anew(self) -> None:
         self.generation += 1

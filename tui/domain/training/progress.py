@@ -108,6 +108,20 @@ def training_step(timestamp: datetime, payload: Mapping[str, Any] | None) -> Tra
     )
 
 
+def with_evaluation(
+    last: TrainingStep | None, timestamp: datetime, payload: Mapping[str, Any] | None
+) -> TrainingStep | None:
+    """The `last` step with the numbers of an evaluation after it, `eval_loss` and so on; `None` for any other
+    line. An evaluation after another step is a step of its own, without a loss."""
+    fields = structured_fields(payload)
+    step = None if fields is None or fields.get("kind") != "eval" else _integer(fields.get("step"))
+    if fields is None or step is None:
+        return None
+    found = {f"eval_{name}": value for name, value in fields.items() if name not in {"kind", "step"}}
+    sample = last if last is not None and last.step == step else TrainingStep(timestamp, step)
+    return replace(sample, numbers=(*_other_numbers(found), *sample.numbers)[:MOST_NUMBERS])
+
+
 def _other_numbers(fields: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
     found = []
     for name, value in fields.items():
@@ -131,6 +145,8 @@ def advance(progress: Progress, timestamp: datetime, payload: Mapping[str, Any] 
         return replace(progress, last_checkpoint_step=step, last_checkpoint_at=timestamp)
     if kind == "phase" and isinstance(fields.get("phase"), str):
         return replace(progress, phase=fields["phase"], updated_at=timestamp)
+    if kind == "eval":
+        return replace(progress, updated_at=timestamp)
     if kind == "resumed":
         return replace(progress, resumed_from=_integer(fields.get("step")), updated_at=timestamp)
     return progress

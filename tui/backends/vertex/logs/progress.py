@@ -32,7 +32,7 @@ ALONE_OVERLAP = timedelta(minutes=5)
 MOST_TRAINING_STEPS = 2000
 STEP_PAGES = 20
 """Most pages of one `read_training_steps`; the next call continues where it ended."""
-STEP_KINDS = ("step",)
+STEP_KINDS = ("step", "eval")
 
 
 @dataclass(slots=True)
