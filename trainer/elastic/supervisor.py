@@ -44,6 +44,8 @@ class _Running:
     member: bool = False
     waiting_since: float = field(default_factory=time.monotonic)
     signalled_at: float | None = None
+    leaving: bool = False
+    """Whether the others are to train on without this node after the signal."""
     stopping: bool = False
     """Whether the processes got the signal."""
 
@@ -176,8 +178,9 @@ class ElasticSupervisor(Supervisor):
         if run.signalled_at is None:
             run.signalled_at = now
             run.deadline = min(run.deadline, now + self._shutdown_seconds())
+            run.leaving = run.member
             self._node.leaving()
-        if not run.member or now - run.signalled_at > LEAVE_SHARE * self._program.grace:
+        if not run.leaving or now - run.signalled_at > LEAVE_SHARE * self._program.grace:
             self._stop(run)
 
     def _check_timeout(self, run: _Running) -> None:
