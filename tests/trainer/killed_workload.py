@@ -2,7 +2,8 @@
 
 `$KILL` is `stage:N`: in the N-th forward pass of the process, in the backward pass after it, or before the
 optimizer's step that follows, its supervisor and it get SIGKILL. `$PAUSE` is a file with a number: a process
-with it waits in every 20th forward pass, unless the number is higher. `$STEP_SECONDS` is added to each pass.
+with it waits in every 20th forward pass, unless the number is higher. While the file `$SLOW` exists, a pass
+takes longer.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from trainer.config import Config
 from trainer.models.workload import Workload
 
 EVERY = 20
+SLOW = 0.05
 WIDTH = 32
 
 
@@ -40,14 +42,14 @@ class Model(nn.Module):
         stage, _, number = os.environ.get("KILL", "").partition(":")
         self._stage, self._at, self._count = stage, int(number or 0), 0
         self._pause = os.environ.get("PAUSE", "")
-        self._seconds = float(os.environ.get("STEP_SECONDS", "0"))
+        self._slow = os.environ.get("SLOW", "")
         if stage == "optimizer":
             register_optimizer_step_pre_hook(lambda *_: self._kill_at("optimizer"))
 
     def forward(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         if self.training:
             self._count += 1
-            time.sleep(self._seconds)
+            time.sleep(SLOW if self._slow and Path(self._slow).exists() else 0)
             self._wait()
             self._kill_at("forward")
         loss = (self.layers(inputs) - targets).square().mean()
