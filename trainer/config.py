@@ -52,6 +52,12 @@ class ModelConfig:
     init_weights: str = _flag(
         "", "a .safetensors or a checkpoint of any strategy: initial weights of a run without a checkpoint"
     )
+    lora_rank: int = _flag(0, "causal-lm: train low-rank updates of this rank only; 0: all weights")
+    lora_alpha: float = _flag(0.0, "causal-lm: the updates are scaled by alpha / rank; 0: twice the rank")
+    lora_targets: str = _flag(
+        "all-linear", "causal-lm: layers with an update, by the ends of their paths, e.g. q_proj,v_proj"
+    )
+    lora_dropout: float = _flag(0.0, "causal-lm: dropout of the inputs of the updates")
     stage: str = _flag("adapter", "arr-coc: what is trained", choices=["adapter", "lora", "both"])
     image_tokens: int = _flag(
         1024,
@@ -115,7 +121,7 @@ class OptimizerConfig:
 
 
 CHANGEABLE = (
-    "data", "seed", "batch", "dropout", "precision",
+    "data", "seed", "batch", "dropout", "lora-alpha", "lora-dropout", "precision",
     *(item.name.replace("_", "-") for item in fields(OptimizerConfig)),
 )  # fmt: skip
 """What changes the curve of a run: `--allow-change` names what a resumed one may change."""
@@ -247,6 +253,7 @@ _NOT_NEGATIVE = (
     "checkpoint_every", "upload_every", "eval_every", "early_stop", "answer_tokens", "batch", "micro_batch",
     "context", "workers", "warmup", "clip", "grace", "nproc", "max_restarts", "weight_decay",
     "guard_patience", "spike", "store_timeout", "learning_rate", "logits_memory", "peer_copies", "elastic",
+    "lora_rank", "lora_alpha",
 )  # fmt: skip
 _SEEDS = 2**32
 """NumPy takes no others."""
@@ -305,6 +312,7 @@ def _check(given: dict[str, Any]) -> None:
             raise UsageError(f"--{name.replace('_', '-')} must be at least {minimum}, not {given[name]}")
     if not 0 <= given["dropout"] < 1:
         raise UsageError(f"--dropout must be in [0, 1), not {given['dropout']}")
+    _check_lora(given)
     _check_strategy_flags(given)
     _check_optimizer(given)
     if given["spike"] and given["guard"] == "off":
@@ -340,6 +348,18 @@ def _check_strategy_flags(given: dict[str, Any]) -> None:
             f"--elastic {given['elastic']} needs --strategy {' or '.join(elastic)}, not {given['strategy']}, "
             "whose ranks have shards that no other rank has"
         )
+
+
+def _check_lora(given: dict[str, Any]) -> None:
+    defaults = {item.name: item.default for item in fields(ModelConfig)}
+    for name in ("lora_alpha", "lora_targets", "lora_dropout"):
+        if given[name] != defaults[name] and not given["lora_rank"]:
+            shown = f"{given[name]:g}" if isinstance(given[name], float) else given[name]
+            raise UsageError(f"--{name.replace('_', '-')} {shown} needs --lora-rank")
+    if not 0 <= given["lora_dropout"] < 1:
+        raise UsageError(f"--lora-dropout must be in [0, 1), not {given['lora_dropout']:g}")
+    if given["lora_rank"] and given["model"] != "causal-lm":
+        raise UsageError(f"--lora-rank {given['lora_rank']} needs --model causal-lm, not {given['model']}")
 
 
 def _check_optimizer(given: dict[str, Any]) -> None:
@@ -393,7 +413,11 @@ def _complete(config: Config) -> Config:
     default_data = str(Path(sysconfig.get_paths()["stdlib"])) if entry is None or entry.text else ""
     return replace(
         config,
-        model=replace(config.model, context=config.model.context or preset["context"]),
+        model=replace(
+            config.model,
+            context=config.model.context or preset["context"],
+            lora_alpha=config.model.lora_alpha or 2.0 * config.model.lora_rank,
+        ),
         data=replace(
             data,
             data=data.data or default_data,

@@ -1,8 +1,9 @@
 """`python -m trainer.export CHECKPOINT OUT`: export the weights of a checkpoint.
 
 OUT is a file NAME.safetensors, or a folder that Hugging Face's libraries can load: files of at most
---shard-size, for a causal-lm with its config.json. The checkpoint can be of any strategy and world size; one
-process reads it all. ZeRO's weights are read from its full-precision copies.
+--shard-size, with the tokenizer, and for a causal-lm with its config.json. Of a run with --lora-rank it is
+the adapter in the format of peft, or with --merge the whole model with its updates. The checkpoint can be of
+any strategy and world size; one process reads it all. ZeRO's weights are read from its full-precision copies.
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ from safetensors.torch import save_file
 from trainer.checkpoint.manifest import Manifest, read
 from trainer.checkpoint.weights import newest_good, read_weights
 from trainer.cloud_paths import local_path
+from trainer.config import names_in
 from trainer.errors import CheckpointError
+from trainer.models.adapter import CONFIG, WEIGHTS, adapter_config, adapter_weights
+from trainer.models.lora import merged
+from trainer.models.tokenizer_files import copy_tokenizer
+from trainer.registry import MODELS, ModelEntry
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -37,13 +43,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("out", help="NAME.safetensors, or a folder; gs:// only where buckets are mounted")
     parser.add_argument("--dtype", choices=DTYPES, default="fp32", help="type of the weights")
     parser.add_argument("--shard-size", type=float, default=5.0, help="max size in GB of a file in a folder")
+    parser.add_argument(
+        "--merge", action="store_true", help="of a run with --lora-rank: the whole model, updates added"
+    )
     given = parser.parse_args(argv)
     out = local_path(given.out)
     try:
         path = newest_good(local_path(given.checkpoint), lambda text: sys.stderr.write(f"{text}\n"))
         manifest = read(path)
-        exported = _to_exported(read_weights(path, manifest), manifest, DTYPES[given.dtype])
-        if out.suffix == ".safetensors":
+        weights = read_weights(path, manifest)
+        model = manifest.config.get("model", {})
+        rank, alpha = model.get("lora_rank", 0), model.get("lora_alpha", 0.0)
+        if given.merge and not rank:
+            raise CheckpointError(f"--merge: {path} is of a run without --lora-rank")
+        if given.merge:
+            weights = merged(weights, alpha / rank)
+        exported = _to_exported(weights, manifest, DTYPES[given.dtype])
+        if rank and not given.merge:
+            exported = _write_adapter(out, exported, manifest)
+        elif out.suffix == ".safetensors":
             _write(out, exported, manifest)
         else:
             _write_folder(out, exported, manifest, round(given.shard_size * 1e9))
@@ -53,6 +71,45 @@ def main(argv: Sequence[str] | None = None) -> int:
     count = sum(tensor.numel() for tensor in exported.values())
     sys.stdout.write(f"{out}: {count:,} parameters of step {manifest.step} ({manifest.strategy})\n")
     return 0
+
+
+def _write_adapter(
+    out: Path, weights: dict[str, torch.Tensor], manifest: Manifest
+) -> dict[str, torch.Tensor]:
+    """Write the updates as an adapter of the model of --weights; return its weights."""
+    if out.suffix == ".safetensors":
+        raise CheckpointError(f"{out}: an adapter is a folder; give a folder, or --merge for the whole model")
+    if (out / WEIGHTS).exists():
+        raise CheckpointError(f"{out} has an adapter already; use another folder")
+    model, adapter = manifest.config["model"], adapter_weights(weights)
+    if model["init_weights"] or model["weights"].endswith(".json"):
+        sys.stderr.write(
+            f"the adapter is of a model with other weights than {model['weights']} has: only --merge exports "
+            "those as well\n"
+        )
+    description = adapter_config(
+        model["weights"], adapter, targets=names_in(model["lora_targets"]), alpha=model["lora_alpha"],
+        dropout=model["lora_dropout"],
+    )  # fmt: skip
+    _write(out / WEIGHTS, adapter, manifest)
+    try:
+        (out / CONFIG).write_text(json.dumps(description, indent=2))
+    except OSError as error:
+        raise CheckpointError(f"{out / CONFIG} can't be written: {error.strerror or error}") from error
+    _write_tokenizer(out, manifest)
+    return adapter
+
+
+def _write_tokenizer(out: Path, manifest: Manifest) -> None:
+    """Copy the tokenizer's files; a folder without them is still good for its weights."""
+    if not MODELS.get(_model_name(manifest), ModelEntry("")).text:
+        return
+    try:
+        problem = copy_tokenizer(out, manifest.config)
+    except OSError as error:
+        problem = f"{error.filename}: {error.strerror or error}"
+    if problem:
+        sys.stderr.write(f"no tokenizer in {out}: {problem}\n")
 
 
 def _to_exported(
@@ -90,6 +147,7 @@ def _write_folder(out: Path, weights: dict[str, torch.Tensor], manifest: Manifes
         weight_map |= dict.fromkeys(names, file)
     if _model_name(manifest) == "causal-lm":
         _write_config(out, manifest)
+    _write_tokenizer(out, manifest)
     if len(shards) > 1:
         size = sum(tensor.nbytes for tensor in weights.values())
         index = {"metadata": {"total_size": size}, "weight_map": weight_map}

@@ -81,6 +81,7 @@ MODELS: dict[str, ModelEntry] = {
     ),
     "causal-lm": ModelEntry(
         "trainer.models.language:causal_lm",
+        ("lora_rank", "lora_targets"),
         prepare="trainer.models.language:prepare_causal_lm",
         preload=("transformers",),
     ),

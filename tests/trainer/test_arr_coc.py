@@ -20,12 +20,12 @@ from trainer.config import parse
 from trainer.errors import DataError, UsageError
 from trainer.models.arr_coc.backbone import Backbone, Layout, Visual, build_qwen, patches
 from trainer.models.arr_coc.dataset import ImageLimits, count_targets, images_of
-from trainer.models.arr_coc.lora import LowRank
 from trainer.models.arr_coc.model import ArrCoc
 from trainer.models.arr_coc.prompts import PADDING
 from trainer.models.arr_coc.texture import CHANNELS, texture_array
 from trainer.models.arr_coc.token_selection import gather_rows, select
 from trainer.models.build import build_workload
+from trainer.models.lora import LowRank
 from trainer.models.loss import IGNORED
 
 pytestmark = pytest.mark.arithmetic
@@ -212,7 +212,7 @@ def test_each_stage_starts_with_the_weights_of_the_one_before(tmp_path: Path) ->
     assert loss(model) == same(adapter), "an update is nothing at first"
     for part in model.modules():
         if isinstance(part, LowRank):
-            torch.nn.init.normal_(part.up, std=0.1)
+            torch.nn.init.normal_(part.lora_b, std=0.1)
     lora = loss(model)
     assert lora != same(adapter)
     assert loss(stage("both")) == same(lora)

@@ -19,7 +19,7 @@ from trainer.strategy.base import Strategy
 from trainer.strategy.layout import layout_of
 
 _CURVE = (
-    ("seed", ""), ("batch", "data"), ("dropout", "model"),
+    ("seed", ""), ("batch", "data"), ("dropout", "model"), ("lora_alpha", "model"), ("lora_dropout", "model"),
     *((item.name, "optimizer") for item in fields(OptimizerConfig)),
 )  # fmt: skip
 """Settings without which the curve can't be the same, with their section of the settings."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from trainer.config import PRESETS, Config
+from trainer.config import PRESETS, Config, names_in
 from trainer.data.data_cache import Progress, cache_folder
 from trainer.data.loader import Batch, Dataset
 from trainer.data.packing import packs_of
@@ -19,8 +19,9 @@ from trainer.data.token_cache import token_file_of
 from trainer.data.token_file import TokenFile, TokenFileInfo
 from trainer.data.tokenizer import BYTES, is_bytes, tokenizer_of
 from trainer.errors import DataError, UsageError
-from trainer.models.causal_lm import load_model
+from trainer.models.causal_lm import CausalLM, load_model
 from trainer.models.gpt import GPT
+from trainer.models.lora import ALL_LINEAR, add_low_rank, linear_layers
 from trainer.models.loss import IGNORED
 from trainer.models.workload import Workload
 from trainer.structured_log import emit
@@ -123,6 +124,8 @@ def causal_lm(config: Config) -> Workload:
     if not where:
         raise UsageError("--model causal-lm needs --weights: a folder or name of a model, or a config.json")
     model = load_model(where, torch.float32, config.model.dropout, config.parallel.logits_memory)
+    if config.model.lora_rank:
+        _add_lora(model, config)
     context = config.model.context
     if model.context is not None and context > model.context:
         raise UsageError(f"--context {context} is more than the {model.context} tokens that {where} accepts")
@@ -133,6 +136,7 @@ def causal_lm(config: Config) -> Workload:
             f"{model.vocabulary}"
         )
     weights = sum(p.numel() for p in model.parameters())
+    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     return Workload(
         model,
         model.blocks(),
@@ -140,8 +144,23 @@ def causal_lm(config: Config) -> Workload:
         tokens_per_sample=context,
         evaluation=data.evaluation,
         count_targets=count_targets if data.info.marked else None,
-        flops_per_token=6.0 * weights,
+        # A frozen weight has no gradient of its own.
+        flops_per_token=4.0 * weights + 2.0 * trained,
     )
+
+
+def _add_lora(model: CausalLM, config: Config) -> None:
+    """Freeze the model, and add the updates of the `--lora` flags. Raises UsageError if there are none."""
+    given = config.model
+    model.requires_grad_(False)
+    names = names_in(given.lora_targets)
+    scale, dropout = given.lora_alpha / given.lora_rank, given.lora_dropout
+    if not add_low_rank(model.model, rank=given.lora_rank, targets=names, scale=scale, dropout=dropout):
+        there = sorted({name.rpartition(".")[2] for name in linear_layers(model.model, [ALL_LINEAR])})
+        raise UsageError(
+            f"--lora-targets {given.lora_targets}: no linear layer of {given.weights} has such a name; it "
+            f"has {', '.join(there) or 'none'}"
+        )
 
 
 def _tokenizer(config: Config) -> str:

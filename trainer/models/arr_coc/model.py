@@ -9,11 +9,11 @@ from torch import nn
 
 from trainer.models.arr_coc.backbone import Backbone, Visual
 from trainer.models.arr_coc.dataset import images_of
-from trainer.models.arr_coc.lora import RANK, add_low_rank
 from trainer.models.arr_coc.prompts import PADDING
 from trainer.models.arr_coc.scorers import Balance, Participatory, Perspectival, Propositional, Quality
 from trainer.models.arr_coc.texture import texture_array
 from trainer.models.arr_coc.token_selection import MAX_TOKENS, MIN_TOKENS, gather_rows, on_grids, select
+from trainer.models.lora import add_low_rank
 from trainer.models.loss import IGNORED, mean_cross_entropy
 
 
@@ -23,6 +23,11 @@ class Seen(NamedTuple):
     images: int = 0
     selected: int = 0
     tokens: int = 0
+
+
+RANK = 32
+LAYERS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+"""Of the language model: those with low-rank updates, of this rank, in the stages lora and both."""
 
 
 class ArrCoc(nn.Module):
@@ -48,7 +53,7 @@ class ArrCoc(nn.Module):
         self.participatory = Participatory(backbone.width)
         self.balance, self.quality = Balance(backbone.width), Quality()
         if stage != "adapter":
-            add_low_rank(backbone.model.model.language_model, rank=rank)
+            add_low_rank(backbone.model.model.language_model, rank=rank, targets=LAYERS)
         if stage == "lora":
             for part in self.relevance_parts():
                 part.requires_grad_(False)

@@ -1,0 +1,101 @@
+"""LoRA (arXiv 2106.09685): low-rank updates beside frozen linear layers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from trainer.models.loss_head import LossHead
+
+ALL_LINEAR = "all-linear"
+"""Names every linear layer but the output layer, as in peft."""
+_BASE, _A, _B = ".base.", ".lora_a", ".lora_b"
+
+
+class LowRank(nn.Module):
+    """A frozen linear layer plus `scale · x Aᵀ Bᵀ`; B is zero at first, so the output is the layer's.
+
+    A is [rank, inputs] and B [outputs, rank]. `dropout` applies to the inputs of A.
+    """
+
+    def __init__(self, base: nn.Linear, rank: int, scale: float, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.base, self.scale, self.dropout = base, scale, dropout
+        # In full precision: bf16 would round its steps away.
+        device = base.weight.device
+        self.lora_a = nn.Parameter(torch.empty(rank, base.in_features, dtype=torch.float32, device=device))
+        self.lora_b = nn.Parameter(torch.zeros(base.out_features, rank, dtype=torch.float32, device=device))
+        nn.init.kaiming_uniform_(self.lora_a, a=math.sqrt(5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        dropped = F.dropout(x.to(self.lora_a.dtype), self.dropout, self.training)
+        low = F.linear(F.linear(dropped, self.lora_a), self.lora_b)
+        base: torch.Tensor = self.base(x)
+        return base + (self.scale * low).to(x.dtype)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        """Also load the weights of a plain layer, saved by a model without updates."""
+        for name in ("weight", "bias"):
+            if f"{prefix}{name}" in state_dict:
+                state_dict[f"{prefix}base.{name}"] = state_dict.pop(f"{prefix}{name}")
+                for own in ("lora_a", "lora_b"):
+                    state_dict.setdefault(f"{prefix}{own}", getattr(self, own).detach())
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+def linear_layers(module: nn.Module, targets: Iterable[str]) -> list[str]:
+    """The paths of the linear layers that `targets` name, as peft does: by the end of the path."""
+    wanted = tuple(targets)
+    found = []
+    for name, child in module.named_modules():
+        # An output layer is no LoRA target: its update would be as large as a copy of it.
+        if not isinstance(child, nn.Linear) or isinstance(child, LossHead) or name.endswith("lm_head"):
+            continue
+        if ALL_LINEAR in wanted or any(name == one or name.endswith(f".{one}") for one in wanted):
+            found.append(name)
+    return found
+
+
+def add_low_rank(
+    module: nn.Module, *, rank: int, targets: Iterable[str], scale: float = 2.0, dropout: float = 0.0
+) -> list[str]:
+    """Add a low-rank update to the linear layers that `targets` name; returns their paths.
+
+    It freezes nothing: the caller does before.
+    """
+    names = linear_layers(module, targets)
+    for name in names:
+        parent, _, last = name.rpartition(".")
+        owner = module.get_submodule(parent)
+        setattr(owner, last, LowRank(getattr(owner, last), rank, scale, dropout))
+    return names
+
+
+def merged(weights: Mapping[str, torch.Tensor], scale: float) -> dict[str, torch.Tensor]:
+    """The weights of the model without updates, with each update added to its layer, as torch's `W + sBA`."""
+    found = {}
+    for name, saved in weights.items():
+        weight = saved
+        if name.endswith((_A, _B)):
+            continue
+        layer, base, part = name.rpartition(_BASE)
+        if base and part == "weight" and f"{layer}{_A}" in weights:
+            update = weights[f"{layer}{_B}"].float() @ weights[f"{layer}{_A}"].float()
+            weight = (weight.float() + scale * update).to(weight.dtype)
+        found[f"{layer}.{part}" if base else name] = weight
+    return found
+
+
+def updates(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """A and B of each layer, by its path with `lora_A.weight` or `lora_B.weight`: peft's names."""
+    found = {}
+    for name, weight in weights.items():
+        for own, theirs in ((_A, ".lora_A.weight"), (_B, ".lora_B.weight")):
+            if name.endswith(own):
+                found[name.removesuffix(own) + theirs] = weight
+    return found
