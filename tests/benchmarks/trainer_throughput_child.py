@@ -28,7 +28,7 @@ from trainer.data.token_file import TokenFile
 from trainer.loop.schedule import learning_rate
 from trainer.models.gpt import GPT
 from trainer.models.workload import Workload
-from trainer.strategy.model_setup import make_optimizer
+from trainer.optimizers.build import make_optimizer
 from trainer.train import Trainer
 
 CONTEXT, BATCH, CLIP = 128, 16, 1.0

@@ -158,7 +158,7 @@ def test_a_skipped_step_changes_no_weight_and_no_moment() -> None:
 
 @pytest.mark.parametrize("clip", [0.0, 0.1, 100.0])
 def test_clipping_in_the_optimizer_s_kernel_is_clipping(clip: float) -> None:
-    from trainer.strategy.model_setup import make_optimizer
+    from trainer.optimizers.build import make_optimizer
 
     config = parse(["--device=cpu", f"--clip={clip}"])
     batch = torch.randint(0, 250, (2, 4, 8), generator=torch.Generator().manual_seed(1))
