@@ -97,6 +97,33 @@ def test_a_killed_child_gives_the_code_of_a_shell(
     assert start(started, tmp_path, "-c", textwrap.dedent(program)).wait(60) == 128 + signal.SIGABRT
 
 
+def test_a_killed_child_is_started_again_and_not_after_a_signal(
+    tmp_path: Path, started: list[subprocess.Popen[str]]
+) -> None:
+    program = """
+        import os, signal, sys
+        from pathlib import Path
+        from trainer.launch.container_init import run_as_init
+        code = run_as_init()
+        if code is not None:
+            sys.exit(code)
+        with Path("starts").open("a") as file:
+            file.write("x")
+        print("started", signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, flush=True)
+        if Path("starts").read_text() == "x":
+            os.kill(os.getpid(), signal.SIGKILL)
+        signal.pause()
+    """
+    process = start(started, tmp_path, "-c", textwrap.dedent(program))
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(3)]
+    assert (lines[0], lines[2]) == ("started True\n",) * 2
+    assert json.loads(lines[1])["message"] == "the supervisor was killed (SIGKILL): it starts again"
+    pid_1(process).send_signal(signal.SIGTERM)
+    assert process.wait(60) == 128 + signal.SIGTERM, "that is an end which was asked for"
+    assert (tmp_path / "starts").read_text() == "xx"
+
+
 def test_the_trainer_as_pid_1_saves_and_exits_on_a_signal(
     tmp_path: Path, started: list[subprocess.Popen[str]]
 ) -> None:

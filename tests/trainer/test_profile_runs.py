@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ PROFILES = sorted((ROOT / "profiles").glob("*.yaml"))
 SMALL = {
     "gpt": ("--preset=tiny", f"--data={ROOT / 'README.md'}"),
     "arr-coc": ("--weights=tiny", "--image-tokens=16", "--context=64", "--data=", "--workers=0"),
+    "spirals:build": (),
 }
 """Sizes that replace the profile's own."""
 FLAGS = ("--device=cpu", "--steps=3", "--batch=2", "--micro-batch=2", "--checkpoint-every=0")
@@ -36,6 +38,11 @@ def trainer_arguments(profile: dict[str, Any]) -> list[str]:
     """Of its first worker pool; empty if that does not run `trainer.task`."""
     container = profile.get("jobSpec", {}).get("workerPoolSpecs", [{}])[0].get("containerSpec", {})
     args = [str(arg) for arg in container.get("args", [])]
+    if "package" in profile:
+        # Its script has the first arguments of the trainer, and passes those of the profile on.
+        start = ROOT / "profiles" / profile["package"]["path"] / profile["package"]["script"]
+        task = re.search(r"-m trainer\.task (.*) \"\$@\"", start.read_text())
+        return [*task[1].split(), *args] if task else []
     ours = "command" not in container or "trainer.task" in " ".join(container["command"])
     return args if ours and all(arg.startswith("--") for arg in args) else []
 
@@ -84,12 +91,15 @@ def test_each_profile_s_arguments_are_those_of_the_trainer() -> None:
         ("gpt", "fp32"),
         ("gpt", "bf16"),
         ("arr-coc", "bf16"),
+        ("spirals:build", "fp32"),
+        ("spirals:build", "bf16"),
         # What these profiles ask for is bf16.
         pytest.param("arr-coc", "fp32", marks=pytest.mark.slow),
     ],
 )
 def test_what_profiles_ask_for_trains(tmp_path: Path, model: str, precision: str) -> None:
     runs = combinations(model, precision)
+    shutil.copy(ROOT / "profiles" / "examples" / "own-model" / "spirals.py", tmp_path)
     stages = 3 if model == "arr-coc" else 1
     assert len(runs) >= 5 * stages, "each strategy and stage"
     found = InTurn(tmp_path, 1, runs).wait()

@@ -1,36 +1,82 @@
-"""PID 1 of a container: forwards signals, reaps orphans, exits with its child's code.
+"""The first process of a container: it forwards signals, reaps orphans, and starts a killed supervisor again.
 
 The kernel ignores a signal for which PID 1 has no handler, and makes orphans (DataLoader workers,
 processes of a killed supervisor) its children. So the first process does only this, above the supervisor.
+The end of the first process is the end of the container, which Vertex AI may take for that of the job
+(vertex facts 3.8): a supervisor that is killed alone costs an attempt instead, as a killed process does.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import time
+
+from trainer.prctl import die_with_parent
+from trainer.structured_log import emit
+
+_FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
+_MOST_IN_A_ROW = 3
+"""Restarts of a supervisor that was killed each time within `_LIVES_SECONDS`; then the container ends."""
+_LIVES_SECONDS = 30.0
 
 
 def run_as_init() -> int | None:
-    """In PID 1: fork, and return the exit code of the child. In the child and elsewhere: None."""
-    if os.getpid() != 1:
+    """In the first process: fork, and return the exit code of the child. In the child and elsewhere: None.
+
+    The first process is PID 1, or below Vertex AI's variables the caller: the emulator has no namespaces of
+    processes, and in a container a shell may be PID 1.
+    """
+    if os.getpid() != 1 and "CLOUD_ML_JOB_ID" not in os.environ:
         return None
-    child = os.fork()
-    if child == 0:
-        return None
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
-        signal.signal(number, lambda n, _: _forward(child, n))
-    while True:
+    return _Init().run()
+
+
+class _Init:
+    def __init__(self) -> None:
+        self._child = 0
+        self._stopping = False
+
+    def run(self) -> int | None:
+        quick = 0
+        while True:
+            began = time.monotonic()
+            if self._fork():
+                return None
+            code = self._wait()
+            if code >= 0 or self._stopping:
+                return 128 - code if code < 0 else code
+            quick = quick + 1 if time.monotonic() - began < _LIVES_SECONDS else 0
+            if quick > _MOST_IN_A_ROW:
+                return 128 - code
+            name = signal.Signals(-code).name
+            text = f"the supervisor was killed ({name}): it starts again"
+            emit("phase", text, severity="WARNING", phase="restarting", signal=name)
+
+    def _fork(self) -> bool:
+        """True in the child, which has no handler of ours."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
+        parent, self._child = os.getpid(), os.fork()
+        if self._child == 0:
+            die_with_parent(parent)
+        for number in _FORWARDED:
+            signal.signal(number, self._forward if self._child else signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
+        return self._child == 0
+
+    def _wait(self) -> int:
+        """The child's exit code, -n for signal n; orphans are reaped meanwhile."""
+        while True:
+            try:
+                pid, status = os.wait()
+            except ChildProcessError:
+                return 1
+            if pid == self._child:
+                return os.waitstatus_to_exitcode(status)
+
+    def _forward(self, number: int, _: object) -> None:
+        self._stopping |= number != signal.SIGUSR1
         try:
-            pid, status = os.wait()
-        except ChildProcessError:
-            return 1
-        if pid == child:
-            code = os.waitstatus_to_exitcode(status)
-            return 128 - code if code < 0 else code
-
-
-def _forward(child: int, number: int) -> None:
-    try:
-        os.kill(child, number)
-    except ProcessLookupError:
-        return
+            os.kill(self._child, number)
+        except ProcessLookupError:
+            return
