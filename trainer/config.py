@@ -25,9 +25,15 @@ PRESETS: dict[str, dict[str, int]] = {
     "7b": {"layers": 32, "heads": 32, "width": 4096, "context": 2048, "batch": 1024, "micro_batch": 1},
 }
 ON_OFF = ("off", "on")
+AUTO = "auto"
+"""A micro-batch that is computed from the device's memory."""
 SCHEDULES = ("cosine", "wsd", "linear", "constant")
 NO_DECAY = ("biases", "norms", "embeddings")
 """Kinds of weights; `norms` are all vectors that are no biases."""
+
+
+def number_or_auto(text: str) -> int | str:
+    return text if text == AUTO else int(text)
 
 
 def _flag(default: Any, text: str, **kw: Any) -> Any:
@@ -89,8 +95,18 @@ class DataConfig:
         "", "folder on the node's disk for the tokens of the data; default: data-cache beside the checkpoints"
     )
     batch: int = _flag(0, "sequences per optimizer step, over all ranks; 0: the preset's")
-    micro_batch: int = _flag(0, "max sequences per rank and pass; the rest is accumulated; 0: the preset's")
+    micro_batch: int | str = _flag(
+        0,
+        "max sequences per rank and pass; the rest is accumulated; 0: the preset's; auto: as many as fit the "
+        "device's memory",
+        type=number_or_auto,
+    )
     workers: int = _flag(0, "processes per rank that read the data ahead")
+
+    @property
+    def max_micro_batch(self) -> int:
+        """1 while it is to be computed."""
+        return 1 if isinstance(self.micro_batch, str) else self.micro_batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +310,7 @@ def _add(group: Any, items: Sequence[Any]) -> None:
         if isinstance(default, bool):
             group.add_argument(name, action="store_true", help=item.metadata["help"])
         else:
-            group.add_argument(name, type=type(default), default=default, **dict(item.metadata))
+            group.add_argument(name, **{"type": type(default), "default": default, **item.metadata})
 
 
 def _check(given: dict[str, Any]) -> None:
@@ -308,7 +324,7 @@ def _check(given: dict[str, Any]) -> None:
         raise UsageError(f"--seed must be from 0 to {_SEEDS - 1}, not {given['seed']}")
     for name in (*_AT_LEAST_ONE, *_NOT_NEGATIVE):
         minimum = 1 if name in _AT_LEAST_ONE else 0
-        if given[name] < minimum:
+        if given[name] != AUTO and given[name] < minimum:
             raise UsageError(f"--{name.replace('_', '-')} must be at least {minimum}, not {given[name]}")
     if not 0 <= given["dropout"] < 1:
         raise UsageError(f"--dropout must be in [0, 1), not {given['dropout']}")
@@ -342,6 +358,8 @@ def _check_strategy_flags(given: dict[str, Any]) -> None:
             *others, last = [strategy for strategy, entry in STRATEGIES.items() if name in entry.flags]
             takers = f"{', '.join(others)} or {last}" if others else last
             raise UsageError(f"--{name.replace('_', '-')} needs --strategy {takers}, not {given['strategy']}")
+    if given["elastic"] and given["micro_batch"] == AUTO:
+        raise UsageError("--micro-batch auto needs ranks that stay: with --elastic give a number")
     elastic = [name for name, entry in STRATEGIES.items() if entry.elastic]
     if given["elastic"] and given["strategy"] not in elastic:
         raise UsageError(

@@ -21,7 +21,7 @@ from trainer.checkpoint.locations import checkpoint_folder
 from trainer.checkpoint.manager import CheckpointManager
 from trainer.checkpoint.manifest import last_save
 from trainer.checkpoint.weights import init_weights
-from trainer.config import BatchPlan, Config
+from trainer.config import AUTO, BatchPlan, Config
 from trainer.data.download import download_inputs
 from trainer.data.fingerprint import data_fingerprint
 from trainer.data.loader import Batch, batches, to_device
@@ -37,6 +37,7 @@ from trainer.loop import events
 from trainer.loop.early_stopping import EarlyStopping
 from trainer.loop.evaluation import Evaluation
 from trainer.loop.loss_guard import Diverged, GuardAction, LossGuard, should_keep
+from trainer.loop.micro_batch import fitting_micro_batch
 from trainer.loop.schedule import learning_rate
 from trainer.metrics.goodput import Goodput
 from trainer.metrics.gpu import GpuReporter
@@ -82,7 +83,7 @@ class Trainer:
         """What depends on the rank and the number of ranks alone."""
         config, data = self.config, self.config.data
         self.rank, self.world_size = self.group.rank, self.group.world_size
-        self.plan = BatchPlan.of(data.batch, data.micro_batch, self.world_size)
+        self.plan = BatchPlan.of(data.batch, data.max_micro_batch, self.world_size)
         self.sync = StepSync(self.rank, self.world_size, self.device)
         self.sinks = make_sinks(config, self.rank)
         self.profiler = StepProfiler(config, self.rank)
@@ -141,6 +142,9 @@ class Trainer:
         local = prepare_data(download_inputs(config, self.group), self.group)
         deferred = STRATEGIES[config.parallel.strategy].defers_weights and not local.model.init_weights
         self.workload = build_workload(local, deferred=deferred)
+        if config.data.micro_batch == AUTO:
+            fitting = fitting_micro_batch(local, self.workload, self.group, self.device)
+            self.plan = BatchPlan.of(config.data.batch, fitting, self.world_size)
         self._make_evaluation()
         return local
 

@@ -72,11 +72,11 @@ class ElasticTrainer(Trainer):
             # Neither the ranks nor their number are known yet.
             self.rank, self.world_size = self.group.rank, 1
             self.sinks, self.profiler = [], StepProfiler(config, 1)
-            self.plan = BatchPlan.elastic(data.batch, data.micro_batch, 1, 0)
+            self.plan = BatchPlan.elastic(data.batch, data.max_micro_batch, 1, 0)
             self.sync = StepSync(0, 1, self.device)
             return
         self.rank, self.world_size = self.group.rank, self.group.world_size
-        self.plan = BatchPlan.elastic(data.batch, data.micro_batch, self.world_size, self.rank)
+        self.plan = BatchPlan.elastic(data.batch, data.max_micro_batch, self.world_size, self.rank)
         before = self.sync
         self.sync = StepSync(self.rank, self.world_size, self.device, self._wants_change)
         # The former one got no more signals from here on.

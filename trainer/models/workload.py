@@ -43,7 +43,8 @@ class Workload:
 
     `collate` makes a micro-batch of a list of samples; with `None` their tensors are stacked. `measured`
     has further figures of this rank's steps since its last call, for the log. With `answers` an evaluation
-    also has an accuracy.
+    also has an accuracy. `probe` is a forward pass of one sample of the largest size that
+    needs no values, for --micro-batch auto; with `None` the model itself is called with a sample.
 
     A model may be on the meta device if `init_weight(name, weight)` sets each of its weights, whole and on
     the CPU, as a function of its name and the seed; it then has no buffer.
@@ -59,6 +60,7 @@ class Workload:
     converts_inputs: bool = False
     collate: Collate | None = None
     answers: AnswerCheck | None = None
+    probe: Callable[[], object] | None = None
     measured: Callable[[], Mapping[str, float]] | None = None
     init_weight: Callable[[str, torch.Tensor], None] | None = None
 

@@ -66,6 +66,29 @@ def _cast(model: Any, dtype: torch.dtype) -> Qwen3VLForConditionalGeneration:
     return converted
 
 
+def select_attention(
+    model: Qwen3VLForConditionalGeneration, *, package: bool, capability: tuple[int, int] | None
+) -> str:
+    """Select the attention's kernels, and say which and why.
+
+    flash-attn's where the `package` is installed, the weights have 16 bits and the GPU has the compute
+    capability 8.0 that it needs (the package's README); else torch's own, which has FlashAttention for such
+    GPUs too, and takes it here as no mask is passed.
+    """
+    half = model.dtype in {torch.bfloat16, torch.float16}
+    if package and half and capability is not None and capability >= (8, 0):
+        model.set_attn_implementation("flash_attention_2")
+        return "flash_attention_2: flash-attn is installed, and this GPU has it"
+    model.set_attn_implementation("sdpa")
+    reason = (
+        "there is no GPU" if capability is None
+        else "the weights have 32 bits" if not half
+        else "flash-attn needs a GPU of compute capability 8.0" if capability < (8, 0)
+        else "flash-attn is not installed"
+    )  # fmt: skip
+    return f"sdpa: {reason}"
+
+
 def token_side(model: Qwen3VLForConditionalGeneration) -> int:
     """Side of the square of pixels that becomes one visual token."""
     vision: Any = model.config.vision_config

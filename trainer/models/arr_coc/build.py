@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
+from transformers.utils import is_flash_attn_2_available
 
 from trainer.cloud_paths import local_path
 from trainer.config import Config
@@ -17,7 +20,7 @@ from trainer.data.split import HELD_OUT, Slice, hold_out
 from trainer.data.tokenizer import is_bytes, load_tokenizer, tokenizer_of
 from trainer.errors import UsageError
 from trainer.models.arr_coc.answers import AnswerCheck
-from trainer.models.arr_coc.backbone import Backbone, build_qwen, token_side
+from trainer.models.arr_coc.backbone import Backbone, build_qwen, select_attention, token_side
 from trainer.models.arr_coc.dataset import (
     GeneratedShapes,
     ImageLimits,
@@ -30,6 +33,7 @@ from trainer.models.arr_coc.model import ArrCoc
 from trainer.models.arr_coc.prompts import BytesWithMarks, Prompts
 from trainer.models.arr_coc.token_selection import MIN_TOKENS
 from trainer.models.workload import Workload
+from trainer.structured_log import emit
 
 GENERATED = 4096
 """Number of samples of generated shapes."""
@@ -49,6 +53,13 @@ def arr_coc(config: Config) -> Workload:
     on_gpu = config.parallel.device != "cpu" and torch.cuda.is_available()
     dtype = torch.bfloat16 if on_gpu and config.parallel.precision != "fp32" else torch.float32
     qwen = build_qwen(where, dtype)
+    attention = select_attention(
+        qwen,
+        package=is_flash_attn_2_available(),
+        capability=torch.cuda.get_device_capability() if on_gpu else None,
+    )
+    if os.environ.get("RANK", "0") == "0":
+        emit("phase", f"attention by {attention}", phase="starting", attention=attention.partition(":")[0])
     model = ArrCoc(Backbone(qwen), stage=config.model.stage, answer_tokens=config.answer_tokens)
     # A smaller image is enlarged: it then has as many tokens as are selected at least.
     limits = ImageLimits(token_side(qwen), min(MIN_TOKENS, most), most)
@@ -65,6 +76,7 @@ def arr_coc(config: Config) -> Workload:
         count_targets=count_targets,
         collate=collate,
         answers=_answer_check(config, evaluation, prompts),
+        probe=partial(model.largest_pass, config.model.context),
         measured=model.measured,
         converts_inputs=True,
     )

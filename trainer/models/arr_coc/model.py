@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -11,7 +11,7 @@ from trainer.models.arr_coc.backbone import Backbone, Visual
 from trainer.models.arr_coc.dataset import images_of
 from trainer.models.arr_coc.prompts import PADDING
 from trainer.models.arr_coc.scorers import Balance, Participatory, Perspectival, Propositional, Quality
-from trainer.models.arr_coc.texture import texture_array
+from trainer.models.arr_coc.texture import CHANNELS, SIDE, texture_array
 from trainer.models.arr_coc.token_selection import MAX_TOKENS, MIN_TOKENS, gather_rows, on_grids, select
 from trainer.models.lora import add_low_rank
 from trainer.models.loss import IGNORED, mean_cross_entropy
@@ -115,6 +115,31 @@ class ArrCoc(nn.Module):
         scores = self.propositional(texture), self.perspectival(texture), self.participatory(texture, query)
         maps = torch.stack(scores, 1)
         return maps, self.balance(maps, query)
+
+    def largest_pass(self, context: int) -> torch.Tensor:
+        """What keeps memory in a forward pass, with as much of text and image as a sample may have and values
+        that do not matter: the scorers and the language model."""
+        weight: torch.Tensor = self.backbone.model.get_input_embeddings().weight  # type: ignore[assignment]
+        language: Any = self.backbone.model.model.language_model
+        width, most = self.backbone.width, self.max_tokens
+        texture, query = torch.zeros(1, len(CHANNELS), SIDE, SIDE), torch.zeros(1, width)
+        scores = self.propositional(texture), self.perspectival(texture), self.participatory(texture, query)
+        relevance = self.balance(torch.stack(scores, 1), query)
+        factor = self.quality(torch.zeros(1, most, 3)) * relevance.mean()
+        levels = [weight.new_zeros(1, most, width) * factor.to(weight.dtype) for _ in range(self.levels)]
+        embeds = torch.cat((weight.new_zeros(1, context, width), sum(levels, levels[0])), 1)
+        states = language(
+            inputs_embeds=embeds,
+            position_ids=torch.zeros(3, 1, context + most, dtype=torch.int64),
+            use_cache=False,
+        ).last_hidden_state[0, -context:]
+        return mean_cross_entropy(self.backbone.logits(states), torch.zeros(context, dtype=torch.int64))
+
+    @property
+    def levels(self) -> int:
+        """The pooled visual tokens, and those of each depth."""
+        vision: Any = self.backbone.model.config.vision_config
+        return 1 + len(vision.deepstack_visual_indexes)
 
     def measured(self) -> dict[str, float]:
         """Per image since the last call: the visual tokens that were selected, and all that there were."""

@@ -1,0 +1,199 @@
+"""`--micro-batch auto`: the largest micro-batch that fits the device's memory, computed before step 1.
+
+The memory of a step is that of weights, gradients and optimizer, and of what the forward pass keeps for the
+backward pass. The second is found by a forward pass of one sample without data or memory (torch's fake
+tensors), so it costs the same for any size of the model. What is computed depends on the model, the strategy
+and the device only, not on what else is in memory: a restart finds the same. The global batch never changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd.graph import saved_tensors_hooks
+
+from trainer.config import Config
+from trainer.data.loader import Batch
+from trainer.distributed.process_group import ProcessGroup
+from trainer.errors import UsageError, one_line
+from trainer.models.workload import Workload
+from trainer.strategy.base import compute_dtype
+from trainer.structured_log import emit
+
+GIB = float(1 << 30)
+GPU_SHARE, GPU_OTHER = 0.9, 1.5 * GIB
+"""Of a GPU's memory: the allocator can't use the rest; contexts and NCCL's buffers take so many bytes."""
+CPU_SHARE = 0.5
+"""Of a machine's memory, for all of its ranks: the rest is for the data, the checkpoints and others."""
+MARGIN = 1.25
+"""Buffers that a kernel needs for a moment, and gradients of activations."""
+_SHARDED = {"fsdp": "weights", "zero3": "weights", "zero1": "optimizer", "zero2": "optimizer"}
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Bytes of one rank: all that there is, what each step needs, and what each sample adds."""
+
+    usable: float
+    fixed: float
+    per_sample: float
+
+    @property
+    def samples(self) -> int:
+        return max(1, int((self.usable - self.fixed) // max(1.0, self.per_sample * MARGIN)))
+
+
+def fitting_micro_batch(config: Config, workload: Workload, group: ProcessGroup, device: torch.device) -> int:
+    """The micro-batch that fits on every rank; a collective call.
+
+    Raises:
+        UsageError: for a model whose forward pass can't be followed.
+    """
+    dtype = compute_dtype(config, device)
+    found = Estimate(
+        device_memory(device, group.world_size // group.nodes),
+        fixed_bytes(workload.model, workload, config.parallel.strategy, dtype, group.world_size),
+        saved_bytes(config, workload, dtype),
+    )
+    share = config.data.batch // group.world_size
+    samples = int(min(*group.all_gather(found.samples), share))
+    if group.rank == 0:
+        tight = found.fixed + found.per_sample * MARGIN > found.usable
+        emit(
+            "phase",
+            f"--micro-batch auto: {samples}, by {found.fixed / GIB:.2f} GiB and {found.per_sample / GIB:.3f} "
+            f"GiB a sample of {found.usable / GIB:.2f} GiB" + (", which may be too little" if tight else ""),
+            severity="WARNING" if tight else "INFO", phase="starting", micro_batch=samples,
+        )  # fmt: skip
+    return samples
+
+
+def device_memory(device: torch.device, local_ranks: int) -> float:
+    """Bytes that a rank may use."""
+    if device.type == "cuda":
+        return GPU_SHARE * torch.cuda.get_device_properties(device).total_memory - GPU_OTHER
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(OSError, ValueError):
+        # A container's limit; "max" without one.
+        whole = min(whole, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return CPU_SHARE * whole / max(1, local_ranks)
+
+
+def fixed_bytes(
+    model: nn.Module, workload: Workload, strategy: str, dtype: torch.dtype, world_size: int
+) -> float:
+    """Weights, gradients and AdamW's two moments of a rank; of an unknown strategy as of DDP."""
+    sharded = _SHARDED.get(strategy, "")
+    stored = float(sum(p.numel() * p.element_size() for p in model.parameters()))
+    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    low = torch.empty((), dtype=dtype).element_size()
+    if sharded == "optimizer":
+        # Weights and gradients of the forward pass are whole, a full copy and the moments are not.
+        weights = float(sum(p.numel() * min(low, p.element_size()) for p in model.parameters()))
+        return weights + low * trained + 12.0 * trained / world_size
+    whole = stored + 12.0 * trained
+    if sharded != "weights":
+        return whole
+    # The root's own weights stay gathered, and two blocks at a time.
+    blocks = [sum(p.numel() for p in block.parameters()) for block in workload.blocks]
+    root = sum(p.numel() for p in model.parameters()) - sum(blocks)
+    return whole / world_size + low * (root + 2.0 * max(blocks, default=0))
+
+
+def saved_bytes(config: Config, workload: Workload, dtype: torch.dtype) -> float:
+    """What the forward pass of one sample keeps for the backward pass, in bytes.
+
+    Raises:
+        UsageError: if it depends on values, so that it can't be followed without them.
+    """
+    collate = workload.collate or _stacked
+    batch = collate([workload.train[0]])
+    run = workload.probe or workload.model
+    # Models of Hugging Face come in evaluation mode, in which no dropout keeps its mask.
+    workload.model.train()
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True) as mode, _fake(workload.model, dtype):
+            inputs = batch if workload.probe is None else ()
+            with _counted(workload, checkpointed=config.parallel.activation_checkpointing == "on") as count:
+                run(*(_fake_input(part, mode, dtype) for part in inputs))
+            return count()
+    # The model's own code fails in its own way where it asks for a value.
+    except Exception as error:
+        raise UsageError(
+            f"--micro-batch auto can't follow this model ({one_line(error)}): give a number"
+        ) from error
+
+
+def _stacked(samples: list[Any]) -> Batch:
+    return tuple(torch.stack(parts) for parts in zip(*samples, strict=True))
+
+
+def _fake_input(tensor: torch.Tensor, mode: FakeTensorMode, dtype: torch.dtype) -> torch.Tensor:
+    fake: torch.Tensor = mode.from_tensor(tensor)
+    return fake.to(dtype) if fake.is_floating_point() else fake
+
+
+@contextlib.contextmanager
+def _fake(model: nn.Module, dtype: torch.dtype) -> Iterator[None]:
+    """Replace the weights by fake ones on the CPU, in the type of the forward pass."""
+    kept: list[tuple[dict[str, Any], str, torch.Tensor]] = []
+    for module in model.modules():
+        places: list[dict[str, Any]] = [module._parameters, module._buffers]
+        for own in places:
+            for name, tensor in own.items():
+                if tensor is None:
+                    continue
+                kept.append((own, name, tensor))
+                floating = tensor.is_floating_point() and isinstance(tensor, nn.Parameter)
+                fake = torch.empty(tensor.shape, dtype=dtype if floating else tensor.dtype)
+                own[name] = (
+                    nn.Parameter(fake, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else fake
+                )
+    try:
+        yield
+    finally:
+        for own, name, tensor in kept:
+            own[name] = tensor
+
+
+@contextlib.contextmanager
+def _counted(workload: Workload, *, checkpointed: bool) -> Iterator[Callable[[], float]]:
+    """Count the bytes that are saved for the backward pass, but not those of weights.
+
+    With checkpointed activations the input of each block stays, and one block is computed again at a time.
+    """
+    weights = {tensor.untyped_storage()._cdata for tensor in workload.model.parameters()}
+    saved: dict[int, torch.UntypedStorage] = {}
+    inputs = 0
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in weights:
+            # Kept, so that its address is not used again.
+            saved[storage._cdata] = storage
+        return tensor
+
+    def enter(_: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        nonlocal inputs
+        first = next(value for value in (*given, *named.values()) if isinstance(value, torch.Tensor))
+        inputs += first.numel() * first.element_size()
+
+    def total() -> float:
+        every = float(sum(storage.nbytes() for storage in saved.values()))
+        return every / max(1, len(workload.blocks)) + inputs if checkpointed else every
+
+    hooks = [block.register_forward_pre_hook(enter, with_kwargs=True) for block in workload.blocks]
+    try:
+        with saved_tensors_hooks(pack, lambda tensor: tensor):
+            yield total
+    finally:
+        for hook in hooks:
+            hook.remove()
