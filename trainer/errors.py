@@ -26,6 +26,10 @@ class PlaceUnavailableError(Exception):
     """
 
 
+_TORCH_WRITER = "enforce fail at inline_container"
+"""How torch.save says that a write failed or was short; it does not say why."""
+
+
 def one_line(error: BaseException) -> str:
     """The error in one line; of the ranks' errors that torch.distributed.checkpoint wraps, the first one."""
     failures = getattr(error, "failures", None)
@@ -36,4 +40,7 @@ def one_line(error: BaseException) -> str:
         return str(error)
     if isinstance(error, OSError):
         return error.strerror or str(error)
-    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    text = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    if _TORCH_WRITER in text:
+        return f"a file is not written in full, as on a full disk ({text})"
+    return text

@@ -20,6 +20,7 @@ from tests.trainer.test_multi_node import ROOT
 from tests.waiting import wait_for
 from tests.wire.storage import Buckets, buckets
 from trainer import exit_codes
+from trainer.checkpoint.ending import Ending
 from trainer.checkpoint.manifest import damage, read, step_folders
 from tui.emulator.storage.faults import BucketFaults
 
@@ -70,6 +71,7 @@ def test_a_disk_that_is_full_at_the_end_is_an_error_that_a_restart_may_cure(tmp_
     last = said["saved_step"]
     assert said["severity"] == "ERROR" and said["step"] == 120 and 20 <= last < 120
     assert said["path"] == f"checkpoints/step-{last}" and read(folder / f"step-{last}").step == last
+    assert "a file is not written in full, as on a full disk" in said["message"]
     assert "has reached step 120, but its checkpoint is not saved: can't write checkpoints" in said["message"]
     assert f"The last good one is step {last} in checkpoints/step-{last}. Free space" in said["message"]
     assert [path.name for path in folder.iterdir() if "partial" in path.name] == []
@@ -79,6 +81,12 @@ def test_a_disk_that_is_full_at_the_end_is_an_error_that_a_restart_may_cure(tmp_
     assert again.wait() == [0, 0], again.errors()
     assert [line["step"] for line in again.lines() if line["kind"] == "resumed"] == [last]
     last_line(again, "done")
+
+
+def test_parts_on_several_disks_are_all_to_be_copied() -> None:
+    lost = Ending(9, Path("own"), 9, store=URI, upload_problem="it does not answer", in_parts=True)
+    assert "only in own/step-9 on the nodes' own disks, a part on each, and not uploaded" in lost.loss
+    assert "Copy all parts before" in lost.loss and lost.code == exit_codes.STORE_UNAVAILABLE
 
 
 def test_a_run_whose_every_save_failed_has_no_success_under_its_supervisor(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ class Ending:
     """The same on all ranks. A `…_problem` is why this step is not saved or uploaded, "" if it is.
 
     `saved_step` and `uploaded_step` are those of the newest good checkpoints in `folder` and in `store`; -1:
-    none. `store` is "" for a run without uploads.
+    none. `store` is "" for a run without uploads. With `in_parts` each node has a part on a disk of its own.
     """
 
     step: int
@@ -25,6 +25,7 @@ class Ending:
     store: str = ""
     uploaded_step: int = -1
     upload_problem: str = ""
+    in_parts: bool = False
 
     @property
     def code(self) -> int:
@@ -42,10 +43,14 @@ class Ending:
             newest = "It has none yet"
             if self.uploaded_step >= 0:
                 newest = f"The newest one there is step {self.uploaded_step}"
+            where, copy = f"on {socket.gethostname()}", "Copy it before this machine is gone"
+            if self.in_parts:
+                where = "on the nodes' own disks, a part on each"
+                copy = "Copy all parts before one of the machines is gone"
             return (
-                f"its checkpoint is only in {self._path} on {socket.gethostname()}, and not uploaded to "
-                f"{self.store}: {self.upload_problem}. {newest}. Copy it before this machine is gone, or "
-                "start again here when the place answers: that uploads it"
+                f"its checkpoint is only in {self._path} {where}, and not uploaded to {self.store}: "
+                f"{self.upload_problem}. {newest}. {copy}, or start again here when the place answers: that "
+                "uploads it"
             )
         return ""
 

@@ -320,6 +320,7 @@ class CheckpointManager:
             store=self._store.name if self._store is not None else "",
             uploaded_step=answers[0][1] if answers[0][1] >= 0 else self._uploaded_before,
             upload_problem=next((problem for problem, _ in answers if problem), ""),
+            in_parts=self._copies_parts and self._group.nodes > 1,
         )  # fmt: skip
 
     def _finish_upload(self, seconds: float) -> str:
