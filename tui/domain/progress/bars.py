@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from tui.domain.progress.measured import Measured
 from tui.domain.progress.names import counted_unit
 from tui.domain.progress.numbered import named_numbers
-from tui.domain.progress.reading import Bar, Reading, count, duration, number
+from tui.domain.progress.reading import Bar, Reading, duration, number
+from tui.domain.training.figures import count
 from tui.domain.training.progress import STEPS
 
 TQDM, LIGHTNING = "tqdm", "Lightning"

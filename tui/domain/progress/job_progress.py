@@ -11,6 +11,7 @@ from tui.domain.progress.pattern import ProgressPattern
 from tui.domain.progress.reading import Reading
 from tui.domain.progress.tracker import Tracker
 from tui.domain.replica import replica_order
+from tui.domain.training.figures import later
 from tui.domain.training.progress import (
     MOST_NUMBERS,
     Progress,
@@ -120,7 +121,7 @@ class JobProgress:
         numbers = self._bounded(sample.numbers)
         if numbers != sample.numbers:
             sample = replace(sample, numbers=numbers)
-        ends_at = None if reading.remaining is None else entry.timestamp + reading.remaining
+        ends_at = None if reading.remaining is None else later(entry.timestamp, reading.remaining)
         self.progress = after_step(self.progress, sample, ends_at, tracker.dialect)
         return sample
 

@@ -17,7 +17,8 @@ from tui.domain.progress.names import (
     unit_seconds,
 )
 from tui.domain.progress.numbered import Named
-from tui.domain.progress.reading import Reading, count, number
+from tui.domain.progress.reading import Reading, number
+from tui.domain.training.figures import count, figure
 from tui.domain.training.progress import MOST_NUMBERS, SAMPLES, STEPS, TOKENS
 
 _SPEEDS = (TOKENS, SAMPLES, STEPS)
@@ -61,8 +62,10 @@ class Measured:
         return self
 
     def add(self, name: str, value: float, unit: str, *, explicit: bool) -> Meaning:
-        """Add a number; what it was taken for."""
+        """Add a number, or nothing if it is out of range; what it was taken for."""
         what, of = meaning(name)
+        if figure(value) is None:
+            return what
         plain = plain_name(name).replace("/", "_")
         if plain == "time" and unit in {"ms", "us"}:
             what = Meaning.STEP_TIME
@@ -131,7 +134,8 @@ class Measured:
         for unit in _SPEEDS:
             if unit in self.speeds:
                 return self.speeds[unit], unit
-        return (1 / self.step_seconds, STEPS) if self.step_seconds else (None, "")
+        speed = figure(1 / self.step_seconds) if self.step_seconds else None
+        return (speed, STEPS) if speed is not None else (None, "")
 
     @property
     def validates(self) -> bool:

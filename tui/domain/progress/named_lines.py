@@ -19,7 +19,8 @@ from datetime import timedelta
 
 from tui.domain.progress.measured import Measured
 from tui.domain.progress.numbered import named_numbers
-from tui.domain.progress.reading import Reading, count, duration
+from tui.domain.progress.reading import Reading, duration
+from tui.domain.training.figures import count
 
 _SIGNATURES = (
     ("DeepSpeed", ("skipped=", "lr=")),

@@ -13,7 +13,8 @@ from typing import Any
 
 from tui.domain.pattern import PatternError, compiled_with_groups
 from tui.domain.progress.names import MOST_NAME, unit_seconds
-from tui.domain.progress.reading import Reading, count, duration, number
+from tui.domain.progress.reading import Reading, duration, number
+from tui.domain.training.figures import count
 from tui.domain.training.progress import MOST_NUMBERS, SAMPLES, STEPS, TOKENS
 
 VARIABLE = "VXTUI_PROGRESS"

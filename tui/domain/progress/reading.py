@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-MOST_STEPS = 10**12
-"""A larger count is no step."""
+from tui.domain.training.figures import figure
+
 _DURATION = re.compile(
     r"(?:(?P<days>\d{1,4}) days?, ?)?(?:(?P<hours>\d{1,6}):)?(?P<minutes>\d{1,2}):(?P<seconds>\d{2})"
 )
@@ -58,20 +57,13 @@ class Reading:
 
 
 def number(text: str) -> float | None:
-    """The number in `1,234`, `6.9E+00`, `41.8k`, `nan`; `None` for any other text."""
+    """The number in `1,234`, `6.9E+00`, `41.8k`, `nan`; `None` for any other text, and out of range."""
     text = text.strip().replace(",", "")
     scale = _SCALES.get(text[-1:], 1.0)
     try:
-        return float(text[:-1] if scale != 1.0 else text) * scale
+        return figure(float(text[:-1] if scale != 1.0 else text) * scale)
     except ValueError:
         return None
-
-
-def count(value: float | None) -> int | None:
-    """A number as a count of steps; `None` for a fraction, a negative and an endless one."""
-    if value is None or not math.isfinite(value) or not 0 <= value <= MOST_STEPS or value != int(value):
-        return None
-    return int(value)
 
 
 def duration(text: str) -> timedelta | None:

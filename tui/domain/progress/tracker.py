@@ -8,6 +8,7 @@ from enum import IntEnum
 
 from tui.domain.progress.pattern import DIALECT as PATTERN
 from tui.domain.progress.reading import Bar, Reading
+from tui.domain.training.figures import MOST_STEPS, count, figure
 from tui.domain.training.progress import TOKENS, TrainingStep
 
 SILENT = 50
@@ -73,11 +74,12 @@ class Tracker:
         step, total = reading.step, reading.total
         if reading.bar is not None:
             step, total = self._of_bar(reading, reading.bar)
-        if step is None:
+        if step is None or step > MOST_STEPS:
+            # An epoch times the steps of one may be more than the line itself says.
             return None
         if not self._trusted(reading):
             return None if before is None else self._attached(at, _beside(reading, before))
-        total = total or self._total_for(step)
+        total = count(total) or self._total_for(step)
         if before is not None and before.step == step:
             return self._keep(_merged(before, at, reading, total))
         if self._pending is not None:
@@ -210,7 +212,7 @@ def _sample(at: datetime, step: int, total: int | None, reading: Reading) -> Tra
         at,
         step,
         reading.loss,
-        reading.speed,
+        figure(reading.speed),
         reading.speed_unit or TOKENS,
         total,
         reading.learning_rate,
@@ -225,7 +227,7 @@ def _merged(old: TrainingStep, at: datetime, reading: Reading, total: int | None
         at,
         old.step,
         old.loss if reading.loss is None else reading.loss,
-        old.speed if reading.speed is None else reading.speed,
+        old.speed if reading.speed is None else figure(reading.speed),
         old.speed_unit if reading.speed is None else reading.speed_unit,
         old.total_steps if total is None else total,
         old.learning_rate if rate is None else rate,

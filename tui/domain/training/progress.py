@@ -7,11 +7,12 @@ are read by `tui.domain.progress`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+
+from tui.domain.training.figures import count, figure, finite
 
 TOKENS, SAMPLES, STEPS = "tokens/s", "samples/s", "steps/s"
 """Units of a speed."""
@@ -73,19 +74,16 @@ NO_PROGRESS = Progress()
 """Of a job that has said nothing."""
 
 
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _integer(value: object) -> int | None:
-    number = _number(value)
-    return None if number is None or not math.isfinite(number) else int(number)
-
-
 def structured_fields(payload: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """The `"vxtui"` object of a structured line, or `None` for any other line."""
     fields = (payload or {}).get("vxtui")
     return fields if isinstance(fields, Mapping) else None
+
+
+def structured_kind(payload: Mapping[str, Any] | None) -> str:
+    """The kind of a structured line, or "" for any other line."""
+    kind = (structured_fields(payload) or {}).get("kind")
+    return kind if isinstance(kind, str) else ""
 
 
 def training_step(timestamp: datetime, payload: Mapping[str, Any] | None) -> TrainingStep | None:
@@ -93,17 +91,17 @@ def training_step(timestamp: datetime, payload: Mapping[str, Any] | None) -> Tra
     fields = structured_fields(payload)
     if fields is None or fields.get("kind") != "step":
         return None
-    step = _integer(fields.get("step"))
+    step = count(fields.get("step"))
     if step is None:
         return None
     return TrainingStep(
         timestamp,
         step,
-        _number(fields.get("loss")),
-        _number(fields.get("tokens_per_second")),
+        figure(fields.get("loss")),
+        finite(fields.get("tokens_per_second")),
         TOKENS,
-        _integer(fields.get("total_steps")),
-        _number(fields.get("learning_rate")),
+        count(fields.get("total_steps")),
+        finite(fields.get("learning_rate")),
         _other_numbers(fields),
     )
 
@@ -114,7 +112,7 @@ def with_evaluation(
     """The `last` step with the numbers of an evaluation after it, `eval_loss` and so on; `None` for any other
     line. An evaluation after another step is a step of its own, without a loss."""
     fields = structured_fields(payload)
-    step = None if fields is None or fields.get("kind") != "eval" else _integer(fields.get("step"))
+    step = None if fields is None or fields.get("kind") != "eval" else count(fields.get("step"))
     if fields is None or step is None:
         return None
     found = {f"eval_{name}": value for name, value in fields.items() if name not in {"kind", "step"}}
@@ -125,8 +123,8 @@ def with_evaluation(
 def _other_numbers(fields: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
     found = []
     for name, value in fields.items():
-        number = None if name in _OWN_FIELDS else _number(value)
-        if number is not None and math.isfinite(number):
+        number = None if name in _OWN_FIELDS else finite(value)
+        if number is not None:
             found.append((str(name), number))
     return tuple(found[:MOST_NUMBERS])
 
@@ -141,14 +139,14 @@ def advance(progress: Progress, timestamp: datetime, payload: Mapping[str, Any] 
         sample = training_step(timestamp, payload)
         return progress if sample is None else after_step(progress, sample)
     if kind == "checkpoint":
-        step = _integer(fields.get("step"))
+        step = count(fields.get("step"))
         return replace(progress, last_checkpoint_step=step, last_checkpoint_at=timestamp)
     if kind == "phase" and isinstance(fields.get("phase"), str):
         return replace(progress, phase=fields["phase"], updated_at=timestamp)
     if kind == "eval":
         return replace(progress, updated_at=timestamp)
     if kind == "resumed":
-        return replace(progress, resumed_from=_integer(fields.get("step")), updated_at=timestamp)
+        return replace(progress, resumed_from=count(fields.get("step")), updated_at=timestamp)
     return progress
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from tui.domain.log_entry import LogEntry
+from tui.domain.training.figures import count, finite
 
 TELEMETRY_KINDS = ("step", "rank", "gpu")
 """Kinds of structured lines that say something of a machine (docs/JSON.md)."""
@@ -44,8 +44,7 @@ def telemetry_line(entry: LogEntry) -> TelemetryLine | None:
         found = tuple(gpu for each in _items(fields.get("gpus")) if (gpu := _gpu(each)) is not None)
         step = None
     else:
-        found, number = (), _number(fields.get("step"))
-        step = None if number is None else int(number)
+        found, step = (), count(fields.get("step"))
     if step is None and not found:
         return None
     simulated = fields.get("simulated") is True
@@ -57,23 +56,13 @@ def _items(value: object) -> list[Mapping[str, Any]]:
 
 
 def _gpu(fields: Mapping[str, Any]) -> GpuSample | None:
-    index = _number(fields.get("index"))
+    index = finite(fields.get("index"))
     if index is None or index < 0:
         return None
-    used, total = _number(fields.get("memory_bytes")), _number(fields.get("memory_total_bytes"))
+    used, total = finite(fields.get("memory_bytes")), finite(fields.get("memory_total_bytes"))
     memory = None if used is None or not total else _share(used / total)
-    return GpuSample(str(int(index)), _share(_number(fields.get("utilization"))), memory)
+    return GpuSample(str(int(index)), _share(finite(fields.get("utilization"))), memory)
 
 
 def _share(value: float | None) -> float | None:
     return None if value is None else max(0.0, min(1.0, value))
-
-
-def _number(value: object) -> float | None:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 from tui.domain.job import Job
 from tui.domain.log_entry import SERVICE, LogEntry, LogGap, Severity
+from tui.domain.training.progress import structured_kind
 
 MILESTONES = frozenset({"phase", "checkpoint", "preempted", "resumed", "guard", "error", "done"})
 MAX_EVENTS = 5_000
@@ -31,10 +32,9 @@ def event_of(entry: LogEntry) -> JobEvent | None:
     if entry.replica == SERVICE:
         kind = "service"
     else:
-        fields = (entry.json or {}).get("vxtui")
-        if not isinstance(fields, Mapping) or fields.get("kind") not in MILESTONES:
+        kind = structured_kind(entry.json)
+        if kind not in MILESTONES:
             return None
-        kind = str(fields["kind"])
     key = f"{entry.timestamp.isoformat()} {entry.insert_id} {entry.replica}"
     return JobEvent(entry.timestamp, kind, entry.replica, entry.message, entry.severity, key)
 

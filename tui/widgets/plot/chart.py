@@ -85,6 +85,14 @@ def downsample(
     return [x[at] for at in kept], [y[at] for at in kept]
 
 
+def finite_part(line: ChartLine) -> ChartLine:
+    """The line without the points that have no place on an axis: a loss of a run that diverged is NaN."""
+    if all(map(math.isfinite, line.y)):
+        return line
+    points = [(x, y) for x, y in zip(line.x, line.y, strict=True) if math.isfinite(y)]
+    return replace(line, x=tuple(x for x, _ in points), y=tuple(y for _, y in points))
+
+
 class Chart(VerticalGroup):
     """`draw` shows lines; in ASCII mode as marks."""
 
@@ -143,7 +151,7 @@ class Chart(VerticalGroup):
         title = self.query_one(".chart-title", Static)
         # Where lines meet, the one drawn last is visible.
         ordered = sorted(self._lines, key=lambda line: not line.faint)
-        self._drawn = [self._cut(line) for line in ordered if line.x]
+        self._drawn = [self._cut(finite_part(line)) for line in ordered if line.x]
         title.update(self._title().truncate(max(8, self.size.width - 2), ellipsis=True), layout=False)
         if self._plot is not None:
             self._paint_plot(self._plot)

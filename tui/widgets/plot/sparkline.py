@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tui.domain.training.figures import finite
+
 BLOCKS = "▁▂▃▄▅▆▇█"
 ASCII = "_.:-=+*#"
 NOT_MEASURED = "·"
@@ -12,7 +14,11 @@ NOT_MEASURED = "·"
 def sparkline(
     values: Sequence[float | None], *, low: float = 0.0, high: float | None = 1.0, ascii_only: bool = False
 ) -> str:
-    """One character a value between `low` and `high` (None: the maximum); values outside are clipped."""
+    """One character a value between `low` and `high` (None: the maximum); values outside are clipped.
+
+    A value that is not finite, or out of range, counts as not measured.
+    """
+    values = [None if value is None else finite(value) for value in values]
     known = [value for value in values if value is not None]
     top = high if high is not None else max(known, default=low)
     steps = ASCII if ascii_only else BLOCKS
@@ -23,6 +29,6 @@ def sparkline(
         elif top <= low:
             drawn.append(steps[0])
         else:
-            share = (value - low) / (top - low)
-            drawn.append(steps[max(0, min(len(steps) - 1, int(share * len(steps))))])
+            share = max(0.0, min(1.0, (value - low) / (top - low)))
+            drawn.append(steps[min(len(steps) - 1, int(share * len(steps)))])
     return "".join(drawn)
