@@ -219,6 +219,13 @@ class LaunchConfig:
     elastic: int = _flag(
         0, "ddp: when a node is lost, the others train on if at least so many are left; 0: all start again"
     )
+    hang_factor: float = _flag(
+        10.0,
+        "report where each rank is when no step ends for so many times the usual time of a step; 0: never",
+    )
+    hang_floor: float = _flag(
+        40.0, "fewest seconds without a step that are reported; ten times as many at the start, in a save, …"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,10 +271,10 @@ SECTIONS: dict[str, type[Any]] = {
     "launch": LaunchConfig,
 }
 _POSITIVE = ("join_timeout", "hang_timeout")
-_AT_LEAST_ONE = ("steps", "log_every", "keep", "eval_batches", "image_tokens", "peer_timeout")
+_AT_LEAST_ONE = ("steps", "log_every", "keep", "eval_batches", "image_tokens", "peer_timeout", "hang_floor")
 _NOT_NEGATIVE = (
     "checkpoint_every", "upload_every", "eval_every", "early_stop", "answer_tokens", "batch", "micro_batch",
-    "context", "workers", "warmup", "clip", "grace", "nproc", "max_restarts", "weight_decay",
+    "context", "workers", "warmup", "clip", "grace", "nproc", "max_restarts", "weight_decay", "hang_factor",
     "guard_patience", "spike", "store_timeout", "learning_rate", "logits_memory", "peer_copies", "elastic",
     "lora_rank", "lora_alpha",
 )  # fmt: skip

@@ -16,8 +16,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from trainer.hang import progress
 from trainer.structured_log import emit
 
+phase = progress.phase
+"""`with report.phase("evaluation"):` what takes longer than a step, so that it is not reported as a hang."""
+alive = progress.beat
+"""A part of the present phase has ended."""
 _INCOMPLETE = (".tmp", ".partial", ".new", ".part")
 _last_step_time = 0.0
 _STEP_FILE = Path("progress.json").absolute()
@@ -32,6 +37,7 @@ def step(number: int, total_steps: int, *, loss: float | None = None, **metrics:
     global _last_step_time  # noqa: PLW0603 - when the last step ended
     now, before = time.time(), _last_step_time
     _last_step_time = now
+    progress.training(number)
     seconds = now - before if before else 0.0
     if os.environ.get("LOCAL_RANK", "0") == "0":
         # The supervisor restarts a program that has made steps without a delay.

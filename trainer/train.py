@@ -33,6 +33,8 @@ from trainer.distributed.loss_weights import LossWeights
 from trainer.distributed.process_group import ProcessGroup
 from trainer.distributed.step_sync import StepOutcome, StepSync
 from trainer.distributed.wait import Interrupted
+from trainer.hang import progress
+from trainer.hang.heartbeat import ENDING, STARTING, TRAINING
 from trainer.loop import events
 from trainer.loop.early_stopping import EarlyStopping
 from trainer.loop.evaluation import Evaluation
@@ -90,6 +92,7 @@ class Trainer:
 
     def run(self) -> int:
         """Prepare and train; the exit code."""
+        progress.enter(STARTING)
         self.group.init(self.device, self.config.launch.hang_timeout)
         try:
             self._prepare()
@@ -101,6 +104,7 @@ class Trainer:
 
     def _train(self) -> int:
         """Train to the end, or until `stop`, the signal of any rank, which all know at the same step."""
+        progress.enter(TRAINING)
         # Repeats an evaluation that a signal interrupted.
         with self.goodput.measure("eval"):
             stop = self._evaluate() if self.evaluation.due(self.step) else 0
@@ -217,6 +221,7 @@ class Trainer:
         self.position += plan.batch
         self.step_log.done(self.step, self.rank, self.workload.model)
         stop = self._read_outcomes()
+        progress.tick(self.step)
         self.step_seconds = seconds = time.monotonic() - began
         self.goodput.seconds["data"] += waited
         self.goodput.seconds["step"] += seconds - waited
@@ -381,7 +386,7 @@ class Trainer:
     def _stop(self, number: int) -> int:
         """Save within the grace period; return the exit code: 75 promises a checkpoint."""
         self._read_outcomes(wait=True)
-        with self.goodput.measure("checkpoint"):
+        with self.goodput.measure("checkpoint", ENDING):
             ending = self.checkpoints.finish(
                 self.step, self._progress(), self.config.checkpoint.notice, preempted=True
             )
@@ -400,7 +405,7 @@ class Trainer:
 
     def _finish(self) -> int:
         self._read_outcomes(wait=True)
-        with self.goodput.measure("checkpoint"):
+        with self.goodput.measure("checkpoint", ENDING):
             ending = self.checkpoints.finish(
                 self.step, self._progress(), self.config.checkpoint.store_timeout
             )

@@ -11,6 +11,8 @@ from trainer.cloud_paths import bucket_path, buckets_mounted
 from trainer.config import Config
 from trainer.distributed.process_group import ProcessGroup
 from trainer.errors import DataError
+from trainer.hang import progress
+from trainer.hang.heartbeat import DOWNLOADING
 from trainer.structured_log import emit
 
 FOLDER = Path("fetched")
@@ -30,8 +32,9 @@ def download_inputs(config: Config, group: ProcessGroup) -> Config:
     paths_in_buckets = [path for uri in uris if (path := bucket_path(uri.strip())) is not None]
     if not paths_in_buckets or buckets_mounted():
         return config
-    problem = _download_all(paths_in_buckets) if group.local_rank == 0 else None
-    problem = group.first_problem(problem)
+    with progress.phase(DOWNLOADING):
+        problem = _download_all(paths_in_buckets) if group.local_rank == 0 else None
+        problem = group.first_problem(problem)
     if problem:
         raise DataError(problem)
     paths = ",".join(map(_copy_of, data.data.split(",")))

@@ -14,6 +14,8 @@ from typing import Any
 
 _MAX_BYTES = 1 << 20
 """Longest line. A peer that sends a longer one is not part of this run."""
+_MAX_UNSENT = 16 << 20
+"""Bytes that wait for a peer to read. One that lets more wait counts as lost."""
 _SHOWN = 60
 """Bytes of a line that can't be read, for the log."""
 
@@ -33,21 +35,30 @@ class MessageStream:
         """What it sent that is no message, after which it is closed."""
         self._clock, self._last_received = clock, clock()
         self._partial = b""
+        self._unsent = b""
 
     def send(self, **message: Any) -> None:
-        """Send a message. A peer whose receive buffer is full counts as lost."""
+        """Send a message. What the peer's receive buffer does not take is sent by the next `receive`."""
         if self.closed:
             return
-        data = json.dumps(message).encode() + b"\n"
+        self._unsent += json.dumps(message).encode() + b"\n"
+        self._flush()
+
+    def _flush(self) -> None:
         try:
-            if self.sock.send(data) != len(data):
+            while self._unsent:
+                self._unsent = self._unsent[self.sock.send(self._unsent) :]
+        except BlockingIOError:
+            if len(self._unsent) > _MAX_UNSENT:
                 self.close()
         except OSError:
             # Messages from before the peer closed can still be read.
-            return
+            self._unsent = b""
 
     def receive(self) -> list[dict[str, Any]]:
         """All messages that have arrived; the end of the connection sets `closed`."""
+        if self._unsent and not self.closed:
+            self._flush()
         while not self.closed:
             try:
                 block = self.sock.recv(65536)

@@ -18,6 +18,9 @@ from trainer.config import Config, LaunchConfig
 from trainer.launch.topology import Topology
 from trainer.metrics.goodput import last_step_time
 
+HANG_FOLDER = "hangs"
+"""Beside the checkpoints."""
+
 
 class Program(Protocol):
     """A program as its supervisor sees it. `launch` has processes and timeouts; times are in seconds."""
@@ -36,6 +39,10 @@ class Program(Protocol):
     @property
     def prints_text(self) -> bool:
         """Whether its processes print what they like, also a line without its end."""
+
+    @property
+    def hang_folder(self) -> Path:
+        """Where the reports of hangs are written."""
 
     def arguments(self) -> list[str]:
         """The command line of the fork server, without its first two words."""
@@ -83,6 +90,7 @@ class TrainerProgram:
         # In an elastic run each node has the whole state.
         self._peer_copies = 0 if config.launch.elastic else config.checkpoint.peer_copies
         self._copies: StoreProcess | None = None
+        self.hang_folder = self._folder.parent / HANG_FOLDER
 
     def arguments(self) -> list[str]:
         return ["task", *self._flags]

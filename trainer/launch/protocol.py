@@ -113,6 +113,18 @@ def read_end(message: Mapping[str, Any]) -> tuple[AttemptEnd, int]:
     return ended, read_integer(message, "attempt_id", 0)
 
 
+def about_hang(message: dict[str, Any], attempt_id: int) -> dict[str, Any]:
+    return {"hang": message, "attempt_id": attempt_id}
+
+
+def read_about_hang(message: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+    """What `hang.exchange` reads, and the attempt's id. Raises ProtocolError."""
+    about = message["hang"]
+    if not isinstance(about, dict):
+        raise ProtocolError("hang is no object")
+    return about, read_integer(message, "attempt_id", 1)
+
+
 def read_leave(message: Mapping[str, Any]) -> int:
     """The node's exit code. Raises ProtocolError."""
     return read_integer(message, "leave", 0, 255)

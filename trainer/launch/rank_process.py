@@ -13,6 +13,7 @@ from trainer import exit_codes
 from trainer.config import Config, parse
 from trainer.elastic.protocol import LINK
 from trainer.errors import UsageError
+from trainer.hang import agent
 from trainer.launch.failure import ERROR_FILE, report_error
 from trainer.prctl import die_with_parent
 from trainer.structured_log import emit
@@ -30,6 +31,7 @@ def run_rank_with(argv: Sequence[str]) -> int:
 def run_rank(config: Config) -> int:
     """Train. An error becomes one record (`launch.failure`) and an exit code."""
     die_with_parent()
+    agent.start()
     warnings.filterwarnings("ignore")
     trainer: Any = None
     try:

@@ -85,6 +85,12 @@ class Rendezvous(Peers, Protocol):
             ShutdownRequested: if the supervisor gets a signal.
         """
 
+    def tell(self, message: dict[str, Any]) -> None:
+        """Send this about a hang, as node 0 to all others, else to node 0."""
+
+    def told(self) -> list[tuple[int, dict[str, Any]]]:
+        """What others have told of the running attempt since the last call, with their node ranks."""
+
 
 class JoinTimeout:
     """How long this node waits for the others."""
@@ -131,6 +137,12 @@ class SingleNode:
     def report_failure(self, failure: Failure) -> None:
         return
 
+    def tell(self, message: dict[str, Any]) -> None:
+        return
+
+    def told(self) -> list[tuple[int, dict[str, Any]]]:
+        return []
+
     def leave(self, code: int) -> None:
         return
 
@@ -157,6 +169,7 @@ class Leader:
         """Why the last attempt ended."""
         self._end: AttemptEnd | None = None
         """Its end, if it is by another node."""
+        self._told: list[tuple[int, dict[str, Any]]] = []
         self._last_heartbeat = 0.0
 
     def join(self, number: int, processes: int) -> Attempt:
@@ -197,6 +210,14 @@ class Leader:
 
     def report_failure(self, failure: Failure) -> None:
         self._end_attempt(AttemptEnd(failure), informed=0)
+
+    def tell(self, message: dict[str, Any]) -> None:
+        for follower in self._followers.values():
+            follower.send(**protocol.about_hang(message, self._last_id))
+
+    def told(self) -> list[tuple[int, dict[str, Any]]]:
+        said, self._told = self._told, []
+        return said
 
     def leave(self, code: int) -> None:
         if self._server is not None:
@@ -297,6 +318,10 @@ class Leader:
             failure, attempt_id = protocol.read_failed(message)
             if attempt_id == self._last_id:
                 self._end_attempt(AttemptEnd(failure), informed=rank)
+        elif "hang" in message:
+            about, attempt_id = protocol.read_about_hang(message)
+            if attempt_id == self._last_id and self._running:
+                self._told.append((rank, about))
         elif "leave" in message:
             self._left[rank] = protocol.read_leave(message)
             self._followers[rank].close()
@@ -334,6 +359,7 @@ class Follower:
         """Id of the running attempt, or of the last one, from the leader; 0 before the first."""
         self._end: AttemptEnd | None = None
         self._attempt: Attempt | None = None
+        self._told: list[tuple[int, dict[str, Any]]] = []
         self._last_heartbeat = 0.0
         self.rank_taken = False
         """Whether the leader has answered that another process has this node's rank."""
@@ -374,6 +400,14 @@ class Follower:
         if self._leader is not None and self._last_id:
             self._leader.send(**protocol.failed(failure, self._last_id))
         self._running = False
+
+    def tell(self, message: dict[str, Any]) -> None:
+        if self._leader is not None and self._last_id:
+            self._leader.send(**protocol.about_hang(message, self._last_id))
+
+    def told(self) -> list[tuple[int, dict[str, Any]]]:
+        said, self._told = self._told, []
+        return said
 
     def leave(self, code: int) -> None:
         if self._leader is not None:
@@ -422,6 +456,10 @@ class Follower:
             end, attempt_id = protocol.read_end(message)
             if attempt_id == self._last_id:
                 self._running, self._end = False, end
+        elif "hang" in message:
+            about, attempt_id = protocol.read_about_hang(message)
+            if attempt_id == self._last_id:
+                self._told.append((0, about))
         elif "leave" in message:
             self._leader_left = protocol.read_leave(message)
             self._running = False if self._leader_left in PART_DONE else self._running

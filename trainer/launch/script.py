@@ -18,6 +18,7 @@ from trainer.checkpoint.locations import upload_uri
 from trainer.cloud_paths import buckets_mounted, local_path
 from trainer.config import ON_OFF, LaunchConfig
 from trainer.errors import UsageError
+from trainer.launch.program import HANG_FOLDER
 from trainer.launch.topology import Topology
 from trainer.metrics.goodput import last_step_time
 
@@ -53,6 +54,10 @@ class ScriptProgram:
 
     uses_gpus = True
     prints_text = True
+
+    @property
+    def hang_folder(self) -> Path:
+        return Path(self.checkpoint_dir or "checkpoints").parent / HANG_FOLDER
 
     def arguments(self) -> list[str]:
         return ["script", *self.words]
@@ -114,9 +119,11 @@ class _Parser(argparse.ArgumentParser):
 def parse(words: Sequence[str]) -> ScriptProgram:
     """The program of this command line. Raises UsageError."""
     given = vars(_parser().parse_args(list(words)))
-    for name in ("nproc", "max_restarts", "join_timeout", "peer_timeout", "grace"):
+    for name in ("nproc", "max_restarts", "join_timeout", "peer_timeout", "grace", "hang_factor"):
         if not 0 <= given[name] < float("inf"):
             raise UsageError(f"--{name.replace('_', '-')} must be at least 0, not {given[name]}")
+    if not 1 <= given["hang_floor"] < float("inf"):
+        raise UsageError(f"--hang-floor must be at least 1, not {given['hang_floor']}")
     if not given["module"] and not Path(given["script"]).is_file():
         raise UsageError(f"there is no script {given['script']} on this node")
     launch = replace(

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from trainer import exit_codes
 from trainer.errors import UsageError
+from trainer.hang import agent
 from trainer.launch.failure import report_error
 from trainer.launch.script import parse
 from trainer.prctl import die_with_parent
@@ -53,6 +54,7 @@ def run(words: Sequence[str]) -> int:
     die_with_parent()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     program = parse(words)
+    agent.start()
     _use_one_thread()
     _seed()
     sys.argv = [program.name, *program.args]

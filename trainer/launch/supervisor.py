@@ -18,6 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from trainer import exit_codes
+from trainer.hang.incidents import Incidents
+from trainer.hang.limits import Limits
+from trainer.hang.node import NodeRanks
 from trainer.launch.failure import ERROR_FILE, TORCH_ERROR_FILE, Failure, NodeFailures
 from trainer.launch.fork_server import ForkServer
 from trainer.launch.network import interface_of
@@ -48,6 +51,7 @@ class Supervisor:
     def __init__(self, program: Program, topology: Topology) -> None:
         self._program, self._topology = program, topology
         self._signal = 0
+        self._hangs: Incidents | None = None
         self._peers = self._make_peers()
         self._processes = ForkServer(program.arguments())
         self._cause: Failure | None = None
@@ -56,12 +60,17 @@ class Supervisor:
     def _make_peers(self) -> Peers:
         timeout = JoinTimeout(self._program.launch.join_timeout, lambda: bool(self._signal))
         self._rendezvous = make_rendezvous(self._topology, timeout, self._program.launch.peer_timeout)
+        self._hangs = Incidents(
+            self._topology.node_rank, self._topology.nodes, self._rendezvous, self._program.hang_folder,
+            self._program.launch.hang_floor,
+        )  # fmt: skip
         return self._rendezvous
 
     def run(self) -> int:
         """Run the attempts; return the container's exit code."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
+        signal.signal(signal.SIGUSR1, self._on_request)
         code = 1
         with tempfile.TemporaryDirectory(prefix="trainer-errors-", ignore_cleanup_errors=True) as errors:
             self._errors = Path(errors)
@@ -125,6 +134,11 @@ class Supervisor:
     def _on_signal(self, number: int, _: object) -> None:
         self._signal = number
 
+    def _on_request(self, number: int, _: object) -> None:
+        """Somebody wants to know where the ranks are."""
+        if self._hangs is not None:
+            self._hangs.ask()
+
     def _run_attempt(self, number: int) -> tuple[int, int]:
         """The attempt's number, the same on all nodes, and its exit code."""
         top, self._cause = self._topology, None
@@ -138,8 +152,15 @@ class Supervisor:
         self._record(attempt.number, time.time())
         failures = NodeFailures(self._errors, attempt.number, top.node_rank, attempt.processes, self._final)
         variables = environments(attempt, top, failures, self._program.launch.max_restarts)
+        launch, first = self._program.launch, sum(attempt.processes[: top.node_rank])
+        limits = Limits(launch.hang_factor, launch.hang_floor)
+        self._ranks = NodeRanks(self._errors, attempt.number, range(first, first + count), limits)
         common = self._program.variables(attempt.own_address)
-        self._processes.spawn([common | own for own in variables])
+        self._processes.spawn([
+            common | own | self._ranks.variables(local) for local, own in enumerate(variables)
+        ])  # fmt: skip
+        if self._hangs is not None:
+            self._hangs.begin(self._ranks, attempt.number)
         return attempt.number, self._watch(attempt.number, count, failures)
 
     def _process_count(self) -> int:
@@ -160,6 +181,7 @@ class Supervisor:
             for local_rank, code in self._processes.ended(TICK):
                 running -= 1
                 codes.add(code)
+                self._ranks.codes[local_rank] = code
                 # Those that this supervisor kills are no cause.
                 if code and not killed and failures.add(local_rank, code, ended_at):
                     deadline = min(deadline, self._on_failure(failures))
@@ -168,6 +190,8 @@ class Supervisor:
                 if end is None:
                     ended_at, deadline = time.time(), min(deadline, self._on_attempt_end(reported))
                 end = reported
+            if running and not killed and not self._signal and self._hangs is not None:
+                self._hangs.poll()
             if self._signal and not forwarded:
                 forwarded, deadline = True, min(deadline, time.monotonic() + self._shutdown_seconds())
                 self._processes.signal(signal.SIGTERM)

@@ -13,6 +13,7 @@ from trainer.data.sampler import Sampler
 from trainer.distributed.loss_weights import LossWeights
 from trainer.distributed.process_group import ProcessGroup
 from trainer.distributed.step_sync import StepSync
+from trainer.hang import progress
 from trainer.models.workload import Workload
 from trainer.strategy.base import Strategy
 
@@ -77,6 +78,7 @@ class Evaluation:
                 return None
             if outcome.signal:
                 return Evaluated(outcome.loss, outcome.signal)
+            progress.beat()
             total += outcome.loss * int(weights.total)
             targets += int(weights.total)
         self.step = step

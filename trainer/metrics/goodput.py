@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from trainer.hang import progress
+
 BUCKETS = ("init", "data", "step", "eval", "checkpoint", "lost", "restart")
 
 
@@ -26,10 +28,12 @@ class Goodput:
         self._previous = _read(progress_file) if progress_file is not None else None
 
     @contextmanager
-    def measure(self, bucket: str) -> Iterator[None]:
+    def measure(self, bucket: str, phase: str = "") -> Iterator[None]:
+        """Count this time in `bucket`; the supervisor knows it as a phase of that name, or of `phase`."""
         began = time.monotonic()
         try:
-            yield
+            with progress.phase(phase or bucket):
+                yield
         finally:
             self.seconds[bucket] += time.monotonic() - began
 

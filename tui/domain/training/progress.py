@@ -54,6 +54,8 @@ class Progress:
     learning_rate: float | None = None
     ends_at: datetime | None = None
     """When the training ends by the job's own estimate."""
+    problem: str | None = None
+    """What is wrong by the trainer's own words: no step ends, or the last checkpoint is lost."""
     dialect: str | None = None
     """Whose way of printing the step and the loss are read from; `None` for structured lines."""
 
@@ -142,12 +144,23 @@ def advance(progress: Progress, timestamp: datetime, payload: Mapping[str, Any] 
         step = count(fields.get("step"))
         return replace(progress, last_checkpoint_step=step, last_checkpoint_at=timestamp)
     if kind == "phase" and isinstance(fields.get("phase"), str):
-        return replace(progress, phase=fields["phase"], updated_at=timestamp)
+        # The next attempt has nothing to do with what was wrong with this one.
+        problem = None if fields["phase"] == "rendezvous" else progress.problem
+        return replace(progress, phase=fields["phase"], problem=problem, updated_at=timestamp)
+    if kind in ("hang", "save_failed") and fields.get("state") != "asked":
+        return replace(progress, problem=_problem(fields, payload), updated_at=timestamp)
     if kind == "eval":
         return replace(progress, updated_at=timestamp)
     if kind == "resumed":
         return replace(progress, resumed_from=count(fields.get("step")), updated_at=timestamp)
     return progress
+
+
+def _problem(fields: Mapping[str, Any], payload: Mapping[str, Any] | None) -> str | None:
+    """The sentence of a line that says what is wrong; `None` where it says that it is over."""
+    if fields.get("state") == "over":
+        return None
+    return str((payload or {}).get("message") or fields.get("cause") or fields["kind"])
 
 
 def after_step(
@@ -167,6 +180,7 @@ def after_step(
         speed=sample.speed or progress.speed,
         speed_unit=sample.speed_unit if sample.speed else progress.speed_unit,
         learning_rate=rate if rate is not None else progress.learning_rate,
+        problem=None,
         updated_at=sample.timestamp,
         ends_at=ends_at or progress.ends_at,
         dialect=dialect,

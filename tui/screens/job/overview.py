@@ -205,6 +205,8 @@ class OverviewPane(JobPane):
         undone = self.feed.history().undone
         if undone:
             rows.append(("went back", _went_back(undone, now)))
+        if progress.problem:
+            rows.append(("problem", Content.styled(plain(progress.problem), "$text-error")))
         if progress.phase and job.state.active:
             rows.append(("phase", Content(plain(progress.phase))))
         return table(rows)

@@ -128,6 +128,8 @@ def progress_content(job: Job, now: datetime) -> Content:
         words = "no quota yet" if job.state is JobState.QUEUED else "provisioning"
         return Content.styled(f"{words}, {age(job.age(now))}", "$text-muted")
     fraction = progress.fraction
+    if progress.problem and job.state.active:
+        return Content.styled(plain(progress.problem), "$text-error")
     if fraction is not None:
         colour = "$text-success" if job.state is JobState.RUNNING else "$text-muted"
         drawn = bar(fraction, BAR)

@@ -1,0 +1,94 @@
+"""In a rank: answers the supervisor's requests, with a thread and a signal handler.
+
+The handler writes the stacks of all threads in C, so that it works in an infinite loop, in a lock and where
+native code keeps the interpreter's lock. The thread adds what torch knows of the collectives; it needs the
+interpreter's lock, and where it can't answer the other ranks say what this one has not joined.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import json
+import os
+import signal
+import threading
+import time
+
+from trainer.hang import flight_recorder, progress
+from trainer.hang.heartbeat import Heartbeat, answer_path, stacks_path
+
+STACKS_SIGNAL = signal.SIGRTMIN + 10
+"""A real-time signal, which scripts don't use: SIGUSR1 and 2 are theirs."""
+_POLL = 0.25
+_COUNT_EVERY = 4
+"""Polls between two looks at the collectives."""
+_SET_PTRACER = 0x59616D61
+
+
+def start() -> None:
+    """Serve this process's supervisor, if it reads heartbeats."""
+    heartbeat = progress.connect()
+    if heartbeat is None:
+        return
+    with contextlib.suppress(OSError, ValueError, RuntimeError):
+        # Kept open by the handler.
+        stacks = os.open(stacks_path(heartbeat.path), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        faulthandler.register(STACKS_SIGNAL, file=stacks, all_threads=True)
+    # Where Yama is on, py-spy may read this process only with its permission; the supervisor starts py-spy.
+    ctypes.CDLL(None).prctl(_SET_PTRACER, _supervisor(), 0, 0, 0)
+    heartbeat.introduce()
+    threading.Thread(target=_serve, args=(heartbeat,), name="hang-agent", daemon=True).start()
+
+
+def _supervisor() -> int:
+    return int(os.environ.get("VXTUI_SUPERVISOR_PID", os.getppid()))
+
+
+def _serve(heartbeat: Heartbeat) -> None:
+    answered, polls = heartbeat.requested, 0
+    collectives = _Collectives(heartbeat)
+    while True:
+        time.sleep(_POLL)
+        requested = heartbeat.requested
+        if requested != answered:
+            _answer(heartbeat, requested)
+            answered = requested
+        polls += 1
+        if polls % _COUNT_EVERY == 0:
+            with contextlib.suppress(Exception):
+                # The recorder's format may be another one: then only the stacks are reported.
+                collectives.look()
+
+
+class _Collectives:
+    """Counts the collectives. What is pending is only read while nothing moves: that takes milliseconds."""
+
+    def __init__(self, heartbeat: Heartbeat) -> None:
+        self._heartbeat = heartbeat
+        self._begun, self._still = -1, 0
+
+    def look(self) -> None:
+        begun, pending = flight_recorder.begun()
+        self._still = self._still + 1 if begun == self._begun and pending else 0
+        self._begun = begun
+        if self._still == 0:
+            self._heartbeat.count_collectives(begun, 0.0, 0.0)
+        elif self._still % 5 == 3:
+            age, timeout = flight_recorder.oldest_pending()
+            since = time.monotonic() - age if timeout else 0.0
+            self._heartbeat.count_collectives(begun, since, since + timeout if timeout else 0.0)
+
+
+def _answer(heartbeat: Heartbeat, number: int) -> None:
+    content: dict[str, object] = {}
+    try:
+        content["groups"] = flight_recorder.groups()
+    except Exception as error:  # noqa: BLE001 - a private format of torch's
+        content["problem"] = f"the flight recorder can't be read: {type(error).__name__}: {error}"[:500]
+    path = answer_path(heartbeat.path, number)
+    new = path.with_name(f"{path.name}.new")
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        new.write_text(json.dumps(content))
+        new.replace(path)

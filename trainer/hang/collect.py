@@ -1,0 +1,169 @@
+"""Collects what the ranks of one node do: their stacks, their collectives, what the kernel says of them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import linecache
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from trainer.hang.agent import STACKS_SIGNAL
+from trainer.hang.heartbeat import Heartbeat, answer_path, stacks_path
+from trainer.hang.processes import ENDED, STOPPED, ProcessState, catches, children, process_state
+from trainer.hang.stacks import Thread, from_faulthandler, from_py_spy
+
+ANSWER_SECONDS = 3.0
+"""Longest wait for a rank's thread; one that can't run in this time never answers."""
+_HANDLER_SECONDS = 2.0
+_PY_SPY_SECONDS = 10.0
+_POLL = 0.05
+_MAX_WORKERS = 4
+"""Processes of a rank, e.g. for its data, whose stacks are taken."""
+_MAX_STACKS = 1 << 20
+"""Bytes of faulthandler's text that are read."""
+_MAX_CODE = 120
+"""Characters of a source line."""
+_MAX_ANSWER = 4 << 20
+
+
+def collect(beats: Sequence[Heartbeat], ranks: Sequence[int], codes: dict[int, int]) -> list[dict[str, Any]]:
+    """One record for each rank of this node, in at most about 15 s; blocks.
+
+    `codes` are the exit codes of local ranks that have ended.
+    """
+    if not beats:
+        return []
+    with ThreadPoolExecutor(len(beats)) as pool:
+        return list(
+            pool.map(lambda local: _record(beats[local], ranks[local], codes.get(local)), range(len(beats)))
+        )
+
+
+def _record(beat: Heartbeat, rank: int, code: int | None) -> dict[str, Any]:
+    pid = beat.pid
+    record: dict[str, Any] = {
+        "rank": rank, "pid": pid, "phase": beat.phase, "step": beat.step, "exit_code": code, "threads": [],
+        "workers": [], "answered": False, "groups": {}, "problem": "", "stacks_by": "",
+    }  # fmt: skip
+    before = ProcessState(ENDED) if code is not None or not pid else process_state(pid)
+    record |= {"state": before.state, "wait": before.wait, "cpu_seconds": 0.0}
+    if before.state == ENDED:
+        if not pid and code is None:
+            record |= {"state": "starting", "problem": "the process has not started yet"}
+        return record
+    began, number = time.monotonic(), beat.request()
+    threads, record["stacks_by"] = _stacks(pid, before, stacks_path(beat.path), beat.main_thread)
+    record["threads"] = [_as_json(thread) for thread in threads]
+    if before.state not in STOPPED:
+        for child in children(pid)[:_MAX_WORKERS]:
+            found, _ = _stacks(child, process_state(child), stacks_path(beat.path), beat.main_thread)
+            if found:
+                record["workers"].append({"pid": child, "threads": [_as_json(thread) for thread in found]})
+        answer = _answer(beat, number, began + ANSWER_SECONDS)
+        if answer is None:
+            record["problem"] = "its thread does not answer: native code keeps the interpreter's lock"
+        else:
+            record |= {"answered": True, "groups": _with_code_of_calls(answer.get("groups") or {})}
+            record["problem"] = str(answer.get("problem", ""))
+    after = process_state(pid)
+    record["cpu_seconds"] = max(0.0, after.cpu_seconds - before.cpu_seconds)
+    record["seconds"] = time.monotonic() - began
+    return record
+
+
+def _stacks(pid: int, state: ProcessState, file: Path, main_thread: int) -> tuple[list[Thread], str]:
+    """The threads of a process, and what has read them: py-spy, also of a stopped one, or its handler."""
+    for by, read in (
+        ("py-spy", lambda: from_py_spy(_py_spy(pid, stopped=state.state in STOPPED))),
+        ("faulthandler", lambda: from_faulthandler(_handler(pid, state, file), main_thread)),
+    ):
+        threads = read()
+        if any(thread.frames for thread in threads):
+            return [_with_code(thread) for thread in threads], by
+    return [], ""
+
+
+def _py_spy(pid: int, *, stopped: bool) -> str:
+    beside = Path(sys.executable).with_name("py-spy")
+    program = str(beside) if beside.exists() else shutil.which("py-spy")
+    if program is None:
+        return ""
+    # A process that runs is paused for the milliseconds of the reading; one that is stopped need not be.
+    command = [program, "dump", "--json", "--pid", str(pid), *(["--nonblocking"] if stopped else [])]
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PY_SPY_SECONDS, check=False)
+        return done.stdout if done.returncode == 0 else ""
+    return ""
+
+
+def _handler(pid: int, state: ProcessState, file: Path) -> str:
+    """What its signal handler writes; "" if it can't."""
+    if state.state in STOPPED or not catches(pid, STACKS_SIGNAL):
+        return ""
+    with contextlib.suppress(OSError):
+        begin = file.stat().st_size
+        os.kill(pid, STACKS_SIGNAL)
+        if _wait(lambda: file.stat().st_size > begin, time.monotonic() + _HANDLER_SECONDS):
+            size = -1
+            while size != file.stat().st_size:
+                # Written call by call; a pause is its end.
+                size = file.stat().st_size
+                time.sleep(_POLL)
+            with file.open("rb") as text:
+                text.seek(begin)
+                return text.read(_MAX_STACKS).decode(errors="replace")
+    return ""
+
+
+def _answer(beat: Heartbeat, number: int, deadline: float) -> dict[str, Any] | None:
+    path = answer_path(beat.path, number)
+    if not _wait(path.exists, deadline):
+        return None
+    with contextlib.suppress(OSError, ValueError):
+        text = path.read_bytes()[: _MAX_ANSWER + 1]
+        path.unlink()
+        content = json.loads(text) if len(text) <= _MAX_ANSWER else {"problem": "the answer is too long"}
+        return content if isinstance(content, dict) else None
+    return None
+
+
+def _wait(condition: Callable[[], bool], deadline: float) -> bool:
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL)
+    return True
+
+
+def _with_code(thread: Thread) -> Thread:
+    """With the source lines, which only this node has for certain."""
+    frames = tuple(replace(frame, code=_code(frame.file, frame.line)) for frame in thread.frames)
+    return replace(thread, frames=frames)
+
+
+def _code(file: str, line: int) -> str:
+    return linecache.getline(file, line).strip()[:_MAX_CODE]
+
+
+def _with_code_of_calls(groups: dict[str, Any]) -> dict[str, Any]:
+    """The same of the calls that began collectives."""
+    for group in groups.values():
+        for entry in group["entries"]:
+            entry["frames"] = [[file, line, name, _code(file, line)] for file, line, name in entry["frames"]]
+    return groups
+
+
+def _as_json(thread: Thread) -> dict[str, Any]:
+    return {
+        "id": thread.id, "main": thread.main, "owns_gil": thread.owns_gil,
+        "frames": [[frame.file, frame.line, frame.function, frame.code] for frame in thread.frames],
+    }  # fmt: skip

@@ -1,0 +1,129 @@
+"""What torch's flight recorder knows of this process's collectives, in a few kilobytes.
+
+torch records gloo's collectives since 2.10, NCCL's in a recorder of its own; both only with a buffer
+(TORCH_FR_BUFFER_SIZE). torch's own `torchfrtrace` does not read the dumps of gloo (KeyError). The recorder's
+functions are private: what is missing in another version costs the collectives, not the stacks. torch is not
+imported here: a process that has not imported it has no collectives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+BUFFER_SIZE = "TORCH_FR_BUFFER_SIZE"
+"""Variable with the number of collectives that torch remembers; 0 turns the recorder off."""
+DEFAULT_BUFFER = 1000
+_KEPT = 64
+"""Collectives of each group that are reported, the newest ones."""
+_MAX_FRAMES = 12
+_MAX_DIMENSIONS = 8
+_RECORDERS = (("_dump_fr_trace", "_dump_fr_trace_json"), ("_dump_nccl_trace", "_dump_nccl_trace_json"))
+
+
+def begun() -> tuple[int, bool]:
+    """How many collectives this process has begun, and whether one of them is pending."""
+    total, pending = 0, False
+    for _, name in _RECORDERS:
+        for status in _status(name):
+            enqueued, completed = (
+                int(status.get(f"last_{word}_collective", -1)) for word in ("enqueued", "completed")
+            )
+            total += max(0, enqueued)
+            pending = pending or enqueued > completed
+    return total, pending
+
+
+def _status(name: str) -> list[Mapping[str, Any]]:
+    """Of each group; without the collectives, which takes 30 µs."""
+    function = _function(name)
+    if function is None:
+        return []
+    content = json.loads(function(False, False))
+    found = content.get("pg_status") if isinstance(content, dict) else None
+    return list(found.values()) if isinstance(found, dict) else []
+
+
+def oldest_pending() -> tuple[float, float]:
+    """Age of the oldest pending collective and its timeout, in seconds; (0, 0) if there is none."""
+    pending = [entry for entry in _entries() if not _done(entry) and entry.get("timeout_ms")]
+    if not pending:
+        return 0.0, 0.0
+    oldest = min(pending, key=lambda entry: entry["time_created_ns"] + entry["timeout_ms"] * 1_000_000)
+    # The recorder's clock is the epoch's.
+    return max(0.0, time.time() - oldest["time_created_ns"] / 1e9), oldest["timeout_ms"] / 1e3
+
+
+def groups() -> dict[str, dict[str, Any]]:
+    """The process groups by name: `ranks`, `title` and the newest `entries`, the oldest first."""
+    found: dict[str, dict[str, Any]] = {}
+    members = _members()
+    python_threads = {
+        thread.ident
+        for thread in threading.enumerate()
+        if thread is not threading.main_thread() and not isinstance(thread, threading._DummyThread)
+    }
+    for entry in _entries():
+        name, title = (str(word) for word in entry["process_group"])
+        group = found.setdefault(name, {"title": title, "ranks": members.get(name, []), "entries": []})
+        group["entries"].append(_condensed(entry, int(entry.get("thread_id", 0)) in python_threads))
+    for group in found.values():
+        del group["entries"][:-_KEPT]
+    for name, ranks in members.items():
+        found.setdefault(name, {"title": "", "ranks": ranks, "entries": []})
+    return found
+
+
+def _condensed(entry: Mapping[str, Any], background: bool) -> dict[str, Any]:
+    point_to_point = bool(entry.get("is_p2p"))
+    sizes = [[int(n) for n in size[:_MAX_DIMENSIONS]] for size in entry["input_sizes"][:2]]
+    return {
+        "order": int(entry["record_id"]),
+        "seq": int(entry["p2p_seq_id" if point_to_point else "collective_seq_id"]),
+        "p2p": point_to_point,
+        "kind": str(entry["profiling_name"]).partition(":")[2] or str(entry["profiling_name"]),
+        "sizes": sizes,
+        "dtype": str((entry["input_dtypes"] or [""])[0]),
+        "done": _done(entry),
+        "at": entry["time_created_ns"] / 1e9,
+        "background": background,
+        "frames": [
+            [str(frame["filename"]), int(frame["line"]), str(frame["name"])]
+            for frame in entry.get("frames", ())[:_MAX_FRAMES]
+        ],
+    }
+
+
+def _done(entry: Mapping[str, Any]) -> bool:
+    """gloo's entries stay `scheduled`; they retire when the collective has ended."""
+    return bool(entry.get("retired")) or entry.get("state") == "completed"
+
+
+def _entries() -> Iterator[Mapping[str, Any]]:
+    for name, _ in _RECORDERS:
+        function = _function(name)
+        if function is not None:
+            # Collectives, with the stacks that began them, also the completed ones. Written by torch itself.
+            content = pickle.loads(function(True, True, False))
+            yield from content.get("entries") or ()
+
+
+def _function(name: str) -> Any:
+    module = sys.modules.get("torch._C._distributed_c10d")
+    return getattr(module, name, None)
+
+
+def _members() -> dict[str, list[int]]:
+    """The ranks of each group, by its name."""
+    module = sys.modules.get("torch.distributed.distributed_c10d")
+    found: dict[str, list[int]] = {}
+    with contextlib.suppress(AttributeError, RuntimeError, TypeError):
+        for group, ranks in list(module._world.pg_group_ranks.items()):  # type: ignore[union-attr]
+            found[str(group.group_name)] = sorted(int(rank) for rank in ranks)
+    return found

@@ -1,0 +1,135 @@
+"""A rank's progress, in a file that its supervisor maps too: a step costs the rank no system call."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import threading
+import time
+from pathlib import Path
+
+FILE = "VXTUI_HEARTBEAT_FILE"
+"""Variable with the path of a rank's heartbeat; stacks and answers are beside it, with other suffixes."""
+STARTING, TRAINING, DOWNLOADING, ENDING = "starting", "training", "downloading", "ending"
+"""Phases of the trainer; others have the names of the goodput's buckets, or those that a script gives them.
+
+"" is that of a script that says nothing of its progress."""
+_SIZE = mmap.PAGESIZE
+_PHASE_BYTES = 32
+
+
+class _Fields(ctypes.Structure):
+    """Aligned, so that a field is written at once. Times are seconds of the machine's monotonic clock."""
+
+    _fields_ = (
+        ("pid", ctypes.c_uint64),
+        ("main_thread", ctypes.c_uint64),
+        ("requested", ctypes.c_uint64),
+        ("step", ctypes.c_int64),
+        ("ticks", ctypes.c_uint64),
+        ("ticked_at", ctypes.c_double),
+        ("collectives", ctypes.c_uint64),
+        ("pending_since", ctypes.c_double),
+        ("pending_until", ctypes.c_double),
+        ("phase", ctypes.c_char * _PHASE_BYTES),
+    )
+
+
+class Heartbeat:
+    """The file of one rank. The rank writes all fields but `requested`."""
+
+    def __init__(self, path: Path, *, create: bool = False) -> None:
+        """Raises OSError if the file can't be mapped."""
+        flags = os.O_RDWR | (os.O_CREAT | os.O_TRUNC if create else 0)
+        descriptor = os.open(path, flags, 0o600)
+        try:
+            if create:
+                os.ftruncate(descriptor, _SIZE)
+            self._map = mmap.mmap(descriptor, _SIZE)
+        finally:
+            os.close(descriptor)
+        self.path = path
+        self._fields = _Fields.from_buffer(self._map)
+
+    def introduce(self) -> None:
+        """In the rank: say who it is."""
+        self._fields.main_thread = threading.main_thread().ident or 0
+        self._fields.ticked_at = time.monotonic()
+        self._fields.pid = os.getpid()
+
+    def tick(self, step: int) -> None:
+        """A step has ended."""
+        self._fields.step = step
+        self.beat()
+
+    def beat(self) -> None:
+        """Something ended that is repeated, within a step."""
+        self._fields.ticked_at = time.monotonic()
+        self._fields.ticks += 1
+
+    def enter(self, phase: str) -> None:
+        """Another phase begins."""
+        self._fields.phase = phase.encode()[: _PHASE_BYTES - 1]
+        self._fields.ticked_at = time.monotonic()
+
+    def count_collectives(self, begun: int, pending_since: float, pending_until: float) -> None:
+        """How many have begun; since when the oldest pending one waits, and when that wait fails, or 0."""
+        self._fields.collectives = begun
+        self._fields.pending_since, self._fields.pending_until = pending_since, pending_until
+
+    def request(self) -> int:
+        """In the supervisor: ask the rank for an answer; returns the number of the request."""
+        self._fields.requested += 1
+        return int(self._fields.requested)
+
+    @property
+    def requested(self) -> int:
+        return int(self._fields.requested)
+
+    @property
+    def pid(self) -> int:
+        """0 until the rank has introduced itself."""
+        return int(self._fields.pid)
+
+    @property
+    def main_thread(self) -> int:
+        """Its `threading.get_ident`."""
+        return int(self._fields.main_thread)
+
+    @property
+    def step(self) -> int:
+        """The last step that ended."""
+        return int(self._fields.step)
+
+    @property
+    def ticks(self) -> int:
+        return int(self._fields.ticks)
+
+    @property
+    def ticked_at(self) -> float:
+        """When the last tick or the last change of phase was."""
+        return float(self._fields.ticked_at)
+
+    @property
+    def collectives(self) -> int:
+        return int(self._fields.collectives)
+
+    @property
+    def pending(self) -> tuple[float, float]:
+        """Since when the oldest pending collective waits, and when that wait fails; (0, 0): none is known."""
+        return float(self._fields.pending_since), float(self._fields.pending_until)
+
+    @property
+    def phase(self) -> str:
+        return bytes(self._fields.phase).decode(errors="replace")
+
+
+def answer_path(heartbeat: Path, number: int) -> Path:
+    """The rank's answer to a request."""
+    return heartbeat.with_suffix(f".answer-{number}")
+
+
+def stacks_path(heartbeat: Path) -> Path:
+    """Where the rank's signal handler writes the stacks of its threads."""
+    return heartbeat.with_suffix(".stacks")

@@ -1,0 +1,139 @@
+"""When the ranks of a node have been without progress for too long. Pure but for its clock."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from trainer.hang.heartbeat import DOWNLOADING, ENDING, STARTING
+
+_REMEMBERED = 64
+"""Durations of a phase; older ones are forgotten."""
+_KNOWN_AFTER = 3
+"""Durations after which a phase's usual one is known; the first one, with compilations, is not among them."""
+_LONGEST = 1.5
+"""How many times the longest duration so far is allowed too: a step with an evaluation in it, say."""
+UNKNOWN = 10.0
+"""How many times the floor is allowed where nothing is known to be usual."""
+_START = 30.0
+"""The same at the start, and in a script that says nothing."""
+_OWN_LIMITS = frozenset({DOWNLOADING, ENDING})
+"""Phases that end by a timeout of their own."""
+SAFETY = 0.8
+"""Part of a collective's timeout after which it is reported: the timeout ends the process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a rank's heartbeat says; times are in seconds on the machine's monotonic clock."""
+
+    ticks: int
+    ticked_at: float
+    phase: str
+    collectives: int
+    pending_since: float = 0.0
+    pending_until: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """No progress for `seconds`; `usual` is how long a step takes, 0 if that is unknown.
+
+    `certain` is False where the process does not say what it does: then it may be anything that takes long.
+    `before_timeout`: a collective is about to fail.
+    """
+
+    seconds: float
+    usual: float
+    phase: str
+    certain: bool = True
+    before_timeout: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """A stall is `factor` times the usual time of a step, 0: none; and at least `floor` seconds."""
+
+    factor: float
+    floor: float
+
+
+class RankProgress:
+    """Measures how long one rank's steps take, and how long it has been without one."""
+
+    def __init__(self, limits: Limits, now: float) -> None:
+        self._factor, self._floor = limits.factor, limits.floor
+        self._durations: dict[str, deque[float]] = {}
+        self._longest: dict[str, float] = {}
+        self._last: Progress | None = None
+        self._moved_at = self._collectives_at = now
+        self._first_in_phase = True
+
+    def update(self, said: Progress, now: float) -> None:
+        """Called several times a second."""
+        last, self._last = self._last, said
+        if last is None:
+            self._moved_at = self._collectives_at = now
+            return
+        moved = said.collectives != last.collectives
+        if said.phase != last.phase:
+            # A phase without ticks, such as a save, is as long as itself.
+            if said.ticks == last.ticks:
+                self._remember(last.phase, now - self._moved_at)
+            self._moved_at, self._first_in_phase = now, last.phase == STARTING
+        elif said.ticks != last.ticks:
+            count = said.ticks - last.ticks
+            duration = (said.ticked_at - last.ticked_at) / count
+            for _ in range(min(count - self._first_in_phase, _KNOWN_AFTER)):
+                self._remember(said.phase, duration)
+            self._moved_at, self._first_in_phase = max(self._moved_at, said.ticked_at), False
+        elif moved and said.phase in ("", STARTING):
+            if not self._first_in_phase:
+                self._remember(said.phase, now - self._moved_at)
+            self._moved_at, self._first_in_phase = now, False
+        if moved:
+            self._collectives_at = now
+
+    def _remember(self, phase: str, seconds: float) -> None:
+        if phase != STARTING:
+            self._longest[phase] = max(seconds, self._longest.get(phase, 0.0))
+            self._durations.setdefault(phase, deque(maxlen=_REMEMBERED)).append(max(0.0, seconds))
+
+    def stall(self, now: float) -> Stall | None:
+        """None while it may still be at work."""
+        last = self._last
+        if last is None or not self._factor:
+            return None
+        known = self._durations.get(last.phase, ())
+        usual = statistics.median(known) if len(known) >= _KNOWN_AFTER else 0.0
+        limit = (_START if last.phase in ("", STARTING) else UNKNOWN) * self._floor
+        if last.phase in _OWN_LIMITS:
+            limit = math.inf
+        elif usual and now - self._collectives_at >= self._floor:
+            limit = max(self._floor, self._factor * usual)
+        limit = max(limit, _LONGEST * self._longest.get(last.phase, 0.0))
+        seconds = now - self._moved_at
+        certain = bool(last.phase)
+        if seconds >= limit:
+            return Stall(seconds, usual, last.phase, certain)
+        until, since = last.pending_until, last.pending_since
+        if until and now >= since + SAFETY * (until - since):
+            return Stall(seconds, usual, last.phase, True, before_timeout=True)
+        return None
+
+    @property
+    def moved_at(self) -> float:
+        """When it last made progress."""
+        return max(self._moved_at, self._collectives_at if not (self._last and self._last.phase) else 0.0)
+
+
+def node_stall(ranks: Iterable[RankProgress], now: float) -> Stall | None:
+    """That of the rank that moved last: a step of a run of several ranks ends for all of them or for none."""
+    stalls = [rank.stall(now) for rank in ranks]
+    found = [stall for stall in stalls if stall is not None]
+    if len(found) < len(stalls) and not any(stall.before_timeout for stall in found):
+        return None
+    return min(found, key=lambda stall: stall.seconds, default=None)

@@ -1,0 +1,89 @@
+"""The ranks of this node in one attempt: their heartbeats, and their records when they are asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from trainer.hang.collect import collect
+from trainer.hang.flight_recorder import BUFFER_SIZE, DEFAULT_BUFFER
+from trainer.hang.heartbeat import FILE, Heartbeat
+from trainer.hang.limits import Limits, Progress, RankProgress, Stall, node_stall
+
+SUPERVISOR = "VXTUI_SUPERVISOR_PID"
+"""Variable with the process that may read the ranks' stacks."""
+
+
+class NodeRanks:
+    """Their heartbeats, in files below `folder`."""
+
+    def __init__(
+        self, folder: Path, attempt: int, ranks: range, limits: Limits,
+        *, clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        """`ranks` are those of this node. No heartbeat is written if the folder takes no file."""
+        self._clock, self.codes = clock, dict[int, int]()
+        """Exit codes of local ranks that have ended."""
+        self._beats: list[Heartbeat] = []
+        with contextlib.suppress(OSError):
+            self._beats = [
+                Heartbeat(folder / f"heartbeat-{attempt}-{local}", create=True) for local in range(len(ranks))
+            ]
+        self._progress = [RankProgress(limits, clock()) for _ in self._beats]
+        self._ranks = ranks
+        self._collecting: threading.Thread | None = None
+        self._collected: list[dict[str, Any]] | None = None
+
+    def variables(self, local_rank: int) -> dict[str, str]:
+        """Variables of this process."""
+        if local_rank >= len(self._beats):
+            return {}
+        return {
+            FILE: str(self._beats[local_rank].path),
+            SUPERVISOR: str(os.getpid()),
+            BUFFER_SIZE: os.environ.get(BUFFER_SIZE, str(DEFAULT_BUFFER)),
+        }
+
+    def stall(self) -> Stall | None:
+        """Read the heartbeats; None while the ranks may still be at work."""
+        now = self._clock()
+        running = [local for local in range(len(self._beats)) if local not in self.codes]
+        for local in running:
+            beat = self._beats[local]
+            if beat.pid:
+                said = Progress(beat.ticks, beat.ticked_at, beat.phase, beat.collectives, *beat.pending)
+                self._progress[local].update(said, now)
+        return node_stall([self._progress[local] for local in running], now)
+
+    def moved_at(self) -> float:
+        """When one of them last made progress."""
+        return max((progress.moved_at for progress in self._progress), default=0.0)
+
+    def step(self) -> int:
+        """The highest step that has ended."""
+        return max((beat.step for beat in self._beats), default=0)
+
+    def begin_collecting(self) -> None:
+        """In a thread: it takes seconds where a rank does not answer. `collected` has the records then."""
+        if self._collecting is not None and self._collecting.is_alive():
+            return
+        self._collected = None
+        self._collecting = threading.Thread(target=self._collect, name="hang-collect", daemon=True)
+        self._collecting.start()
+
+    def _collect(self) -> None:
+        try:
+            self._collected = collect(self._beats, self._ranks, dict(self.codes))
+        except Exception as error:  # noqa: BLE001 - a report that fails must not end a supervisor
+            self._collected = []
+            self.problem = f"{type(error).__name__}: {error}"
+
+    def collected(self) -> list[dict[str, Any]] | None:
+        """The records, once; None before they are complete."""
+        found, self._collected = self._collected, None
+        return found

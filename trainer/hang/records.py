@@ -1,0 +1,132 @@
+"""What the ranks have said, as the analysis reads it. Pure; a record is JSON from any node's `collect`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from trainer.hang.stacks import Frame, user_frame, waits_in_collective
+
+DEFAULT_GROUP = "default"
+_SAME_SIZES = frozenset({
+    "all_reduce", "allreduce_coalesced", "broadcast", "reduce", "reduce_scatter", "_reduce_scatter_base",
+    "_allgather_base", "_all_gather_base", "reduce_scatter_tensor_coalesced",
+})  # fmt: skip
+"""Collectives in which all ranks have inputs of one shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """One that a rank has begun. `order` numbers all of a rank's, `seq` those of the group."""
+
+    group: str
+    seq: int
+    kind: str
+    sizes: tuple[tuple[int, ...], ...] = ()
+    dtype: str = ""
+    done: bool = False
+    order: int = 0
+    background: bool = False
+    p2p: bool = False
+    frames: tuple[Frame, ...] = ()
+
+    @property
+    def signature(self) -> tuple[Any, ...]:
+        """What all ranks of the group must have in common."""
+        return self.kind, *((self.sizes, self.dtype) if self.kind in _SAME_SIZES else ())
+
+    @property
+    def words(self) -> str:
+        """`all_reduce #53 [1024] Float`."""
+        sizes = "".join(f" [{', '.join(map(str, size))}]" for size in self.sizes)
+        return f"{self.kind} #{self.seq}{sizes}{' ' + self.dtype if self.dtype else ''}"
+
+
+@dataclass(frozen=True)
+class RankRecord:
+    """What one rank does. `frames` are those of its main thread, the innermost first.
+
+    `answered`: its collectives are known. `state` is the process's in words; `members` are the ranks of each
+    group, as far as it knows them.
+    """
+
+    rank: int
+    node: int = 0
+    state: str = "sleeping"
+    answered: bool = True
+    exit_code: int | None = None
+    phase: str = ""
+    step: int = 0
+    frames: tuple[Frame, ...] = ()
+    worker_frames: tuple[tuple[Frame, ...], ...] = ()
+    collectives: tuple[Collective, ...] = ()
+    members: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    titles: Mapping[str, str] = field(default_factory=dict)
+    problem: str = ""
+    wait: str = ""
+    cpu_share: float = 0.0
+
+    @property
+    def place(self) -> Frame | None:
+        """The line of somebody's code that the main thread is in."""
+        return user_frame(self.frames)
+
+    @cached_property
+    def waits(self) -> bool:
+        """Whether the main thread is within torch.distributed."""
+        return waits_in_collective(self.frames)
+
+    def known(self, *, background: bool) -> list[Collective]:
+        """Its collectives in the order it has begun them; those of other threads only with `background`."""
+        return [one for one in self.collectives if background or not one.background]
+
+
+def read_record(record: Mapping[str, Any], node: int) -> RankRecord:
+    """Of JSON. Raises ValueError, KeyError or TypeError if it is none."""
+    threads = list(record["threads"])
+    main = next((thread for thread in threads if thread["main"]), threads[-1] if threads else None)
+    groups: Mapping[str, Any] = dict(record["groups"])
+    collectives = [
+        _collective(str(name), entry) for name, group in groups.items() for entry in group["entries"]
+    ]
+    seconds = float(record.get("seconds") or 0.0)
+    code = record["exit_code"]
+    return RankRecord(
+        int(record["rank"]), node, str(record["state"]), bool(record["answered"]),
+        None if code is None else int(code), str(record["phase"]), int(record["step"]),
+        _frames(main["frames"]) if main else (),
+        tuple(_frames(_main(worker["threads"])["frames"]) for worker in record["workers"]),
+        tuple(sorted(collectives, key=lambda one: one.order)),
+        {str(name): tuple(int(rank) for rank in group["ranks"]) for name, group in groups.items()},
+        {str(name): str(group["title"]) for name, group in groups.items()},
+        str(record["problem"]), str(record["wait"]),
+        float(record["cpu_seconds"]) / seconds if seconds else 0.0,
+    )  # fmt: skip
+
+
+def _main(threads: list[Any]) -> Any:
+    return next((thread for thread in threads if thread["main"]), threads[-1])
+
+
+def _frames(frames: list[Any]) -> tuple[Frame, ...]:
+    return tuple(Frame(str(one[0]), int(one[1]), str(one[2]), str(one[3])) for one in frames)
+
+
+def _collective(group: str, entry: Mapping[str, Any]) -> Collective:
+    return Collective(
+        group, int(entry["seq"]), str(entry["kind"]),
+        tuple(tuple(int(n) for n in size) for size in entry["sizes"]), str(entry["dtype"]),
+        bool(entry["done"]), int(entry["order"]), bool(entry["background"]), bool(entry["p2p"]),
+        _frames(entry["frames"]),
+    )  # fmt: skip
+
+
+def group_words(records: list[RankRecord], name: str) -> str:
+    """The group's name for people."""
+    titles = [record.titles[name] for record in records if record.titles.get(name)]
+    title = titles[0] if titles else ""
+    if title == "default_pg":
+        return DEFAULT_GROUP
+    return title if title and title != "undefined" else name
