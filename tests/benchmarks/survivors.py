@@ -58,10 +58,11 @@ class _Soak:
             node.process.wait(_WAIT)
 
     def _kill(self, victim: int, stage: str) -> None:
+        if stage == "save":
+            self._join_again()
         others = {rank: node.worker() for rank, node in self.nodes.items() if rank != victim}
         node = self.nodes[victim]
         if stage == "save":
-            self._join_again()
             wait_for(lambda: list(self.cluster.root.glob("ck/*.partial")), "a save", _WAIT, every=0.001)
         elif stage == "init":
             node = self._start(victim)

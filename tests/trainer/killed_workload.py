@@ -1,9 +1,9 @@
 """A small model of random vectors, whose process can kill its node in the middle of a step, or wait there.
 
 `$KILL` is `stage:N`: in the N-th forward pass of the process, in the backward pass after it, or before the
-optimizer's step that follows, its supervisor and it get SIGKILL. `$PAUSE` is a file with a number: a process
-with it waits in every 20th forward pass, unless the number is higher. While the file `$SLOW` exists, a pass
-takes longer.
+optimizer's step that follows, its supervisor and it get SIGKILL; the stage `error` raises one. `$PAUSE` is a
+file with a number: a process with it waits in every 20th forward pass, unless the number is higher. While the
+file `$SLOW` exists, a pass takes longer.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ class Model(nn.Module):
             time.sleep(SLOW if self._slow and Path(self._slow).exists() else 0)
             self._wait()
             self._kill_at("forward")
+            if (self._stage, self._at) == ("error", self._count):
+                raise ValueError("this model is broken")
         loss = (self.layers(inputs) - targets).square().mean()
         if self._stage == "backward" and loss.requires_grad:
             loss.register_hook(lambda _: self._kill_at("backward"))

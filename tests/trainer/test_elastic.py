@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
 from tests.trainer.elastic_run import MODEL, ElasticCluster, Steps, changes
 from tests.trainer.killed_workload import EVERY
 from tests.trainer.ranks import Ranks
 from tests.trainer.test_multi_node import Node
+from tests.trainer.test_peer_timeout import everything
 from tests.waiting import wait_for
 
 STEPS = 240
@@ -122,3 +126,45 @@ def test_the_loss_is_that_of_a_run_alone(run: Run) -> None:
     # The sums of the gradients are in another order: the same as for any other number of processes.
     alone = [line for line in run.alone.lines() if line["kind"] == "done"][-1]
     assert run.nodes[1].lines("done")[-1]["loss_last"] == pytest.approx(alone["loss_last"], abs=1e-5)
+
+
+def test_an_error_of_one_process_ends_the_run_on_all_nodes(tmp_path: Path) -> None:
+    cluster = ElasticCluster(tmp_path, 2, *FLAGS, "--elastic=1", "--max-restarts=0")
+    try:
+        nodes = [cluster.node(0), cluster.node(1, KILL="error:5")]
+        assert [node.process.wait(120) for node in nodes] == [77, 1]
+    finally:
+        cluster.end()
+    assert "this model is broken" in nodes[1].lines("error")[0]["traceback"]
+    assert "this model is broken" in nodes[0].out.read_text().splitlines()[-1]
+    assert not any(line["lost"] for line in changes(nodes))
+
+
+@pytest.mark.slow
+def test_a_leader_that_sleeps_is_succeeded_and_joins_again_when_it_wakes(tmp_path: Path) -> None:
+    slow = tmp_path / "slow"
+    slow.touch()
+    cluster = ElasticCluster(tmp_path, 3, "--steps=100000", "--batch=8", "--elastic=1", "--peer-timeout=3")
+    nodes = [cluster.node(rank, SLOW=str(slow)) for rank in range(3)]
+
+    def happened(change: str) -> list[dict[str, Any]]:
+        return [line for line in changes(nodes)[1:] if line[change] == [0]]
+
+    try:
+        wait_for(lambda: changes(nodes) and all(n.lines("step") or n.lines("rank") for n in nodes), "steps")
+        everything(nodes[0], signal.SIGSTOP)
+        wait_for(lambda: happened("lost"), "its loss")
+        everything(nodes[0], signal.SIGCONT)
+        wait_for(lambda: happened("joined"), "its return")
+        assert [line["nodes"] for line in (happened("lost")[0], happened("joined")[0])] == [[1, 2], [1, 2, 0]]
+        for node in nodes:
+            node.process.terminate()
+        assert {node.process.wait(60) for node in nodes} == {75}
+    finally:
+        for node in nodes:
+            with suppress(psutil.NoSuchProcess):
+                everything(node, signal.SIGCONT)
+        cluster.end()
+    found = Steps.of(tmp_path / "steps")
+    assert {len(hashes) for hashes in found.hashes.values()} == {1}
+    assert {len(samples) for samples in found.samples.values()} == {8}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 from collections.abc import Mapping
 from datetime import timedelta
@@ -44,28 +45,39 @@ class ProcessGroup:
             store, _, _ = next(dist.rendezvous("env://"))  # type: ignore[attr-defined]
         self._create(store, device, timeout)
 
-    def _create(self, store: dist.Store, device: torch.device, timeout: float) -> None:
-        """Create the groups of these ranks, which meet in the store."""
+    def _create(
+        self, store: dist.Store, device: torch.device, timeout: float, connect: float = math.inf
+    ) -> None:
+        """Create the groups of these ranks, which meet in the store.
+
+        The ranks have `connect` seconds to reach one another, if that is less than the groups' timeouts.
+        """
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         self.store = store
+        default, long = timedelta(seconds=timeout), _LONG_TIMEOUT
+        at_first = [timedelta(seconds=min(connect, each.total_seconds())) for each in (default, long)]
         dist.init_process_group(
             backend,
             store=dist.PrefixStore("groups", self.store),
             rank=self.rank,
             world_size=self.world_size,
-            timeout=timedelta(seconds=timeout),
+            timeout=at_first[0],
             device_id=device if device.type == "cuda" else None,
         )
-        self.control_group = dist.new_group(backend="gloo", timeout=_LONG_TIMEOUT)
-        self.checkpoint_group = dist.new_group(backend="gloo", timeout=_LONG_TIMEOUT)
+        self.control_group = dist.new_group(backend="gloo", timeout=at_first[1])
+        self.checkpoint_group = dist.new_group(backend="gloo", timeout=at_first[1])
         members: dict[int, list[int]] = {}
         for rank, node in enumerate(self.all_gather(self.node_rank)):
             members.setdefault(node, []).append(rank)
         node_groups = {
-            node: dist.new_group(ranks, backend="gloo", timeout=_LONG_TIMEOUT)
+            node: dist.new_group(ranks, backend="gloo", timeout=at_first[1])
             for node, ranks in members.items()
         }
         self.node_group = node_groups[self.node_rank]
+        if math.isfinite(connect):
+            _set_timeout(dist.group.WORLD, default)
+            for group in (self.control_group, self.checkpoint_group, self.node_group):
+                _set_timeout(group, long)
 
     def destroy(self) -> None:
         if dist.is_initialized():
@@ -100,3 +112,8 @@ class ProcessGroup:
                 dist.broadcast(chunk, source, group=self.control_group)
                 if wanted and self.rank != source:
                     file.write(chunk.numpy().tobytes())
+
+
+def _set_timeout(group: Any, timeout: timedelta) -> None:
+    """Of the calls on CPUs from now on."""
+    group._get_backend(torch.device("cpu")).set_timeout(timeout)

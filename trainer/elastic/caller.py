@@ -22,13 +22,13 @@ class Caller:
         self._topology = topology
         self._changed, self._stop = threading.Lock(), threading.Event()
         self._to: list[Address] = []
-        self._epoch, self._port = 0, 0
+        self._claim, self._port = protocol.Claim(False, 0, 0), 0
         self._thread: threading.Thread | None = None
 
-    def call(self, addresses: list[Address], epoch: int, port: int) -> None:
-        """Call these from now on; `epoch` is the leader's, `port` where it listens."""
+    def call(self, addresses: list[Address], claim: protocol.Claim, port: int) -> None:
+        """Call these from now on, with the leader's claim; it listens at `port`."""
         with self._changed:
-            self._to, self._epoch, self._port = addresses, epoch, port
+            self._to, self._claim, self._port = addresses, claim, port
         if self._to and self._thread is None:
             self._thread = threading.Thread(target=self._run, name="call absent nodes", daemon=True)
             self._thread.start()
@@ -40,7 +40,7 @@ class Caller:
         while not self._stop.wait(PERIOD):
             with self._changed:
                 addresses = list(self._to)
-                message = protocol.call(self._topology, self._epoch, self._port)
+                message = protocol.call(self._topology, self._claim, self._port)
             for address in addresses:
                 # Nobody is there yet.
                 with contextlib.suppress(OSError), socket.create_connection(address, timeout=TIMEOUT) as sock:

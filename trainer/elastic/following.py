@@ -184,7 +184,7 @@ class Following:
         assert leader is not None
         if not leader.closed:
             # One that only slept reads it when it wakes.
-            leader.send(leave=exit_codes.PEER_LOST)
+            leader.send(abandoned=True)
         self._leave_leader(leader)
         self.redirect = None
         if not was_welcome or membership is None:

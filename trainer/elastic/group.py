@@ -14,9 +14,11 @@ import torch.distributed as dist
 
 from trainer.distributed.process_group import ProcessGroup
 from trainer.elastic.link import Told
-from trainer.elastic.store import AbortableStore
+from trainer.elastic.store import AbortableStore, Superseded
 
 _FDS = Path("/proc/self/fd")
+CONNECT_TIMEOUT = 3.0
+"""Seconds for the connections of a group. Nothing else ends gloo's wait for a rank that was lost meanwhile."""
 _NETWORK = {socket.AF_INET, socket.AF_INET6}
 
 
@@ -33,7 +35,7 @@ class ElasticGroup(ProcessGroup):
         """Create the groups of this membership; a collective call of its ranks.
 
         Raises:
-            Superseded: as soon as another membership replaces it.
+            Superseded: as soon as another membership replaces it, or if a rank was lost meanwhile.
         """
         membership = told.membership
         self.rank = membership.first_rank(told.node) + self.local_rank
@@ -49,7 +51,10 @@ class ElasticGroup(ProcessGroup):
                 timeout=timeout,
             )  # fmt: skip
         self._others = frozenset(_sockets())
-        self._create(store, device, timeout)
+        try:
+            self._create(store, device, timeout, CONNECT_TIMEOUT)
+        except RuntimeError as error:
+            raise Superseded(f"the ranks did not reach one another: {error}") from error
 
     def leave(self) -> None:
         """Free the groups. Whoever waits in them at another rank fails at once."""

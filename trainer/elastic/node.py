@@ -129,6 +129,8 @@ class ElasticNode:
         self._accept()
         if self._serving is not None:
             self._serving.serve()
+            if self._serving.abandoned:
+                self._stand_down("this node was silent, and the others follow another one")
         elif self._context.node == 0 and self._following.seeks_its_first:
             self._serving = Serving(self._context, Leader(self._context.rules, self._context.clock))
         else:
@@ -190,9 +192,9 @@ class ElasticNode:
                 raise ProtocolError(stream.problem)
             protocol.check_job(messages[0], self._context.topology)
             if "led_at" in messages[0]:
-                port, epoch = protocol.read_call(messages[0])
+                port, claim = protocol.read_call(messages[0], self._context.topology)
                 stream.close()
-                self._on_call((stream.peer, port), epoch)
+                self._on_call((stream.peer, port), claim)
                 return
             state = protocol.read_state(messages[0], self._context.topology)
         except ProtocolError as error:
@@ -214,14 +216,18 @@ class ElasticNode:
             text = f"a connection from {address} is closed, it is no node of this run: {problem}"
             emit("phase", text, severity="WARNING", phase="rendezvous")
 
-    def _on_call(self, address: Address, epoch: int) -> None:
-        """Another leader is at this address. The one with the higher epoch stays."""
-        serving = self._serving
-        if serving is None:
-            self._following.called(address)
-        elif serving.lead.membership is None or serving.lead.epoch < epoch:
-            serving.yield_to(address)
-            self._serving = None
-            self._following.called(address)
-            if self._context.membership is not None:
-                self._context.drop(f"the run goes on at {address[0]}, with more steps")
+    def _on_call(self, address: Address, claim: protocol.Claim) -> None:
+        """Another leader is at this address."""
+        if self._serving is not None:
+            if claim <= self._serving.claim:
+                return
+            self._stand_down(f"the run goes on at {address[0]}", address)
+        self._following.called(address)
+
+    def _stand_down(self, reason: str, address: Address | None = None) -> None:
+        """Lead no longer; another node does, at this address if that is known."""
+        assert self._serving is not None
+        self._serving.stand_down(address)
+        self._serving = None
+        if self._context.membership is not None:
+            self._context.drop(reason)

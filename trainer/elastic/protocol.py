@@ -48,9 +48,22 @@ def hello(topology: Topology, state: NodeState) -> dict[str, Any]:
     return {"elastic": VERSION, "job": topology.job, "state": asdict(state)}
 
 
-def call(topology: Topology, epoch: int, port: int) -> dict[str, Any]:
-    """What a leader tells a node that does not know it: the run goes on here."""
-    return {"elastic": VERSION, "job": topology.job, "led_at": port, "epoch": epoch}
+@dataclass(frozen=True, slots=True, order=True)
+class Claim:
+    """Of two leaders that find each other the one with the greater claim stays.
+
+    It `trains`, has the higher `epoch`, or is the node with the lower rank.
+    """
+
+    trains: bool
+    epoch: int
+    before: int
+    """The negative rank of the node."""
+
+
+def call(topology: Topology, claim: Claim, port: int) -> dict[str, Any]:
+    """What a leader tells a node that does not know it: the run goes on at this port."""
+    return {"elastic": VERSION, "job": topology.job, "led_at": port, "claim": asdict(claim)}
 
 
 def check_job(message: Mapping[str, Any], topology: Topology) -> None:
@@ -65,9 +78,14 @@ def check_job(message: Mapping[str, Any], topology: Topology) -> None:
         raise ProtocolError(f"it belongs to job {job[:60]}, not to {topology.job}")
 
 
-def read_call(message: Mapping[str, Any]) -> tuple[int, int]:
-    """The leader's port and its epoch. Raises ProtocolError."""
-    return read_integer(message, "led_at", 1, _MAX_PORT), read_integer(message, "epoch", 0)
+def read_call(message: Mapping[str, Any], topology: Topology) -> tuple[int, Claim]:
+    """The leader's port and its claim. Raises ProtocolError."""
+    said = message.get("claim")
+    if not isinstance(said, dict):
+        raise ProtocolError("it has no claim")
+    before = read_integer(said, "before", 1 - topology.nodes, 0)
+    claim = Claim(said.get("trains") is True, read_integer(said, "epoch", 0), before)
+    return read_integer(message, "led_at", 1, _MAX_PORT), claim
 
 
 def read_state(message: Mapping[str, Any], topology: Topology) -> NodeState:

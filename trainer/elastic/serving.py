@@ -9,7 +9,7 @@ from trainer.elastic import protocol
 from trainer.elastic.caller import Caller
 from trainer.elastic.context import LOOPBACK, Address, NodeContext, Stop
 from trainer.elastic.leader import Decision, Leader
-from trainer.elastic.protocol import NodeState
+from trainer.elastic.protocol import Claim, NodeState
 from trainer.launch import protocol as launch_protocol
 from trainer.launch.failure import Failure
 from trainer.launch.messages import MessageStream
@@ -25,6 +25,8 @@ class Serving:
         self._context, self.lead = context, lead
         lead.epoch = max(lead.epoch, context.state.epoch)
         self.followers: dict[int, MessageStream] = {}
+        self.abandoned = False
+        """Whether a follower has found this node silent, and follows another one."""
         self._caller = Caller(context.topology)
         self._update_own()
 
@@ -45,8 +47,12 @@ class Serving:
         if context.heartbeat_due():
             for stream in self.followers.values():
                 stream.send(heartbeat=True)
-        absent = [] if lead.membership is None else self._absent()
-        self._caller.call(absent, lead.epoch, context.state.port)
+        self._caller.call(self._absent(), self.claim, context.state.port)
+
+    @property
+    def claim(self) -> Claim:
+        """Of this leader, against another one."""
+        return Claim(self.lead.membership is not None, self.lead.epoch, -self._context.node)
 
     def admit(self, stream: MessageStream, state: NodeState, messages: list[dict[str, Any]]) -> None:
         """A node has come; `messages` follow its first one."""
@@ -67,10 +73,11 @@ class Serving:
         """A process of this node has failed."""
         self._carry_out(self.lead.fail(self._context.node, failure))
 
-    def yield_to(self, address: Address) -> None:
-        """Another node leads: send the followers there."""
+    def stand_down(self, address: Address | None = None) -> None:
+        """Another node leads, at this address if that is known: send the followers there."""
         for stream in self.followers.values():
-            stream.send(follow=list(address))
+            if address is not None:
+                stream.send(follow=list(address))
             stream.close()
         self._caller.close()
 
@@ -110,6 +117,8 @@ class Serving:
                 elif "failed" in message:
                     failure, _ = launch_protocol.read_failed(message)
                     self._carry_out(self.lead.fail(node, failure))
+                elif "abandoned" in message:
+                    self.abandoned = True
                 elif "leave" in message:
                     code = launch_protocol.read_leave(message)
                     self._drop(node, f"node {node} left with exit code {code}", code=code)

@@ -16,7 +16,7 @@ _SERVER_TIMEOUT = timedelta(seconds=10)
 
 
 class Superseded(RuntimeError):
-    """Another membership replaces the one whose groups are being made."""
+    """The groups of a membership are not made: another one replaces it, or must."""
 
 
 class AbortableStore(dist.Store):
