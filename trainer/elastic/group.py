@@ -18,7 +18,7 @@ from trainer.elastic.store import AbortableStore, Superseded
 
 _FDS = Path("/proc/self/fd")
 CONNECT_TIMEOUT = 3.0
-"""Seconds for the connections of a group. Nothing else ends gloo's wait for a rank that was lost meanwhile."""
+"""Seconds for the connections of a group. Nothing else ends gloo's wait for a rank that is lost meanwhile."""
 _NETWORK = {socket.AF_INET, socket.AF_INET6}
 
 
