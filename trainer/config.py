@@ -56,7 +56,7 @@ class ModelConfig:
         "", "causal-lm, arr-coc: a model's folder or name, or a config.json; arr-coc also: tiny"
     )
     init_weights: str = _flag(
-        "", "a .safetensors or a checkpoint of any strategy: initial weights of a run without a checkpoint"
+        "", "a .safetensors, a folder of them or a checkpoint: initial weights of a run without a checkpoint"
     )
     lora_rank: int = _flag(0, "causal-lm: train low-rank updates of this rank only; 0: all weights")
     lora_alpha: float = _flag(0.0, "causal-lm: the updates are scaled by alpha / rank; 0: twice the rank")
@@ -150,6 +150,13 @@ class ParallelConfig:
     strategy: str = _flag("ddp", "how model and optimizer are sharded", choices=STRATEGIES)
     device: str = _flag("auto", "auto: a GPU if there is one", choices=["auto", "cpu", "cuda"])
     precision: str = _flag("auto", "auto: bf16 on a GPU, else fp32", choices=["auto", "fp32", "bf16", "fp16"])
+    data_parallel_replicate: int = _flag(
+        1,
+        "fsdp: copies of the model (HSDP); each is sharded over world / (this · --tensor-parallel) processes",
+    )
+    tensor_parallel: int = _flag(
+        1, "fsdp: neighbouring processes that compute the same samples, each some heads of every layer"
+    )
     reshard: str = _flag("on", "fsdp: free a block's weights after its forward", choices=ON_OFF)
     activation_checkpointing: str = _flag("off", "recompute activations in the backward pass", choices=ON_OFF)
     compile: str = _flag("off", "torch.compile for each block", choices=ON_OFF)
@@ -271,7 +278,10 @@ SECTIONS: dict[str, type[Any]] = {
     "launch": LaunchConfig,
 }
 _POSITIVE = ("join_timeout", "hang_timeout")
-_AT_LEAST_ONE = ("steps", "log_every", "keep", "eval_batches", "image_tokens", "peer_timeout", "hang_floor")
+_AT_LEAST_ONE = (
+    "steps", "log_every", "keep", "eval_batches", "image_tokens", "peer_timeout", "hang_floor",
+    "data_parallel_replicate", "tensor_parallel",
+)  # fmt: skip
 _NOT_NEGATIVE = (
     "checkpoint_every", "upload_every", "eval_every", "early_stop", "answer_tokens", "batch", "micro_batch",
     "context", "workers", "warmup", "clip", "grace", "nproc", "max_restarts", "weight_decay", "hang_factor",
@@ -451,65 +461,3 @@ def _complete(config: Config) -> Config:
         ),
         checkpoint=replace(saving, upload_every=saving.upload_every or 2 * saving.checkpoint_every),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class BatchPlan:
-    """How a global batch is split into the micro-batches of a rank, of at most `micro_batch` sequences.
-
-    All ranks have the same number of sequences, except in an elastic run: there the lower ones have one more.
-    """
-
-    batch: int
-    micro_batch: int
-    accumulation_steps: int
-    world_size: int
-    rank: int = 0
-
-    @classmethod
-    def of(cls, batch: int, max_micro_batch: int, world_size: int) -> BatchPlan:
-        """With as few micro-batches up to `max_micro_batch` as possible.
-
-        Raises:
-            UsageError: if the ranks can't have the same number of sequences.
-        """
-        if batch % world_size:
-            low = batch // world_size * world_size
-            near = f"{low} or {low + world_size}" if low else str(world_size)
-            raise UsageError(f"--batch {batch} can't be split over {world_size} processes; use {near}")
-        per_rank = batch // world_size
-        steps = -(-per_rank // max_micro_batch)
-        return cls(batch, -(-per_rank // steps), steps, world_size)
-
-    @classmethod
-    def elastic(cls, batch: int, max_micro_batch: int, world_size: int, rank: int) -> BatchPlan:
-        """The same for one rank of any number of them.
-
-        Raises:
-            UsageError: if there is not a sequence for each rank.
-        """
-        if batch < world_size:
-            raise UsageError(f"--batch {batch} has no sequence for each of {world_size} processes")
-        own = _share(batch, world_size, rank)
-        steps = -(-own // max_micro_batch)
-        return cls(batch, -(-own // steps), steps, world_size, rank)
-
-    @property
-    def share(self) -> int:
-        """Sequences of this rank in a step."""
-        return _share(self.batch, self.world_size, self.rank)
-
-    @property
-    def micro_batches(self) -> tuple[int, ...]:
-        """The size of each micro-batch of a step; they differ by 1 at most, the larger ones come first."""
-        small, larger = divmod(self.share, self.accumulation_steps)
-        return (small + 1,) * larger + (small,) * (self.accumulation_steps - larger)
-
-    @property
-    def weights(self) -> tuple[float, ...]:
-        """The weight of each micro-batch: the average over the ranks is then the mean over all sequences."""
-        return tuple(size * self.world_size / self.batch for size in self.micro_batches)
-
-
-def _share(batch: int, world_size: int, rank: int) -> int:
-    return batch // world_size + (rank < batch % world_size)

@@ -3,7 +3,8 @@
 OUT is a file NAME.safetensors, or a folder that Hugging Face's libraries can load: files of at most
 --shard-size, with the tokenizer, and for a causal-lm with its config.json. Of a run with --lora-rank it is
 the adapter in the format of peft, or with --merge the whole model with its updates. The checkpoint can be of
-any strategy and world size; one process reads it all. ZeRO's weights are read from its full-precision copies.
+any strategy and world size; one process reads it, and for a folder without --merge has no more than one of
+its files in memory. ZeRO's weights are read from its full-precision copies.
 """
 
 from __future__ import annotations
@@ -18,20 +19,18 @@ import torch
 from safetensors.torch import save_file
 
 from trainer.checkpoint.manifest import Manifest, read
-from trainer.checkpoint.weights import newest_good, read_weights
+from trainer.checkpoint.weights import newest_good, open_weights
 from trainer.cloud_paths import local_path
 from trainer.config import names_in
-from trainer.errors import CheckpointError
+from trainer.errors import CheckpointError, one_line
 from trainer.models.adapter import CONFIG, WEIGHTS, adapter_config, adapter_weights
-from trainer.models.lora import merged
+from trainer.models.lora import is_update, merged
 from trainer.models.tokenizer_files import copy_tokenizer
 from trainer.registry import MODELS, ModelEntry
+from trainer.weights.hugging_face import INDEX
+from trainer.weights.saved import LazyWeights, SavedWeights
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-
-
-INDEX = "model.safetensors.index.json"
-"""Maps each weight to its file in the folder."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,37 +50,64 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         path = newest_good(local_path(given.checkpoint), lambda text: sys.stderr.write(f"{text}\n"))
         manifest = read(path)
-        weights = read_weights(path, manifest)
-        model = manifest.config.get("model", {})
+        saved, model = open_weights(path, manifest), manifest.config.get("model", {})
         rank, alpha = model.get("lora_rank", 0), model.get("lora_alpha", 0.0)
         if given.merge and not rank:
             raise CheckpointError(f"--merge: {path} is of a run without --lora-rank")
         if given.merge:
-            weights = merged(weights, alpha / rank)
-        exported = _to_exported(weights, manifest, DTYPES[given.dtype])
+            every = _Exported(saved, "", torch.float32)
+            saved = LazyWeights(merged(every.read(every.names), alpha / rank))
+        # In our wrapper `model` is the model of Hugging Face.
+        wrapper = "model." if _model_name(manifest) == "causal-lm" else ""
+        weights = _Exported(saved, wrapper, DTYPES[given.dtype])
+        count = weights.count
         if rank and not given.merge:
-            exported = _write_adapter(out, exported, manifest)
+            count = _write_adapter(out, weights, manifest)
         elif out.suffix == ".safetensors":
-            _write(out, exported, manifest)
+            _write(out, weights.read(weights.names), manifest)
         else:
-            _write_folder(out, exported, manifest, round(given.shard_size * 1e9))
+            _write_folder(out, weights, manifest, round(given.shard_size * 1e9))
     except CheckpointError as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    count = sum(tensor.numel() for tensor in exported.values())
     sys.stdout.write(f"{out}: {count:,} parameters of step {manifest.step} ({manifest.strategy})\n")
     return 0
 
 
-def _write_adapter(
-    out: Path, weights: dict[str, torch.Tensor], manifest: Manifest
-) -> dict[str, torch.Tensor]:
-    """Write the updates as an adapter of the model of --weights; return its weights."""
+class _Exported:
+    """The weights as they are exported: with their names in the model's own library, and in another type."""
+
+    def __init__(self, saved: SavedWeights, wrapper: str, dtype: torch.dtype) -> None:
+        self._saved, self._dtype = saved, dtype
+        self._saved_as = {name.removeprefix(wrapper): name for name in saved.shapes}
+        self.names = list(self._saved_as)
+        self.count = sum(shape.numel() for shape in saved.shapes.values())
+
+    def bytes(self, name: str) -> int:
+        return self._saved.shapes[self._saved_as[name]].numel() * self._type(name).itemsize
+
+    def read(self, names: Sequence[str]) -> dict[str, torch.Tensor]:
+        """Only these. Raises CheckpointError."""
+        found = {n: torch.empty(self._saved.shapes[self._saved_as[n]], dtype=self._type(n)) for n in names}
+        try:
+            self._saved.fill({self._saved_as[name]: tensor for name, tensor in found.items()})
+        except (OSError, RuntimeError, ValueError) as error:
+            raise CheckpointError(f"its weights can't be read: {one_line(error)}") from error
+        return found
+
+    def _type(self, name: str) -> torch.dtype:
+        saved = self._saved.dtypes[self._saved_as[name]]
+        return self._dtype if saved.is_floating_point else saved
+
+
+def _write_adapter(out: Path, weights: _Exported, manifest: Manifest) -> int:
+    """Write the updates as an adapter of the model of --weights; return the number of their parameters."""
     if out.suffix == ".safetensors":
         raise CheckpointError(f"{out}: an adapter is a folder; give a folder, or --merge for the whole model")
     if (out / WEIGHTS).exists():
         raise CheckpointError(f"{out} has an adapter already; use another folder")
-    model, adapter = manifest.config["model"], adapter_weights(weights)
+    names = [name for name in weights.names if is_update(name)]
+    model, adapter = manifest.config["model"], adapter_weights(weights.read(names))
     if model["init_weights"] or model["weights"].endswith(".json"):
         sys.stderr.write(
             f"the adapter is of a model with other weights than {model['weights']} has: only --merge exports "
@@ -97,7 +123,7 @@ def _write_adapter(
     except OSError as error:
         raise CheckpointError(f"{out / CONFIG} can't be written: {error.strerror or error}") from error
     _write_tokenizer(out, manifest)
-    return adapter
+    return sum(tensor.numel() for tensor in adapter.values())
 
 
 def _write_tokenizer(out: Path, manifest: Manifest) -> None:
@@ -112,28 +138,12 @@ def _write_tokenizer(out: Path, manifest: Manifest) -> None:
         sys.stderr.write(f"no tokenizer in {out}: {problem}\n")
 
 
-def _to_exported(
-    weights: dict[str, torch.Tensor], manifest: Manifest, dtype: torch.dtype
-) -> dict[str, torch.Tensor]:
-    """Each weight once, in `dtype`, with its name in the model's own library."""
-    owners: dict[int, str] = {}
-    exported = {}
-    # In our wrapper `model` is the model of Hugging Face.
-    wrapper = "model." if _model_name(manifest) == "causal-lm" else ""
-    for name, tensor in weights.items():
-        # Tied weights share their memory, which the format can't express; one name is enough.
-        if owners.setdefault(tensor.data_ptr(), name) == name:
-            cast = tensor.to(dtype) if tensor.is_floating_point() else tensor
-            exported[name.removeprefix(wrapper)] = cast.contiguous()
-    return exported
-
-
 def _model_name(manifest: Manifest) -> str:
     return str(manifest.config.get("model", {}).get("model", ""))
 
 
-def _write_folder(out: Path, weights: dict[str, torch.Tensor], manifest: Manifest, max_bytes: int) -> None:
-    """Write the files, and their index last."""
+def _write_folder(out: Path, weights: _Exported, manifest: Manifest, max_bytes: int) -> None:
+    """Write one file after the other, and their index last; no more than one is in memory."""
     existing = sorted(out.glob("model*.safetensors*"))
     if existing:
         raise CheckpointError(f"{out} has weights already ({existing[0].name}); use another folder")
@@ -143,13 +153,13 @@ def _write_folder(out: Path, weights: dict[str, torch.Tensor], manifest: Manifes
         file = (
             f"model-{number:05}-of-{len(shards):05}.safetensors" if len(shards) > 1 else "model.safetensors"
         )
-        _write(out / file, {name: weights[name] for name in names}, manifest)
+        _write(out / file, weights.read(names), manifest)
         weight_map |= dict.fromkeys(names, file)
     if _model_name(manifest) == "causal-lm":
         _write_config(out, manifest)
     _write_tokenizer(out, manifest)
     if len(shards) > 1:
-        size = sum(tensor.nbytes for tensor in weights.values())
+        size = sum(map(weights.bytes, weights.names))
         index = {"metadata": {"total_size": size}, "weight_map": weight_map}
         try:
             (out / INDEX).write_text(json.dumps(index, indent=1))
@@ -157,16 +167,16 @@ def _write_folder(out: Path, weights: dict[str, torch.Tensor], manifest: Manifes
             raise CheckpointError(f"{out / INDEX} can't be written: {error.strerror or error}") from error
 
 
-def _shards(weights: dict[str, torch.Tensor], max_bytes: int) -> Iterator[list[str]]:
+def _shards(weights: _Exported, max_bytes: int) -> Iterator[list[str]]:
     """Names of the weights of each file, in their order; a larger weight has a file of its own."""
     names: list[str] = []
     size = 0
-    for name, tensor in weights.items():
-        if names and size + tensor.nbytes > max_bytes:
+    for name in weights.names:
+        if names and size + weights.bytes(name) > max_bytes:
             yield names
             names, size = [], 0
         names.append(name)
-        size += tensor.nbytes
+        size += weights.bytes(name)
     if names:
         yield names
 

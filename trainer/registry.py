@@ -17,13 +17,11 @@ class StrategyEntry:
 
     `target` is `module:class` of a `strategy.base.Strategy`. `flags` are settings of such strategies
     only. A function `preload(config)` of the module, if any, imports before the fork what the class needs.
-    With `defers_weights` it takes models on the meta device, and allocates this rank's shards alone. With
-    `elastic` every rank has the whole state, so that the others train on when one is lost.
+    With `elastic` every rank has the whole state, so that the others train on when one is lost.
     """
 
     target: str
     flags: tuple[str, ...] = ()
-    defers_weights: bool = False
     elastic: bool = False
 
 
@@ -59,7 +57,7 @@ _DEEPSPEED_FLAGS = ("offload", "deepspeed_config")
 
 STRATEGIES: dict[str, StrategyEntry] = {
     "ddp": StrategyEntry("trainer.strategy.ddp:DDP", elastic=True),
-    "fsdp": StrategyEntry("trainer.strategy.fsdp:FSDP", defers_weights=True),
+    "fsdp": StrategyEntry("trainer.strategy.fsdp:FSDP", ("data_parallel_replicate", "tensor_parallel")),
     "zero1": StrategyEntry("trainer.strategy.deepspeed:ZeRO1", _DEEPSPEED_FLAGS),
     "zero2": StrategyEntry("trainer.strategy.deepspeed:ZeRO2", _DEEPSPEED_FLAGS),
     "zero3": StrategyEntry("trainer.strategy.deepspeed:ZeRO3", _DEEPSPEED_FLAGS),

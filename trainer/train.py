@@ -7,6 +7,7 @@ import os
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,15 +22,17 @@ from trainer.checkpoint.locations import checkpoint_folder
 from trainer.checkpoint.manager import CheckpointManager
 from trainer.checkpoint.manifest import last_save
 from trainer.checkpoint.weights import init_weights
-from trainer.config import AUTO, BatchPlan, Config
+from trainer.config import AUTO, Config
 from trainer.data.download import download_inputs
 from trainer.data.fingerprint import data_fingerprint
 from trainer.data.loader import Batch, batches, to_device
 from trainer.data.once_per_node import prepare_data
 from trainer.data.same_data import same_data
 from trainer.data.sampler import Sampler
+from trainer.distributed.batch_plan import BatchPlan
 from trainer.distributed.device import local_gpu_count, select_device
 from trainer.distributed.loss_weights import LossWeights
+from trainer.distributed.mesh import ParallelMesh
 from trainer.distributed.process_group import ProcessGroup
 from trainer.distributed.step_sync import StepOutcome, StepSync
 from trainer.distributed.wait import Interrupted
@@ -48,7 +51,6 @@ from trainer.metrics.sinks import make_sinks
 from trainer.metrics.step_log import StepLog
 from trainer.metrics.step_metrics import StepMetrics
 from trainer.models.build import build_workload
-from trainer.registry import STRATEGIES
 from trainer.strategy.base import Strategy
 from trainer.strategy.build import build_strategy
 
@@ -85,10 +87,13 @@ class Trainer:
         """What depends on the rank and the number of ranks alone."""
         config, data = self.config, self.config.data
         self.rank, self.world_size = self.group.rank, self.group.world_size
-        self.plan = BatchPlan.of(data.batch, data.max_micro_batch, self.world_size)
+        self.plan = BatchPlan.of(data.batch, data.max_micro_batch, self._mesh().data_size)
         self.sync = StepSync(self.rank, self.world_size, self.device)
         self.sinks = make_sinks(config, self.rank)
         self.profiler = StepProfiler(config, self.rank)
+
+    def _mesh(self) -> ParallelMesh:
+        return ParallelMesh.of(self.config.parallel, self.world_size)
 
     def run(self) -> int:
         """Prepare and train; the exit code."""
@@ -144,11 +149,10 @@ class Trainer:
         for seed in (random.seed, np.random.seed, torch.manual_seed):
             seed(config.seed)
         local = prepare_data(download_inputs(config, self.group), self.group)
-        deferred = STRATEGIES[config.parallel.strategy].defers_weights and not local.model.init_weights
-        self.workload = build_workload(local, deferred=deferred)
+        self.workload = build_workload(local)
         if config.data.micro_batch == AUTO:
             fitting = fitting_micro_batch(local, self.workload, self.group, self.device)
-            self.plan = BatchPlan.of(config.data.batch, fitting, self.world_size)
+            self.plan = BatchPlan.of(config.data.batch, fitting, self._mesh().data_size)
         self._make_evaluation()
         return local
 
@@ -158,8 +162,8 @@ class Trainer:
     def _set_up(self) -> None:
         self.strategy.setup(self.workload)
         self._measure_steps()
-        # Dropout must differ between the ranks, the initial weights must not.
-        torch.manual_seed(self.config.seed * 1009 + self.rank)
+        # Dropout must differ between the ranks that see different samples, the initial weights must not.
+        torch.manual_seed(self.config.seed * 1009 + self._mesh().data_rank(self.rank))
         self._phase("starting", **self.strategy.describe(), device=str(self.device))
 
     def _measure_steps(self) -> None:
@@ -171,7 +175,9 @@ class Trainer:
             if self.rank == 0:
                 self._phase("starting", text)
 
-        report(f"the weights are those of {init_weights(self.workload.model, where, report)}")
+        path, source = init_weights(self.workload.model, self.workload.weights, where, report)
+        self.workload = replace(self.workload, weights=source)
+        report(f"the weights are those of {path}")
 
     def _resume(self, found: FoundCheckpoint) -> None:
         progress = found.manifest.progress
@@ -197,8 +203,12 @@ class Trainer:
 
     def _train_batches(self) -> Iterator[Batch]:
         workers, data, pinned = self.config.data.workers, self.workload.train, self.device.type == "cuda"
-        sampler = Sampler(len(data), self.plan, seed=self.config.seed, rank=self.rank, position=self.position)
+        sampler = self._sampler(self.position)
         return batches(data, sampler, workers, pinned=pinned, collate=self.workload.collate)
+
+    def _sampler(self, position: int) -> Sampler:
+        rank, seed = self._mesh().data_rank(self.rank), self.config.seed
+        return Sampler(len(self.workload.train), self.plan, seed=seed, rank=rank, position=position)
 
     def _one_step(self) -> int:
         """One optimizer step; the signal of any rank, or 0."""
@@ -434,9 +444,8 @@ class Trainer:
     def _samples(self) -> list[int]:
         """This rank's samples in the step in progress, or in the last one."""
         assert self.begun is not None
-        data, rows = self.workload.train, self.plan.accumulation_steps
-        sampler = Sampler(len(data), self.plan, seed=self.config.seed, rank=self.rank, position=self.begun[1])
-        return [index for row in islice(sampler, rows) for index in row]
+        rows = islice(self._sampler(self.begun[1]), self.plan.accumulation_steps)
+        return [index for row in rows for index in row]
 
     def _phase(self, phase: str, text: str = "", **fields: Any) -> None:
         events.phase(phase, text, self.rank, self.world_size, **fields)

@@ -16,8 +16,9 @@ from torch import nn
 from trainer.checkpoint.manager import CheckpointManager
 from trainer.checkpoint.run_identity import RunIdentity
 from trainer.checkpoint.save import SavedRun, Saver
-from trainer.config import BatchPlan, parse
+from trainer.config import parse
 from trainer.data.text import Windows
+from trainer.distributed.batch_plan import BatchPlan
 from trainer.distributed.process_group import ProcessGroup
 from trainer.models.workload import Workload
 from trainer.strategy.base import Strategy

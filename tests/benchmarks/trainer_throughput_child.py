@@ -20,11 +20,12 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from trainer import registry
-from trainer.config import BatchPlan, Config, parse
+from trainer.config import Config, parse
 from trainer.data.sampler import permute
 from trainer.data.text import Windows
 from trainer.data.token_cache import token_file_of
 from trainer.data.token_file import TokenFile
+from trainer.distributed.batch_plan import BatchPlan
 from trainer.loop.schedule import learning_rate
 from trainer.models.gpt import GPT
 from trainer.models.workload import Workload

@@ -7,11 +7,12 @@ from itertools import chain, islice
 
 import torch
 
-from trainer.config import BatchPlan, Config
+from trainer.config import Config
 from trainer.data.sampler import Sampler
 from trainer.data.text import Windows
 from trainer.data.token_cache import token_file_of
 from trainer.data.token_file import TokenFile
+from trainer.distributed.batch_plan import BatchPlan
 from trainer.errors import DataError
 from trainer.models.gpt import GPT
 from trainer.models.workload import Workload

@@ -8,7 +8,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, MambaConfig, PretrainedConfig
 
-from trainer.config import BatchPlan, parse
+from trainer.config import parse
+from trainer.distributed.batch_plan import BatchPlan
 from trainer.errors import UsageError
 from trainer.models.build import build_workload
 from trainer.models.causal_lm import load_model
@@ -71,7 +72,7 @@ def test_a_model_and_its_text_must_fit(tmp_path: Path) -> None:
     flags = ["--model=causal-lm", f"--weights={config}", f"--data={tmp_path / 'text.txt'}"]
     assert prepare([str(tmp_path / "text.txt"), "--out", str(tmp_path / "t.bin"), "--bpe", "290"]) == 0
     found = build_workload(parse([*flags[:2], f"--data={tmp_path / 't.bin'}", "--context=8", "--batch=2"]))
-    loss = found.model(*(part[None] for part in found.train[0]))
+    loss = found.materialize(torch.device("cpu"))(*(part[None] for part in found.train[0]))
     assert 4 < float(loss.detach()) < 8 and found.tokens_per_sample == 8
     with pytest.raises(UsageError, match="--context 128 is more than the 64"):
         build_workload(parse([*flags, "--context=128"]))

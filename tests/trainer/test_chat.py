@@ -96,7 +96,7 @@ def test_a_sample_has_targets_at_the_answers_only(tmp_path: Path) -> None:
     assert workload.count_targets is not None
     batch = tuple(torch.stack(column) for column in zip(workload.train[0], workload.train[1], strict=True))
     assert workload.count_targets(batch) == int((batch[1] != IGNORED).sum())
-    assert torch.isfinite(workload.model(*batch))
+    assert torch.isfinite(workload.materialize(torch.device("cpu"))(*batch))
 
 
 def test_a_template_of_the_tokenizer_s_folder_is_used(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_template_of_the_tokenizer_s_folder_is_used(tmp_path: Path) -> None:
     rust: Any = TokenizerFile(where / "tokenizer.json")
     end = rust.encode("<|end|>")
     assert len(end) == 1 and targets[targets != IGNORED].tolist().count(end[0]) == 2
-    loss = workload.model(*(part[None] for part in workload.train[0]))
+    loss = workload.materialize(torch.device("cpu"))(*(part[None] for part in workload.train[0]))
     assert 4 < float(loss.detach()) < 8
 
 

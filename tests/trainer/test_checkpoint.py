@@ -15,8 +15,9 @@ from torch import nn
 from trainer import exit_codes
 from trainer.checkpoint.manager import CheckpointManager
 from trainer.checkpoint.manifest import EXTRA_STATE, MANIFEST, damage, read, step_folders
-from trainer.config import BatchPlan, Config, parse
+from trainer.config import Config, parse
 from trainer.data.text import Windows
+from trainer.distributed.batch_plan import BatchPlan
 from trainer.distributed.process_group import ProcessGroup
 from trainer.models.workload import Workload
 from trainer.strategy.ddp import DDP

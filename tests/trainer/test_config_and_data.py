@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from trainer.checkpoint.locations import upload_uri
 from trainer.cloud_paths import local_path
-from trainer.config import BatchPlan, parse
+from trainer.config import parse
 from trainer.data.sampler import Sampler
 from trainer.data.text import Windows
+from trainer.distributed.batch_plan import BatchPlan
 from trainer.distributed.device import select_device
 from trainer.errors import UsageError
 from trainer.loop.schedule import learning_rate

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from tests.trainer.in_turn import InTurn
-from trainer.config import BatchPlan, parse
+from trainer.config import parse
+from trainer.distributed.batch_plan import BatchPlan
 from trainer.errors import UsageError
 from trainer.strategy.deepspeed_package import load_deepspeed
 from trainer.strategy.deepspeed_settings import _REFUSED, _TAKEN, engine_settings

@@ -11,7 +11,8 @@ import torch
 
 from tests.trainer.ranks import Ranks
 from trainer.checkpoint.manifest import damage
-from trainer.config import BatchPlan, parse
+from trainer.config import parse
+from trainer.distributed.batch_plan import BatchPlan
 from trainer.errors import UsageError
 from trainer.strategy.deepspeed_settings import engine_settings
 from trainer.strategy.deferred_files import DeferredFiles, TensorBuffers

@@ -13,8 +13,9 @@ import torch
 
 from tests.trainer.faulty_workload import STEPS
 from tests.trainer.ranks import Ranks, losses
-from trainer.config import BatchPlan, parse
+from trainer.config import parse
 from trainer.data.text import Windows
+from trainer.distributed.batch_plan import BatchPlan
 from trainer.errors import UsageError
 from trainer.models.gpt import GPT
 from trainer.models.workload import Workload

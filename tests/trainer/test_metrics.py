@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensorboardX.proto.event_pb2 import Event
 
-from trainer.config import BatchPlan, parse
+from trainer.config import parse
 from trainer.data.text import Windows
+from trainer.distributed.batch_plan import BatchPlan
 from trainer.distributed.process_group import ProcessGroup
 from trainer.loop.early_stopping import EarlyStopping
 from trainer.loop.loss_guard import MIN_LOSSES, GuardAction, LossGuard

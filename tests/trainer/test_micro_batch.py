@@ -53,6 +53,7 @@ def really_saved(workload: Workload, samples: int) -> int:
 def test_the_memory_of_a_forward_pass_is_found_without_it() -> None:
     config = parse(GPT)
     workload = build_workload(config)
+    workload.materialize(CPU)
     before = {name: weight.clone() for name, weight in workload.model.named_parameters()}
     state = torch.get_rng_state()
     found = saved_bytes(config, workload, torch.float32)
@@ -71,6 +72,7 @@ def test_arr_coc_counts_the_most_tokens_that_a_sample_may_have() -> None:
     config = parse(["--model=arr-coc", "--device=cpu", "--stage=both", "--context=64", "--image-tokens=1024"])
     workload = build_workload(config)
     found = saved_bytes(config, workload, torch.float32)
+    workload.materialize(CPU)
     # An image of a profile has 400 tokens selected at first; its texture has no gradient.
     assert 0.9 < found / really_saved(workload, 1) < 1.2
 

@@ -82,7 +82,7 @@ SAID = {
     "syntax": r"SyntaxError: '\(' was never closed \(.*syntax\.py, line 1\)",
     "imports": r"ModuleNotFoundError: No module named 'no_such_package' \(.*imports\.py, line 1\)",
     "wrong": r"returned a int, not a trainer\.models\.workload\.Workload \(.*wrong\.py, line 1\)",
-    "meta": r"returned a model on the meta device without an init_weight",
+    "meta": r"returned a model on the meta device without a source of weights",
     "samples": r"returned train data whose samples are not tuples of tensors",
     "unreadable": r"FileNotFoundError: .*nowhere.* \(.*unreadable\.py, line 7\)",
 }

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer.config import BatchPlan
 from trainer.data.sampler import Sampler, permute
+from trainer.distributed.batch_plan import BatchPlan
 
 counts = st.one_of(st.integers(1, 10_000), st.integers(10_001, 300_000))
 seeds = st.integers(0, 2**40)

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from tests.trainer.ranks import Ranks, losses
-from trainer.config import BatchPlan, parse
+from trainer.config import parse
+from trainer.distributed.batch_plan import BatchPlan
 from trainer.errors import UsageError
 from trainer.strategy.build import build_strategy
 

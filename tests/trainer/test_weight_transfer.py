@@ -19,8 +19,9 @@ from trainer.checkpoint.load import check_compatible
 from trainer.checkpoint.manifest import Manifest
 from trainer.checkpoint.run_identity import RunIdentity
 from trainer.checkpoint.weights import init_weights
-from trainer.config import BatchPlan, parse
+from trainer.config import parse
 from trainer.data.tokenizer import tokenizer_of
+from trainer.distributed.batch_plan import BatchPlan
 from trainer.errors import UsageError
 from trainer.export import INDEX, main
 from trainer.models.build import build_workload
@@ -88,7 +89,7 @@ def test_files_of_another_strategy_and_another_model_are_refused(saved: str, now
 
 
 def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
-    model = build_workload(parse([DATA])).model
+    model = build_workload(parse([DATA])).materialize(torch.device("cpu"))
     whole = {name: weight.detach() for name, weight in model.named_parameters()}
     first, *others = whole
     for name, found, said in (
@@ -99,11 +100,11 @@ def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
         path = tmp_path / f"{name}.safetensors"
         save_file(found, path)
         with pytest.raises(UsageError, match=f"another model's: {said}"):
-            init_weights(model, str(path), print)
+            init_weights(model, None, str(path), print)
     (tmp_path / "cut.safetensors").write_bytes(b"\x08")
     for name in ("cut.safetensors", "none.safetensors", "none"):
         with pytest.raises(UsageError, match=f"--init-weights {tmp_path / name}: "):
-            init_weights(model, str(tmp_path / name), print)
+            init_weights(model, None, str(tmp_path / name), print)
 
 
 def test_a_causal_lm_is_exported_in_the_form_transformers_loads(
@@ -127,7 +128,7 @@ def test_a_causal_lm_is_exported_in_the_form_transformers_loads(
     assert one.keys() == index["weight_map"].keys() == official.keys()
     assert all(torch.equal(tensor, official[name]) for name, tensor in one.items())
     model = load_model(str(tmp_path / "config.json"), torch.float32)
-    init_weights(model, str(tmp_path / "one.safetensors"), print)
+    init_weights(model, None, str(tmp_path / "one.safetensors"), print)
     assert all(torch.equal(tensor, model.model.state_dict()[name]) for name, tensor in one.items())
 
     assert main([saved, str(out)]) == 2, "what lies there is not mixed with something else"

@@ -14,6 +14,7 @@ from trainer import registry
 from trainer.config import Config
 from trainer.models.workload import Workload
 from trainer.strategy.ddp import DDP
+from trainer.weights.saved import LazyWeights, SavedWeights
 
 
 def register() -> None:
@@ -32,9 +33,10 @@ class OneFile:
     def shared_files(self, files: Collection[str]) -> list[str]:
         return sorted(files)
 
-    def read_weights(self, path: Path) -> dict[str, torch.Tensor]:
+    def open_weights(self, path: Path) -> SavedWeights:
         state = torch.load(path / "toy.pt", weights_only=True)
-        return {name.removeprefix("model."): v for name, v in state.items() if name.startswith("model.")}
+        weights = {name: tensor for name, tensor in state.items() if name.startswith("model.")}
+        return LazyWeights({name.removeprefix("model."): tensor for name, tensor in weights.items()})
 
 
 class ToyStrategy(DDP):

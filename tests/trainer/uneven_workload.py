@@ -35,5 +35,6 @@ def uneven(config: Config) -> Workload:
     samples = UnevenSamples(context)
     return Workload(
         model, list(model.blocks), samples, tokens_per_sample=context, evaluation=samples,
+        tensor_plan=model.tensor_plan,
         count_targets=lambda batch: int((batch[1] != IGNORED).sum()),
     )  # fmt: skip

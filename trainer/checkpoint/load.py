@@ -26,6 +26,7 @@ _CURVE = (
 _SAID = (
     ("steps", ""), ("strategy", "parallel"), ("compile", "parallel"), ("logits_memory", "parallel"),
     ("micro_batch", "data"),
+    ("data_parallel_replicate", "parallel"), ("tensor_parallel", "parallel"),
     ("guard", "guard"), ("guard_patience", "guard"), ("spike", "guard"),
 )  # fmt: skip
 """Settings that may change; a change is said."""
@@ -121,5 +122,7 @@ def load(found: FoundCheckpoint, strategy: Strategy, group: ProcessGroup) -> Non
     extra = torch.load(found.path / EXTRA_STATE, map_location="cpu", weights_only=True)
     strategy.load(found.path, found.manifest.world_size, group.checkpoint_group)
     strategy.load_extra_state(extra["common"])
-    if len(extra["rng"]) == group.world_size:
+    # Ranks of a tensor-parallel group draw the same numbers: with other groups each would have another one's.
+    before = found.manifest.config.get("parallel", {}).get("tensor_parallel", 1)
+    if len(extra["rng"]) == group.world_size and before == strategy.describe().get("tensor_parallel", 1):
         set_rng_state(extra["rng"][group.rank])

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from trainer.config import BatchPlan
+from trainer.distributed.batch_plan import BatchPlan
 
 _AHEAD = 4096
 """Samples whose order is computed together: one micro-batch at a time would cost ten times as much."""

@@ -18,9 +18,10 @@ from trainer.checkpoint.finder import FoundCheckpoint
 from trainer.checkpoint.locations import checkpoint_folder
 from trainer.checkpoint.manager import CheckpointManager
 from trainer.checkpoint.manifest import last_save
-from trainer.config import BatchPlan, Config
+from trainer.config import Config
 from trainer.data.fingerprint import data_fingerprint
 from trainer.data.same_data import same_data
+from trainer.distributed.batch_plan import BatchPlan
 from trainer.distributed.step_sync import StepOutcome, StepSync
 from trainer.distributed.wait import Interrupted
 from trainer.elastic.group import ElasticGroup

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import torch
 
-from trainer.config import BatchPlan, Config
+from trainer.config import Config
 from trainer.data.loader import Batch, batches, to_device
 from trainer.data.sampler import Sampler
+from trainer.distributed.batch_plan import BatchPlan
 from trainer.distributed.loss_weights import LossWeights
+from trainer.distributed.mesh import ParallelMesh
 from trainer.distributed.process_group import ProcessGroup
 from trainer.distributed.step_sync import StepSync
 from trainer.hang import progress
@@ -44,6 +46,7 @@ class Evaluation:
     ) -> None:
         self._every, self._count = config.eval_every, config.eval_batches
         self._workload, self._plan, self._group, self._device = workload, plan, group, device
+        self._data_rank = ParallelMesh.of(config.parallel, group.world_size).data_rank(group.rank)
         self.step = 0
         """The step of the last evaluation that ended."""
         self.regroup = False
@@ -63,8 +66,8 @@ class Evaluation:
             return None
         total, targets = 0.0, 0
         right: list[float] = []
-        sampler = Sampler(len(data), self._plan, seed=0, rank=self._group.rank)
-        samples = iter(Sampler(len(data), self._plan, seed=0, rank=self._group.rank))
+        sampler = Sampler(len(data), self._plan, seed=0, rank=self._data_rank)
+        samples = iter(Sampler(len(data), self._plan, seed=0, rank=self._data_rank))
         held_out = batches(data, sampler, 0, pinned=False, collate=self._workload.collate)
         for _ in range(self._count):
             batch = next(held_out)

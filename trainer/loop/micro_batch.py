@@ -22,6 +22,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from trainer.config import Config
 from trainer.data.loader import Batch
+from trainer.distributed.mesh import ParallelMesh
 from trainer.distributed.process_group import ProcessGroup
 from trainer.errors import UsageError, one_line
 from trainer.models.workload import Workload
@@ -58,12 +59,13 @@ def fitting_micro_batch(config: Config, workload: Workload, group: ProcessGroup,
         UsageError: for a model whose forward pass can't be followed.
     """
     dtype = compute_dtype(config, device)
+    mesh = ParallelMesh.of(config.parallel, group.world_size)
     found = Estimate(
         device_memory(device, group.world_size // group.nodes),
-        fixed_bytes(workload.model, workload, config.parallel.strategy, dtype, group.world_size),
+        fixed_bytes(workload.model, workload, config.parallel.strategy, dtype, mesh.shard * mesh.tensor),
         saved_bytes(config, workload, dtype),
     )
-    share = config.data.batch // group.world_size
+    share = config.data.batch // mesh.data_size
     samples = int(min(*group.all_gather(found.samples), share))
     if group.rank == 0:
         tight = found.fixed + found.per_sample * MARGIN > found.usable

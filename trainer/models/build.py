@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import torch
-
 from trainer.config import Config
 from trainer.errors import UsageError
-from trainer.models.meta_init import materialize, on_meta
 from trainer.models.workload import Workload
 from trainer.registry import MODELS, model_entry, resolve
 
 
-def build_workload(config: Config, *, deferred: bool = False) -> Workload:
+def build_workload(config: Config) -> Workload:
     """The workload of `--model`, imported only here: its packages may be needed by no other model.
 
-    With `deferred` its weights may be on the meta device, to be set where they are kept.
+    Its weights may be on the meta device, to be set where a strategy keeps them.
 
     Raises:
         UsageError: for an unknown name or a missing package.
@@ -34,6 +31,4 @@ def build_workload(config: Config, *, deferred: bool = False) -> Workload:
         raise UsageError(
             f"--batch {config.data.batch} is more than the {len(workload.train)} samples that the data has"
         )
-    if workload.init_weight is not None and on_meta(workload.model) and not deferred:
-        materialize(workload.model, workload.init_weight, torch.device("cpu"))
     return workload

@@ -13,6 +13,7 @@ from trainer.errors import UsageError
 from trainer.models.logits_of import logits_of
 from trainer.models.loss import mean_cross_entropy
 from trainer.models.loss_head import LossHead
+from trainer.weights.hugging_face import DeferredModel
 
 _DROPOUT = (
     "dropout", "attention_dropout", "hidden_dropout", "activation_dropout", "embedding_dropout",
@@ -66,10 +67,18 @@ class CausalLM(nn.Module):
         return max(uniform, key=len, default=[])
 
 
-def load_model(where: str, dtype: torch.dtype, dropout: float = 0.0, logits_memory: float = 0.0) -> CausalLM:
+def load_model(
+    where: str,
+    dtype: torch.dtype,
+    dropout: float = 0.0,
+    logits_memory: float = 0.0,
+    deferred: DeferredModel | None = None,
+) -> CausalLM:
     """The model of a folder or name, or of a `config.json` (random weights of that size).
 
-    `dropout` replaces every dropout rate of its configuration. `logits_memory` is `LossHead`'s.
+    `dropout` replaces every dropout rate of its configuration. `logits_memory` is `LossHead`'s. With
+    `deferred`, which becomes the source of the weights, they are on the meta device, unless they can't be
+    read part by part.
 
     Raises:
         UsageError: if there is no such model, it is no causal language model, or it has no dropout to set.
@@ -79,10 +88,16 @@ def load_model(where: str, dtype: torch.dtype, dropout: float = 0.0, logits_memo
     try:
         config = load_config(where)
         _set_dropout(config, dropout, where)
-        if where.endswith(".json"):
-            model = AutoModelForCausalLM.from_config(config, dtype=dtype)
-        else:
-            model = AutoModelForCausalLM.from_pretrained(model_location(where), config=config, dtype=dtype)
+        path, random = model_location(where), where.endswith(".json")
+
+        def empty() -> Any:
+            return AutoModelForCausalLM.from_config(config, dtype=dtype)
+
+        model = deferred.build(empty, "" if random else path) if deferred is not None else None
+        if model is None and random:
+            model = empty()
+        elif model is None:
+            model = AutoModelForCausalLM.from_pretrained(path, config=config, dtype=dtype)
     except (OSError, ValueError, KeyError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UsageError(f"--weights {where}: no causal language model can be loaded: {reason}") from error

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import math
-import zlib
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from trainer.models.loss_head import LossHead
+from trainer.models.tensor_plan import TensorPlan
+from trainer.weights.source import seed_of
 
 VOCABULARY = 256
 """The default tokens are bytes."""
+
+
+class Attention(nn.Module):
+    """Queries, keys and values [B, T, H, 3, D] of some heads to what they attend to, [B, T, H · D]."""
+
+    def __init__(self, dropout: float) -> None:
+        super().__init__()
+        self.dropout = dropout
+
+    def forward(self, heads: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+        q, k, v = heads.permute(3, 0, 2, 1, 4)
+        rate = self.dropout if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(q, k, v, mask, dropout_p=rate, is_causal=mask is None)
+        return mixed.transpose(1, 2).flatten(2)
 
 
 class Block(nn.Module):
@@ -20,21 +36,20 @@ class Block(nn.Module):
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
-        self.heads, self.dropout = heads, dropout
+        self.head_width, self.dropout = width // heads, dropout
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv = nn.Linear(width, 3 * width, bias=False)
+        self.attention = Attention(dropout)
+        # The rows of a head are together, so that tensor parallelism divides them by heads.
+        self.query_key_value = nn.Linear(width, 3 * width, bias=False)
         self.out = nn.Linear(width, width, bias=False)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-        batch, length, width = x.shape
-        shape = (batch, length, 3, self.heads, width // self.heads)
-        q, k, v = self.qkv(self.norm1(x)).view(shape).permute(2, 0, 3, 1, 4)
-        rate = self.dropout if self.training else 0.0
-        mixed = F.scaled_dot_product_attention(q, k, v, mask, dropout_p=rate, is_causal=mask is None)
-        x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, width))
+        batch, length, _ = x.shape
+        heads = self.query_key_value(self.norm1(x)).view(batch, length, -1, 3, self.head_width)
+        x = x + self.out(self.attention(heads, mask))
         hidden = self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
-        return x + F.dropout(hidden, rate, self.training)
+        return x + F.dropout(hidden, self.dropout, self.training)
 
 
 class GPT(nn.Module):
@@ -60,11 +75,23 @@ class GPT(nn.Module):
         for name, weight in self.named_parameters():
             self.init_weight(name, weight.detach())
 
+    @property
+    def tensor_plan(self) -> TensorPlan:
+        """How tensor parallelism divides the blocks."""
+        styles = {"query_key_value": "colwise", "out": "rowwise", "up": "colwise", "down": "rowwise"}
+        block: Any = self.blocks[0]
+        sizes = {
+            "attention heads": block.out.in_features // block.head_width,
+            "hidden units": block.up.out_features,
+        }
+        heads = ("blocks.*.attention",) if block.dropout else ()
+        return TensorPlan({f"blocks.*.{name}": style for name, style in styles.items()}, sizes, heads)
+
     def init_weight(self, name: str, weight: torch.Tensor, seed: int | None = None) -> None:
         """Set a weight: by its name and the seed, or else by torch's own generator."""
         generator = None
         if seed is not None:
-            generator = torch.Generator().manual_seed((seed * 2**32 + zlib.crc32(name.encode())) % 2**63)
+            generator = torch.Generator().manual_seed(seed_of(name, seed))
         if weight.dim() >= 2:
             residual = name.endswith(("out.weight", "down.weight"))
             std = 0.02 / math.sqrt(2 * len(self.blocks)) if residual else 0.02

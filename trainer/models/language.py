@@ -23,8 +23,11 @@ from trainer.models.causal_lm import CausalLM, load_model
 from trainer.models.gpt import GPT
 from trainer.models.lora import ALL_LINEAR, add_low_rank, linear_layers
 from trainer.models.loss import IGNORED
+from trainer.models.tensor_plan import plan_of
 from trainer.models.workload import Workload
 from trainer.structured_log import emit
+from trainer.weights.hugging_face import DeferredModel
+from trainer.weights.source import ComputedWeights
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,8 @@ def gpt(config: Config) -> Workload:
         evaluation=data.evaluation,
         count_targets=count_targets if data.info.marked else None,
         flops_per_token=6.0 * weights + attention,
-        init_weight=partial(model.init_weight, seed=config.seed),
+        weights=ComputedWeights(partial(model.init_weight, seed=config.seed)),
+        tensor_plan=model.tensor_plan,
     )
 
 
@@ -123,7 +127,8 @@ def causal_lm(config: Config) -> Workload:
     where = config.model.weights
     if not where:
         raise UsageError("--model causal-lm needs --weights: a folder or name of a model, or a config.json")
-    model = load_model(where, torch.float32, config.model.dropout, config.parallel.logits_memory)
+    deferred = DeferredModel(config.seed)
+    model = load_model(where, torch.float32, config.model.dropout, config.parallel.logits_memory, deferred)
     if config.model.lora_rank:
         _add_lora(model, config)
     context = config.model.context
@@ -146,6 +151,9 @@ def causal_lm(config: Config) -> Workload:
         count_targets=count_targets if data.info.marked else None,
         # A frozen weight has no gradient of its own.
         flops_per_token=4.0 * weights + 2.0 * trained,
+        weights=deferred.source(model),
+        # Its styles are for plain linear layers, not for updates beside them.
+        tensor_plan=None if config.model.lora_rank else plan_of(model.model, "model."),
     )
 
 

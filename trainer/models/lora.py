@@ -27,7 +27,8 @@ class LowRank(nn.Module):
         super().__init__()
         self.base, self.scale, self.dropout = base, scale, dropout
         # In full precision: bf16 would round its steps away.
-        device = base.weight.device
+        # They are small, so they are allocated at once also where the layer is on the meta device.
+        device = "cpu" if base.weight.is_meta else base.weight.device
         self.lora_a = nn.Parameter(torch.empty(rank, base.in_features, dtype=torch.float32, device=device))
         self.lora_b = nn.Parameter(torch.zeros(base.out_features, rank, dtype=torch.float32, device=device))
         nn.init.kaiming_uniform_(self.lora_a, a=math.sqrt(5))
@@ -81,7 +82,7 @@ def merged(weights: Mapping[str, torch.Tensor], scale: float) -> dict[str, torch
     found = {}
     for name, saved in weights.items():
         weight = saved
-        if name.endswith((_A, _B)):
+        if is_update(name):
             continue
         layer, base, part = name.rpartition(_BASE)
         if base and part == "weight" and f"{layer}{_A}" in weights:
@@ -89,6 +90,11 @@ def merged(weights: Mapping[str, torch.Tensor], scale: float) -> dict[str, torch
             weight = (weight.float() + scale * update).to(weight.dtype)
         found[f"{layer}.{part}" if base else name] = weight
     return found
+
+
+def is_update(name: str) -> bool:
+    """Whether a weight is one of an update, by its name."""
+    return name.endswith((_A, _B))
 
 
 def updates(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

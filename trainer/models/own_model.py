@@ -17,8 +17,8 @@ from torch import nn
 from trainer.config import Config, names_in
 from trainer.errors import DataError, OwnCodeError, PlaceUnavailableError, UsageError
 from trainer.launch.failure import noticed_a_lost_peer
-from trainer.models.meta_init import on_meta
 from trainer.models.workload import Workload
+from trainer.weights.source import on_meta
 
 _TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _LIBRARIES = (
@@ -107,8 +107,8 @@ def _problem(workload: object) -> str:
         return f"returned a model that is a {type(workload.model).__name__}, not a torch.nn.Module"
     if not any(weight.requires_grad for weight in workload.model.parameters()):
         return "returned a model without a trainable weight"
-    if on_meta(workload.model) and workload.init_weight is None:
-        return "returned a model on the meta device without an init_weight"
+    if on_meta(workload.model) and workload.weights is None:
+        return "returned a model on the meta device without a source of weights"
     inside = set(workload.model.modules())
     if any(block not in inside for block in workload.blocks):
         return "returned blocks that are not modules of the model"

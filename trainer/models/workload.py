@@ -10,6 +10,8 @@ import torch
 from torch import nn
 
 from trainer.data.loader import Batch, Collate, Dataset
+from trainer.models.tensor_plan import TensorPlan
+from trainer.weights.source import WeightSource, materialize
 
 
 class AnswerCheck(Protocol):
@@ -46,8 +48,10 @@ class Workload:
     also has an accuracy. `probe` is a forward pass of one sample of the largest size that
     needs no values, for --micro-batch auto; with `None` the model itself is called with a sample.
 
-    A model may be on the meta device if `init_weight(name, weight)` sets each of its weights, whole and on
-    the CPU, as a function of its name and the seed; it then has no buffer.
+    `tensor_plan` is for --tensor-parallel; a model without it can't be divided.
+
+    Weights of the model may be on the meta device; `weights` then sets them, where the strategy keeps them.
+    Buffers are not.
     """
 
     model: nn.Module
@@ -62,7 +66,17 @@ class Workload:
     answers: AnswerCheck | None = None
     probe: Callable[[], object] | None = None
     measured: Callable[[], Mapping[str, float]] | None = None
-    init_weight: Callable[[str, torch.Tensor], None] | None = None
+    weights: WeightSource | None = None
+    tensor_plan: TensorPlan | None = None
+
+    def materialize(self, device: torch.device) -> nn.Module:
+        """The model, with the weights set on `device` that were on the meta device.
+
+        Raises:
+            UsageError: if weights can't be read.
+        """
+        materialize(self.model, self.weights, device)
+        return self.model
 
     def targets(self, batch: Batch) -> int:
         """Targets of a micro-batch on the CPU; its samples, where all of them have the same number."""

@@ -29,7 +29,7 @@ def parameter_groups(model: nn.Module, config: OptimizerConfig) -> Groups:
         if not weight.requires_grad:
             continue
         kind = _kind(name, weight, id(weight) in embeddings)
-        muon = config.optimizer == "muon" and weight.dim() == 2 and id(weight) not in outputs
+        muon = config.optimizer == "muon" and _dimensions(weight) == 2 and id(weight) not in outputs
         decay = config.weight_decay if kind not in without else 0.0
         new = {"params": [], "names": [], "weight_decay": decay, "muon": muon}
         group = groups.setdefault((kind in without, muon), new)
@@ -44,7 +44,12 @@ def _kind(name: str, weight: torch.Tensor, embedding: bool) -> str:
         return "embeddings"
     if name.rpartition(".")[2].endswith("bias"):
         return "biases"
-    return "norms" if weight.dim() < 2 else "matrices"
+    return "norms" if _dimensions(weight) < 2 else "matrices"
+
+
+def _dimensions(weight: torch.Tensor) -> int:
+    """Of the whole weight: ZeRO-3's partition of it is flat."""
+    return len(getattr(weight, "ds_shape", weight.shape))
 
 
 def _embeddings(model: nn.Module) -> Iterator[torch.Tensor]:

@@ -8,7 +8,7 @@ import torch
 from torch.distributed.tensor import DTensor
 from torch.optim._muon import _adjust_lr, _zeropower_via_newtonschulz
 
-from trainer.models.meta_init import part_of
+from trainer.weights.source import part_of
 
 
 class Muon(torch.optim.Muon):

@@ -45,9 +45,9 @@ class ShardedOptimizer:
         """The weights themselves, whose gradients a loss scaler divides."""
         return [{"params": [weight for weight, _ in self._names.values()]}]
 
-    def gradients(self) -> list[torch.Tensor]:
-        """This rank's shards of the gradients that there are; not copied."""
-        return [local_shard(p.grad) for p, _ in self._names.values() if p.grad is not None]
+    def gradients(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Weights with a gradient, and this rank's shard of it; not copied."""
+        return [(p, local_shard(p.grad)) for p, _ in self._names.values() if p.grad is not None]
 
     @torch.no_grad()
     def step(self, rate: float, divisor: torch.Tensor | None, skip: torch.Tensor | None) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from trainer.config import BatchPlan, Config
+from trainer.config import Config
+from trainer.distributed.batch_plan import BatchPlan
 from trainer.errors import UsageError
 from trainer.registry import STRATEGIES, resolve
 from trainer.strategy.base import Strategy

@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from trainer.config import BatchPlan
+from trainer.distributed.batch_plan import BatchPlan
 from trainer.models.workload import Workload
 from trainer.strategy.layout import DcpLayout
 from trainer.strategy.torch_strategy import TorchStrategy

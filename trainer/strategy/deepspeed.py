@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 import torch
 import torch.distributed as dist
 
-from trainer.config import BatchPlan, Config
+from trainer.config import Config
 from trainer.data.loader import Batch
+from trainer.distributed.batch_plan import BatchPlan
 from trainer.errors import UsageError
 from trainer.models.workload import Workload
 from trainer.optimizers.build import make_optimizer
@@ -26,6 +27,8 @@ from trainer.strategy.deferred_files import DeferredFiles
 from trainer.strategy.layout import CheckpointLayout
 from trainer.strategy.model_setup import prepare_model
 from trainer.strategy.universal_checkpoint import to_universal
+from trainer.strategy.zero3_init import partition
+from trainer.weights.saved import LazyWeights, SavedWeights
 
 
 def preload(config: Config) -> None:
@@ -51,15 +54,14 @@ class ZeROLayout:
         """All: an engine opens files of the other ranks."""
         return sorted(files)
 
-    def read_weights(self, path: Path) -> dict[str, torch.Tensor]:
-        """From the full-precision copies that the optimizer keeps."""
+    def open_weights(self, path: Path) -> SavedWeights:
+        """From the full-precision copies that the optimizer keeps; the files are mapped, not read."""
         # A strategy may have loaded the package already, for its own device.
         if "deepspeed" not in sys.modules:
             load_deepspeed(torch.device("cpu"))
         from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
 
-        weights: dict[str, torch.Tensor] = get_fp32_state_dict_from_zero_checkpoint(str(path), tag=TAG)
-        return weights
+        return LazyWeights(get_fp32_state_dict_from_zero_checkpoint(str(path), tag=TAG, lazy_mode=True))
 
 
 class ZeRO:
@@ -80,12 +82,14 @@ class ZeRO:
         self._settings = engine_settings(config, plan, self._dtype, self.stage_number)
 
     def setup(self, workload: Workload) -> None:
-        model = prepare_model(workload, self._config, self._device)
+        model = prepare_model(workload, self._config, self._device, move=self.stage_number < 3)
         self._converts = self._dtype is not torch.float32 and not workload.converts_inputs
         self._parameters = sum(p.numel() for p in model.parameters())
         self._trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
         backend = "nccl" if self._device.type == "cuda" else "gloo"
         self._deepspeed.init_distributed(dist_backend=backend, auto_mpi_discovery=False, verbose=False)
+        if self.stage_number == 3:
+            partition(workload, self._settings, self._dtype, self._device)
         self.engine, self.optimizer, _, _ = self._deepspeed.initialize(
             model=model,
             optimizer=make_optimizer(model, self._config),

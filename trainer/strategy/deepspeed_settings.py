@@ -15,7 +15,8 @@ from typing import Any, get_args
 
 import torch
 
-from trainer.config import BatchPlan, Config
+from trainer.config import Config
+from trainer.distributed.batch_plan import BatchPlan
 from trainer.errors import UsageError
 
 CONVERTIBLE = ("adamw", "adam")

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
 
+from trainer.config import Config
+from trainer.distributed.batch_plan import BatchPlan
+from trainer.distributed.mesh import REPLICATE, SHARD, TENSOR, ParallelMesh
+from trainer.errors import UsageError
 from trainer.models.workload import Workload
 from trainer.strategy.layout import DcpLayout
+from trainer.strategy.tensor_parallel import parallelize
 from trainer.strategy.torch_strategy import TorchStrategy
 
 
@@ -27,9 +35,15 @@ class FSDP(TorchStrategy):
     # `fully_shard` moves one block after another, so that no GPU has to hold all of them.
     moves_model = False
 
+    def __init__(self, config: Config, plan: BatchPlan, device: torch.device) -> None:
+        super().__init__(config, plan, device)
+        self._mesh = ParallelMesh.of(config.parallel, plan.world_size * config.parallel.tensor_parallel)
+        self._copies: dict[torch.Tensor, int] = {}
+        if self.has_loss_scaler and self._mesh.tensor > 1:
+            raise UsageError("--tensor-parallel has no loss scaler for fp16; use --precision bf16")
+
     def wrap(self, model: nn.Module, workload: Workload) -> nn.Module:
-        self.gradient_replicas = 1
-        mesh = init_device_mesh(self._device.type, (self._plan.world_size,))
+        mesh = self._data_mesh(model, workload)
         low = self._dtype is not torch.float32
         # Weights are gathered in the low precision, and gradients summed in the full one.
         policy = MixedPrecisionPolicy(
@@ -43,6 +57,35 @@ class FSDP(TorchStrategy):
         wrapped: Any = fully_shard(model, mesh=mesh, reshard_after_forward=False, mp_policy=root_policy)
         root: nn.Module = wrapped
         return root
+
+    def _data_mesh(self, model: nn.Module, workload: Workload) -> DeviceMesh:
+        """The ranks over which FSDP shards and copies; tensor parallelism has divided the layers before."""
+        sizes = self._mesh
+        if sizes.shard == dist.get_world_size():
+            return init_device_mesh(self._device.type, (sizes.shard,))
+        mesh = sizes.devices(self._device.type, self._config.launch.hang_timeout)
+        if sizes.tensor > 1:
+            parallelize(model, workload.tensor_plan, mesh[TENSOR])
+        return mesh[REPLICATE, SHARD] if sizes.replicate > 1 else mesh[SHARD]
+
+    def gradient_copies(self, weight: torch.Tensor) -> int:
+        found = self._copies.get(weight)
+        if found is None:
+            assert isinstance(weight, DTensor)
+            sizes = zip(weight.device_mesh.shape, weight.placements, strict=True)
+            parts = math.prod(size for size, placement in sizes if not placement.is_replicate())
+            found = self._copies[weight] = dist.get_world_size() // parts
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        sizes = self._mesh
+        mesh = {"data_parallel_replicate": sizes.replicate, "tensor_parallel": sizes.tensor}
+        return super().describe() | mesh
+
+    def materialize(self, workload: Workload) -> None:
+        super().materialize(workload)
+        # FSDP has references to the local tensors, which it renews here.
+        self._wrapped._apply(lambda tensor: tensor)
 
     def autocast(self) -> AbstractContextManager[Any]:
         return nullcontext()

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import torch
 import torch.distributed.checkpoint as dcp
-from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from trainer.errors import CheckpointError
 from trainer.registry import STRATEGIES, resolve
+from trainer.weights.saved import DcpWeights, SavedWeights
 
 DCP_INDEX = ".metadata"
 
@@ -35,8 +34,11 @@ class CheckpointLayout(Protocol):
     def shared_files(self, files: Collection[str]) -> list[str]:
         """Files of one node that ranks of other nodes read, if all ranks are on the same nodes as before."""
 
-    def read_weights(self, path: Path) -> dict[str, torch.Tensor]:
-        """Every weight by its name in the model, on the CPU, from a folder that has all files."""
+    def open_weights(self, path: Path) -> SavedWeights:
+        """Every weight by its name in the model, from a folder that has all files.
+
+        Raises what `SavedWeights.fill` raises.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +53,8 @@ class DcpLayout:
         """The index of the parts, which one rank writes; each rank reads its own part."""
         return [name for name in files if name == DCP_INDEX]
 
-    def read_weights(self, path: Path) -> dict[str, torch.Tensor]:
-        reader = dcp.FileSystemReader(path)
-        state = {
-            name: torch.empty(item.size, dtype=item.properties.dtype)
-            for name, item in reader.read_metadata().state_dict_metadata.items()
-            if name.startswith("model.") and isinstance(item, TensorStorageMetadata)
-        }
-        dcp.load(state, storage_reader=reader, no_dist=True)
-        return {name.removeprefix("model."): tensor for name, tensor in state.items()}
+    def open_weights(self, path: Path) -> SavedWeights:
+        return DcpWeights(dcp.FileSystemReader(path), "model.")
 
 
 def layout_of(strategy: str) -> CheckpointLayout:

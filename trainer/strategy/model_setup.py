@@ -11,23 +11,24 @@ from torch.utils.checkpoint import checkpoint
 
 from trainer.config import Config
 from trainer.errors import UsageError
-from trainer.models.meta_init import on_meta
 from trainer.models.workload import Workload
 
 
 def prepare_model(
     workload: Workload, config: Config, device: torch.device, *, move: bool = True
 ) -> nn.Module:
-    """Move the model to its device, in training mode; checkpoint activations and compile as the flags say.
+    """Put the model into training mode; checkpoint activations and compile as the flags say.
+
+    With `move` the whole of it is moved to the device; weights on the meta device are set there.
 
     None of it changes the names of the weights, so checkpoints do not depend on it.
 
     Raises:
-        UsageError: if --compile finds no compiler.
+        UsageError: if --compile finds no compiler, or weights can't be read.
     """
     model = workload.model
-    if move and not on_meta(model):
-        model.to(device)
+    if move:
+        workload.materialize(device).to(device)
     # Models of Hugging Face come in evaluation mode.
     model.train()
     for block in workload.blocks:

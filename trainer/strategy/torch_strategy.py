@@ -14,10 +14,10 @@ import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 
-from trainer.config import BatchPlan, Config
+from trainer.config import Config
 from trainer.data.loader import Batch
+from trainer.distributed.batch_plan import BatchPlan
 from trainer.errors import CheckpointError, one_line
-from trainer.models.meta_init import materialize, on_meta
 from trainer.models.workload import Workload
 from trainer.optimizers.sharded import ShardedOptimizer
 from trainer.strategy.base import Weight, compute_dtype
@@ -39,8 +39,6 @@ class TorchStrategy(ABC):
         # Only in fp16 small gradients underflow.
         self._scaler = torch.amp.GradScaler(device.type, enabled=self._dtype is torch.float16)  # type: ignore[attr-defined]
         self.has_loss_scaler = self._scaler.is_enabled()
-        self.gradient_replicas = plan.world_size
-        """Ranks that hold the same gradient."""
         self._module: nn.Module = nn.Identity()
         self._wrapped: nn.Module = self._module
         pinned = torch.cuda.is_available()
@@ -61,12 +59,13 @@ class TorchStrategy(ABC):
 
     def setup(self, workload: Workload) -> None:
         self._module = prepare_model(workload, self._config, self._device, move=self.moves_model)
-        deferred = on_meta(self._module)
         self._wrapped = self.wrap(self._module, workload)
-        if deferred:
-            assert workload.init_weight is not None
-            materialize(self._module, workload.init_weight, self._device)
+        self.materialize(workload)
         self.optimizer = ShardedOptimizer(self._module, self._config.optimizer)
+
+    def materialize(self, workload: Workload) -> None:
+        """Set the weights that are on the meta device, or this rank's shards of them."""
+        workload.materialize(self._device)
 
     def release(self) -> None:
         """Forget the step in progress and what uses the process group, which ends (`--elastic`)."""
@@ -88,8 +87,15 @@ class TorchStrategy(ABC):
     def squared_norm(self) -> torch.Tensor:
         # It reads only the gradients of the weights, which it reduces over their shards.
         self._scaler.unscale_(self.optimizer)  # type: ignore[arg-type]
-        norm = torch.nn.utils.get_total_norm(self.optimizer.gradients())
-        return norm.square() / self.gradient_replicas
+        by_copies: dict[int, list[torch.Tensor]] = {}
+        for weight, gradient in self.optimizer.gradients():
+            by_copies.setdefault(self.gradient_copies(weight), []).append(gradient)
+        shares = [torch.nn.utils.get_total_norm(each).square() / copies for copies, each in by_copies.items()]
+        return torch.stack(shares).sum() if len(shares) > 1 else shares[0]
+
+    def gradient_copies(self, weight: torch.Tensor) -> int:
+        """Ranks that hold the same part of a weight's gradient."""
+        return self._plan.world_size
 
     def update(self, rate: float, norm: torch.Tensor | None, keep: torch.Tensor | None) -> torch.Tensor:
         assert norm is not None

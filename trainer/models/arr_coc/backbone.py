@@ -13,12 +13,13 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
-from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
+from transformers import AutoConfig, Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
 from trainer.errors import UsageError
 from trainer.models.arr_coc.images import Grid
 from trainer.models.arr_coc.token_selection import gather_rows
 from trainer.models.causal_lm import model_location
+from trainer.weights.hugging_face import DeferredModel
 
 TINY: dict[str, Any] = {
     "vision_config": {
@@ -39,31 +40,38 @@ TINY: dict[str, Any] = {
 """A Qwen3-VL of 0.2 M random parameters with all parts of the real one, for tests and dry runs."""
 
 
-def build_qwen(where: str, dtype: torch.dtype) -> Qwen3VLForConditionalGeneration:
+def build_qwen(
+    where: str, dtype: torch.dtype, deferred: DeferredModel | None = None
+) -> Qwen3VLForConditionalGeneration:
     """The model: `tiny`, a folder or name with weights, or a `config.json` (random weights of that size).
+
+    With `deferred`, which becomes the source of the weights, they are on the meta device, unless they can't
+    be read part by part.
 
     Raises:
         UsageError: if there is no such model or it is of another kind.
     """
     model: Any
-    if where == "tiny":
-        model = Qwen3VLForConditionalGeneration(Qwen3VLConfig(**TINY))
-        return _cast(model, dtype)
+    path, random = model_location(where), where == "tiny" or where.endswith(".json")
     try:
-        if where.endswith(".json"):
-            config = Qwen3VLConfig.from_json_file(model_location(where))
-            return _cast(Qwen3VLForConditionalGeneration(config), dtype)
-        model = Qwen3VLForConditionalGeneration.from_pretrained(model_location(where), dtype=dtype)
+        if where == "tiny":
+            config: Any = Qwen3VLConfig(**TINY)
+        elif random:
+            config = Qwen3VLConfig.from_json_file(path)
+        else:
+            config = AutoConfig.from_pretrained(path)
+
+        def empty() -> Any:
+            return Qwen3VLForConditionalGeneration._from_config(config, dtype=dtype)
+
+        model = deferred.build(empty, "" if random else path) if deferred is not None else None
+        if model is None:
+            model = empty() if random else Qwen3VLForConditionalGeneration.from_pretrained(path, dtype=dtype)
     except (OSError, ValueError, TypeError) as error:
         raise UsageError(f"no Qwen3-VL can be loaded from {where}: {str(error).splitlines()[0]}") from error
     if not isinstance(model, Qwen3VLForConditionalGeneration):
         raise UsageError(f"{where} is not a Qwen3-VL")
     return model
-
-
-def _cast(model: Any, dtype: torch.dtype) -> Qwen3VLForConditionalGeneration:
-    converted: Qwen3VLForConditionalGeneration = model.to(dtype)
-    return converted
 
 
 def select_attention(

@@ -34,6 +34,7 @@ from trainer.models.arr_coc.prompts import BytesWithMarks, Prompts
 from trainer.models.arr_coc.token_selection import MIN_TOKENS
 from trainer.models.workload import Workload
 from trainer.structured_log import emit
+from trainer.weights.hugging_face import DeferredModel
 
 GENERATED = 4096
 """Number of samples of generated shapes."""
@@ -52,7 +53,8 @@ def arr_coc(config: Config) -> Workload:
     # In bf16 the frozen weights use half the memory; the trained ones keep full precision.
     on_gpu = config.parallel.device != "cpu" and torch.cuda.is_available()
     dtype = torch.bfloat16 if on_gpu and config.parallel.precision != "fp32" else torch.float32
-    qwen = build_qwen(where, dtype)
+    deferred = DeferredModel(config.seed)
+    qwen = build_qwen(where, dtype, deferred)
     attention = select_attention(
         qwen,
         package=is_flash_attn_2_available(),
@@ -79,6 +81,7 @@ def arr_coc(config: Config) -> Workload:
         probe=partial(model.largest_pass, config.model.context),
         measured=model.measured,
         converts_inputs=True,
+        weights=deferred.source(model),
     )
 
 

@@ -1,0 +1,138 @@
+"""Copies of sharded models (HSDP) and tensor parallelism: the same curve, exact resume, and other layouts."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from transformers import LlamaConfig, MambaConfig, PretrainedConfig, Qwen3Config
+
+from tests.trainer.in_turn import Finished, InTurn
+from trainer.config import parse
+from trainer.distributed.mesh import ParallelMesh
+from trainer.errors import UsageError
+
+pytestmark = [pytest.mark.arithmetic, pytest.mark.xdist_group("mesh")]
+
+README = Path(__file__).parents[2] / "README.md"
+STEPS = 8
+BASE = (
+    "--strategy=fsdp", f"--data={README}", "--context=32", "--batch=8", "--micro-batch=4", "--seed=4",
+    "--schedule=constant",
+)  # fmt: skip
+HSDP, TENSOR = "--data-parallel-replicate=2", "--tensor-parallel=2"
+CLOSE = 1e-5
+"""Losses and norms are below 8, where float32 is exact to 5e-7; Adam repeats a difference for some steps."""
+SMALL = {"vocab_size": 300, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64, "head_dim": 8}
+MODELS: dict[str, PretrainedConfig] = {
+    "llama": LlamaConfig(**SMALL, **HEADS, tie_word_embeddings=True),
+    # It has a norm of each head, whose weight all ranks share.
+    "qwen3": Qwen3Config(**SMALL, **HEADS),
+}
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Finished]]:
+    """Runs of four ranks, one after the other."""
+    home = tmp_path_factory.mktemp("four-")
+    runs: dict[str, tuple[str, ...]] = {"plain": (*BASE, f"--steps={STEPS}")}
+    for name, layout in {"hsdp": (HSDP,), "tensor": (TENSOR,), "both": (HSDP, TENSOR)}.items():
+        runs[name] = (*BASE, *layout, f"--steps={STEPS}", "--checkpoint-every=0")
+        if name == "both":
+            continue
+        # With dropout, in one piece and in two.
+        flags = (*BASE, *layout, "--dropout=0.2", "--activation-checkpointing=on")
+        saved = f"--checkpoint-dir={home / 'saved' / name}"
+        runs[f"{name} whole"] = (*flags, f"--steps={STEPS}", "--checkpoint-every=0")
+        runs[f"{name} first"] = (*flags, "--steps=4", saved)
+        runs[f"{name} then"] = (*flags, f"--steps={STEPS}", saved)
+    # The same checkpoint in other layouts.
+    half = f"--checkpoint-dir={home / 'saved' / 'half'}"
+    runs["half"] = (*BASE, TENSOR, "--steps=4", half)
+    return home, InTurn(home, 4, runs).wait(400)
+
+
+def test_every_mesh_gives_the_curve_of_sharded_ranks(four: tuple[Path, dict[str, Finished]]) -> None:
+    _, runs = four
+    for name in ("hsdp", "tensor", "both"):
+        assert runs[name].code == 0, runs[name].errors
+        for field in ("loss", "grad_norm"):
+            assert len(runs[name].steps(field)) == STEPS
+            assert runs[name].steps(field) == pytest.approx(runs["plain"].steps(field), abs=CLOSE), name
+
+
+def test_a_run_with_dropout_resumes_to_the_same_losses(four: tuple[Path, dict[str, Finished]]) -> None:
+    _, runs = four
+    for name in ("hsdp", "tensor"):
+        first, then, whole = (runs[f"{name} {part}"] for part in ("first", "then", "whole"))
+        assert then.code == 0, then.errors
+        assert [line["step"] for line in then.lines if line["kind"] == "resumed"] == [4]
+        # Bit for bit: the same programs on the same ranks.
+        assert first.steps("loss") + then.steps("loss") == whole.steps("loss"), name
+
+
+def test_a_checkpoint_is_loaded_by_other_numbers_of_ranks_in_other_layouts(
+    four: tuple[Path, dict[str, Finished]], tmp_path: Path
+) -> None:
+    home, runs = four
+    assert runs["half"].code == 0, runs["half"].errors
+    flags = (*BASE, f"--steps={STEPS}", "--checkpoint-every=0")
+    for world, layouts in {2: {"tensor": (TENSOR,), "hsdp": (HSDP,)}, 1: {"alone": ()}}.items():
+        each = {}
+        for name, layout in layouts.items():
+            shutil.copytree(home / "saved" / "half", tmp_path / name)
+            each[f"{world} {name}"] = (*flags, *layout, f"--checkpoint-dir={tmp_path / name}")
+        for name, run in InTurn(tmp_path, world, each).wait().items():
+            assert run.code == 0, run.errors
+            assert [line["step"] for line in run.lines if line["kind"] == "resumed"] == [4]
+            assert run.steps("loss") == pytest.approx(runs["plain"].steps("loss")[4:], abs=CLOSE), name
+
+
+def test_models_of_hugging_face_follow_their_own_plan(tmp_path: Path) -> None:
+    runs = {}
+    for name, config in MODELS.items():
+        config.save_pretrained(tmp_path / name)
+        flags = (*BASE, "--model=causal-lm", f"--weights={tmp_path / name / 'config.json'}", "--steps=3")
+        runs[name] = (*flags, "--checkpoint-every=0")
+        runs[f"{name} tensor"] = (*flags, TENSOR, "--checkpoint-every=0")
+    found = InTurn(tmp_path / "runs", 2, runs).wait()
+    for name in MODELS:
+        divided = found[f"{name} tensor"]
+        assert divided.code == 0, divided.errors
+        for field in ("loss", "grad_norm"):
+            assert len(divided.steps(field)) == 3
+            assert divided.steps(field) == pytest.approx(found[name].steps(field), abs=CLOSE), (name, field)
+
+
+@pytest.mark.parametrize(
+    ("flags", "world", "said"),
+    [
+        ("--tensor-parallel=3", 4, "--tensor-parallel 3 does not divide the 4 processes"),
+        ("--data-parallel-replicate=3", 4, "--data-parallel-replicate 3 does not divide the 4 processes"),
+        (
+            "--data-parallel-replicate=4 --tensor-parallel=2", 4,
+            "--data-parallel-replicate 4 does not divide the 4 processes / --tensor-parallel 2",
+        ),
+        ("--tensor-parallel=0", 1, "--tensor-parallel must be at least 1, not 0"),
+    ],
+)  # fmt: skip
+def test_a_mesh_that_the_ranks_do_not_fill_is_refused(flags: str, world: int, said: str) -> None:
+    with pytest.raises(UsageError, match=f"^{said}$"):
+        ParallelMesh.of(parse(["--strategy=fsdp", *flags.split()]).parallel, world)
+
+
+def test_only_fsdp_has_a_mesh() -> None:
+    with pytest.raises(UsageError, match="--tensor-parallel needs --strategy fsdp, not ddp"):
+        parse(["--tensor-parallel=2"])
+
+
+def test_a_model_that_cannot_be_divided_is_refused(tmp_path: Path) -> None:
+    LlamaConfig(**{**SMALL, "intermediate_size": 63}, **HEADS).save_pretrained(tmp_path / "odd")
+    MambaConfig(vocab_size=300, hidden_size=16, num_hidden_layers=1).save_pretrained(tmp_path / "mamba")
+    flags = (*BASE, TENSOR, "--model=causal-lm", "--steps=1")
+    for name, said in (("odd", "does not divide the 63 hidden units"), ("mamba", "has no plan for it")):
+        where = f"--weights={tmp_path / name / 'config.json'}"
+        found = InTurn(tmp_path / "runs", 2, {name: (*flags, where)}).wait()[name]
+        assert "UsageError: --tensor-parallel 2" in found.errors and said in found.errors

@@ -1,0 +1,69 @@
+"""How a global batch is split over the ranks and their micro-batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainer.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """How a global batch is split into the micro-batches of a rank, of at most `micro_batch` sequences.
+
+    All ranks have the same number of sequences, except in an elastic run: there the lower ones have one more.
+    """
+
+    batch: int
+    micro_batch: int
+    accumulation_steps: int
+    world_size: int
+    rank: int = 0
+
+    @classmethod
+    def of(cls, batch: int, max_micro_batch: int, world_size: int) -> BatchPlan:
+        """With as few micro-batches up to `max_micro_batch` as possible.
+
+        Raises:
+            UsageError: if the ranks can't have the same number of sequences.
+        """
+        if batch % world_size:
+            low = batch // world_size * world_size
+            near = f"{low} or {low + world_size}" if low else str(world_size)
+            raise UsageError(f"--batch {batch} can't be split over {world_size} processes; use {near}")
+        per_rank = batch // world_size
+        steps = -(-per_rank // max_micro_batch)
+        return cls(batch, -(-per_rank // steps), steps, world_size)
+
+    @classmethod
+    def elastic(cls, batch: int, max_micro_batch: int, world_size: int, rank: int) -> BatchPlan:
+        """The same for one rank of any number of them.
+
+        Raises:
+            UsageError: if there is not a sequence for each rank.
+        """
+        if batch < world_size:
+            raise UsageError(f"--batch {batch} has no sequence for each of {world_size} processes")
+        own = _share(batch, world_size, rank)
+        steps = -(-own // max_micro_batch)
+        return cls(batch, -(-own // steps), steps, world_size, rank)
+
+    @property
+    def share(self) -> int:
+        """Sequences of this rank in a step."""
+        return _share(self.batch, self.world_size, self.rank)
+
+    @property
+    def micro_batches(self) -> tuple[int, ...]:
+        """The size of each micro-batch of a step; they differ by 1 at most, the larger ones come first."""
+        small, larger = divmod(self.share, self.accumulation_steps)
+        return (small + 1,) * larger + (small,) * (self.accumulation_steps - larger)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The weight of each micro-batch: the average over the ranks is then the mean over all sequences."""
+        return tuple(size * self.world_size / self.batch for size in self.micro_batches)
+
+
+def _share(batch: int, world_size: int, rank: int) -> int:
+    return batch // world_size + (rank < batch % world_size)

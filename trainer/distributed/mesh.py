@@ -1,0 +1,58 @@
+"""The mesh of the ranks: copies of the model, shards of a copy, and parts of each layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.distributed_c10d import _set_pg_timeout
+
+from trainer.config import ParallelConfig
+from trainer.errors import UsageError
+
+REPLICATE, SHARD, TENSOR = "replicate", "shard", "tensor"
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelMesh:
+    """Its sizes. Ranks that differ in `tensor` only are neighbours, and see the same samples."""
+
+    replicate: int
+    shard: int
+    tensor: int
+
+    @classmethod
+    def of(cls, parallel: ParallelConfig, world_size: int) -> ParallelMesh:
+        """The shards are what `--data-parallel-replicate` and `--tensor-parallel` leave of the world.
+
+        Raises:
+            UsageError: if they do not divide it.
+        """
+        replicate, tensor = parallel.data_parallel_replicate, parallel.tensor_parallel
+        if world_size % tensor:
+            raise UsageError(f"--tensor-parallel {tensor} does not divide the {world_size} processes")
+        if world_size // tensor % replicate:
+            of_tensor = f" / --tensor-parallel {tensor}" if tensor > 1 else ""
+            raise UsageError(
+                f"--data-parallel-replicate {replicate} does not divide the {world_size} processes{of_tensor}"
+            )
+        return cls(replicate, world_size // tensor // replicate, tensor)
+
+    @property
+    def data_size(self) -> int:
+        """Ranks that see different samples."""
+        return self.replicate * self.shard
+
+    def data_rank(self, rank: int) -> int:
+        """Which of the `data_size` parts of a batch a rank sees."""
+        return rank // self.tensor
+
+    def devices(self, device_type: str, timeout: float) -> DeviceMesh:
+        """The process groups, with the timeout of a collective call in seconds; a collective call."""
+        sizes = (self.replicate, self.shard, self.tensor)
+        mesh = init_device_mesh(device_type, sizes, mesh_dim_names=(REPLICATE, SHARD, TENSOR))
+        for group in mesh.get_all_groups():
+            # A new group has torch's half an hour.
+            _set_pg_timeout(timedelta(seconds=timeout), group)
+        return mesh

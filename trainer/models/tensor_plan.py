@@ -1,0 +1,44 @@
+"""Which layers of a model tensor parallelism divides, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class TensorPlan:
+    """`styles` maps patterns of module names to what transformers calls a style (`colwise`, `rowwise`, …).
+
+    `sizes` are what the number of ranks must divide, by its name for the user. `heads` are patterns of the
+    modules in which the ranks compute their own heads, with dropout.
+    """
+
+    styles: Mapping[str, str]
+    sizes: Mapping[str, int]
+    heads: tuple[str, ...] = field(default=())
+
+
+def plan_of(model: Any, prefix: str) -> TensorPlan | None:
+    """The plan that a model of Hugging Face has for its layers; `prefix` is its name in ours.
+
+    Embeddings and the output layer are left to FSDP: their weights may be tied.
+    """
+    styles = {name: style for name, style in (model.tp_plan or {}).items() if ".*." in name}
+    if not styles:
+        return None
+    config = model.config.get_text_config(decoder=True)
+    named = {
+        "attention heads": "num_attention_heads",
+        "heads of keys and values": "num_key_value_heads",
+        "hidden units": "intermediate_size",
+    }
+    sizes = {what: getattr(config, field, None) for what, field in named.items()}
+    attention = {name.rpartition(".")[0] for name in styles if name.endswith(".q_proj")}
+    dropout = getattr(config, "attention_dropout", 0.0)
+    return TensorPlan(
+        {f"{prefix}{name}": style for name, style in styles.items()},
+        {what: size for what, size in sizes.items() if isinstance(size, int)},
+        tuple(f"{prefix}{name}" for name in sorted(attention)) if dropout else (),
+    )
