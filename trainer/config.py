@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from trainer.config_checks import NO_DECAY, check_lora, check_optimizer, names_in
 from trainer.errors import UsageError
 from trainer.registry import MODELS, OPTIMIZERS, STRATEGIES, model_entry
 
@@ -28,8 +29,6 @@ ON_OFF = ("off", "on")
 AUTO = "auto"
 """A micro-batch that is computed from the device's memory."""
 SCHEDULES = ("cosine", "wsd", "linear", "constant")
-NO_DECAY = ("biases", "norms", "embeddings")
-"""Kinds of weights; `norms` are all vectors that are no biases."""
 
 
 def number_or_auto(text: str) -> int | str:
@@ -215,6 +214,21 @@ class GuardConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricsConfig:
+    """Services that get the metrics of rank 0, under this run's id; none can stop the training."""
+
+    wandb_project: str = _flag("", "Weights & Biases: the project")
+    wandb_mode: str = _flag(
+        "online", "offline: files below ./wandb, for wandb sync", choices=["online", "offline"]
+    )
+    mlflow_experiment: str = _flag("", "MLflow: the experiment, on the server of $MLFLOW_TRACKING_URI")
+    vertex_experiment: str = _flag("", "Vertex AI Experiments: the experiment")
+    vertex_tensorboard: str = _flag(
+        "", "Vertex AI Experiments: projects/…/locations/…/tensorboards/…; default: the experiment's own"
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchConfig:
     """Processes, rendezvous and restarts."""
 
@@ -265,6 +279,7 @@ class Config:
     parallel: ParallelConfig = field(default_factory=ParallelConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     guard: GuardConfig = field(default_factory=GuardConfig)
+    metrics: MetricsConfig = field(default_factory=MetricsConfig)
     launch: LaunchConfig = field(default_factory=LaunchConfig)
 
 
@@ -275,6 +290,7 @@ SECTIONS: dict[str, type[Any]] = {
     "parallel": ParallelConfig,
     "checkpoint": CheckpointConfig,
     "guard": GuardConfig,
+    "metrics": MetricsConfig,
     "launch": LaunchConfig,
 }
 _POSITIVE = ("join_timeout", "hang_timeout")
@@ -345,9 +361,10 @@ def _check(given: dict[str, Any]) -> None:
             raise UsageError(f"--{name.replace('_', '-')} must be at least {minimum}, not {given[name]}")
     if not 0 <= given["dropout"] < 1:
         raise UsageError(f"--dropout must be in [0, 1), not {given['dropout']}")
-    _check_lora(given)
+    _check_metrics(given)
+    check_lora(given, _defaults())
     _check_strategy_flags(given)
-    _check_optimizer(given)
+    check_optimizer(given, _defaults())
     if given["spike"] and given["guard"] == "off":
         raise UsageError(f"--spike {given['spike']:g} needs --guard skip or rollback, not off")
     every, upload = given["checkpoint_every"], given["upload_every"]
@@ -360,11 +377,6 @@ def _check(given: dict[str, Any]) -> None:
     for name in names_in(given["allow_change"]):
         if name not in CHANGEABLE:
             raise UsageError(f"--allow-change {name}: it is one of {', '.join(CHANGEABLE)}")
-
-
-def names_in(text: str) -> list[str]:
-    """The names in a comma-separated list."""
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _check_strategy_flags(given: dict[str, Any]) -> None:
@@ -385,46 +397,15 @@ def _check_strategy_flags(given: dict[str, Any]) -> None:
         )
 
 
-def _check_lora(given: dict[str, Any]) -> None:
-    defaults = {item.name: item.default for item in fields(ModelConfig)}
-    for name in ("lora_alpha", "lora_targets", "lora_dropout"):
-        if given[name] != defaults[name] and not given["lora_rank"]:
-            shown = f"{given[name]:g}" if isinstance(given[name], float) else given[name]
-            raise UsageError(f"--{name.replace('_', '-')} {shown} needs --lora-rank")
-    if not 0 <= given["lora_dropout"] < 1:
-        raise UsageError(f"--lora-dropout must be in [0, 1), not {given['lora_dropout']:g}")
-    if given["lora_rank"] and given["model"] != "causal-lm":
-        raise UsageError(f"--lora-rank {given['lora_rank']} needs --model causal-lm, not {given['model']}")
+def _defaults() -> dict[str, Any]:
+    return {item.name: item.default for section in SECTIONS.values() for item in fields(section)}
 
 
-def _check_optimizer(given: dict[str, Any]) -> None:
-    """Refuse wrong values, and flags that have no effect on this optimizer or schedule."""
-    for name in ("beta1", "beta2", "momentum"):
-        if not 0 <= given[name] < 1:
-            raise UsageError(f"--{name} must be in [0, 1), not {given[name]:g}")
-    if given["eps"] <= 0:
-        raise UsageError(f"--eps must be above 0, not {given['eps']:g}")
-    for name in ("decay_share", "final_share"):
-        if not 0 <= given[name] <= 1:
-            raise UsageError(f"--{name.replace('_', '-')} must be in [0, 1], not {given[name]:g}")
-    for name in names_in(given["no_decay"]):
-        if name not in (*NO_DECAY, "none"):
-            raise UsageError(f"--no-decay {name}: it is one of {', '.join(NO_DECAY)}, or none")
-    name, strategy = given["optimizer"], given["strategy"]
-    allowed = OPTIMIZERS[name].strategies
-    if allowed and strategy not in allowed:
-        raise UsageError(
-            f"--optimizer {name} needs --strategy {' or '.join(allowed)}, not {strategy}, which gives the "
-            "optimizer parts of the weights"
-        )
-    defaults = {item.name: item.default for item in fields(OptimizerConfig)}
-    of_optimizer = {flag for entry in OPTIMIZERS.values() for flag in entry.flags}
-    for flag in sorted(of_optimizer - set(OPTIMIZERS[name].flags)):
-        if given[flag] != defaults[flag]:
-            raise UsageError(f"--{flag} has no effect on --optimizer {name}")
-    for flag, schedules in (("decay_share", ("wsd",)), ("final_share", ("cosine", "wsd", "linear"))):
-        if given[flag] != defaults[flag] and given["schedule"] not in schedules:
-            raise UsageError(f"--{flag.replace('_', '-')} has no effect on --schedule {given['schedule']}")
+def _check_metrics(given: dict[str, Any]) -> None:
+    for name, needed in (("wandb_mode", "wandb_project"), ("vertex_tensorboard", "vertex_experiment")):
+        if given[name] != _defaults()[name] and not given[needed]:
+            flag, other = name.replace("_", "-"), needed.replace("_", "-")
+            raise UsageError(f"--{flag} has no effect without --{other}")
 
 
 def _check_json(name: str) -> None:

@@ -47,7 +47,7 @@ from trainer.loop.schedule import learning_rate
 from trainer.metrics.goodput import Goodput
 from trainer.metrics.gpu import GpuReporter
 from trainer.metrics.profiler import StepProfiler
-from trainer.metrics.sinks import make_sinks
+from trainer.metrics.sinks import MetricSink, make_sinks
 from trainer.metrics.step_log import StepLog
 from trainer.metrics.step_metrics import StepMetrics
 from trainer.models.build import build_workload
@@ -71,6 +71,8 @@ class Trainer:
         self.goodput = Goodput(Path("progress.json") if self.group.local_rank == 0 else None)
         reports_gpus = self.device.type == "cuda" and self.group.local_rank == 0
         self.gpus = GpuReporter(local_gpu_count(os.environ)) if reports_gpus else None
+        self.sinks: list[MetricSink] | None = None
+        """Of rank 0, from its first reported step on."""
         self.step_log = StepLog(config.step_log)
         self.early_stopping = EarlyStopping(config.early_stop)
         self.guard = LossGuard(config.guard.spike, config.guard.guard_patience)
@@ -89,7 +91,6 @@ class Trainer:
         self.rank, self.world_size = self.group.rank, self.group.world_size
         self.plan = BatchPlan.of(data.batch, data.max_micro_batch, self._mesh().data_size)
         self.sync = StepSync(self.rank, self.world_size, self.device)
-        self.sinks = make_sinks(config, self.rank)
         self.profiler = StepProfiler(config, self.rank)
 
     def _mesh(self) -> ParallelMesh:
@@ -124,6 +125,9 @@ class Trainer:
             if not stop and self.step < self.config.steps and self.checkpoints.due(self.step):
                 stop = self._save()
         code = self._stop(stop) if stop else self._finish()
+        for sink in self.sinks or ():
+            # After a signal the checkpoint is saved by now, and there may be no time left.
+            sink.close(1.0 if stop else 30.0, finished=not stop)
         self.profiler.close()
         self.checkpoints.close()
         self.group.destroy()
@@ -180,8 +184,9 @@ class Trainer:
         report(f"the weights are those of {path}")
 
     def _resume(self, found: FoundCheckpoint) -> None:
-        progress = found.manifest.progress
+        progress, began = found.manifest.progress, time.monotonic()
         self._restore(found)
+        self.goodput.count_restore(time.monotonic() - began)
         self.position = progress["position"]
         self.guard.load_state(progress.get("guard"))
         self.goodput.resume(self.step, progress["spent"], self.started)
@@ -379,6 +384,8 @@ class Trainer:
         self._record(metrics)
 
     def _record(self, metrics: Mapping[str, float]) -> None:
+        if self.sinks is None:
+            self.sinks = make_sinks(self.config, self.rank, self.checkpoints.run_id)
         for sink in self.sinks:
             sink.record(self.step, metrics)
 
@@ -390,7 +397,7 @@ class Trainer:
             "evaluated": self.evaluation.step,
             "evaluations": self.early_stopping.state(),
             "guard": self.guard.state(),
-            "spent": self.goodput.rounded(),
+            "spent": self.goodput.state(),
         }
 
     def _stop(self, number: int) -> int:
@@ -421,8 +428,6 @@ class Trainer:
             )
         if self.rank == 0:
             self._report_end(ending)
-        for sink in self.sinks:
-            sink.close()
         return ending.code
 
     def _report_end(self, ending: Ending) -> None:

@@ -79,7 +79,7 @@ def test_too_many_skipped_steps_in_a_row_roll_back(tmp_path: Path, strategy: str
     assert "3 steps in a row: rolled back to step 5" in back["message"]
     steps = [line["step"] for line in said if line["kind"] == "step"]
     assert steps == [*range(1, 12), *range(6, 14)]
-    lost = said[-1]["goodput"]["lost"]
+    lost = said[-1]["goodput"]["badput_time"]["WASTED_PROGRESS_FROM_DISRUPTION"]
     assert said[-1]["kind"] == "done" and lost > 0
 
     # What comes after it can be resumed bit for bit: the same program, the same shapes.

@@ -116,7 +116,7 @@ def test_tensorboard_reads_what_was_recorded(tmp_path: Path, monkeypatch: pytest
     assert make_sinks(parse([]), 1) == []
     for step in range(3):
         sink.record(step, {"loss": 2.0 - step, "tokens_per_second": 1e3})
-    sink.close()
+    sink.close(1.0, finished=True)
     (file,) = (tmp_path / "logs").iterdir()
     raw, found, place = file.read_bytes(), [], 0
     while place < len(raw):
@@ -134,7 +134,7 @@ def test_a_folder_that_cannot_be_written_is_reported_once(
     (sink,) = make_sinks(parse([f"--tensorboard-dir={tmp_path / 'file' / 'logs'}"]), 0)
     sink.record(1, {"loss": 1.0})
     sink.record(2, {"loss": 1.0})
-    sink.close()
+    sink.close(1.0, finished=True)
     lines = capfd.readouterr().out.splitlines()
     assert len(lines) == 1 and "no metrics for TensorBoard" in lines[0]
 

@@ -25,8 +25,11 @@ def test_early_stopping_ends_a_run_and_the_profiler_writes_a_trace(tmp_path: Pat
     # Nothing is learned: the first evaluation stays the best, and three more end the run.
     assert [line["step"] for line in said if line["kind"] == "eval"] == [2, 4, 6, 8]
     assert said[-1]["kind"] == "done" and said[-1]["step"] == 8
-    spent = said[-1]["goodput"]
-    assert spent["data"] > 0 and spent["eval"] > 0 and sum(spent.values()) <= said[-1]["seconds"] + 0.1
+    found = said[-1]["goodput"]
+    spent = found["badput_time"]
+    assert spent["DATA_LOADING_SYNC"] > 0 and spent["CUSTOM_BADPUT_EVENTS.EVAL"] > 0
+    assert 0 < found["goodput_time"] + sum(spent.values()) <= said[-1]["seconds"] + 0.1
+    assert found["max_productive_steps"] == 8 and found["disruptions"] == 0
     steps = [line for line in said if line["kind"] == "step"]
     assert all(line["eta_seconds"] > 0 for line in steps[1:])
     assert all("mfu" not in line for line in steps), "nobody knows a CPU's peak"

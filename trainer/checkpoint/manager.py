@@ -78,6 +78,11 @@ class CheckpointManager:
         self.saved_step = -1
         """Step of the newest checkpoint that is good; -1: none."""
 
+    @property
+    def run_id(self) -> str:
+        """The id of this run, the same after a restart; "" before `find`."""
+        return self._run.id if self._run is not None else ""
+
     def _open(self, uri: str) -> RemoteStore | None:
         if not uri:
             return None

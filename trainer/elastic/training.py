@@ -31,7 +31,6 @@ from trainer.errors import CheckpointError, UsageError
 from trainer.launch.failure import noticed_a_lost_peer
 from trainer.loop import events
 from trainer.metrics.profiler import StepProfiler
-from trainer.metrics.sinks import make_sinks
 from trainer.strategy.build import build_strategy
 from trainer.strategy.ddp import DDP
 from trainer.train import Trainer
@@ -72,7 +71,7 @@ class ElasticTrainer(Trainer):
         if self._alone:
             # Neither the ranks nor their number are known yet.
             self.rank, self.world_size = self.group.rank, 1
-            self.sinks, self.profiler = [], StepProfiler(config, 1)
+            self.profiler = StepProfiler(config, 1)
             self.plan = BatchPlan.elastic(data.batch, data.max_micro_batch, 1, 0)
             self.sync = StepSync(0, 1, self.device)
             return
@@ -84,7 +83,7 @@ class ElasticTrainer(Trainer):
         self.sync.received_signal = self.sync.received_signal or before.received_signal
         if self.rank == 0 and not self._reports:
             self._reports = True
-            self.sinks, self.profiler = make_sinks(config, 0), StepProfiler(config, 0)
+            self.profiler = StepProfiler(config, 0)
 
     def run(self) -> int:
         """Prepare, then train with each membership until the end; the exit code."""
@@ -189,6 +188,7 @@ class ElasticTrainer(Trainer):
         self._stepped_at = time.monotonic()
         seconds = self._stepped_at - began
         self.goodput.seconds["restart" if self.begun else "init"] += seconds
+        self.goodput.disruptions += bool(self.begun)
         if self.rank == 0:
             events.regrouped(told.membership, self.step, seconds)
         self._phase("training")
@@ -232,7 +232,7 @@ class ElasticTrainer(Trainer):
             self.guard.load_state(progress["guard"])
             self.rollback_reason, self.rolled_back_to, self.stop_early = reason, rolled_back_to, stop_early
         if is_new:
-            self.goodput.seconds.update(progress["spent"])
+            self.goodput.load_state(progress["spent"])
         self._has_state, self._half_loaded = True, False
 
     def _wants_change(self) -> bool:

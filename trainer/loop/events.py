@@ -33,7 +33,7 @@ def step(number: int, total: int, metrics: Mapping[str, Any], goodput: Goodput) 
     emit(
         "step",
         f"step {number}/{total}  loss {metrics['loss']:.4f}  {metrics['tokens_per_second']:,.0f} tok/s",
-        step=number, total_steps=total, **metrics, goodput=goodput.rounded(),
+        step=number, total_steps=total, **metrics, goodput=goodput.report(number),
     )  # fmt: skip
 
 
@@ -109,7 +109,7 @@ def preempted(number: int, at: int, ending: Ending, goodput: Goodput) -> None:
     emit(
         "preempted", f"{name} at step {at}: {ending.loss or 'checkpoint saved, exiting'}",
         severity="ERROR" if ending.loss else "WARNING", step=at, signal=name, **ending.fields,
-        goodput=goodput.rounded(),
+        goodput=goodput.report(at),
     )  # fmt: skip
 
 
@@ -123,7 +123,7 @@ def not_saved(number: int, ending: Ending, seconds: float, goodput: Goodput) -> 
     """At the end of a run of that many steps and seconds whose last checkpoint is lost."""
     emit(
         "save_failed", f"the run has reached step {number}, but {ending.loss}", severity="ERROR",
-        step=number, **ending.fields, seconds=seconds, goodput=goodput.rounded(),
+        step=number, **ending.fields, seconds=seconds, goodput=goodput.report(number),
     )  # fmt: skip
 
 
@@ -138,5 +138,5 @@ def done(
     emit(
         "done", f"done: {number} steps in {seconds:.0f} s, loss {text}",
         step=number, loss_first=first, loss_last=last, seconds=seconds, skipped=skipped_steps,
-        goodput=goodput.rounded(),
+        goodput=goodput.report(number),
     )  # fmt: skip

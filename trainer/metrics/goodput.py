@@ -1,8 +1,9 @@
 """Goodput: the share of the time that goes into useful steps, and the rest by cause.
 
-Buckets, in seconds: `init` (start to first step), `data` (waiting for a batch), `step`, `eval`, `checkpoint`
-(training stopped for a save), `lost` (steps repeated after a restart), `restart` (from the previous attempt's
-last step to this one's start). They add up over attempts: checkpoints contain them.
+Buckets, in seconds: `init` (start to first step), `restore` (loading a checkpoint), `data` (waiting for a
+batch), `step`, `eval`, `checkpoint` (training stopped for a save), `lost` (steps repeated after a restart),
+`restart` (from the previous attempt's last step to this one's start). They add up over attempts: checkpoints
+contain them. Events name them as Google's library does: see `SOURCES`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,19 @@ from typing import Any
 
 from trainer.hang import progress
 
-BUCKETS = ("init", "data", "step", "eval", "checkpoint", "lost", "restart")
+SOURCES = {
+    "init": "PROGRAM_STARTUP",
+    "restore": "UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME",
+    "data": "DATA_LOADING_SYNC",
+    "eval": "CUSTOM_BADPUT_EVENTS.EVAL",
+    "checkpoint": "UNPRODUCTIVE_CHECKPOINT_SAVE_TIME",
+    "lost": "WASTED_PROGRESS_FROM_DISRUPTION",
+    "restart": "INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION",
+}
+"""The `badput_source` of each bucket but `step` in ml-goodput-measurement 0.2.3: goodput_utils.BadputType,
+and monitoring._flatten_badput_dict for events of one's own. The names of the metrics are those that it writes
+below compute.googleapis.com/workload/: monitoring._upload_goodput_metrics_to_gcm."""
+BUCKETS = (*SOURCES, "step")
 
 
 class Goodput:
@@ -24,6 +37,8 @@ class Goodput:
 
     def __init__(self, progress_file: Path | None) -> None:
         self.seconds = dict.fromkeys(BUCKETS, 0.0)
+        self.disruptions = 0
+        """Restarts of the run, over all attempts."""
         self._file = progress_file
         self._previous = _read(progress_file) if progress_file is not None else None
 
@@ -41,6 +56,7 @@ class Goodput:
         """Continue from a checkpoint of `step`; `started` is this process's start (epoch seconds)."""
         for name in BUCKETS:
             self.seconds[name] += float(saved.get(name, 0.0))
+        self.disruptions = int(saved.get("disruptions", 0)) + 1
         if self._previous is None:
             return
         reached, at, step_seconds = self._previous
@@ -59,7 +75,31 @@ class Goodput:
             with suppress(OSError):
                 self._file.write_text(json.dumps({"step": step, "at": time.time(), "seconds": step_seconds}))
 
-    def rounded(self) -> dict[str, float]:
+    def count_restore(self, seconds: float) -> None:
+        """Count seconds of the start, which `init` contains, as those of loading a checkpoint."""
+        self.seconds["restore"] += seconds
+        self.seconds["init"] -= seconds
+
+    def state(self) -> dict[str, float]:
+        """What a checkpoint keeps."""
+        return {**self._rounded(), "disruptions": self.disruptions}
+
+    def load_state(self, saved: Mapping[str, float]) -> None:
+        """Replace the figures by those of another process of this run."""
+        self.seconds = {name: float(saved[name]) for name in BUCKETS}
+        self.disruptions = int(saved["disruptions"])
+
+    def report(self, step: int) -> dict[str, Any]:
+        """The metrics of an event at `step`, by the names of ml-goodput-measurement; times in seconds."""
+        rounded = self._rounded()
+        return {
+            "goodput_time": rounded["step"],
+            "badput_time": {source: rounded[bucket] for bucket, source in SOURCES.items()},
+            "disruptions": self.disruptions,
+            "max_productive_steps": step,
+        }
+
+    def _rounded(self) -> dict[str, float]:
         return {name: round(value, 3) for name, value in self.seconds.items()}
 
 

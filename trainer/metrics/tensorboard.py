@@ -31,7 +31,7 @@ class TensorBoardSink:
         except (OSError, ModuleNotFoundError) as error:
             self._give_up(error)
 
-    def close(self) -> None:
+    def close(self, seconds: float, *, finished: bool) -> None:
         """Write the buffer."""
         if self._writer is not None and not self._failed:
             try:

@@ -35,5 +35,5 @@ class TuningSink:
                 phase="metrics",
             )
 
-    def close(self) -> None:
+    def close(self, seconds: float, *, finished: bool) -> None:
         """Nothing is buffered: each report is written at once."""

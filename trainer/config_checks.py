@@ -1,0 +1,58 @@
+"""Checks of the flags that depend on one another: `given` and `defaults` are their values, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainer.errors import UsageError
+from trainer.registry import OPTIMIZERS
+
+NO_DECAY = ("biases", "norms", "embeddings")
+"""Kinds of weights; `norms` are all vectors that are no biases."""
+
+
+def names_in(text: str) -> list[str]:
+    """The names in a comma-separated list."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def check_lora(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+    """Refuse wrong values, and flags that have no effect without --lora-rank."""
+    for name in ("lora_alpha", "lora_targets", "lora_dropout"):
+        if given[name] != defaults[name] and not given["lora_rank"]:
+            shown = f"{given[name]:g}" if isinstance(given[name], float) else given[name]
+            raise UsageError(f"--{name.replace('_', '-')} {shown} needs --lora-rank")
+    if not 0 <= given["lora_dropout"] < 1:
+        raise UsageError(f"--lora-dropout must be in [0, 1), not {given['lora_dropout']:g}")
+    if given["lora_rank"] and given["model"] != "causal-lm":
+        raise UsageError(f"--lora-rank {given['lora_rank']} needs --model causal-lm, not {given['model']}")
+
+
+def check_optimizer(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+    """Refuse wrong values, and flags that have no effect on this optimizer or schedule."""
+    for name in ("beta1", "beta2", "momentum"):
+        if not 0 <= given[name] < 1:
+            raise UsageError(f"--{name} must be in [0, 1), not {given[name]:g}")
+    if given["eps"] <= 0:
+        raise UsageError(f"--eps must be above 0, not {given['eps']:g}")
+    for name in ("decay_share", "final_share"):
+        if not 0 <= given[name] <= 1:
+            raise UsageError(f"--{name.replace('_', '-')} must be in [0, 1], not {given[name]:g}")
+    for name in names_in(given["no_decay"]):
+        if name not in (*NO_DECAY, "none"):
+            raise UsageError(f"--no-decay {name}: it is one of {', '.join(NO_DECAY)}, or none")
+    name, strategy = given["optimizer"], given["strategy"]
+    allowed = OPTIMIZERS[name].strategies
+    if allowed and strategy not in allowed:
+        raise UsageError(
+            f"--optimizer {name} needs --strategy {' or '.join(allowed)}, not {strategy}, which gives the "
+            "optimizer parts of the weights"
+        )
+    of_optimizer = {flag for entry in OPTIMIZERS.values() for flag in entry.flags}
+    for flag in sorted(of_optimizer - set(OPTIMIZERS[name].flags)):
+        if given[flag] != defaults[flag]:
+            raise UsageError(f"--{flag} has no effect on --optimizer {name}")
+    for flag, schedules in (("decay_share", ("wsd",)), ("final_share", ("cosine", "wsd", "linear"))):
+        if given[flag] != defaults[flag] and given["schedule"] not in schedules:
+            raise UsageError(f"--{flag.replace('_', '-')} has no effect on --schedule {given['schedule']}")
