@@ -62,18 +62,23 @@ class ScriptJob:
 
     def kill(self, what: str, replica: str) -> Restart:
         """Kill, wait for the next step after it, and look who is left."""
-        before, begins = self.step(), len(self.begins())
-        old = self.processes("rank")
+        begins, old = len(self.begins()), self.processes("rank")
+        victims = [] if what == "node" else self.processes(what, replica)
         began = time.monotonic()
         if what == "node":
             self.place.json("emulator", "fault", "preempt", self.id, "--replica", replica)
         else:
-            (victim,) = self.processes(what, replica)
+            (victim,) = victims
             victim.kill()
         wait_for(lambda: len(self.begins()) > begins and self.step() > 0, f"steps after a {what}'s end", 240)
         seconds = time.monotonic() - began
         orphans = [p for p in old if p.is_running() and asked(p.status, "") != psutil.STATUS_ZOMBIE]
-        return Restart(what, seconds, max(0, before - self.begins()[-1]), len(orphans))
+        return Restart(what, seconds, self._lost_steps(), len(orphans))
+
+    def _lost_steps(self) -> int:
+        """Steps before the last start that are done again after it."""
+        before = self.printed().rpartition(" processes begin at step ")[0]
+        return int(re.findall(r"^step (\d+)/", before, re.M)[-1]) - self.begins()[-1]
 
     def progress(self) -> dict[str, Any]:
         """What `vxtui describe --json` says."""
