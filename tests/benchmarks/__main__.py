@@ -1,4 +1,7 @@
-"""Run benchmarks, each figure beside its peer: `python -m tests.benchmarks [NAME …] [--json FILE]`."""
+"""Run benchmarks, each figure beside its peer: `python -m tests.benchmarks [NAME …] [--json FILE]`.
+
+The first word of several names stands for all of them: `trainer` for `trainer_data` and so on.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +37,15 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}; all without one")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write JSON lines there too")
     given = parser.parse_args()
-    if unknown := [name for name in given.names if name not in known]:
-        parser.error(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(known)}")
+    names = []
+    for name in given.names:
+        group = [each for each in known if each == name or each.startswith(f"{name}_")]
+        if not group:
+            parser.error(f"no benchmark is called {name}; there are {', '.join(known)}")
+        names += group
     print(f"{platform.platform()}, {os.cpu_count()} CPUs, Python {platform.python_version()}", flush=True)
     results: list[Result] = []
-    for name in given.names or known:
+    for name in names or known:
         print(f"\n{name}", flush=True)
         for result in known[name]():
             results.append(result)

@@ -33,7 +33,7 @@ def run() -> Iterator[Result]:
         size = f"{found['bytes'] / 1e6:.0f} MB" + (" of ZeRO-2" if strategy == "zero2" else "")
         yield Result(
             f"training stands still for a checkpoint of {size}",
-            found["stall"], 0.1, "s", found["at_once"], peer,
+            found["stall"], 0.05, "s", found["at_once"], peer,
         )  # fmt: skip
         yield Result(
             f"until the checkpoint of {size} is on the disk, checked and named",

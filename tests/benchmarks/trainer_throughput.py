@@ -14,15 +14,17 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.harness import PEERS, ROOT, Result
 
-STRATEGIES = ("ddp", "fsdp", "zero2", "zero3")
-ROUNDS, STEPS = 48, 1
-"""Turns of one step: what a busy machine does to a loop it does within the second to the others too."""
+STRATEGIES = ("ddp", "fsdp", "hsdp", "zero1", "zero2", "zero3")
+SIZES = {"0.9m": (48, 0.95), "10m": (24, 0.98)}
+"""Rounds and goal for each number of parameters: the fewer, the more of a step is not theirs."""
+STEPS = 1
+"""Of a turn: what a busy machine does to a loop it does within the second to the others too."""
 LAUNCHES = 4
 """Fresh pairs of processes, in each another loop made first: where a loop's tensors happen to lie in memory
 is worth a percent or two."""
@@ -32,19 +34,20 @@ WITH_PEERS = PEERS / "trainer" / "bin" / "python"
 
 
 def run() -> Iterator[Result]:
-    for strategy in STRATEGIES:
-        ranks = _together([_measure(strategy, first) for first in range(LAUNCHES)])
+    for size, strategy in product(SIZES, STRATEGIES):
+        rounds, goal = SIZES[size]
+        ranks = _together([_measure(strategy, size, rounds, first) for first in range(LAUNCHES)])
         bare = ranks[0]["bare"]
         for name in [n for n in ranks[0] if n != "bare"]:
             pairs_of = zip(ranks[0][name]["losses"], bare["losses"], strict=True)
             if max(abs(a - b) for a, b in pairs_of) > SAME:
-                yield Result(f"{strategy}: {name} has other losses", 1.0, 0.0, "")
+                yield Result(f"{strategy} {size}: {name} has other losses", 1.0, 0.0, "")
         pairs = _cpu(ranks, "bare"), _cpu(ranks, "ours")
-        yield _line(f"{strategy}: the loop by hand by ours, CPU", *pairs, 0.98, "loop by hand")
+        yield _line(f"{strategy} {size}: the loop by hand by ours, CPU", *pairs, goal, "loop by hand")
         for peer in ("accelerate", "fabric"):
             if strategy != "ddp":
                 continue
-            what = f"{strategy}: {peer} by ours, CPU"
+            what = f"{strategy} {size}: {peer} by ours, CPU"
             if peer not in ranks[0]:
                 yield Result(what, 0.0, 1.0, "s", missing=f"{peer} is not installed: make peers")
                 continue
@@ -78,7 +81,7 @@ def _cpu(ranks: list[dict[str, Any]], name: str) -> list[float]:
     return [sum(of_ranks) for of_ranks in zip(*(rank[name]["cpu"] for rank in ranks), strict=True)]
 
 
-def _measure(strategy: str, first: int) -> list[dict[str, Any]]:
+def _measure(strategy: str, size: str, rounds: int, first: int) -> list[dict[str, Any]]:
     """What each rank has measured, by loop."""
     python = str(WITH_PEERS) if WITH_PEERS.exists() else sys.executable
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -95,7 +98,8 @@ def _measure(strategy: str, first: int) -> list[dict[str, Any]]:
             "-m",
             "tests.benchmarks.trainer_throughput_child",
             strategy,
-            str(ROUNDS),
+            size,
+            str(rounds),
             str(STEPS),
             str(first),
         ]

@@ -32,7 +32,19 @@ from trainer.models.workload import Workload
 from trainer.optimizers.build import make_optimizer
 from trainer.train import Trainer
 
-CONTEXT, BATCH, CLIP = 128, 16, 1.0
+CONTEXT, CLIP = 128, 1.0
+
+# Layers, heads, width and batch. The larger one has so few tokens a step that 4 launches take minutes.
+SIZES = {"0.9m": (4, 4, 128, 16), "10m": (6, 6, 384, 4)}
+
+
+def _size() -> str:
+    """That of the command line, where this module is the command."""
+    return next((name for name in sys.argv[2:3] if name in SIZES), "10m")
+
+
+LAYERS, HEADS, WIDTH, BATCH = SIZES[_size()]
+FLAGS = {"hsdp": ["--strategy=fsdp", "--data-parallel-replicate=2"]}
 CPU = torch.device("cpu")
 
 Loop = Callable[[int], float]
@@ -40,9 +52,8 @@ Loop = Callable[[int], float]
 
 
 def model() -> GPT:
-    """3.4 million parameters."""
     torch.manual_seed(0)
-    return GPT(4, 4, 256, CONTEXT, 0.0)
+    return GPT(LAYERS, HEADS, WIDTH, CONTEXT, 0.0)
 
 
 def windows() -> Windows:
@@ -79,17 +90,25 @@ def by_hand(net: nn.Module, optimizer: torch.optim.Optimizer, config: Config, ba
     return step
 
 
+def shard(net: GPT, config: Config) -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh: Any = None
+    if config.parallel.data_parallel_replicate > 1:
+        mesh = init_device_mesh("cpu", (2, 1), mesh_dim_names=("replicate", "shard"))
+    for block in net.blocks:
+        fully_shard(block, mesh=mesh)
+    fully_shard(net, mesh=mesh)
+
+
 def bare(config: Config, batches: Any) -> Loop:
     """The shortest loop of this strategy."""
     strategy, net = config.parallel.strategy, model()
     if strategy == "ddp":
         return by_hand(DistributedDataParallel(net), make_optimizer(net, config), config, batches)
     if strategy == "fsdp":
-        from torch.distributed.fsdp import fully_shard
-
-        for block in net.blocks:
-            fully_shard(block)
-        fully_shard(net)
+        shard(net, config)
         return by_hand(net, make_optimizer(net, config), config, batches)
     from trainer.strategy.deepspeed_package import load_deepspeed
     from trainer.strategy.deepspeed_settings import engine_settings
@@ -167,7 +186,8 @@ def main(strategy: str, rounds: int, steps: int, first: int) -> None:
     rank = int(os.environ["RANK"])
     registry.MODELS["bench"] = registry.ModelEntry("tests.benchmarks.trainer_throughput_child:workload")
     flags = [
-        "--model=bench", "--device=cpu", f"--strategy={strategy}", f"--batch={BATCH}", "--micro-batch=16",
+        "--model=bench", "--device=cpu", *FLAGS.get(strategy, [f"--strategy={strategy}"]),
+        f"--batch={BATCH}", "--micro-batch=16",
         f"--steps={rounds * steps + steps}", "--checkpoint-every=0", "--grace=0", "--log-every=10",
     ]  # fmt: skip
     config = parse(flags)
@@ -212,4 +232,4 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="vxthroughput") as home:
         os.environ["PYTHONWARNINGS"] = "ignore"
         os.chdir(home)
-        main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+        main(sys.argv[1], int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))
