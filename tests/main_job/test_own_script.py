@@ -6,10 +6,10 @@ import pytest
 
 from tests.script_kills import script_job
 
-pytestmark = pytest.mark.xdist_group("own script")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("own script")]
 
 
-# Many seconds: an emulator, and torch is imported six times.
+# Many seconds: an emulator, and torch is imported six times. The tests of the trainer kill a rank.
 def test_a_script_survives_the_end_of_a_supervisor_and_of_a_node() -> None:
     with script_job() as job:
         for what, replica in (("supervisor", "workerpool1-0"), ("node", "workerpool0-0")):

@@ -40,7 +40,8 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 @pytest.mark.parametrize(
     ("strategy", "victim"),
     [
-        ("fsdp", 1), ("ddp", 1), pytest.param("fsdp", 0, marks=slow), pytest.param("ddp", 0, marks=slow),
+        ("fsdp", 1), pytest.param("ddp", 1, marks=slow), pytest.param("fsdp", 0, marks=slow),
+        pytest.param("ddp", 0, marks=slow),
         pytest.param("zero2", 0, marks=slow), pytest.param("zero3", 1, marks=slow),
     ],
 )  # fmt: skip

@@ -92,7 +92,7 @@ async def test_a_cut_log_is_shown_as_such_and_goes_on_without_doubles() -> None:
     backend = JobBackend(job(1, "train"))
     backend.say(*a_log())
     async with feeding(backend) as feed:
-        await until(lambda: len(feed.buffer) == len(backend.entries))
+        await until(lambda: len(feed.buffer) == len(backend.entries) and backend.tails == 1)
         backend.log_error = Unavailable("the log can't be reached", fix="wait")
         backend.say()
         await until(lambda: feed.sources["logs"].error)
