@@ -160,4 +160,4 @@ def test_a_context_has_no_foreign_host(listener: socket.socket, tmp_path: Path) 
                 assert "VXTUI_CONTEXTS" in str(error) and "\n" not in str(error)
             else:
                 assert GOOGLE.fullmatch(CloudEndpoint().target(Service.JOBS, context.regions[0]))
-                assert re.fullmatch(r"[a-z0-9.:-]+", context.project)
+                assert re.fullmatch(r"[A-Za-z0-9.:_-]+", context.project)

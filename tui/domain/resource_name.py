@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-PROJECT = r"(?:[a-z0-9][a-z0-9.-]{0,62}:)?[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
-"""A project's id, also one with the domain that old ids begin with, or its number."""
+PROJECT = r"(?:[a-z0-9][a-z0-9.-]{0,62}:)?[A-Za-z0-9](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9])?"
+"""A project's id, also one with the domain that old ids begin with, its number, or a placeholder for it."""
 LOCATION = r"[a-z][a-z0-9]{0,29}(?:-[a-z0-9]{1,20}){0,3}"
 """A region, a zone, or a place such as `global`."""
 ID = r"[A-Za-z0-9_][A-Za-z0-9_.~-]{0,127}"
