@@ -184,12 +184,12 @@ class Trainer:
         report(f"the weights are those of {path}")
 
     def _resume(self, found: FoundCheckpoint) -> None:
-        progress, began = found.manifest.progress, time.monotonic()
+        saved, began = found.manifest.progress, time.monotonic()
         self._restore(found)
         self.goodput.count_restore(time.monotonic() - began)
-        self.position = progress["position"]
-        self.guard.load_state(progress.get("guard"))
-        self.goodput.resume(self.step, progress["spent"], self.started)
+        self.position = saved["position"]
+        self.guard.load_state(saved.get("guard"))
+        self.goodput.resume(self.step, saved["spent"], self.started)
         if self.rank == 0:
             events.resumed(found, self.position)
 
@@ -198,13 +198,13 @@ class Trainer:
         self.checkpoints.load(found, self.strategy)
         self._load_progress(found.manifest.step, found.manifest.progress)
 
-    def _load_progress(self, step: int, progress: Mapping[str, Any]) -> None:
+    def _load_progress(self, step: int, saved: Mapping[str, Any]) -> None:
         """Restore the result of `_progress`, except the position and the guard's losses."""
         self.step = step
-        self.first_loss = progress["first_loss"]
-        self.last_loss = math.nan if progress["last_loss"] is None else progress["last_loss"]
-        self.evaluation.step = progress["evaluated"]
-        self.early_stopping.load_state(progress.get("evaluations"))
+        self.first_loss = saved["first_loss"]
+        self.last_loss = math.nan if saved["last_loss"] is None else saved["last_loss"]
+        self.evaluation.step = saved["evaluated"]
+        self.early_stopping.load_state(saved.get("evaluations"))
 
     def _train_batches(self) -> Iterator[Batch]:
         workers, data, pinned = self.config.data.workers, self.workload.train, self.device.type == "cuda"

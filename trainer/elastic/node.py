@@ -27,14 +27,13 @@ from trainer.launch.messages import MessageStream
 from trainer.launch.network import free_port, listen_on, without_prefix
 from trainer.launch.protocol import AttemptEnd, ProtocolError
 from trainer.launch.rendezvous import close_all
+from trainer.launch.strangers import StrangerLog
 from trainer.launch.topology import Topology
 from trainer.structured_log import emit
 
 _POLL = 0.05
 _MAX_UNIDENTIFIED = 64
 """Connections that have not said yet what they are; the oldest ones are closed."""
-_MAX_WARNINGS = 20
-"""Addresses whose connections are reported as strangers, each once."""
 
 
 class ElasticNode:
@@ -53,7 +52,7 @@ class ElasticNode:
         self._serving: Serving | None = None
         self._server: socket.socket | None = None
         self._unidentified: list[MessageStream] = []
-        self._strangers: set[str] = set()
+        self._strangers = StrangerLog("rendezvous", "it is no node of this run")
 
     @property
     def membership(self) -> Membership | None:
@@ -200,7 +199,7 @@ class ElasticNode:
         except ProtocolError as error:
             stream.send(refused=str(error))
             stream.close()
-            self._warn(stream.peer, str(error))
+            self._strangers.report(stream.peer, str(error))
             return
         if self._serving is not None:
             self._serving.admit(stream, state, messages[1:])
@@ -208,13 +207,6 @@ class ElasticNode:
         leader = self._following.leader_address
         stream.send(**({"wait": True} if leader is None else {"follow": list(leader)}))
         stream.close()
-
-    def _warn(self, address: str, problem: str) -> None:
-        """Report a connection that is no node's; a probe that sends nothing is not worth a line."""
-        if problem and address not in self._strangers and len(self._strangers) < _MAX_WARNINGS:
-            self._strangers.add(address)
-            text = f"a connection from {address} is closed, it is no node of this run: {problem}"
-            emit("phase", text, severity="WARNING", phase="rendezvous")
 
     def _on_call(self, address: Address, claim: protocol.Claim) -> None:
         """Another leader is at this address."""

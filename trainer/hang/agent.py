@@ -17,7 +17,7 @@ import threading
 import time
 
 from trainer.hang import flight_recorder, progress
-from trainer.hang.heartbeat import Heartbeat, answer_path, stacks_path
+from trainer.hang.heartbeat import SUPERVISOR, Heartbeat, answer_path, stacks_path
 
 STACKS_SIGNAL = signal.SIGRTMIN + 10
 """A real-time signal, which scripts don't use: SIGUSR1 and 2 are theirs."""
@@ -43,7 +43,7 @@ def start() -> None:
 
 
 def _supervisor() -> int:
-    return int(os.environ.get("VXTUI_SUPERVISOR_PID", os.getppid()))
+    return int(os.environ.get(SUPERVISOR, os.getppid()))
 
 
 def _serve(heartbeat: Heartbeat) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 FILE = "VXTUI_HEARTBEAT_FILE"
 """Variable with the path of a rank's heartbeat; stacks and answers are beside it, with other suffixes."""
+SUPERVISOR = "VXTUI_SUPERVISOR_PID"
+"""Variable with the process that reads the heartbeat, and may read the rank's stacks."""
 STARTING, TRAINING, DOWNLOADING, ENDING = "starting", "training", "downloading", "ending"
 """Phases of the trainer; others have the names of the goodput's buckets, or those that a script gives them.
 

@@ -12,11 +12,9 @@ from typing import Any
 
 from trainer.hang.collect import collect
 from trainer.hang.flight_recorder import BUFFER_SIZE, DEFAULT_BUFFER
-from trainer.hang.heartbeat import FILE, Heartbeat
+from trainer.hang.heartbeat import FILE, SUPERVISOR, Heartbeat
 from trainer.hang.limits import Limits, Progress, RankProgress, Stall, node_stall
-
-SUPERVISOR = "VXTUI_SUPERVISOR_PID"
-"""Variable with the process that may read the ranks' stacks."""
+from trainer.structured_log import emit
 
 
 class NodeRanks:
@@ -81,7 +79,8 @@ class NodeRanks:
             self._collected = collect(self._beats, self._ranks, dict(self.codes))
         except Exception as error:  # noqa: BLE001 - a report that fails must not end a supervisor
             self._collected = []
-            self.problem = f"{type(error).__name__}: {error}"
+            text = f"the processes' stacks could not be collected: {type(error).__name__}: {error}"
+            emit("phase", text, severity="WARNING", phase="hang")
 
     def collected(self) -> list[dict[str, Any]] | None:
         """The records, once; None before they are complete."""

@@ -25,8 +25,8 @@ from trainer.launch.failure import Failure
 from trainer.launch.messages import MessageStream
 from trainer.launch.network import free_port, listen_on, local_address, without_prefix
 from trainer.launch.protocol import Attempt, AttemptEnd, ProtocolError
+from trainer.launch.strangers import StrangerLog
 from trainer.launch.topology import Topology
-from trainer.structured_log import emit
 
 POLL = 0.05
 HEARTBEAT = 1.0
@@ -39,8 +39,6 @@ PART_DONE = frozenset({exit_codes.DONE, exit_codes.PREEMPTED, exit_codes.STORE_U
 """Exit codes after which the other nodes finish their own part."""
 _MAX_UNIDENTIFIED = 64
 """Connections that have not said yet what they are; the oldest ones are closed."""
-_MAX_WARNINGS = 20
-"""Addresses whose connections are reported as strangers, each once."""
 _LOOPBACK = "127.0.0.1"
 
 Clock = Callable[[], float]
@@ -156,7 +154,7 @@ class Leader:
         self._server: socket.socket | None = None
         self._followers: dict[int, MessageStream] = {}
         self._unidentified: list[MessageStream] = []
-        self._strangers: set[str] = set()
+        self._strangers = StrangerLog("rendezvous", "it is no node of this run")
         """Addresses that have been reported."""
         self._joined: dict[int, tuple[int, int]] = {}
         """Node rank to the attempts it has seen and its processes."""
@@ -288,13 +286,9 @@ class Leader:
             self._drop(rank, f"node {rank} is gone", hangs=False)
 
     def _refuse(self, stream: MessageStream, problem: str) -> None:
-        """Close a connection that is no node's; a probe that sends nothing is not worth a line."""
-        address = stream.peer
+        """Close a connection that is no node's."""
+        self._strangers.report(stream.peer, problem)
         stream.close()
-        if problem and address not in self._strangers and len(self._strangers) < _MAX_WARNINGS:
-            self._strangers.add(address)
-            text = f"a connection from {address} is closed, it is no node of this run: {problem}"
-            emit("phase", text, severity="WARNING", phase="rendezvous")
 
     def _read(self, rank: int, follower: MessageStream) -> None:
         self._handle_all(rank, follower, follower.receive())

@@ -22,13 +22,11 @@ from trainer.checkpoint.peers.connection import Connection, PeerError, StoreAddr
 from trainer.checkpoint.peers.sender import Sender
 from trainer.checkpoint.peers.store import CopyStore, check_part, read_manifest
 from trainer.launch.network import without_prefix
+from trainer.launch.strangers import StrangerLog
 from trainer.prctl import die_with_parent, set_process_name
-from trainer.structured_log import emit
 
 _MAX_CONNECTIONS = 64
 _PAUSE = 0.05
-_MAX_WARNINGS = 20
-"""Addresses whose connections are reported as strangers, each once."""
 _NICE = 10
 """Copying comes after training."""
 _FIRST_VICTIM = 1000
@@ -56,7 +54,7 @@ class Server:
         self._before = (settings.node - 1) % settings.nodes
         """The node whose copies are here."""
         self._free_threads = threading.BoundedSemaphore(_MAX_CONNECTIONS)
-        self._strangers: set[str] = set()
+        self._strangers = StrangerLog("checkpoint", "it may not see the peer copies")
         self._receives: Connection | None = None
         """The connection that a copy comes from."""
 
@@ -93,7 +91,7 @@ class Server:
             if not connection.check_hello(self._settings.job, self._settings.key):
                 return
         except PeerError as error:
-            self._report_stranger(connection.peer, str(error))
+            self._strangers.report(connection.peer, str(error))
             connection.send(refused=str(error))
             return
         said = connection.receive() or {}
@@ -148,12 +146,6 @@ class Server:
             raise PeerError("only a process of this node may ask for that")
         self._sender.offer(Path(str(said.get("folder"))), StoreAddress.from_json(said.get("to")))
         connection.send(offered=True)
-
-    def _report_stranger(self, address: str, problem: str) -> None:
-        if address not in self._strangers and len(self._strangers) < _MAX_WARNINGS:
-            self._strangers.add(address)
-            text = f"a connection from {address} is closed, it may not see the peer copies: {problem}"
-            emit("phase", text, severity="WARNING", phase="checkpoint")
 
 
 def main() -> int:
