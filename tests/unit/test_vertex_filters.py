@@ -74,11 +74,18 @@ def test_the_filter_of_a_full_query() -> None:
     assert found["jsonPayload.message :"] == ["nccl"]
 
 
-def test_the_later_of_two_lower_bounds_counts() -> None:
+def test_since_is_met_by_the_time_of_receipt_as_well() -> None:
     early, late = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
-    for query_since, since in ((early, late), (late, early), (None, late), (late, None)):
-        found = comparisons(log_filter(LogQuery(NAME, since=query_since), since=since))
-        assert found["timestamp >="] == [stamp(late)]
+    found = comparisons(log_filter(LogQuery(NAME, since=late), since=early))
+    assert found["timestamp >="] == [stamp(early), stamp(late)]
+    assert found["receiveTimestamp >="] == [stamp(late)]
+
+
+def test_the_later_of_two_times_of_receipt_counts() -> None:
+    early, late = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
+    for of_query, received in ((early, late), (late, early), (None, late), (late, None)):
+        found = comparisons(log_filter(LogQuery(NAME, received=of_query), received=received))
+        assert found["receiveTimestamp >="] == [stamp(late)]
 
 
 def test_the_service_is_left_out_only_where_no_replica_is_named() -> None:

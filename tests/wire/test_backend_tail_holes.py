@@ -33,7 +33,7 @@ for i in range(400):
 
 
 async def test_what_came_long_after_its_own_time_while_there_was_no_stream_is_found() -> None:
-    pace = replace(PACE, overlap=2.0, latest=600.0)
+    pace = replace(PACE, overlap=2.0)
     async with streaming(pace) as (fake, reader):
         for number in range(20):
             fake.write(f"before {number}", at=300 + number, received=301 + number)
@@ -55,7 +55,7 @@ async def test_what_came_long_after_its_own_time_while_there_was_no_stream_is_fo
 
 
 async def test_what_only_a_list_has_at_the_end_of_a_long_stream_still_comes() -> None:
-    async with streaming(replace(PACE, overlap=2.0, latest=600.0)) as (fake, reader):
+    async with streaming(replace(PACE, overlap=2.0)) as (fake, reader):
         fake.write("first", at=1, received=1)
         await until(lambda: fake.calls["ListLogEntries"] >= 2, "the look at the seam")
         for number in range(10):
@@ -69,7 +69,7 @@ async def test_what_only_a_list_has_at_the_end_of_a_long_stream_still_comes() ->
 async def test_what_a_slow_list_brings_again_is_known_although_the_stream_has_gone_far() -> None:
     fake, answered = Fake(), asyncio.Event()
     fake.add_job()
-    async with connected(fake, replace(PACE, overlap=2.0, latest=600.0)) as found:
+    async with connected(fake, replace(PACE, overlap=2.0)) as found:
         reader = Reader(found)
         await until(lambda: fake.tails, "the stream")
         fake.write("first", at=1, received=1)
@@ -108,7 +108,7 @@ async def test_a_list_that_outlives_its_stream_does_not_stand_for_the_next_ones(
         fake.cut()
         await until(lambda: fake.tails and fake.tails[0] is not before, "the next stream")
 
-    async with connected(fake, replace(PACE, overlap=2.0, latest=600.0)) as found:
+    async with connected(fake, replace(PACE, overlap=2.0)) as found:
         reader = Reader(found)
         await until(lambda: fake.tails, "the stream")
         fake.write("first", at=1, received=1)
@@ -139,7 +139,7 @@ async def test_what_a_stream_left_out_long_after_its_opening_is_looked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tail_module, "OUTAGE", LIMIT)
-    async with streaming(replace(PACE, overlap=2.0, latest=600.0)) as (fake, reader):
+    async with streaming(replace(PACE, overlap=2.0)) as (fake, reader):
         fake.write("first", at=1, received=1)
         await until(lambda: fake.calls["ListLogEntries"] >= 2, "the look at the seam")
         fake.write("second", at=100, received=100)
@@ -239,7 +239,7 @@ async def test_what_came_before_a_stream_began_to_listen_is_found_once_it_has_sp
     monkeypatch.setattr(tail_module, "SETTLE", 0.1)
     fake = Fake(deaf=True)
     fake.add_job()
-    async with connected(fake, replace(PACE, overlap=2.0, latest=600.0)) as found:
+    async with connected(fake, replace(PACE, overlap=2.0)) as found:
         reader = Reader(found)
         await until(lambda: fake.calls["ListLogEntries"] >= 2, "the look at the seam")
         assert not fake.tails, "the stream was opened and does not listen yet"

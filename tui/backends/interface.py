@@ -95,7 +95,11 @@ class JobPage:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Which entries of one job. An empty `replicas` means all of them and the service's own lines."""
+    """Which entries of one job. An empty `replicas` means all of them and the service's own lines.
+
+    `since` includes what was received since, whatever an entry's own time: the clock of a replica may be
+    behind by hours. `until` is by entries' own times.
+    """
 
     job_name: str
     replicas: tuple[str, ...] = ()
@@ -104,6 +108,8 @@ class LogQuery:
     severity: Severity = Severity.DEFAULT
     text: str = ""
     include_service: bool = True
+    received: datetime | None = None
+    """Only what the service received since, as `LogBatch.received` of an earlier read says it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +117,14 @@ class LogBatch:
     """Entries in the order of their keys within the batch, and what the service left out.
 
     `note` says how the log is followed where that is not by a stream, e.g. that it is polled; an empty one
-    that a stream is back, `None` that nothing has changed.
+    that a stream is back, `None` that nothing has changed. What the service received before `received` is
+    complete with this batch, as far as it was asked for; `None` where that is not known.
     """
 
     entries: tuple[LogEntry, ...] = ()
     gaps: tuple[LogGap, ...] = ()
     note: str | None = None
+    received: datetime | None = None
 
 
 Progressed = Callable[[int, int], None]

@@ -46,7 +46,10 @@ def window(node: Node) -> RowRange:
                 max((w.severity for w in found), default=0),
                 max((w.received for w in found), default=FIRST),
                 min((w.received_last for w in found), default=LAST),
+                max((w.either for w in found), default=(FIRST, FIRST)),
             )
+        case Or(parts) if (either := _either(node)) is not None:
+            return RowRange(either=either)
         case Or(parts):
             found = [window(part) for part in parts]
             return RowRange(
@@ -75,6 +78,18 @@ def _bounds(path: tuple[str, ...], operator: str, text: str) -> RowRange:
     first = {"=": at, ":": at, ">=": at, ">": at + 1}.get(operator, FIRST)
     last = {"=": at, ":": at, "<=": at, "<": at - 1}.get(operator, LAST)
     return RowRange(max(first, FIRST), min(last, LAST))
+
+
+def _either(node: Or) -> tuple[int, int] | None:
+    """The bounds of `timestamp>=A OR receiveTimestamp>=B`; `None` for any other disjunction."""
+    bounds: dict[tuple[str, ...], int] = {}
+    for part in node.parts:
+        match part:
+            case Comparison(path, ">=", Value(text)) if canonical(path) in {_TIME, _RECEIVED}:
+                bounds[canonical(path)] = time_value(text)
+    if len(node.parts) != len(bounds) or bounds.keys() != {_TIME, _RECEIVED}:
+        return None
+    return bounds[_TIME], bounds[_RECEIVED]
 
 
 def _settled(node: Node) -> bool:

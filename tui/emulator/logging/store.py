@@ -68,6 +68,17 @@ class RowRange:
     received: int = FIRST
     received_last: int = LAST
     """Earliest and latest time of receipt."""
+    either: tuple[int, int] = (FIRST, FIRST)
+    """Earliest timestamp, or else earliest time of receipt: one of the two is reached."""
+
+    def holds(self, timestamp: int, severity: int, received: int) -> bool:
+        """Whether an entry lies within."""
+        return (
+            self.first <= timestamp <= self.last
+            and severity >= self.severity
+            and self.received <= received <= self.received_last
+            and (timestamp >= self.either[0] or received >= self.either[1])
+        )
 
 
 class LogStore:
@@ -277,9 +288,16 @@ class LogStore:
         order = "timestamp DESC, insert_id" if newest_first else "timestamp, insert_id"
         rows = self._reader().execute(
             f"SELECT {_COLUMNS} FROM entries WHERE source = ? AND {where} AND severity >= ?"
-            f" AND received BETWEEN ? AND ? ORDER BY {order}",
-            # A late entry is not visible yet.
-            (source.id, *values, window.severity, window.received, min(window.received_last, time.time_ns())),
+            f" AND received BETWEEN ? AND ? AND (timestamp >= ? OR received >= ?) ORDER BY {order}",
+            (
+                source.id,
+                *values,
+                window.severity,
+                window.received,
+                # A late entry is not visible yet.
+                min(window.received_last, time.time_ns()),
+                *window.either,
+            ),
         )
         for row in rows:
             yield StoredEntry(source, row)

@@ -175,11 +175,7 @@ class TailSession:
             )
         window, row = self._plan.window, record.row
         return bool(
-            self._sources[source.id]
-            and window.first <= row[1] <= window.last
-            and row[3] >= window.severity
-            and window.received <= row[6] <= window.received_last
-            and self._plan.entry(record)
+            self._sources[source.id] and window.holds(row[1], row[3], row[6]) and self._plan.entry(record)
         )
 
     async def next(self) -> Pb:

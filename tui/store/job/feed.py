@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Flag, auto
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from tui.backends.interface import BackendError, LogBatch, LogQuery, NotFound
@@ -23,6 +24,7 @@ from tui.session import Session
 from tui.store.job.line_facts import Lifted, LineFacts
 from tui.store.job.series import SeriesStore
 from tui.store.log.lines import Lines
+from tui.store.log.read_position import ReadPosition
 from tui.store.log.retention import prune_logs
 from tui.store.log.store import LogStore
 
@@ -30,6 +32,8 @@ TICK = 0.1
 RECENT = 20_000
 """Newest lines read before the tail starts; older ones are read when they are asked for."""
 OLDER = 5_000
+SAVE_EVERY = 1.0
+"""Seconds between two savings of how far the log was read."""
 OVERLAP = timedelta(seconds=60)
 """How far before the newest line the tail starts: entries may have arrived late."""
 METRICS_OVERLAP = timedelta(minutes=6)
@@ -123,6 +127,8 @@ class JobFeed:
         self._room.set()
         self._drained = asyncio.Event()
         self._drained.set()
+        self._position = ReadPosition()
+        self._save_at = 0.0
         self._known = asyncio.Event()
         self._kick = {name: asyncio.Event() for name in self.sources}
 
@@ -184,6 +190,7 @@ class JobFeed:
         """Read until cancelled; failures of the service are kept and tried again, never raised."""
         await asyncio.to_thread(self._open_log)
         if len(self.buffer):
+            self._position = self.buffer.position
             self.older_left = True
             await self._recall()
         async with asyncio.TaskGroup() as group:
@@ -206,6 +213,7 @@ class JobFeed:
 
     def close(self) -> None:
         """Let go of the log's files; nothing may be asked after it."""
+        self.buffer.keep_position(self._position)
         self.buffer.close()
 
     def _open_log(self) -> None:
@@ -319,12 +327,9 @@ class JobFeed:
         backend, source = self.session.backend, self.sources["logs"]
         if not self.runner:
             return
-        if self.buffer.newest is None:
+        if self._position.received is None:
             await self._read_recent()
-        await self._drained.wait()
-        newest = self.buffer.newest
-        since = newest - (LOCAL_OVERLAP if self.local else OVERLAP) if newest else None
-        async for batch in backend.logs.tail(LogQuery(self.runner, since=since)):
+        async for batch in backend.logs.tail(self._newer()):
             source.read_at = self.session.clock()
             if source.error is not None:
                 self._fine(source)
@@ -338,28 +343,49 @@ class JobFeed:
         if source.done:
             self._on_change(Changed.LOGS)
 
+    def _newer(self) -> LogQuery:
+        """What was not read yet: by receipt, or by the lines' own times where no receipt is known."""
+        if self._position.received is not None:
+            return LogQuery(self.runner, received=self._position.received)
+        newest = self.buffer.newest
+        overlap = LOCAL_OVERLAP if self.local else OVERLAP
+        return LogQuery(self.runner, since=newest - overlap if newest is not None else None)
+
     async def _read_recent(self) -> None:
-        count = 0
+        count, oldest, received = 0, self._position.oldest, None
         query = LogQuery(self.runner)
         async for batch in self.session.backend.logs.read(query, newest_first=True, limit=RECENT):
             count += len(batch.entries)
-            await self._take(batch)
+            oldest, received = _oldest(batch.entries, oldest), batch.received
+            await self._take(replace(batch, received=None))
         self.older_left = count >= RECENT
+        self._position = ReadPosition(None, oldest)
+        # Only what is kept on the disk counts as read.
+        await self._drained.wait()
+        self._position = replace(self._position, received=received)
 
     async def read_older(self) -> OlderLines:
-        """Read lines before the first one."""
-        oldest = self.buffer.oldest
-        if oldest is None or not self.older_left or self.buffer.full:
+        """Read older lines than those that were read.
+
+        Not those before the first line: a replica whose clock is behind writes such lines at any time.
+        """
+        before, added, read = len(self.buffer), 0, 1
+        if not before or not self.older_left or self.buffer.full:
             return OlderLines(0)
-        query = LogQuery(self.runner, until=oldest)
-        before = len(self.buffer)
-        pages = self.session.backend.logs.read(query, newest_first=True, limit=OLDER)
-        try:
-            async for batch in pages:
-                await self._apply(batch.entries, batch.gaps)
-        except BackendError as error:
-            return OlderLines(len(self.buffer) - before, error.message)
-        added = len(self.buffer) - before
+        while read and not added:
+            # After a console that was killed all of a reading may be known.
+            read, oldest = 0, self._position.oldest
+            query = LogQuery(self.runner, until=oldest)
+            pages = self.session.backend.logs.read(query, newest_first=True, limit=OLDER)
+            try:
+                async for batch in pages:
+                    await self._apply(batch.entries, batch.gaps)
+                    read, oldest = read + len(batch.entries), _oldest(batch.entries, oldest)
+            except BackendError as error:
+                return OlderLines(len(self.buffer) - before, error.message)
+            added = len(self.buffer) - before
+            read = 0 if oldest == self._position.oldest else read
+            self._position = replace(self._position, oldest=oldest)
         self.older_left = added > 0
         self._on_change(Changed.LOGS)
         return OlderLines(added)
@@ -383,6 +409,12 @@ class JobFeed:
             self._room.set()
             entries = [entry for batch in waiting for entry in batch.entries]
             await self._apply(entries, [gap for batch in waiting for gap in batch.gaps])
+            received = [batch.received for batch in waiting if batch.received is not None]
+            if received:
+                self._position = replace(self._position, received=max(received))
+                if monotonic() >= self._save_at:
+                    self._save_at = monotonic() + SAVE_EVERY
+                    self.buffer.keep_position(self._position)
             if not self._waiting:
                 self._drained.set()
             await asyncio.sleep(TICK)
@@ -430,6 +462,11 @@ class JobFeed:
         if job is not None and job.state.terminal:
             ended = job.end_time or now
             self.sources["metrics"].done = now - ended > overlap
+
+
+def _oldest(entries: Sequence[LogEntry], known: datetime | None) -> datetime | None:
+    times = [entry.timestamp for entry in entries]
+    return min([*times, known] if known is not None else times, default=None)
 
 
 def _tells(lines: Lines, at: int) -> bool:

@@ -15,9 +15,11 @@ from pathlib import Path
 
 from tui.store.log.block_file import BlockFile, BlockHeader, decode, encode
 from tui.store.log.lines import Key, Lines
+from tui.store.log.read_position import ReadPosition
 
 _SUFFIX = ".blocks"
 _FLOOR = "dropped.json"
+_POSITION = "position.json"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,22 +102,39 @@ class Disk:
 
     def dropped(self) -> Dropped | None:
         """What an earlier process dropped."""
-        if self.folder is None:
-            return None
-        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-            said = json.loads((self.folder / _FLOOR).read_text(encoding="utf-8"))
+        with contextlib.suppress(ValueError, TypeError, KeyError):
+            said = json.loads(self._saved(_FLOOR))
             time, name, replica = said["floor"]
             return Dropped(int(said["count"]), (int(time), str(name), str(replica)))
         return None
 
     def save_dropped(self, dropped: Dropped) -> None:
         """Save it for the next process."""
+        self._save(_FLOOR, json.dumps({"count": dropped.count, "floor": dropped.floor}))
+
+    def position(self) -> ReadPosition:
+        """How far an earlier process has read; nowhere without one."""
+        with contextlib.suppress(ValueError, TypeError, KeyError):
+            return ReadPosition.of_json(self._saved(_POSITION))
+        return ReadPosition()
+
+    def save_position(self, position: ReadPosition) -> None:
+        """Save it for the next process."""
+        self._save(_POSITION, position.json())
+
+    def _saved(self, name: str) -> str:
+        """What was saved under this name; empty without it."""
+        with contextlib.suppress(OSError):
+            return (self.folder / name).read_text(encoding="utf-8") if self.folder is not None else ""
+        return ""
+
+    def _save(self, name: str, text: str) -> None:
         if self.folder is None:
             return
-        new = self.folder / (_FLOOR + ".new")
+        new = self.folder / (name + ".new")
         with contextlib.suppress(OSError):
-            new.write_text(json.dumps({"count": dropped.count, "floor": dropped.floor}), encoding="utf-8")
-            new.replace(self.folder / _FLOOR)
+            new.write_text(text, encoding="utf-8")
+            new.replace(self.folder / name)
 
     def write(self, slices: Sequence[Lines], replaces: Iterable[BlockLocation] = ()) -> list[BlockLocation]:
         """Write each of these as a block; with `replaces`, they replace those blocks, all or none."""

@@ -26,6 +26,7 @@ from tui.store.log.block_file import BlockHeader
 from tui.store.log.disk import BlockLocation, Disk, Dropped
 from tui.store.log.filters import LineFilter
 from tui.store.log.lines import EPOCH, Key, Line, Lines, join, line_key, merge
+from tui.store.log.read_position import ReadPosition
 from tui.store.log.view import View
 
 MAX_BYTES = 512 * 1024 * 1024
@@ -73,6 +74,8 @@ class LogStore:
         """Lines dropped to make room for newer ones."""
         self.revision = 0
         """Changes when a number may mean another line than before, because a late line was inserted."""
+        self.position = ReadPosition()
+        """How far the log was read, as the last `keep_position` or an earlier process said it."""
         self._max_bytes = max_bytes
         self._piece = block_lines
         self._folder = folder
@@ -92,6 +95,8 @@ class LogStore:
         if self._folder is not None and self._disk.folder is None:
             self._disk = Disk(self._folder, self._file_bytes)
             self._recover()
+            if self._blocks:
+                self.position = self._disk.position()
 
     @property
     def _file_bytes(self) -> int:
@@ -365,6 +370,12 @@ class LogStore:
         if self.problem:
             return self._pending_lines > MAX_LINES_WITHOUT_DISK
         return self._disk.size > self._max_bytes
+
+    def keep_position(self, position: ReadPosition) -> None:
+        """Keep how far the log was read, after the lines up to there were added."""
+        if position != self.position:
+            self.position = position
+            self._disk.save_position(position)
 
     def close(self) -> None:
         """Write pending blocks in order and close the files. Nothing can be read afterwards."""

@@ -21,6 +21,8 @@ from tui.domain.log_entry import LogEntry, Severity
 
 _SEVERITIES = {severity.value: severity for severity in Severity}
 _EXACT = 2**53
+MOST_LATE = 60
+"""Seconds above which an entry did not come late: its replica's clock is wrong."""
 
 
 def entry(pb: Any) -> LogEntry:
@@ -60,7 +62,7 @@ class Receipt:
     whole_until: datetime | None = None
     """A stream that sorts has nothing left to say of what was received before, whatever waits in it."""
     late: int = 0
-    """Whole seconds between an entry's own time and its receipt, the most."""
+    """Whole seconds between an entry's own time and its receipt, the most up to `MOST_LATE`."""
 
 
 def receipt(pbs: Iterable[Any]) -> Receipt:
@@ -71,7 +73,8 @@ def receipt(pbs: Iterable[Any]) -> Receipt:
         seconds, own_seconds = at.seconds, own.seconds
         newest = max(newest, (seconds, at.nanos))
         newest_own = max(newest_own, (own_seconds, own.nanos))
-        late = max(late, seconds - own_seconds)
+        if late < seconds - own_seconds <= MOST_LATE:
+            late = seconds - own_seconds
     if newest == (0, 0):
         return Receipt()
     # Late entries come first where many wait, for they are older: their receipt says nothing of the rest.

@@ -11,6 +11,8 @@ from tui.domain.log_entry import SERVICE, Severity
 MAX_LOG_FILTER = 20_000
 """Characters of a log filter (vertex facts 5.3)."""
 MICROSECOND = timedelta(microseconds=1)
+RETENTION = timedelta(days=30)
+"""The service keeps no entry that is older by its own time (vertex facts 5.1)."""
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -59,7 +61,7 @@ def log_filter(
     received: datetime | None = None,
     before: datetime | None = None,
 ) -> str:
-    """The filter of `query`; `since` stands in for a later or a missing `query.since`.
+    """The filter of `query`; `since` leaves out entries whose own time is before it.
 
     `received` leaves out what the service received before that, `before` what it received later.
 
@@ -71,11 +73,15 @@ def log_filter(
         parts.append(any_of("resource.labels.task_name", query.replicas))
     elif not query.include_service:
         parts.append(f"resource.labels.task_name!={quote(SERVICE)}")
-    lower = max((moment for moment in (query.since, since) if moment is not None), default=None)
+    if since is not None:
+        parts.append(f"timestamp>={quote(stamp(since))}")
+    lower = max((moment for moment in (query.received, received) if moment is not None), default=None)
     if lower is not None:
-        parts.append(f"timestamp>={quote(stamp(lower))}")
-    if received is not None:
-        parts.append(f"receiveTimestamp>={quote(stamp(received))}")
+        parts.append(f"receiveTimestamp>={quote(stamp(lower))}")
+    if query.since is not None and (lower is None or lower < query.since):
+        # Another time zone or a clock that went back: the entry's own time says nothing of its receipt.
+        begin = quote(stamp(query.since))
+        parts.append(f"(timestamp>={begin} OR receiveTimestamp>={begin})")
     if before is not None:
         parts.append(f"receiveTimestamp<{quote(stamp(before))}")
     if query.until is not None:

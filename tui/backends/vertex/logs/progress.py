@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tui.backends.interface import InvalidRequest, LogQuery, NotFound, ProgressService
+from tui.backends.interface import InvalidRequest, LogQuery, ProgressService
 from tui.backends.vertex.logs import convert
-from tui.backends.vertex.logs.filters import MAX_LOG_FILTER, job_id, stamp
+from tui.backends.vertex.logs.filters import MAX_LOG_FILTER, RETENTION, job_id, stamp
 from tui.backends.vertex.logs.filters import quote as quoted
 from tui.backends.vertex.logs.progress_filter import ProgressGroup, group_lines, job_lines
-from tui.backends.vertex.logs.reader import BEFORE, PAGE, RETENTION, LogReader
+from tui.backends.vertex.logs.reader import PAGE, LogReader
 from tui.domain.job import Job
 from tui.domain.log_entry import LogEntry
 from tui.domain.progress.job_progress import JobProgress
@@ -27,6 +27,9 @@ ALONE = 10
 """Most jobs that one `read` requests one by one."""
 FIRST_LOSSES = 4
 """Jobs whose first loss one `read` requests: reads are limited, and the next one continues."""
+BEFORE = timedelta(days=1)
+"""How much earlier than its job's creation a line may be dated: another time zone, a clock that went back.
+A read of many jobs' progress goes no further."""
 ALONE_OVERLAP = timedelta(minutes=5)
 """How much the clocks of a job and of this machine may differ."""
 MOST_TRAINING_STEPS = 2000
@@ -194,11 +197,7 @@ class ProgressReader(ProgressService):
     async def _start(self, name: str, known: _Steps) -> datetime:
         if known.reader.last is not None:
             return known.reader.last[0]
-        try:
-            bound = await self._logs.lower_bound(LogQuery(name))
-        except NotFound:
-            bound = None
-        return bound or datetime.now(UTC) - RETENTION
+        return await self._logs.lower_bound(LogQuery(name))
 
     def _step_filter(self, name: str, lower: datetime) -> str:
         known, steps = self._known.get(name), self._steps.get(name)

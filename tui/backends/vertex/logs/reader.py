@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 from typing import Any
 
 from google.cloud.logging_v2.types import logging as logging_types
 
 from tui.backends.interface import ContextInfo, LogBatch, LogQuery, NotFound
 from tui.backends.vertex.logs import convert
-from tui.backends.vertex.logs.filters import log_filter
+from tui.backends.vertex.logs.filters import RETENTION, log_filter
 from tui.backends.vertex.transport.budget import budget_of
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import Service
@@ -20,9 +21,23 @@ Get = Callable[[str], Awaitable[Job]]
 """Reads a job by its full resource name."""
 PAGE = 1000
 """Most entries a page (vertex facts 5.3)."""
-RETENTION = timedelta(days=30)
-BEFORE = timedelta(minutes=5)
-"""How much earlier than its job's creation an entry may be dated: clocks differ."""
+
+
+class WholeUntil:
+    """Until which time of receipt a list that begins now is complete.
+
+    Its pages go by the entries' own times: what is received after its page was read is in none of them.
+    """
+
+    def __init__(self) -> None:
+        self._began = monotonic()
+        self._newest: datetime | None = None
+
+    def add(self, newest: datetime | None) -> datetime | None:
+        """Take a page's newest time of receipt. `None` as long as the service has named none."""
+        if newest is not None:
+            self._newest = max(newest, self._newest or newest)
+        return self._newest and self._newest - timedelta(seconds=monotonic() - self._began)
 
 
 class LogReader:
@@ -41,15 +56,16 @@ class LogReader:
         self, query: LogQuery, *, newest_first: bool = False, limit: int | None = None
     ) -> AsyncGenerator[LogBatch, None]:
         """Stored entries, a page at a time, at most `limit`."""
-        left = limit
+        left, whole = limit, WholeUntil()
         text = log_filter(query, since=await self.lower_bound(query))
         token = ""
         while left is None or left > 0:
             size = PAGE if left is None else min(PAGE, left)
             reply = await self.page(text, newest_first=newest_first, size=size, token=token)
             entries = tuple(convert.entry(pb) for pb in reply.entries)[:left]
+            received = whole.add(convert.receipt(reply.entries).newest)
             if entries:
-                yield LogBatch(entries)
+                yield LogBatch(entries, received=received)
             token = reply.next_page_token
             if not token:
                 return
@@ -85,10 +101,13 @@ class LogReader:
             f"read the logs of {self._info.project}", send, patience=patience, limiter=self.budget
         )
 
-    async def lower_bound(self, query: LogQuery) -> datetime | None:
-        """The start of a read without `query.since`: an unbounded read is slow (vertex facts 5.2)."""
+    async def lower_bound(self, query: LogQuery) -> datetime:
+        """The earliest own time that an entry can have: an unbounded read is slow (vertex facts 5.2).
+
+        Not the job's creation: a replica's clock may be behind by any time.
+        """
         if query.since is not None:
-            return None
+            return query.since - RETENTION
         known = self._created.get(query.job_name)
         if known is None:
             try:
@@ -98,5 +117,5 @@ class LogReader:
                 created = None
             if created is None:
                 return datetime.now(UTC) - RETENTION
-            known = self._created[query.job_name] = created - BEFORE
+            known = self._created[query.job_name] = created - RETENTION
         return known

@@ -19,8 +19,9 @@ from tui.backends.interface import BackendError, LogBatch, LogQuery, NotFound, Q
 from tui.backends.vertex.logs import convert
 from tui.backends.vertex.logs.convert import Receipt
 from tui.backends.vertex.logs.filters import log_filter
+from tui.backends.vertex.logs.lateness import Lateness
 from tui.backends.vertex.logs.merge import LogMerger
-from tui.backends.vertex.logs.reader import Get, LogReader
+from tui.backends.vertex.logs.reader import Get, LogReader, WholeUntil
 from tui.backends.vertex.logs.stream import Inbox, Stream, StreamEvent
 from tui.backends.vertex.transport.budget import Lease
 from tui.backends.vertex.transport.channels import Clients
@@ -42,7 +43,7 @@ OUTAGE = 5.0
 """Without a stream for longer than this the log visibly stalls: the hole is reported."""
 REPEATS = timedelta(seconds=5)
 """How much later a stream may repeat an entry; its key is kept for so long beyond what lists repeat."""
-MOST_DRAIN = 60.0
+MOST_DRAIN = float(convert.MOST_LATE)
 """Longest wait after a job's end for entries as late as earlier ones."""
 NOTHING = LogBatch()
 FILLS = 2
@@ -94,7 +95,7 @@ class Tail:
         self._stream: Stream | None = None
         self._listing: asyncio.Task[None] | None = None
         self._lease: Lease | None = None
-        self._text = log_filter(replace(query, since=None))
+        self._text = log_filter(replace(query, since=None, received=None))
         self._lower: datetime | None = None
         self._received: datetime | None = None
         """Everything the service had received until then has arrived, except the overlap; by its clock."""
@@ -106,8 +107,7 @@ class Tail:
         """Where the next list begins while a hole is open, however far `_received` moves on."""
         self._hole: _MissingRange | None = None
         self._gaps: list[LogGap] = []
-        self._late = 0
-        """Seconds that the latest entry came after its own time."""
+        self._lateness = Lateness()
         self._note = self._said = ""
         self._failing_since: float | None = None
         now = self._loop.time()
@@ -135,7 +135,7 @@ class Tail:
     async def follow(self) -> AsyncGenerator[LogBatch, None]:
         """Batches until the job has ended and the last list found nothing new."""
         job = await self._get(self._query.job_name)
-        self._lower = await self._logs.lower_bound(self._query) or self._query.since
+        self._lower = await self._logs.lower_bound(self._query)
         try:
             async for entries in self._history():
                 yield LogBatch(entries)
@@ -167,14 +167,13 @@ class Tail:
         Only what is there now: pages of a busy log come more slowly than its lines (60 a minute, vertex
         facts 5.3), and would have no end. What comes meanwhile is in the seam.
         """
-        until = min(filter(None, (self._query.until, datetime.now(UTC))))
-        text = log_filter(replace(self._query, until=until), since=self._lower)
-        began, token = self._loop.time(), ""
-        newest: datetime | None = None
+        # By receipt: a replica's clock may be ahead, and its entries are there all the same.
+        text = log_filter(self._query, since=self._lower, before=datetime.now(UTC))
+        whole, token = WholeUntil(), ""
         while True:
             reply = await self._logs.page(text, token=token)
-            newest = _newest(newest, convert.receipt(reply.entries).newest)
-            self._received = self._whole_until(newest, began)
+            newest = convert.receipt(reply.entries).newest
+            self._received = whole.add(newest)
             fresh = self._merger.fresh(map(convert.entry, reply.entries), newest)
             self._forget()
             if fresh:
@@ -183,18 +182,12 @@ class Tail:
             if not token:
                 return
 
-    def _whole_until(self, newest: datetime | None, began: float) -> datetime | None:
-        """The time of receipt up to which lists that began at `began` can't have missed anything.
-
-        Pages go by the entries' own times: what came late, after its page had been read, is in none.
-        """
-        return None if newest is None else newest - timedelta(seconds=self._loop.time() - began)
-
     def _batch(self, entries: list[LogEntry]) -> LogBatch:
         gaps, self._gaps = tuple(self._gaps), []
         note = None if self._note == self._said else self._note
         self._said = self._note
-        return LogBatch(tuple(entries), gaps, note)
+        found = LogBatch(tuple(entries), gaps, note)
+        return found if found == NOTHING else replace(found, received=self._begin_of_list())
 
     def _begin_of_list(self) -> datetime | None:
         """Time of receipt from which on a list has to look."""
@@ -293,7 +286,7 @@ class Tail:
             # Without times of receipt on the stream there is nothing to begin a list at but entries' own.
             whole = receipt.whole_until
             self._received = _newest(self._received, whole) if whole else None
-            self._late = max(self._late, receipt.late)
+            self._lateness.add(receipt, now)
             self._forget()
         # New entries mean that the job runs.
         self._look_at = now + self._pace.state_poll
@@ -387,7 +380,8 @@ class Tail:
                 self._fill_at = now + self._pace.poll
             self._close_hole(found, now)
             return
-        drain = max(self._pace.drain, min(2 * self._late, MOST_DRAIN) if self._late > 1 else 0)
+        late = self._lateness.seconds
+        drain = max(self._pace.drain, min(2 * late, MOST_DRAIN) if late > 1 else 0)
         if found == 0 and self._listed_at >= self._ended_at + drain:
             self._close_hole(found, now, last=True)
             self._done = True
@@ -423,23 +417,23 @@ class Tail:
         """Read what the service received since shortly before the newest known entry; the count of new."""
         lower, begin = self._lower, self._begin_of_list()
         newest = self._merger.newest if self._seam is None else self._seam.newest
-        if newest is not None:
+        if newest is not None and begin is None:
             # Without receive timestamps, use the entries' own.
-            late = self._pace.overlap if begin is None else self._pace.latest
-            behind = newest - timedelta(seconds=late)
+            behind = newest - self._overlap
             lower = behind if lower is None else max(lower, behind)
         # What was received since the stream first spoke is the stream's to bring: else a list would run
         # after a busy log for ever.
         heard = self._heard if self._opening and self._ended_at is None else None
         before = None if heard is None else heard + self._overlap
         text = log_filter(self._query, since=lower, received=begin, before=before)
-        began, token, found = self._loop.time(), "", 0
-        seen: datetime | None = None
+        whole, token, found = WholeUntil(), "", 0
+        until: datetime | None = None
         self._under_way = [begin]
         try:
             while True:
                 reply = await self._logs.page(text, token=token, patience=2.0)
-                seen = _newest(seen, convert.receipt(reply.entries).newest)
+                seen = convert.receipt(reply.entries).newest
+                until = whole.add(seen)
                 found += self._merger.add(map(convert.entry, reply.entries), self._loop.time(), seen)
                 token = reply.next_page_token
                 if not token:
@@ -447,7 +441,7 @@ class Tail:
         finally:
             self._under_way = []
         if self._stream is None:
-            self._received = _newest(self._received, self._whole_until(seen, began))
+            self._received = _newest(self._received, until)
         return found
 
     async def _look(self, now: float) -> None:

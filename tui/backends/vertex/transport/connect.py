@@ -53,8 +53,6 @@ class Pace:
     """How long an entry waits for older ones of other replicas."""
     overlap: float
     """How far a back-fill goes back behind the newest time of receipt known."""
-    latest: float
-    """How much later than its own time the service may receive an entry that a back-fill has to find."""
     poll: float
     """Between two reads of a log that can't be tailed."""
     state_poll: float
@@ -76,7 +74,6 @@ CLOUD_PACE = Pace(
     buffer_window=1.0,
     hold=1.0,
     overlap=10.0,
-    latest=600.0,
     poll=5.0,
     state_poll=2.0,
     drain=10.0,
@@ -89,7 +86,6 @@ LOCAL_PACE = Pace(
     buffer_window=0.3,
     hold=0.3,
     overlap=2.0,
-    latest=30.0,
     poll=0.5,
     state_poll=0.5,
     drain=0.0,

@@ -1,0 +1,35 @@
+"""How far a job's log has been read from its service, by the service's times and not by those of the lines.
+
+A replica's clock may be hours off. The newest and the oldest line that are kept say nothing of what was read.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPosition:
+    """Where the next read begins, newer and older lines."""
+
+    received: datetime | None = None
+    """What the service received before was read; `None` before the first read or where it does not say so."""
+    oldest: datetime | None = None
+    """Lines are read back to this time of their own; `None` where nothing is known to be read."""
+
+    def json(self) -> str:
+        """For the next process."""
+        times = {"received": self.received, "oldest": self.oldest}
+        return json.dumps({name: at.isoformat() if at else None for name, at in times.items()})
+
+    @classmethod
+    def of_json(cls, text: str) -> ReadPosition:
+        """Raises ValueError, TypeError or KeyError for a text that `json` did not write."""
+        said = json.loads(text)
+        received, oldest = (
+            datetime.fromisoformat(said[name]) if said[name] is not None else None
+            for name in ("received", "oldest")
+        )
+        return cls(received, oldest)
