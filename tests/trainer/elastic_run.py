@@ -32,6 +32,20 @@ class ElasticCluster(Cluster):
         return {"CLUSTER_SPEC": json.dumps(spec)}
 
 
+class SharedNumber:
+    """A file with a number, which the processes of a run read (`killed_workload`)."""
+
+    def __init__(self, path: Path, number: float) -> None:
+        self.path = path
+        self.set(number)
+
+    def set(self, number: float) -> None:
+        # Nobody may read half of it.
+        new = self.path.with_suffix(".new")
+        new.write_text(str(number))
+        new.replace(self.path)
+
+
 def changes(nodes: Iterable[Node]) -> list[dict[str, Any]]:
     """The lines about changed memberships, in their order."""
     found = [line for node in nodes for line in node.lines("phase") if "epoch" in line]

@@ -2,8 +2,8 @@
 
 `$KILL` is `stage:N`: in the N-th forward pass of the process, in the backward pass after it, or before the
 optimizer's step that follows, its supervisor and it get SIGKILL; the stage `error` raises one. `$PAUSE` is a
-file with a number: a process with it waits in every 20th forward pass, unless the number is higher. While the
-file `$SLOW` exists, a pass takes longer.
+file with a number: a process with it waits in every 20th forward pass, unless the number is higher. `$SLOW`
+is a file with the seconds that each forward pass takes longer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from trainer.config import Config
 from trainer.models.workload import Workload
 
 EVERY = 20
-SLOW = 0.05
 WIDTH = 32
 
 
@@ -49,7 +48,7 @@ class Model(nn.Module):
     def forward(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         if self.training:
             self._count += 1
-            time.sleep(SLOW if self._slow and Path(self._slow).exists() else 0)
+            time.sleep(float(Path(self._slow).read_text()) if self._slow else 0)
             self._wait()
             self._kill_at("forward")
             if (self._stage, self._at) == ("error", self._count):

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.trainer.elastic_run import MODEL, ElasticCluster, Steps, changes
+from tests.trainer.elastic_run import MODEL, ElasticCluster, SharedNumber, Steps, changes
 from tests.trainer.killed_workload import EVERY
 from tests.trainer.ranks import Ranks
 from tests.trainer.test_multi_node import Node
@@ -28,14 +28,11 @@ class Pauses:
     """Node 1 waits in every 20th step until it is let go."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._at = 0
-        self.let_go(0)
+        self.path, self._at = path, 0
+        self._allowed = SharedNumber(path, 0)
 
     def let_go(self, up_to: int) -> None:
-        new = self.path.with_suffix(".new")
-        new.write_text(str(up_to))
-        new.replace(self.path)
+        self._allowed.set(up_to)
 
     def next(self) -> None:
         """Wait for the next one."""
@@ -142,8 +139,7 @@ def test_an_error_of_one_process_ends_the_run_on_all_nodes(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_a_leader_that_sleeps_is_succeeded_and_joins_again_when_it_wakes(tmp_path: Path) -> None:
-    slow = tmp_path / "slow"
-    slow.touch()
+    slow = SharedNumber(tmp_path / "slow", 0.05).path
     cluster = ElasticCluster(tmp_path, 3, "--steps=100000", "--batch=8", "--elastic=1", "--peer-timeout=3")
     nodes = [cluster.node(rank, SLOW=str(slow)) for rank in range(3)]
 

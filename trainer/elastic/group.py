@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from torch.distributed import distributed_c10d
 
 from trainer.distributed.process_group import ProcessGroup
 from trainer.elastic.link import Told
@@ -60,6 +61,9 @@ class ElasticGroup(ProcessGroup):
         """Free the groups. Whoever waits in them at another rank fails at once."""
         self._others = None
         self.destroy()
+        # torch counts its groups for their names in the store, and begins again only when it destroys one. The
+        # rank whose groups were not made would look for other names than the rest.
+        distributed_c10d._world.group_count = 0
         for name in ("store", "control_group", "checkpoint_group", "node_group"):
             self.__dict__.pop(name, None)
         # What holds a group in a cycle keeps its connections.
