@@ -61,7 +61,7 @@ class ElasticGroup(ProcessGroup):
         """Free the groups. Whoever waits in them at another rank fails at once."""
         self._others = None
         self.destroy()
-        # torch counts its groups for their names in the store, and begins again only when it destroys one. The
+        # torch counts its groups for their names in the store, and begins again only when it destroys them. A
         # rank whose groups were not made would look for other names than the rest.
         distributed_c10d._world.group_count = 0
         for name in ("store", "control_group", "checkpoint_group", "node_group"):
