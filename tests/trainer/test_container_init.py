@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -14,9 +13,18 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.trainer.test_multi_node import ROOT, outside_a_cluster
 from tests.waiting import wait_for
 
-ROOT = Path(__file__).parents[2]
+AS_INIT = """
+import os, signal, subprocess, sys, time
+from pathlib import Path
+from trainer.launch.container_init import run_as_init
+code = run_as_init()
+if code is not None:
+    sys.exit(code)
+"""
+"""The begin of a program: below it is the child of PID 1."""
 
 
 def namespace() -> list[str]:
@@ -44,14 +52,18 @@ def started() -> Iterator[list[subprocess.Popen[str]]]:
 
 
 def start(started: list[subprocess.Popen[str]], home: Path, *command: str) -> subprocess.Popen[str]:
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("RANK", "WORLD", "MASTER", "LOCAL"))}
-    env |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    env = outside_a_cluster() | {"PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         [*namespace(), sys.executable, *command], cwd=home, env=env, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     started.append(process)
     return process
+
+
+def run(started: list[subprocess.Popen[str]], home: Path, program: str) -> subprocess.Popen[str]:
+    """The program as the child of PID 1."""
+    return start(started, home, "-c", AS_INIT + textwrap.dedent(program))
 
 
 def pid_1(process: subprocess.Popen[str]) -> psutil.Process:
@@ -62,12 +74,6 @@ def test_it_forwards_signals_reaps_orphans_and_exits_with_its_childs_code(
     tmp_path: Path, started: list[subprocess.Popen[str]]
 ) -> None:
     program = """
-        import os, signal, subprocess, sys, time
-        from pathlib import Path
-        from trainer.launch.container_init import run_as_init
-        code = run_as_init()
-        if code is not None:
-            sys.exit(code)
         signal.signal(signal.SIGTERM, lambda *_: os._exit(75))
         subprocess.run(["sh", "-c", "for i in 1 2 3; do (sleep 0.1; exit 3) & done"], check=True)
         def states():
@@ -78,7 +84,7 @@ def test_it_forwards_signals_reaps_orphans_and_exits_with_its_childs_code(
         while True:
             signal.pause()
     """
-    process = start(started, tmp_path, "-c", textwrap.dedent(program))
+    process = run(started, tmp_path, program)
     assert process.stdout is not None
     words = process.stdout.readline().split()
     assert words[0] == "ready" and "Z" not in words and words[-1] == "1"
@@ -89,24 +95,13 @@ def test_it_forwards_signals_reaps_orphans_and_exits_with_its_childs_code(
 def test_a_killed_child_gives_the_code_of_a_shell(
     tmp_path: Path, started: list[subprocess.Popen[str]]
 ) -> None:
-    program = """
-        import os, sys
-        from trainer.launch.container_init import run_as_init
-        sys.exit(run_as_init() or os.abort())
-    """
-    assert start(started, tmp_path, "-c", textwrap.dedent(program)).wait(60) == 128 + signal.SIGABRT
+    assert run(started, tmp_path, "os.abort()").wait(60) == 128 + signal.SIGABRT
 
 
 def test_a_killed_child_is_started_again_and_not_after_a_signal(
     tmp_path: Path, started: list[subprocess.Popen[str]]
 ) -> None:
     program = """
-        import os, signal, sys
-        from pathlib import Path
-        from trainer.launch.container_init import run_as_init
-        code = run_as_init()
-        if code is not None:
-            sys.exit(code)
         with Path("starts").open("a") as file:
             file.write("x")
         print("started", signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, flush=True)
@@ -114,7 +109,7 @@ def test_a_killed_child_is_started_again_and_not_after_a_signal(
             os.kill(os.getpid(), signal.SIGKILL)
         signal.pause()
     """
-    process = start(started, tmp_path, "-c", textwrap.dedent(program))
+    process = run(started, tmp_path, program)
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(3)]
     assert (lines[0], lines[2]) == ("started True\n",) * 2

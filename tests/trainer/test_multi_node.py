@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import psutil
 import pytest
 
 from tests.processes import asked, end, lives
+from tests.trainer.ranks import free_port
 from tests.waiting import wait_for
 
 ROOT = str(Path(__file__).parents[2])
@@ -26,11 +26,6 @@ FLAGS = (
     "--preset=tiny", f"--steps={STEPS}", "--log-every=1", "--checkpoint-every=10", "--dropout=0.1",
     "--device=cpu", "--join-timeout=60", "--batch=4",
 )  # fmt: skip
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 @dataclass
@@ -50,6 +45,12 @@ class Node:
         return next((c for c in children if asked(c.name, "").startswith("train-rank-")), None)
 
 
+def outside_a_cluster() -> dict[str, str]:
+    """The environment without the variables that name a process's place."""
+    names = ("RANK", "WORLD", "MASTER", "LOCAL")
+    return {name: value for name, value in os.environ.items() if not name.startswith(names)}
+
+
 class Cluster:
     """Starts nodes, and kills by id what still runs of them."""
 
@@ -59,18 +60,19 @@ class Cluster:
 
     def start(self, rank: int, nodes: int = 2, *flags: str, env: Mapping[str, str] | None = None) -> Node:
         """As on Vertex; `env` instead of its variables."""
+        words = (*FLAGS, f"--checkpoint-dir={self.root}/ck", *flags)
+        return self.run_module(rank, "trainer.task", words, self.vertex(rank, nodes) if env is None else env)
+
+    def run_module(self, rank: int, module: str, words: Sequence[str], env: Mapping[str, str]) -> Node:
+        """`python -m module words` in a folder of its own, with `env` and no other place in a cluster."""
         home = self.root / f"node-{rank}-{len(self.nodes)}"
         home.mkdir()
-        own = self.vertex(rank, nodes) if env is None else env
-        clean = {
-            k: v for k, v in os.environ.items() if not k.startswith(("RANK", "WORLD", "MASTER", "LOCAL"))
-        }
-        env = {**clean, "PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", **own}
-        command = [sys.executable, "-m", "trainer.task", *FLAGS, f"--checkpoint-dir={self.root}/ck", *flags]
+        own = {"PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", **env}
         with (home / "out").open("wb") as out, (home / "err").open("wb") as err:
             process = subprocess.Popen(
-                command, cwd=home, env=env, stdout=out, stderr=err, start_new_session=True
-            )
+                [sys.executable, "-m", module, *words], cwd=home, env=outside_a_cluster() | own, stdout=out,
+                stderr=err, start_new_session=True,
+            )  # fmt: skip
         self.nodes.append(Node(process, home / "out"))
         return self.nodes[-1]
 

@@ -16,7 +16,8 @@ import psutil
 import pytest
 
 from tests.processes import end
-from tests.trainer.test_multi_node import FLAGS, ROOT, STEPS, Cluster, Node, free_port, losses, wait_step
+from tests.trainer.ranks import free_port
+from tests.trainer.test_multi_node import FLAGS, ROOT, STEPS, Cluster, Node, losses, wait_step
 from tests.waiting import wait_for
 
 PHASES = ("failed", "rendezvous", "starting", "resumed", "training", "step")

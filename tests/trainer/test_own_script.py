@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,23 +25,11 @@ class Scripts(Cluster):
     """Nodes that run the script with the launcher; all save in one folder."""
 
     def run(self, rank: int, nodes: int, options: tuple[str, ...], *args: str, program: str = SCRIPT) -> Node:
-        home = self.root / f"node-{rank}-{len(self.nodes)}"
-        home.mkdir()
-        clean = {
-            k: v for k, v in os.environ.items() if not k.startswith(("RANK", "WORLD", "MASTER", "LOCAL"))
-        }
-        env = {**clean, "PYTHONPATH": ROOT, "GLOO_SOCKET_IFNAME": "lo", **self.vertex(rank, nodes)}
-        command = [
-            sys.executable, "-m", "trainer.launch", "--join-timeout=60",
-            f"--checkpoint-dir={self.root}/saved", *options, *program.split(),
+        words = (
+            "--join-timeout=60", f"--checkpoint-dir={self.root}/saved", *options, *program.split(),
             f"--checkpoints={self.root}/saved", *args,
-        ]  # fmt: skip
-        with (home / "out").open("wb") as out, (home / "err").open("wb") as err:
-            process = subprocess.Popen(
-                command, cwd=home, env=env, stdout=out, stderr=err, start_new_session=True
-            )
-        self.nodes.append(Node(process, home / "out"))
-        return self.nodes[-1]
+        )  # fmt: skip
+        return self.run_module(rank, "trainer.launch", words, self.vertex(rank, nodes))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.trainer.test_multi_node import free_port
+from tests.trainer.ranks import free_port
 from tests.waiting import wait_for
 from trainer.launch import protocol
 from trainer.launch.failure import Failure
