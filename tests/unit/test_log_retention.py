@@ -5,8 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tests.ui.double import Clock, MemoryBackend, job
 from tests.unit.test_log_store import many
-from tui.store.log.retention import log_folder, prune_logs
+from tui.actions.operations.jobs import JobOperations
+from tui.actions.operations.runner import OperationRunner
+from tui.config.access import Access
+from tui.config.settings import Context
+from tui.domain.states import JobState
+from tui.store.journal import Journal
+from tui.store.log.retention import log_folder, prune_logs, remove_logs
 from tui.store.log.store import LogStore
 
 DAY = 86_400
@@ -46,3 +53,26 @@ def test_old_logs_go_and_the_oldest_of_too_many_but_none_that_is_open(tmp_path: 
     store.close()
     assert prune_logs(logs) == [opened]
     assert prune_logs(tmp_path / "none") == []
+
+
+def test_the_log_of_a_deleted_job_goes_in_every_context_and_no_other(tmp_path: Path) -> None:
+    name = "projects/p/locations/l/customJobs/{}"
+    mine, other = kept(tmp_path, "12"), kept(tmp_path, "123")
+    elsewhere = log_folder(tmp_path, "all", name.format("12"))
+    LogStore(elsewhere).close()
+    opened = LogStore(elsewhere)
+    assert remove_logs(tmp_path, name.format("12")) == [mine]
+    opened.close()
+    assert remove_logs(tmp_path, name.format("12")) == [elsewhere]
+    assert other.exists() and not mine.exists() and not elsewhere.exists()
+
+
+async def test_deleting_a_job_deletes_the_log_that_was_kept_of_it(tmp_path: Path) -> None:
+    backend = MemoryBackend([job(1, "ended", JobState.SUCCEEDED)])
+    ended = next(iter(backend.stored.values()))
+    folder = log_folder(tmp_path, "test", ended.name)
+    LogStore(folder).close()
+    journal = Journal(tmp_path / "audit.jsonl", Clock())
+    runner = OperationRunner(Context("test"), Access(), journal, "verb")
+    outcome = await JobOperations(runner, backend).delete(ended)
+    assert outcome.ok and not folder.exists()

@@ -16,6 +16,7 @@ from tui.config.paths import config_dir
 LOCAL = "local"
 ALL = "all"
 """The group of all contexts, which is there where there is more than one."""
+LEAST_LOG_MEGABYTES = 16
 
 
 class SettingsError(Exception):
@@ -90,6 +91,17 @@ class Settings:
 
     profile_folder: str = ""
     """Folder of your own profiles; empty means `profiles` beside the settings."""
+
+    job_log_megabytes: int = 512
+    """Room on this machine for the log of one job; its oldest lines make room for new ones."""
+
+    all_logs_megabytes: int = 2048
+    """Room for the logs of all jobs; the log that was not opened for longest goes first."""
+
+    def __post_init__(self) -> None:
+        for name in ("job_log_megabytes", "all_logs_megabytes"):
+            if getattr(self, name) < LEAST_LOG_MEGABYTES:
+                raise ValueError(f"{name} is at least {LEAST_LOG_MEGABYTES}")
 
 
 def all_contexts(settings: Settings) -> Sequence[Context]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from tui.domain.profile import Request
 from tui.domain.text import plain
 from tui.domain.vertex.packaging import PackageRequest, PackagingError
 from tui.kinds.registry import kind_of, kind_of_body
+from tui.store.log.retention import remove_logs
 
 if TYPE_CHECKING:
     from tui.packaging.prepare import PackagePlan, PackagingStep
@@ -52,6 +54,7 @@ class JobOperations:
                 raise OperationError(
                     f"{job.display_name} was deleted already.", code=error.code, exit_code=error.exit_code
                 ) from error
+            await asyncio.to_thread(remove_logs, self._runner.journal.path.parent, job.name)
             return f"Deleted {job.display_name}"
 
         return await self._change("job.delete", job, delete)

@@ -25,8 +25,8 @@ from tui.store.job.line_facts import Lifted, LineFacts
 from tui.store.job.series import SeriesStore
 from tui.store.log.lines import Lines
 from tui.store.log.read_position import ReadPosition
-from tui.store.log.retention import prune_logs
-from tui.store.log.store import LogStore
+from tui.store.log.retention import prune_logs, remove_logs
+from tui.store.log.store import MEGABYTE, LogStore
 
 TICK = 0.1
 RECENT = 20_000
@@ -110,7 +110,8 @@ class JobFeed:
         self.runner_gone = False
         """The job that runs this one was deleted: nothing more can be read of its log and figures."""
         self._log_folder = log_folder
-        self.buffer = LogStore(log_folder, opened=False)
+        room = session.settings.job_log_megabytes * MEGABYTE
+        self.buffer = LogStore(log_folder, max_bytes=room, opened=False)
         self.series = SeriesStore()
         self._facts = LineFacts()
         self.events, self.figures, self.training = (
@@ -215,11 +216,14 @@ class JobFeed:
         """Let go of the log's files; nothing may be asked after it."""
         self.buffer.keep_position(self._position)
         self.buffer.close()
+        if self.gone and self._log_folder is not None:
+            remove_logs(self._log_folder.parent.parent, self.job_name)
 
     def _open_log(self) -> None:
         self.buffer.open()
         if self._log_folder is not None:
-            prune_logs(self._log_folder.parent)
+            room = self.session.settings.all_logs_megabytes * MEGABYTE
+            prune_logs(self._log_folder.parent, max_bytes=room)
 
     async def _recall(self) -> None:
         """Lift events and progress from the newest lines an earlier console kept."""

@@ -85,6 +85,7 @@ class Disk:
             self._next_file = max(self._next_file, int(path.stem) + 1)
             for header, at, size in file.headers():
                 found[header.id] = (header, BlockLocation(header.id, file, at, size))
+            file.rest()
         self._next_id = max(found, default=0) + 1
         torn: set[int] = set()
         replaced: set[int] = set()
@@ -168,6 +169,8 @@ class Disk:
 
     def _current(self) -> BlockFile:
         if not self._files or self._files[-1].size >= self._file_bytes:
+            if self._files:
+                self._files[-1].rest()
             path = self.folder / f"{self._next_file:08}{_SUFFIX}" if self.folder is not None else None
             self._files.append(BlockFile(path, new=True))
             self._next_file += 1

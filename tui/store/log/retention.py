@@ -18,8 +18,24 @@ DAYS = 30
 def log_folder(state_dir: Path, context: str, job_name: str) -> Path:
     """The folder of one job's log."""
     digest = hashlib.sha256(f"{context}\0{job_name}".encode()).hexdigest()[:12]
+    return state_dir / "job-logs" / f"{_prefix(job_name)}-{digest}"
+
+
+def remove_logs(state_dir: Path, job_name: str) -> list[Path]:
+    """Delete the log of a job that exists no more, of every context (blocking). Returns the folders.
+
+    A log that is open stays.
+    """
+    folders = [*(state_dir / "job-logs").glob(f"{_prefix(job_name)}-*")]
+    gone = [folder for folder in folders if _is_unlocked(folder)]
+    for folder in gone:
+        shutil.rmtree(folder, ignore_errors=True)
+    return gone
+
+
+def _prefix(job_name: str) -> str:
     job = job_name.rpartition("/")[2] or "job"
-    return state_dir / "job-logs" / f"{''.join(c if c.isalnum() else '-' for c in job)[:40]}-{digest}"
+    return "".join(c if c.isalnum() else "-" for c in job)[:40]
 
 
 def prune_logs(logs: Path, *, max_bytes: int = MAX_BYTES, days: int = DAYS) -> list[Path]:

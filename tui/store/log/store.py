@@ -29,7 +29,8 @@ from tui.store.log.lines import EPOCH, Key, Line, Lines, join, line_key, merge
 from tui.store.log.read_position import ReadPosition
 from tui.store.log.view import View
 
-MAX_BYTES = 512 * 1024 * 1024
+MEGABYTE = 1024 * 1024
+MAX_BYTES = 512 * MEGABYTE
 """Bytes of one job's log on disk above which its oldest lines are dropped."""
 BLOCK_LINES = 1000
 """Lines of a block, the unit of reading."""
