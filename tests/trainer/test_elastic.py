@@ -22,6 +22,7 @@ from tests.waiting import wait_for
 
 STEPS = 240
 FLAGS = (f"--steps={STEPS}", "--batch=8", "--checkpoint-every=30")
+of_one_run = pytest.mark.xdist_group("elastic")
 
 
 class Pauses:
@@ -86,6 +87,7 @@ def _play(cluster: ElasticCluster, pauses: Pauses, alone: Ranks) -> Run:
     return Run(cluster, [zero, one, old, new], codes, alone)
 
 
+@of_one_run
 def test_the_survivor_ends_well_and_the_node_with_a_signal_leaves(run: Run) -> None:
     assert run.codes == {"old": -signal.SIGKILL, "new": 75, "one": 0}
     zero, one, _, new = run.nodes
@@ -102,23 +104,27 @@ def test_the_survivor_ends_well_and_the_node_with_a_signal_leaves(run: Run) -> N
     assert (run.cluster.root / "ck" / f"step-{STEPS}" / "manifest.json").exists()
 
 
+@of_one_run
 def test_no_process_was_started_but_those_of_the_node_that_came_back(run: Run) -> None:
     assert Steps.of(run.cluster.root / "steps").processes == 4
     last = json.loads(run.nodes[1].out.with_name("attempt.json").read_text())
     assert last["attempt"] == 0
 
 
+@of_one_run
 def test_every_step_has_the_samples_of_a_run_alone(run: Run) -> None:
     ours, alone = Steps.of(run.cluster.root / "steps"), Steps.of(run.alone.home / "steps")
     assert ours.samples == alone.samples
     assert sorted(ours.samples) == list(range(1, STEPS + 1))
 
 
+@of_one_run
 def test_all_ranks_have_the_same_weights_after_each_step(run: Run) -> None:
     hashes = Steps.of(run.cluster.root / "steps").hashes
     assert {len(found) for found in hashes.values()} == {1}
 
 
+@of_one_run
 def test_the_loss_is_that_of_a_run_alone(run: Run) -> None:
     # The sums of the gradients are in another order: the same as for any other number of processes.
     alone = [line for line in run.alone.lines() if line["kind"] == "done"][-1]
