@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 # Escape sequences are dropped whole (CSI, OSC and the other string kinds, then two-byte ones), so that
 # coloured output stays readable; other control characters are shown as pictures.
@@ -35,6 +37,16 @@ def _picture(match: re.Match[str]) -> str:
     if code < 0x20:
         return chr(0x2400 + code)
     return "\u2421" if code == 0x7F else "\ufffd"
+
+
+def json_text(value: Any, *, indent: int | None = None) -> str:
+    """`value` as JSON that is safe on a terminal: what `plain` replaces is written as an escape of JSON.
+
+    Letters of all languages stay readable. A value that JSON has no type for becomes its text.
+    """
+    text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
+    # JSON has no control character outside its strings but the line breaks of an indented document.
+    return _LEFT_OVER.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
 
 
 def clip(text: str, width: int) -> str:

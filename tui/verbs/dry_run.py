@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +11,7 @@ from tui.backends.interface import Backend, BackendError, Unauthenticated
 from tui.config.paths import state_dir
 from tui.domain.profile import Problem, Request
 from tui.domain.spec_format import SpecFormat, format_of
+from tui.domain.text import json_text
 from tui.domain.vertex.cost import Estimate, estimate
 from tui.domain.vertex.dry_run import document, price_words
 from tui.domain.vertex.preflight import Check, CheckStatus, in_order, unknown
@@ -19,7 +19,7 @@ from tui.domain.vertex.rules.base import Severity
 from tui.store.jobs.checks import preflight
 from tui.store.jobs.costs import read_prices
 from tui.store.profiles.entries import pool_lines
-from tui.verbs.output import note, out, print_json
+from tui.verbs.output import note, out, out_document, print_json
 from tui.verbs.run import USAGE, Failure
 
 QUICK = 5.0
@@ -150,4 +150,4 @@ def _print_dry_run(dry: DryRun) -> None:
         note(check_line(check))
         note_fix(check.fix)
     out(f"POST /v1/{dry.parent}/{dry.format.collection}")
-    out(json.dumps(dry.format.resource(job), indent=2))
+    out_document(json_text(dry.format.resource(job), indent=2))

@@ -16,12 +16,11 @@ from tui.domain.job import Job, known_replicas
 from tui.domain.log_entry import LogEntry, Severity
 from tui.domain.pattern import Pattern, PatternError, compile_pattern
 from tui.domain.replica import short_name
-from tui.domain.text import plain
 from tui.domain.time_input import parse_time
 from tui.kinds.registry import lost_runner
 from tui.store.log.filters import LineFilter
 from tui.store.log.text_file import TextFile
-from tui.verbs.output import SCHEMA, note, out, when
+from tui.verbs.output import SCHEMA, note, out, out_document, when
 from tui.verbs.run import READS, Failure, Run, find_job, runner_of, verb
 
 _MARKS = {Severity.WARNING: "!", Severity.ERROR: "▲", Severity.CRITICAL: "▲", Severity.ALERT: "▲"}
@@ -87,9 +86,16 @@ async def logs(  # noqa: PLR0917 - one for each option
                 note(f"┄┄ {gap.words} ┄┄")
             for entry in batch.entries:
                 if wanted is None or wanted.matches(entry.message):
-                    out(_json(entry) if run.json else _line(entry))
+                    _print_entry(entry, run.json)
             sys.stdout.flush()
     return None
+
+
+def _print_entry(entry: LogEntry, as_json: bool) -> None:
+    if as_json:
+        out_document(_json(entry))
+    else:
+        out(_line(entry))
 
 
 async def _show_file(run: Run, path: Path, wanted: LineFilter) -> int:
@@ -108,7 +114,10 @@ async def _show_file(run: Run, path: Path, wanted: LineFilter) -> int:
     for at in range(len(view)):
         line = view[at]
         if isinstance(line, LogEntry):
-            out(_file_json(line, view.number(at)) if run.json else plain(line.message))
+            if run.json:
+                out_document(_file_json(line, view.number(at)))
+            else:
+                out(line.message)
     return 0
 
 
@@ -176,4 +185,4 @@ def _stamp(entry: LogEntry) -> str:
 def _line(entry: LogEntry) -> str:
     clock = entry.timestamp.astimezone().strftime("%H:%M:%S.%f")[:-3]
     short = short_name(entry.replica)
-    return f"{clock} {short:<7} {_MARKS.get(entry.severity, ' ')} {plain(entry.message)}"
+    return f"{clock} {short:<7} {_MARKS.get(entry.severity, ' ')} {entry.message}"

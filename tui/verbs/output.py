@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 
 from tui.config.paths import state_dir
 from tui.domain.job import Job, known_replicas
-from tui.domain.text import plain
+from tui.domain.text import json_text, plain
 from tui.domain.training.progress import Progress
 from tui.interrupts import INTERRUPTED, WORD
 
@@ -19,7 +18,12 @@ SCHEMA = 1
 
 
 def out(text: str = "") -> None:
-    """Print one line on stdout."""
+    """Print one line on stdout, without control sequences."""
+    out_document(plain(text))
+
+
+def out_document(text: str) -> None:
+    """Print lines on stdout as they are: JSON, or text that is painted or was made plain before."""
     sys.stdout.write(text + "\n")
 
 
@@ -31,14 +35,14 @@ def note(text: str) -> None:
 
 def print_json(value: Mapping[str, Any]) -> None:
     """Print a document with the number of its schema."""
-    out(json.dumps({"schema": SCHEMA, **value}, indent=2, ensure_ascii=False, default=str))
+    out_document(json_text({"schema": SCHEMA, **value}, indent=2))
 
 
 def print_error(code: str, message: str, fix: str, exit_code: int, *, as_json: bool) -> int:
     """Print what happened and what to do, JSON on one line; return the exit code."""
     if as_json:
         error = {"code": code, "message": message, "fix": fix}
-        out(json.dumps({"schema": SCHEMA, "error": error}, ensure_ascii=False))
+        out_document(json_text({"schema": SCHEMA, "error": error}))
     else:
         for line in message.splitlines():
             note(line)

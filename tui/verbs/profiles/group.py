@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from tui.config.settings import profile_folder
+from tui.domain.text import json_text
 from tui.store.profiles.library import entries
 from tui.verbs.launch import prepare
-from tui.verbs.output import note, out, print_json, table
+from tui.verbs.output import note, out, out_document, print_json, table
 from tui.verbs.profiles.interchange import export_profile, import_profile
 from tui.verbs.profiles.validate import validate
 from tui.verbs.run import READS, Run, verb
@@ -62,7 +61,7 @@ async def show(run: Run, profile: str, assignments: tuple[str, ...]) -> None:
         return
     if request.region:
         out(f"region {request.region}")
-    out(json.dumps(request.resource, indent=2))
+    out_document(json_text(request.resource, indent=2))
 
 
 profiles.add_command(import_profile)

@@ -23,7 +23,7 @@ from tui.domain.vertex.interchange.imports import of_command
 from tui.domain.vertex.rules.base import Severity
 from tui.domain.vertex.rules.misnomers import document_notes
 from tui.store.profiles.library import MAX_BYTES, NoProfile, find, read_profile
-from tui.verbs.output import note, out, print_json
+from tui.verbs.output import note, out_document, print_json
 from tui.verbs.run import USAGE, Failure, Run, assigned, value_of, verb
 
 DOCUMENT = "docs/PROFILES.md"
@@ -223,9 +223,9 @@ def _say(problems: list[Problem], files: int, diffs: list[dict[str, Any]], fix: 
     colours = sys.stdout.isatty()
     for diff in diffs:
         for line in diff["diff"].splitlines():
-            out(_painted(plain(line), {"+": "32", "-": "31", "@": "36"}.get(line[:1], ""), colours))
+            out_document(_painted(plain(line), {"+": "32", "-": "31", "@": "36"}.get(line[:1], ""), colours))
     for problem in problems:
-        out(_line(problem, colours))
+        out_document(_line(problem, colours))
     note(_summary(problems, files, fix))
 
 

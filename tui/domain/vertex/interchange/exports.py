@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import textwrap
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from tui.domain.profile import Profile, Request
 from tui.domain.profile.edit import render_new
 from tui.domain.spec_format import format_of
-from tui.domain.text import plain
+from tui.domain.text import json_text, plain
 from tui.domain.vertex.interchange.python_code import python_code
 from tui.domain.vertex.packaging import runs_package
 
@@ -126,7 +125,7 @@ def _rest(request: Request, project: str, region: str, remarks: list[str]) -> st
     """A script that posts the body with curl."""
     collection = format_of(request.body).collection
     url = f"https://{region}-aiplatform.googleapis.com/v1/projects/{project}/locations/{region}/{collection}"
-    body = json.dumps(request.resource, indent=2, ensure_ascii=False)
+    body = json_text(request.resource, indent=2)
     head = "".join(f"# {line}\n" for line in remarks)
     return (
         f"#!/bin/sh\n{head}"
