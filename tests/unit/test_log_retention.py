@@ -57,14 +57,16 @@ def test_old_logs_go_and_the_oldest_of_too_many_but_none_that_is_open(tmp_path: 
 
 def test_the_log_of_a_deleted_job_goes_in_every_context_and_no_other(tmp_path: Path) -> None:
     name = "projects/p/locations/l/customJobs/{}"
-    mine, other = kept(tmp_path, "12"), kept(tmp_path, "123")
+    mine, others = kept(tmp_path, "12"), [kept(tmp_path, "123"), kept(tmp_path, "12-a")]
+    others.append(log_folder(tmp_path, "prod", "projects/q/locations/l/customJobs/12"))
+    LogStore(others[-1]).close()
     elsewhere = log_folder(tmp_path, "all", name.format("12"))
     LogStore(elsewhere).close()
     opened = LogStore(elsewhere)
     assert remove_logs(tmp_path, name.format("12")) == [mine]
     opened.close()
     assert remove_logs(tmp_path, name.format("12")) == [elsewhere]
-    assert other.exists() and not mine.exists() and not elsewhere.exists()
+    assert all(other.exists() for other in others) and not mine.exists() and not elsewhere.exists()
 
 
 async def test_deleting_a_job_deletes_the_log_that_was_kept_of_it(tmp_path: Path) -> None:

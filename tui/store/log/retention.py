@@ -16,9 +16,8 @@ DAYS = 30
 
 
 def log_folder(state_dir: Path, context: str, job_name: str) -> Path:
-    """The folder of one job's log."""
-    digest = hashlib.sha256(f"{context}\0{job_name}".encode()).hexdigest()[:12]
-    return state_dir / "job-logs" / f"{_prefix(job_name)}-{digest}"
+    """The folder of one job's log, in one context."""
+    return state_dir / "job-logs" / f"{_folder_prefix(job_name)}{_digest(context)}"
 
 
 def remove_logs(state_dir: Path, job_name: str) -> list[Path]:
@@ -26,16 +25,22 @@ def remove_logs(state_dir: Path, job_name: str) -> list[Path]:
 
     A log that is open stays.
     """
-    folders = [*(state_dir / "job-logs").glob(f"{_prefix(job_name)}-*")]
+    folders = [*(state_dir / "job-logs").glob(f"{_folder_prefix(job_name)}*")]
     gone = [folder for folder in folders if _is_unlocked(folder)]
     for folder in gone:
         shutil.rmtree(folder, ignore_errors=True)
     return gone
 
 
-def _prefix(job_name: str) -> str:
+def _folder_prefix(job_name: str) -> str:
+    """The job by its whole name: another one may have the same id, or an id that begins with it."""
     job = job_name.rpartition("/")[2] or "job"
-    return "".join(c if c.isalnum() else "-" for c in job)[:40]
+    readable = "".join(c if c.isalnum() else "-" for c in job)[:40]
+    return f"{readable}-{_digest(job_name)}-"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def prune_logs(logs: Path, *, max_bytes: int = MAX_BYTES, days: int = DAYS) -> list[Path]:
