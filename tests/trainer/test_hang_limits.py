@@ -147,3 +147,31 @@ def test_a_factor_of_0_reports_nothing() -> None:
     for second in range(5):
         progress.update(Progress(second, float(second), TRAINING, 0), float(second))
     assert progress.stall(1e6) is None
+
+
+@given(st.floats(6, 5000), st.integers(0, 3))
+def test_a_machine_that_stood_still_is_no_stall(seconds: float, at: int) -> None:
+    """A paused container: the supervisor was stopped too, and its clock went on."""
+    rank = Rank()
+    for step in range(8):
+        if step == 4 + at:
+            rank.now += seconds
+            rank.progress.pause(seconds)
+            assert rank.read() is None
+        assert rank.step(1) is None
+    found = rank.work(1000)
+    assert found is not None and FLOOR <= found.seconds <= FLOOR + 1, "and it is forgotten as a duration"
+
+
+def test_how_long_a_rank_may_go_on_is_said() -> None:
+    rank = Rank()
+    for _ in range(5):
+        rank.step(0.5)
+    assert rank.progress.left(rank.now) == pytest.approx(UNKNOWN * FLOOR), "collectives were seen just now"
+    rank.work(FLOOR)
+    assert rank.progress.left(rank.now) == 0
+    rank.enter("checkpoint")
+    rank.work(100)
+    assert rank.progress.left(rank.now) == pytest.approx(UNKNOWN * FLOOR - 100)
+    rank.enter(DOWNLOADING)
+    assert rank.progress.left(rank.now) == float("inf")

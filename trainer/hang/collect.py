@@ -18,14 +18,27 @@ from typing import Any
 
 from trainer.hang.agent import STACKS_SIGNAL
 from trainer.hang.heartbeat import Heartbeat, answer_path, stacks_path
-from trainer.hang.processes import ENDED, STOPPED, ProcessState, catches, children, process_state
-from trainer.hang.stacks import Thread, from_faulthandler, from_py_spy
+from trainer.hang.processes import (
+    ENDED,
+    RUNNING,
+    STOPPED,
+    ProcessState,
+    catches,
+    children,
+    io_bytes,
+    process_state,
+)
+from trainer.hang.stacks import Thread, from_faulthandler, from_py_spy, main_frames
 
 ANSWER_SECONDS = 3.0
 """Longest wait for a rank's thread; one that can't run in this time never answers."""
 _HANDLER_SECONDS = 2.0
 _PY_SPY_SECONDS = 10.0
 _POLL = 0.05
+_WATCH_SECONDS = 1.0
+"""Time in which a process is watched: whether it runs, reads or writes."""
+_SAMPLES = 8
+"""Looks at a process in this time."""
 _MAX_WORKERS = 4
 """Processes of a rank, e.g. for its data, whose stacks are taken."""
 _MAX_STACKS = 1 << 20
@@ -53,6 +66,7 @@ def _record(beat: Heartbeat, rank: int, code: int | None) -> dict[str, Any]:
     record: dict[str, Any] = {
         "rank": rank, "pid": pid, "phase": beat.phase, "step": beat.step, "exit_code": code, "threads": [],
         "workers": [], "answered": False, "groups": {}, "problem": "", "stacks_by": "",
+        "running": 0.0, "calls": 0, "io_rate": 0.0,
     }  # fmt: skip
     before = ProcessState(ENDED) if code is not None or not pid else process_state(pid)
     record |= {"state": before.state, "wait": before.wait, "cpu_seconds": 0.0}
@@ -74,10 +88,31 @@ def _record(beat: Heartbeat, rank: int, code: int | None) -> dict[str, Any]:
         else:
             record |= {"answered": True, "groups": _with_code_of_calls(answer.get("groups") or {})}
             record["problem"] = str(answer.get("problem", ""))
+        record |= _watch(beat)
     after = process_state(pid)
     record["cpu_seconds"] = max(0.0, after.cpu_seconds - before.cpu_seconds)
     record["seconds"] = time.monotonic() - began
     return record
+
+
+def _watch(beat: Heartbeat) -> dict[str, float]:
+    """What shows that a process works: `running` is the share of the time, `calls` are different functions
+    that it was in, `io_rate` are the bytes a second that it and its own processes read and write.
+    """
+    pid, began, running, calls = beat.pid, time.monotonic(), 0, set[tuple[str, str]]()
+    family = [pid, *children(pid)]
+    before = {each: io_bytes(each) for each in family}
+    for number in range(_SAMPLES):
+        state = process_state(pid)
+        if state.state == RUNNING:
+            # One that sleeps is not woken for it: a signal ends a sleep in native code.
+            running += 1
+            frames = main_frames(_stacks(pid, state, stacks_path(beat.path), beat.main_thread)[0])
+            calls.update((frame.file, frame.function) for frame in frames[:1])
+        time.sleep(max(0.0, began + _WATCH_SECONDS * (number + 1) / _SAMPLES - time.monotonic()))
+    moved = sum(max(0, io_bytes(each) - before[each]) for each in family)
+    rate = moved / (time.monotonic() - began)
+    return {"running": running / _SAMPLES, "calls": len(calls), "io_rate": rate}
 
 
 def _stacks(pid: int, state: ProcessState, file: Path, main_thread: int) -> tuple[list[Thread], str]:

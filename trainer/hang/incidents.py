@@ -18,16 +18,14 @@ from trainer.hang.analysis import Cause, Finding, analyze
 from trainer.hang.limits import UNKNOWN, Stall
 from trainer.hang.node import NodeRanks
 from trainer.hang.records import RankRecord, read_record
-from trainer.hang.stacks import compiles, computes
+from trainer.hang.stacks import compiles
 from trainer.structured_log import emit
 
 NODES_SECONDS = 20.0
 """Longest wait for the records of the other nodes."""
 _POLL = 0.2
 _UNCERTAIN = 3.0
-"""How many times the floor is allowed to a rank in its own code that computes, or has reported no step."""
-_WORKING = 0.5
-"""Share of a CPU of a rank that computes."""
+"""How many times the floor is allowed to a rank in its own code that works, or has reported no step."""
 _KEPT = 20
 """Incidents whose files are kept."""
 SIGNAL, STALL, TIMEOUT = "signal", "stall", "timeout"
@@ -176,6 +174,7 @@ class Incidents:
         finding, now = analyze(records), self._clock()
         seconds = max(incident.stall.seconds, now - ranks.moved_at())
         more = self._allowed(finding, records, incident) - seconds
+        more = max(more, self._may_go_on(finding, records, incident))
         if more > 0:
             self._quiet_until = now + more
             return
@@ -190,10 +189,19 @@ class Incidents:
         culprits = [record for record in records if record.rank in finding.ranks]
         if any(compiles(record.frames) for record in culprits):
             return UNKNOWN * self._floor
-        works = any(record.cpu_share > _WORKING and computes(record.frames) for record in culprits)
-        if finding.cause in (Cause.NOT_JOINED, Cause.OWN_CODE) and (works or not incident.stall.certain):
+        if finding.cause not in (Cause.NOT_JOINED, Cause.OWN_CODE):
+            return 0.0
+        if any(record.works for record in culprits) or not incident.stall.certain:
             return _UNCERTAIN * self._floor
         return 0.0
+
+    def _may_go_on(self, finding: Finding, records: Sequence[RankRecord], incident: _Incident) -> float:
+        """Seconds that the ranks which the others wait for may still take, e.g. for a save on rank 0."""
+        if incident.trigger != STALL or finding.cause is not Cause.NOT_JOINED:
+            return 0.0
+        left = [record.seconds_left for record in records if record.rank in finding.ranks]
+        # Another look after a while: it may have ended.
+        return min(self._floor, max(left, default=0.0))
 
     def _report(
         self, incident: _Incident, finding: Finding, dump: Sequence[Mapping[str, Any]],

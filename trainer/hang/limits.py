@@ -71,6 +71,14 @@ class RankProgress:
         self._last: Progress | None = None
         self._moved_at = self._collectives_at = now
         self._first_in_phase = True
+        self._paused = 0.0
+        """Seconds since the last progress in which the machine or the container stood still."""
+
+    def pause(self, seconds: float) -> None:
+        """So much of the time since the last update counts for nothing."""
+        self._paused += seconds
+        self._moved_at += seconds
+        self._collectives_at += seconds
 
     def update(self, said: Progress, now: float) -> None:
         """Called several times a second."""
@@ -83,17 +91,18 @@ class RankProgress:
             # A phase without ticks, such as a save, is as long as itself.
             if said.ticks == last.ticks:
                 self._remember(last.phase, now - self._moved_at)
-            self._moved_at, self._first_in_phase = now, last.phase == STARTING
+            self._moved_at, self._first_in_phase, self._paused = now, last.phase == STARTING, 0.0
         elif said.ticks != last.ticks:
             count = said.ticks - last.ticks
-            duration = (said.ticked_at - last.ticked_at) / count
+            duration = max(0.0, said.ticked_at - last.ticked_at - self._paused) / count
             for _ in range(min(count - self._first_in_phase, _KNOWN_AFTER)):
                 self._remember(said.phase, duration)
             self._moved_at, self._first_in_phase = max(self._moved_at, said.ticked_at), False
+            self._paused = 0.0
         elif moved and said.phase in ("", STARTING):
             if not self._first_in_phase:
                 self._remember(said.phase, now - self._moved_at)
-            self._moved_at, self._first_in_phase = now, False
+            self._moved_at, self._first_in_phase, self._paused = now, False, 0.0
         if moved:
             self._collectives_at = now
 
@@ -107,22 +116,33 @@ class RankProgress:
         last = self._last
         if last is None or not self._factor:
             return None
-        known = self._durations.get(last.phase, ())
-        usual = statistics.median(known) if len(known) >= _KNOWN_AFTER else 0.0
-        limit = (_START if last.phase in ("", STARTING) else UNKNOWN) * self._floor
-        if last.phase in _OWN_LIMITS:
-            limit = math.inf
-        elif usual and now - self._collectives_at >= self._floor:
-            limit = max(self._floor, self._factor * usual)
-        limit = max(limit, _LONGEST * self._longest.get(last.phase, 0.0))
-        seconds = now - self._moved_at
-        certain = bool(last.phase)
-        if seconds >= limit:
-            return Stall(seconds, usual, last.phase, certain)
+        usual, seconds = self._usual(last.phase), now - self._moved_at
+        if seconds >= self._limit(last.phase, usual, now):
+            return Stall(seconds, usual, last.phase, bool(last.phase))
         until, since = last.pending_until, last.pending_since
         if until and now >= since + SAFETY * (until - since):
             return Stall(seconds, usual, last.phase, True, before_timeout=True)
         return None
+
+    def left(self, now: float) -> float:
+        """Seconds that it may still be without progress; infinite in a phase with a timeout of its own."""
+        if self._last is None:
+            return math.inf
+        phase = self._last.phase
+        return max(0.0, self._limit(phase, self._usual(phase), now) - (now - self._moved_at))
+
+    def _usual(self, phase: str) -> float:
+        known = self._durations.get(phase, ())
+        return statistics.median(known) if len(known) >= _KNOWN_AFTER else 0.0
+
+    def _limit(self, phase: str, usual: float, now: float) -> float:
+        """Seconds without progress that are allowed in this phase."""
+        limit = (_START if phase in ("", STARTING) else UNKNOWN) * self._floor
+        if phase in _OWN_LIMITS:
+            return math.inf
+        if usual and now - self._collectives_at >= self._floor:
+            limit = max(self._floor, self._factor * usual)
+        return max(limit, _LONGEST * self._longest.get(phase, 0.0))
 
     @property
     def moved_at(self) -> float:

@@ -16,6 +16,13 @@ from trainer.hang.heartbeat import FILE, SUPERVISOR, Heartbeat
 from trainer.hang.limits import Limits, Progress, RankProgress, Stall, node_stall
 from trainer.structured_log import emit
 
+_PAUSED = 5.0
+"""Seconds between two looks after which this supervisor stood still, and the ranks most likely with it: in a
+container that is paused, or on a machine that is moved."""
+
+_NO_LIMIT = 1e9
+"""Seconds: infinity is no JSON."""
+
 
 class NodeRanks:
     """Their heartbeats, in files below `folder`."""
@@ -33,7 +40,7 @@ class NodeRanks:
                 Heartbeat(folder / f"heartbeat-{attempt}-{local}", create=True) for local in range(len(ranks))
             ]
         self._progress = [RankProgress(limits, clock()) for _ in self._beats]
-        self._ranks = ranks
+        self._ranks, self._looked_at = ranks, clock()
         self._collecting: threading.Thread | None = None
         self._collected: list[dict[str, Any]] | None = None
 
@@ -49,7 +56,11 @@ class NodeRanks:
 
     def stall(self) -> Stall | None:
         """Read the heartbeats; None while the ranks may still be at work."""
-        now = self._clock()
+        now, before = self._clock(), self._looked_at
+        self._looked_at = now
+        if now - before > _PAUSED:
+            for progress in self._progress:
+                progress.pause(now - before)
         running = [local for local in range(len(self._beats)) if local not in self.codes]
         for local in running:
             beat = self._beats[local]
@@ -76,7 +87,10 @@ class NodeRanks:
 
     def _collect(self) -> None:
         try:
-            self._collected = collect(self._beats, self._ranks, dict(self.codes))
+            records = collect(self._beats, self._ranks, dict(self.codes))
+            for record, progress in zip(records, self._progress, strict=True):
+                record["seconds_left"] = min(progress.left(self._clock()), _NO_LIMIT)
+            self._collected = records
         except Exception as error:  # noqa: BLE001 - a report that fails must not end a supervisor
             self._collected = []
             text = f"the processes' stacks could not be collected: {type(error).__name__}: {error}"

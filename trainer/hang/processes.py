@@ -11,7 +11,7 @@ _STATES = {
     "R": "running", "S": "sleeping", "D": "waiting for a device", "Z": "ended", "X": "ended",
     "T": "stopped", "t": "stopped by a debugger",
 }  # fmt: skip
-ENDED, STOPPED = "ended", ("stopped", "stopped by a debugger")
+RUNNING, ENDED, STOPPED = "running", "ended", ("stopped", "stopped by a debugger")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -36,6 +36,15 @@ def process_state(pid: int) -> ProcessState:
         wait = Path(f"/proc/{pid}/wchan").read_text().strip()
     cpu = (int(fields[11]) + int(fields[12])) / _TICKS
     return ProcessState(_STATES.get(fields[0], fields[0]), "" if wait == "0" else wait, cpu)
+
+
+def io_bytes(pid: int) -> int:
+    """Bytes that the process has read and written so far, sockets and pipes too; 0 if that is hidden."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        # rchar and wchar (proc(5)).
+        lines = Path(f"/proc/{pid}/io").read_text().splitlines()[:2]
+        return sum(int(line.split()[1]) for line in lines)
+    return 0
 
 
 def catches(pid: int, number: int) -> bool:

@@ -7,9 +7,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from trainer.hang.stacks import Frame, user_frame, waits_in_collective
+from trainer.hang.stacks import Frame, computes, user_frame, waits_in_collective
 
 DEFAULT_GROUP = "default"
+_BUSY = 0.5
+"""Share of the time in which a rank that computes has or wants a processor."""
+_CALLS = 3
+"""Different functions in a second of one that computes; a loop that waits for something has fewer."""
+_IO_RATE = 256 << 10
+"""Bytes a second of one that reads or writes; its heartbeat and its stacks are less."""
 _SAME_SIZES = frozenset({
     "all_reduce", "allreduce_coalesced", "broadcast", "reduce", "reduce_scatter", "_reduce_scatter_base",
     "_allgather_base", "_all_gather_base", "reduce_scatter_tensor_coalesced",
@@ -49,7 +55,9 @@ class RankRecord:
     """What one rank does. `frames` are those of its main thread, the innermost first.
 
     `answered`: its collectives are known. `state` is the process's in words; `members` are the ranks of each
-    group, as far as it knows them.
+    group, as far as it knows them. `running` is the share of a second in which it had or wanted a processor,
+    `calls` are the functions that its main thread was in then, `io_rate` are the bytes that it read and
+    wrote. In its phase it may be without progress for `seconds_left` more.
     """
 
     rank: int
@@ -67,6 +75,16 @@ class RankRecord:
     problem: str = ""
     wait: str = ""
     cpu_share: float = 0.0
+    running: float = 0.0
+    calls: int = 0
+    io_rate: float = 0.0
+    seconds_left: float = 0.0
+
+    @property
+    def works(self) -> bool:
+        """Whether it computes, reads or writes, rather than waits or repeats one function for ever."""
+        busy = max(self.running, self.cpu_share) > _BUSY
+        return self.io_rate > _IO_RATE or (busy and (computes(self.frames) or self.calls >= _CALLS))
 
     @property
     def place(self) -> Frame | None:
@@ -103,6 +121,8 @@ def read_record(record: Mapping[str, Any], node: int) -> RankRecord:
         {str(name): str(group["title"]) for name, group in groups.items()},
         str(record["problem"]), str(record["wait"]),
         float(record["cpu_seconds"]) / seconds if seconds else 0.0,
+        float(record["running"]), int(record["calls"]), float(record["io_rate"]),
+        float(record["seconds_left"]),
     )  # fmt: skip
 
 
