@@ -38,7 +38,10 @@ def in_loop() -> None:
 
 
 def in_native_code() -> None:
-    ctypes.PyDLL(None).sleep(LONG)  # native
+    """With the interpreter's lock, in a mutex that this thread has already."""
+    mutex = ctypes.create_string_buffer(64)
+    ctypes.PyDLL(None).pthread_mutex_lock(mutex)
+    ctypes.PyDLL(None).pthread_mutex_lock(mutex)  # native
 
 
 def stopped() -> None:

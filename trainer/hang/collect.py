@@ -75,6 +75,9 @@ def _record(beat: Heartbeat, rank: int, code: int | None) -> dict[str, Any]:
             record |= {"state": "starting", "problem": "the process has not started yet"}
         return record
     began, number = time.monotonic(), beat.request()
+    # Before the signal for the stacks, which ends a sleep in native code: then this rank goes on, and so do
+    # the others.
+    answer = _answer(beat, number, began + ANSWER_SECONDS) if before.state not in STOPPED else None
     threads, record["stacks_by"] = _stacks(pid, before, stacks_path(beat.path), beat.main_thread)
     record["threads"] = [_as_json(thread) for thread in threads]
     if before.state not in STOPPED:
@@ -82,7 +85,6 @@ def _record(beat: Heartbeat, rank: int, code: int | None) -> dict[str, Any]:
             found, _ = _stacks(child, process_state(child), stacks_path(beat.path), beat.main_thread)
             if found:
                 record["workers"].append({"pid": child, "threads": [_as_json(thread) for thread in found]})
-        answer = _answer(beat, number, began + ANSWER_SECONDS)
         if answer is None:
             record["problem"] = "its thread does not answer: native code keeps the interpreter's lock"
         else:
