@@ -13,6 +13,7 @@ from tui.config.paths import config_dir, shipped, state_dir
 from tui.config.settings import Context, Settings, all_contexts, profile_folder
 from tui.config.themes import cached_themes
 from tui.display.app import ENDED_BY_SIGNAL
+from tui.domain.text import plain
 from tui.store.jobs.snapshot import SnapshotFile
 from tui.terminal_output import NoTerminal, screen_only
 
@@ -66,6 +67,8 @@ def run_console(settings: Settings, context_name: str, *, read_only: bool = Fals
     except NoTerminal as error:
         sys.stderr.write(f"vxtui: {error}. The verbs work without one: vxtui jobs, vxtui --help.\n")
         return 2
+    for line in app.parting_words:
+        sys.stderr.write(f"vxtui: {plain(line)}\n")
     if app.return_code and app.return_code < ENDED_BY_SIGNAL:
         sys.stderr.write(f"vxtui ended with an internal error; the details are in {log}\n")
     return app.return_code or 0

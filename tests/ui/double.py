@@ -185,6 +185,7 @@ class MemoryJobs(JobService):
     async def create(self, request: LaunchRequest) -> Job:
         backend = self.backend
         backend.meet_error()
+        request.on_send()
         backend.created.append(request)
         name = str(request.resource["displayName"])
         made = job(900 + len(backend.created), name, JobState.PENDING, age=0, region=request.region)

@@ -206,6 +206,7 @@ class SlowJobs(MemoryJobs):
 
     async def create(self, request: LaunchRequest) -> Job:
         self.backend.asked += 1
+        request.on_send()
         await self.backend.go.wait()
         return await super().create(request)
 

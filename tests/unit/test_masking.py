@@ -47,7 +47,7 @@ def test_secrets_are_hidden_wherever_they_stand() -> None:
         "--steps=4", f"--hf-token={MASK}", "--api-key", MASK, "--verbose", "--token", "--next",
     ]  # fmt: skip
     assert safe["command"][1] == f"https://ana:{MASK}@host/x"
-    assert safe["note"] == MASK and safe["count"] == 3
+    assert safe["note"] == f"use {MASK}" and safe["count"] == 3
     assert hidden == 5
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import unicodedata
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.domain.text import clip, plain
+from tui.domain.text import clip, plain, sentences
 
 
 @given(st.text())
@@ -40,3 +41,17 @@ def test_clip_is_never_wider(text: str, width: int) -> None:
     assert len(clip(text, width)) <= width
     if len(text) <= width:
         assert clip(text, width) == text
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        (("Socket closed", "Whether it is there?"), "Socket closed. Whether it is there?"),
+        (("It is gone.", "", " Look again. "), "It is gone. Look again."),
+        (("Really?", "Say so"), "Really? Say so"),
+        (("one",), "one"),
+        ((), ""),
+    ],
+)  # fmt: skip
+def test_sentences_do_not_run_together(parts: tuple[str, ...], text: str) -> None:
+    assert sentences(*parts) == text

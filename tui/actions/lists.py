@@ -335,7 +335,8 @@ _LAUNCH = (
 
 _PREVIEW = (
     Action("preview.format", "j", "YAML or JSON", "Switch between YAML and JSON", "preview", "format"),
-    Action("preview.copy", "y", "copy", "Copy the request", "preview", "copy"),
+    Action("preview.unmask", "x", "unmask", "Show or mask secrets", "preview", "unmask"),
+    Action("preview.copy", "y", "copy", "Copy the request as shown", "preview", "copy"),
     Action("preview.back", "escape", "back", "Back", "preview", "back"),
 )
 

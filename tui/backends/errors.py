@@ -86,3 +86,10 @@ class Unavailable(BackendError):
 
 class Stopped(Unavailable):
     """A service of this machine was stopped. Only `connect` starts it again: nobody does so unasked."""
+
+
+class Interrupted(BackendError):
+    """The user gave up a call that was on its way; the message says what is known about its effect."""
+
+    code = "INTERRUPTED"
+    exit_code = 130

@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 from tui.backends.errors import (
     BackendError,
     FailedPrecondition,
+    Interrupted,
     InvalidRequest,
     NotFound,
     NotOffered,
@@ -30,7 +31,7 @@ from tui.backends.errors import (
     Unavailable,
 )
 from tui.backends.merge import merged
-from tui.domain.job import Job
+from tui.domain.job import LAUNCH_LABEL, Job
 from tui.domain.log_entry import LogEntry, LogGap, Severity
 from tui.domain.metric import MetricsReading
 from tui.domain.quota import Quota
@@ -46,6 +47,7 @@ __all__ = [
     "Bucket",
     "ContextInfo",
     "FailedPrecondition",
+    "Interrupted",
     "InvalidRequest",
     "JobPage",
     "JobReader",
@@ -167,12 +169,27 @@ class ContextInfo:
 class LaunchRequest:
     """A job to create: the resource in its REST form (camelCase), and where.
 
-    The backend adds a unique label `vxtui-launch` before it sends, and after a lost reply looks for that
-    label instead of sending again (DESIGN.md, decision 5).
+    The backend adds the label `vxtui-launch` with `mark` before it sends, and after a lost reply looks for
+    that label instead of sending again (DESIGN.md, decision 5). `mark` is unique to the launch; the backend
+    makes one where it is empty. `on_send` is called when the request goes out: from then on the job may
+    exist, whatever happens to the reply.
     """
 
     region: str
     resource: Mapping[str, Any] = field(default_factory=dict)
+    mark: str = ""
+    on_send: Callable[[], None] = field(default=lambda: None, compare=False)
+
+    @property
+    def label(self) -> str:
+        """The label by which its job is found."""
+        return f"{LAUNCH_LABEL}={self.mark}"
+
+    @property
+    def look_first(self) -> str:
+        """What to do while nobody knows whether the job exists."""
+        command = f"vxtui jobs --filter {LAUNCH_LABEL}:{self.mark}"
+        return f"`{command}` lists the job if it exists; look before you launch again."
 
 
 class JobService(ABC):
@@ -221,6 +238,10 @@ class JobService(ABC):
     async def create(self, request: LaunchRequest) -> Job:
         """Create exactly one job; never retried blindly."""
         raise NotOffered("Jobs of this kind can't be created here.")
+
+    async def launched(self, request: LaunchRequest) -> Job | None:
+        """The job that `create` made of this request, which has a `mark`; `None` while none is listed."""
+        raise NotOffered("Jobs of this kind can't be looked for by their launch.")
 
     async def cancel(self, name: str) -> None:
         """Ask for a cancel. The job ends a little later."""

@@ -52,3 +52,16 @@ def json_text(value: Any, *, indent: int | None = None) -> str:
 def clip(text: str, width: int) -> str:
     """`text` cut to `width` characters, with an ellipsis where it was cut."""
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+
+
+_ENDED = tuple(".!?:;…")
+
+
+def sentences(*parts: str) -> str:
+    """The parts that are not empty as one text. A part without a full stop gets one if another follows it.
+
+    Messages of services and libraries end with a full stop or without one, and are joined to ours.
+    """
+    said = [part.strip() for part in parts if part.strip()]
+    ended = [part if part.endswith(_ENDED) else f"{part}." for part in said[:-1]]
+    return " ".join([*ended, *said[-1:]])

@@ -24,10 +24,12 @@ from tui.display.clipboard_app import ClipboardApp
 from tui.display.stylesheet import CachedStylesheet
 from tui.domain.formatting import age
 from tui.domain.job import Job
+from tui.domain.masking import mask_text
 from tui.domain.states import JobState
 from tui.domain.text import plain
 from tui.kinds.kind import Kind
 from tui.kinds.registry import kind_of
+from tui.screens.unanswered import UnansweredLaunches
 from tui.screens.workers import background
 from tui.session import Session, now
 from tui.store.jobs.connection import Connection, Opener
@@ -107,6 +109,10 @@ class ConsoleApp(ClipboardApp):
         self._read_profiles = read_profiles
         self._opened_at = clock()
         self._to_open: tuple[Screen[Any], str, str] | None = None
+        self.unanswered = UnansweredLaunches()
+        self.quitting = False
+        """It quits as soon as it is known what became of the launches that were sent."""
+        self._parting: list[str] = []
         self.connection = self._connection(context)
         self.connection.restore(snapshot)
         for theme in themes:
@@ -189,6 +195,34 @@ class ConsoleApp(ClipboardApp):
         why = f"\n{plain(job.error.message)}" if job.error else ""
         text = f"{plain(job.display_name)} {job.state.phrase}{after}{why}"
         self.notify(text, severity="error" if bad else "information", markup=False)
+
+    def notify(self, message: str, **how: Any) -> None:
+        """Show a message for a moment, its secrets masked: errors of services quote what they were sent."""
+        super().notify(mask_text(message), **how)
+
+    # The end
+
+    async def action_quit(self) -> None:
+        """Quit; with a launch on its way, once it is known what became of it, or at a second key."""
+        if self.quitting or not self.unanswered:
+            self.exit()
+            return
+        self.quitting = True
+        self.notify(
+            f"{self.unanswered.names} was sent and no reply has come. vxtui looks for the job for a few "
+            "seconds, then it quits; ctrl+q again quits at once.",
+            severity="warning", markup=False, timeout=60,
+        )  # fmt: skip
+        background(self, self._quit_after_launches, "quit")
+
+    async def _quit_after_launches(self) -> None:
+        self._parting += await self.unanswered.settle()
+        self.exit()
+
+    @property
+    def parting_words(self) -> list[str]:
+        """What the terminal still has to show when the screen has gone."""
+        return [*self._parting, *self.unanswered.words()]
 
     # For the screens
 

@@ -13,6 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Literal
 
+from tui.domain.masking import mask_text
+
 KEPT = 1_000
 TAIL = 100_000
 """Bytes of the audit file that are read for what happened earlier."""
@@ -66,7 +68,7 @@ class Journal:
     def add(self, kind: str, text: str, job: str = "") -> Event:
         """Record an event in memory."""
         self._number += 1
-        event = Event(self._clock(), kind, text, job, self._number)
+        event = Event(self._clock(), kind, mask_text(text), job, self._number)
         self.events.append(event)
         return event
 
@@ -110,8 +112,9 @@ class Journal:
         Raises:
             OSError: when it can't be written.
         """
-        line = {"time": self._clock().isoformat(), "user": user(), **asdict(entry), "result": result}
-        line |= {"code": code, "message": message} if code else {}
+        target = mask_text(entry.target)
+        line = {"time": self._clock().isoformat(), "user": user(), **asdict(entry), "target": target}
+        line |= {"result": result, **({"code": code, "message": mask_text(message)} if code else {})}
         text = json.dumps(line, ensure_ascii=False)
         self._own.add(text)
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

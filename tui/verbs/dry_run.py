@@ -36,6 +36,8 @@ class DryRun:
     request: Request
     problems: Sequence[Problem] = ()
     checks: list[Check] = field(default_factory=list)
+    reveal: bool = False
+    """It shows the secrets too."""
 
     @property
     def errors(self) -> list[Problem]:
@@ -59,8 +61,8 @@ class DryRun:
 
     @property
     def resource(self) -> dict[str, Any]:
-        """The resource to send, under its name in the request."""
-        return {self.format.resource_key: self.request.resource}
+        """The resource to send as it is shown, under its name in the request."""
+        return {self.format.resource_key: self.request.shown(reveal=self.reveal)}
 
     @property
     def parent(self) -> str:
@@ -150,4 +152,4 @@ def _print_dry_run(dry: DryRun) -> None:
         note(check_line(check))
         note_fix(check.fix)
     out(f"POST /v1/{dry.parent}/{dry.format.collection}")
-    out_document(json_text(dry.format.resource(job), indent=2))
+    out_document(json_text(dry.request.shown(reveal=dry.reveal), indent=2))

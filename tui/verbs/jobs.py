@@ -10,17 +10,24 @@ import click
 from tui.backends.interface import Backend, BackendError
 from tui.domain import formatting
 from tui.domain.job import Job, with_parents
+from tui.domain.job_query import JobQuery, QueryError, parse
+from tui.domain.masking import masked
 from tui.domain.states import JobState
+from tui.domain.text import sentences
 from tui.domain.training.progress import Progress
 from tui.kinds.registry import kind_of, titled
 from tui.verbs.output import job_json, note, out, print_json, table
-from tui.verbs.run import READS, Run, find_job, parent_of, verb
+from tui.verbs.run import READS, Failure, Run, find_job, parent_of, verb
 
 
 @click.command()
+@click.option(
+    "--filter", "query", metavar="FILTER", default="", help="As on the screen, e.g. 'state:running team:nlp'."
+)
 @verb(READS)
-async def jobs(run: Run) -> int:
+async def jobs(run: Run, query: str) -> int:
     """List jobs over all regions of the context, newest first."""
+    wanted = _parsed(query)
     found: list[Job] = []
     failed: list[BackendError] = []
     errors = []
@@ -34,20 +41,32 @@ async def jobs(run: Run) -> int:
             [j for j in found if j.state is JobState.RUNNING and j.runs_itself]
         )
     found = with_parents(replace(j, progress=progress.get(j.runner, j.progress)) for j in found)
+    now = datetime.now(UTC)
+    found = [job for job in found if wanted.matches(job, now)]
     found.sort(key=lambda j: (j.create_time is not None, j.create_time), reverse=True)
     if run.json:
         print_json({"jobs": [job_json(j) for j in found], "errors": errors})
     else:
-        _print(found)
-        if not found and not failed:
+        _print(found, now)
+        if not found and query and not failed:
+            note(f"No job matches the filter {query}.")
+        elif not found and not failed:
             note("No jobs here yet. `vxtui launch local-2node` trains on this machine in two minutes.")
         for error in failed:
-            note(f"{error.message} {error.fix}".strip())
+            note(sentences(error.message, error.fix))
     return failed[0].exit_code if failed and not found else 0
 
 
-def _print(found: list[Job]) -> None:
-    now = datetime.now(UTC)
+def _parsed(query: str) -> JobQuery:
+    """The filter. Raises Failure with what is wrong in it."""
+    try:
+        return parse(query)
+    except QueryError as error:
+        message = f"The filter can't be read at character {error.position + 1}: {error.message}."
+        raise Failure(message, fix="Write e.g. --filter 'state:running name:bert age<2d'.") from error
+
+
+def _print(found: list[Job], now: datetime) -> None:
     # The kind has a column if there are several.
     several = len({job.kind for job in found}) > 1
     rows = [
@@ -85,11 +104,12 @@ async def read_progress(backend: Backend, job: Job) -> Progress:
 
 @click.command()
 @click.argument("job")
+@click.option("--reveal", is_flag=True, help="Show secrets instead of masking them.")
 @verb(READS)
-async def describe(run: Run, job: str) -> None:
+async def describe(run: Run, job: str, reveal: bool) -> None:
     """Show one job. JOB is an id, a full resource name or a display name.
 
-    Of several jobs with this name it shows the only one that runs.
+    Of several jobs with this name it shows the only one that runs. Secrets in its specification are masked.
     """
     async with run.backend() as backend:
         found = await find_job(backend, job)
@@ -100,7 +120,7 @@ async def describe(run: Run, job: str) -> None:
         parent = await parent_of(backend, found)
     found = replace(found, parent=parent.name if parent else "")
     if run.json:
-        print_json({**job_json(found, progress), "resource": spec})
+        print_json({**job_json(found, progress), "resource": spec if reveal else masked(spec)[0]})
         return
     now = datetime.now(UTC)
     out(f"{found.display_name}  {found.state.value.lower()}  ({found.native_state})")

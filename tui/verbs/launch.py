@@ -6,19 +6,23 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
 
 import click
 
+from tui.actions.operations.creation import INTERRUPT_SECONDS, SentLaunch
 from tui.backends.factory import open_backend
 from tui.backends.interface import Backend, Unavailable
 from tui.config.settings import profile_folder
 from tui.domain.formatting import pieces
 from tui.domain.job import Job
+from tui.domain.masking import remember
 from tui.domain.profile import Checked, Problem, ProfileInvalid, Request
 from tui.domain.states import JobState
+from tui.domain.text import sentences
+from tui.domain.training.progress import Progress
 from tui.domain.vertex.custom_job_spec import within
 from tui.domain.vertex.preflight import Check
+from tui.interrupts import INTERRUPTED
 from tui.store.profiles.library import NoProfile, check_in, find, read_profile
 from tui.verbs.dry_run import (
     QUICK,
@@ -48,6 +52,7 @@ PATIENCE = 600.0
 @click.option("--wait", is_flag=True, help="Wait for the job to end; exit 0 only if it succeeded.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--force", is_flag=True, help="Launch even if a check says that the job would fail.")
+@click.option("--reveal", is_flag=True, help="Show secrets in the dry run instead of masking them.")
 @verb("job.launch", dry_run=False)
 async def launch(  # noqa: PLR0917 - one for each option
     run: Run,
@@ -58,6 +63,7 @@ async def launch(  # noqa: PLR0917 - one for each option
     wait: bool,
     yes: bool,
     force: bool,
+    reveal: bool,
 ) -> int:
     """Launch PROFILE: a name, or a path to a profile or a gcloud config file.
 
@@ -73,7 +79,8 @@ async def launch(  # noqa: PLR0917 - one for each option
         package = await plan_of(run, profile, request)
     if package is not None:
         request = replace(request, custom_job=package.custom_job)
-    dry = DryRun(context.project, request, checked.problems)
+    remember(request.secrets)
+    dry = DryRun(context.project, request, checked.problems, reveal=reveal)
     if dry_run:
         if not dry.errors:
             async with aclosing(open_backend(context, run.settings)) as backend:
@@ -87,15 +94,42 @@ async def launch(  # noqa: PLR0917 - one for each option
         must_be_launchable(dry, asked=not yes, force=force)
         fatal = [] if force else dry.fatal
         await confirmed(_question(request, context.name, fatal), yes=yes)
-        job = value_of(await run.job_operations(backend).launch(request, package, tell=StepPrinter().show))
+        job = value_of(
+            await run.job_operations(backend).launch(
+                request, package, tell=StepPrinter().show, on_send=run.unanswered.append,
+                on_interrupt=_note_interrupt,
+            )
+        )  # fmt: skip
         note(f"created {job.name}")
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            return _left_running(run, job, "interrupted")
+        run.unanswered.clear()
         if wait:
             return await _wait(run, backend, job)
+    _print(run, job)
+    return 0
+
+
+def _note_interrupt(sent: SentLaunch) -> None:
+    note(
+        f"interrupted after the request was sent: looking for the job with the label {sent.label} for "
+        f"{INTERRUPT_SECONDS:.0f} s; ctrl+c again ends at once."
+    )
+
+
+def _left_running(run: Run, job: Job, why: str) -> int:
+    """Print the job that goes on after an interrupt; return the exit code."""
+    note(f"{why}; {job.display_name} keeps running. `vxtui cancel {job.id}` ends it.")
+    _print(run, job)
+    return INTERRUPTED
+
+
+def _print(run: Run, job: Job, progress: Progress | None = None) -> None:
     if run.json:
-        print_json(job_json(job))
+        print_json(job_json(job, progress))
     else:
         out(job.name)
-    return 0
 
 
 def prepare(run: Run, reference: str, assignments: tuple[str, ...]) -> Request:
@@ -134,7 +168,7 @@ def _question(request: Request, context: str, fatal: Sequence[Check]) -> str:
     machines = ", ".join(dict.fromkeys(str(within(pool, "machineSpec", "machineType")) for pool in pools))
     size = f"{pieces(count, 'replica')}, {machines}"
     what = f"Launch {body['displayName']} ({size}) in {context}, {request.region}"
-    return " ".join([f"{what} anyway?" if fatal else f"{what}?", *(check.words for check in fatal)])
+    return sentences(f"{what} anyway?" if fatal else f"{what}?", *(check.words for check in fatal))
 
 
 async def _wait(run: Run, backend: Backend, job: Job) -> int:
@@ -152,20 +186,14 @@ async def _wait(run: Run, backend: Backend, job: Job) -> int:
                 silent += pause
                 if silent > PATIENCE:
                     raise
-                note(f"{error.message} Retrying; the job is not affected.")
+                note(sentences(error.message, "Retrying; the job is not affected."))
                 await backend.connect()
             if job.state is not shown:
                 shown = job.state
                 note(f"{job.display_name}: {shown.value.lower()}")
     except asyncio.CancelledError:
-        note(f"no longer waiting; {job.display_name} keeps running. `vxtui cancel {job.id}` ends it.")
-        raise
-    progress = (await backend.progress.read([job]))[job.name]
-    document: dict[str, Any] = job_json(job, progress)
-    if run.json:
-        print_json(document)
-    else:
-        out(job.name)
+        return _left_running(run, job, "no longer waiting")
+    _print(run, job, (await backend.progress.read([job]))[job.name])
     if job.error:
         note(f"{job.display_name}: {job.error.message}")
     return 0 if job.state is JobState.SUCCEEDED else 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 from tui.config.paths import state_dir
 from tui.domain.job import Job, known_replicas
+from tui.domain.masking import mask_text, mask_value
 from tui.domain.text import json_text, plain
 from tui.domain.training.progress import Progress
 from tui.interrupts import INTERRUPTED, WORD
@@ -28,8 +30,8 @@ def out_document(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Print one line for people on stderr, without control sequences."""
-    sys.stderr.write(plain(text) + "\n")
+    """Print one line for people on stderr, without control sequences and secrets."""
+    sys.stderr.write(plain(mask_text(text)) + "\n")
     sys.stderr.flush()
 
 
@@ -41,7 +43,7 @@ def print_json(value: Mapping[str, Any]) -> None:
 def print_error(code: str, message: str, fix: str, exit_code: int, *, as_json: bool) -> int:
     """Print what happened and what to do, JSON on one line; return the exit code."""
     if as_json:
-        error = {"code": code, "message": message, "fix": fix}
+        error = {"code": code, "message": mask_text(message), "fix": mask_text(fix)}
         out_document(json_text({"schema": SCHEMA, "error": error}))
     else:
         for line in message.splitlines():
@@ -51,22 +53,28 @@ def print_error(code: str, message: str, fix: str, exit_code: int, *, as_json: b
     return exit_code
 
 
-def print_interrupted(*, as_json: bool) -> int:
-    """Say that the user ended the verb; return the exit code."""
-    return print_error("INTERRUPTED", WORD, "", INTERRUPTED, as_json=as_json)
+def print_interrupted(*, as_json: bool, fix: str = "") -> int:
+    """Say that the user ended the verb, and what to do now; return the exit code."""
+    return print_error("INTERRUPTED", WORD, fix, INTERRUPTED, as_json=as_json)
 
 
 def crash(error: BaseException) -> int:
     """Write the traceback of a defect to a file, and one sentence to the user; return the exit code."""
-    text = "".join(traceback.format_exception(error))
+    text = mask_text("".join(traceback.format_exception(error)))
     path = state_dir() / "crash.log"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Not with the mode of one that is there: an earlier version let everyone read it.
+        path.unlink(missing_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
         where = f"the details are in {path}"
     except OSError as failure:
         where = f"the details could not be written to {path} ({failure.strerror})"
-    said = f"vxtui failed unexpectedly ({type(error).__name__}: {plain(str(error))[:200]}); {where}."
+    # Masked before it is cut: the start of a secret has no shape.
+    words = plain(mask_text(str(error)))[:200]
+    said = f"vxtui failed unexpectedly ({type(error).__name__}: {words}); {where}."
     return print_error("INTERNAL", said, "Please report it with that file.", 5, as_json="--json" in sys.argv)
 
 
@@ -108,7 +116,7 @@ def job_json(job: Job, progress: Progress | None = None) -> dict[str, Any]:
         "create_time": when(job.create_time),
         "start_time": when(job.start_time),
         "end_time": when(job.end_time),
-        "labels": dict(job.labels),
+        "labels": {key: mask_value(key, value) for key, value in job.labels.items()},
         "error": error,
         "replicas": [
             {

@@ -8,11 +8,12 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 import click
 
+from tui.actions.operations.creation import SentLaunch
 from tui.actions.operations.emulator import EmulatorOperations
 from tui.actions.operations.jobs import JobOperations
 from tui.actions.operations.profiles import ProfileOperations
@@ -58,6 +59,8 @@ class Run:
     context_name: str
     json: bool
     read_only: bool
+    unanswered: list[SentLaunch] = field(default_factory=list)
+    """Launches that were sent and have no reply yet."""
 
     @asynccontextmanager
     async def backend(self, context: Context | None = None) -> AsyncIterator[Backend]:
@@ -216,6 +219,7 @@ def _run(
     function: Verb, declared: Declared, given: dict[str, Any], context: str, *, as_json: bool, read_only: bool
 ) -> int:
     """Run the verb and print its error; return the exit code."""
+    run = None
     try:
         run = Run(load_settings(), context, as_json, read_only)
         run.must_be_writable(declared, given)
@@ -226,7 +230,8 @@ def _run(
     except SettingsError as error:
         return print_error("INVALID_SETTINGS", str(error), "", USAGE, as_json=as_json)
     except (KeyboardInterrupt, asyncio.CancelledError):
-        return print_interrupted(as_json=as_json)
+        fix = " ".join(sent.look_first for sent in run.unanswered) if run else ""
+        return print_interrupted(as_json=as_json, fix=fix)
 
 
 async def _guarded(function: Verb, run: Run, kw: dict[str, Any]) -> int | None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tui.actions.operations.creation import SentLaunch, create, sent_launch
 from tui.actions.operations.runner import OperationError, OperationRunner, Outcome
 from tui.backends.interface import Backend, JobService, LaunchRequest, NotFound, NotOffered
 from tui.domain.job import Job
+from tui.domain.masking import remember
 from tui.domain.profile import Request
 from tui.domain.text import plain
 from tui.domain.vertex.packaging import PackageRequest, PackagingError
@@ -65,22 +68,29 @@ class JobOperations:
         package: PackageRequest | PackagePlan | None = None,
         *,
         tell: Callable[[PackagingStep], None] = lambda _: None,
-        on_send: Callable[[], None] = lambda: None,
+        on_send: Callable[[SentLaunch], None] = lambda _: None,
+        on_interrupt: Callable[[SentLaunch], None] = lambda _: None,
     ) -> Outcome[Job]:
         """Create exactly one job, after making its package and bringing it to the bucket.
 
         `package` may be planned already, so that a person has seen what is packed. `tell` gets the progress
-        of the package; `on_send` is called when the request goes out, after which giving up is too late.
+        of the package; `on_send` is called when the request goes out, after which giving up is too late: a
+        cancel of this task then calls `on_interrupt`, and the outcome says what became of the job
+        (`creation.create`).
         """
 
         async def launch() -> Job:
             ready = request
             if package is not None:
                 ready = replace(request, custom_job=await self._packed(package, tell))
-            on_send()
             service = self._backend.jobs[kind_of_body(request.body).key]
-            return await service.create(LaunchRequest(ready.region, ready.resource))
+            sent = LaunchRequest(
+                ready.region, ready.resource, secrets.token_hex(8), on_send=lambda: on_send(sent_launch(sent))
+            )
+            return await create(service, sent, lambda: on_interrupt(sent_launch(sent)))
 
+        # An error of the service may quote them.
+        remember(request.secrets)
         name = str(request.custom_job.get("displayName", "a job"))
         return await self._runner.run(
             "job.launch",

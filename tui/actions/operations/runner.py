@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from tui.actions.registry import operation, refusal
-from tui.backends.errors import BackendError, InvalidRequest
+from tui.backends.errors import BackendError, Interrupted, InvalidRequest
 from tui.config.access import Access
 from tui.config.settings import Context
+from tui.domain.masking import mask_text
 from tui.domain.text import plain
 from tui.store.journal import AuditEntry, Journal, Surface
 
@@ -100,10 +101,13 @@ class OperationRunner:
             value = await act()
         except (BackendError, OperationError) as error:
             await self._audit(entry, "failed", error.code, error.message)
-            text = f"{found.title} failed: {plain(error.message)}"
+            ended = "was interrupted" if isinstance(error, Interrupted) else "failed"
+            # A service may quote what it was sent.
+            text = f"{found.title} {ended}: {plain(mask_text(error.message))}"
             self.journal.add("error", text, target)
             fields = error.fields if isinstance(error, InvalidRequest) else {}
-            return Outcome(False, text, plain(error.fix), error=error, fields=fields)
+            fields = {path: mask_text(words) for path, words in fields.items()}
+            return Outcome(False, text, plain(mask_text(error.fix)), error=error, fields=fields)
         except (asyncio.CancelledError, KeyboardInterrupt):
             await self._audit(entry, "failed", "INTERRUPTED", "Interrupted; its effect is not known.")
             raise

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tui.domain.masking import is_secret, mark_declared, masked
 from tui.domain.profile.parameters import (
     PARAMETER,
     Parameter,
@@ -42,11 +43,18 @@ class Request:
     body: str
     custom_job: dict[str, Any]
     package: Package | None = None
+    secrets: tuple[str, ...] = ()
+    """Values of the parameters that are secrets by declaration or by name."""
 
     @property
     def resource(self) -> dict[str, Any]:
         """The resource to send, in REST form."""
         return format_of(self.body).resource(self.custom_job)
+
+    def shown(self, *, reveal: bool = False) -> dict[str, Any]:
+        """The resource as it is shown: without its secrets, unless `reveal`."""
+        found: dict[str, Any] = self.resource if reveal else masked(self.resource, self.secrets)[0]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +166,25 @@ class Profile:
         job, wrong = self._with_progress(job, checker, values)
         whole, unfit = self._with_package(job, block, local)
         found = map(self._problem, self.format.rules(Case(whole, place, local)))
-        request = Request(place, self.format.body, job, block)
-        return Checked(request, (*self.warnings, *checker.problems, *wrong, *unfit, *found))
+        texts = {p: text(values[p.name]) for p in self.parameters}
+        secrets = tuple(t for p, t in texts.items() if t and (p.secret or is_secret(p.name, t)))
+        request = Request(place, self.format.body, mark_declared(job, secrets), block, secrets)
+        return Checked(
+            request, (*self.warnings, *self._kept_secrets(), *checker.problems, *wrong, *unfit, *found)
+        )
+
+    def _kept_secrets(self) -> list[Problem]:
+        """A warning for each declared secret whose value stands in the file."""
+        message = "its value is a secret that stands in the file, and all who may see the job can read it."
+        fix = "Put it into Secret Manager and let the code fetch it as the job's service account."
+        return [
+            replace(
+                self.document.problem(("parameters", p.name), message, fix, "secrets.parameter"),
+                severity=Severity.WARNING,
+            )
+            for p in self.parameters
+            if p.secret and p.default not in (None, "")
+        ]
 
     def render(self, given: Mapping[str, str] | None = None) -> Request:
         """The request with these parameter texts.

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tui.domain.masking import MASK, mask_value
 from tui.domain.profile.source import Document, Path, Problem
 from tui.domain.vertex.field_check import REFERENCE, describe, is_reference, text
 
@@ -27,6 +28,8 @@ class Parameter:
     default: Value | None = None
     choices: tuple[Value, ...] = ()
     help: str = ""
+    secret: bool = False
+    """Its value is masked wherever it is shown."""
 
     def parse(self, text: str) -> Value:
         """The value that `text` means.
@@ -35,10 +38,12 @@ class Parameter:
             ValueError: with a sentence that names the parameter and what it takes.
         """
         value = convert(text, self.type)
+        shown = repr(MASK if self.secret else mask_value(self.name, text))
         if value is None:
-            raise ValueError(f"{self.name} takes {_WORDS[self.type]}, not {text!r}")
+            raise ValueError(f"{self.name} takes {_WORDS[self.type]}, not {shown}")
         if self.choices and value not in self.choices:
-            raise ValueError(f"{self.name} is one of {', '.join(map(str, self.choices))}, not {text!r}")
+            allowed = "its choices" if self.secret else ", ".join(map(str, self.choices))
+            raise ValueError(f"{self.name} is one of {allowed}, not {shown}")
         return value
 
 
@@ -89,11 +94,13 @@ def read_parameters(raw: Any, document: Document, path: Path) -> tuple[tuple[Par
 def _one(name: str, settings: Any) -> Parameter:
     if not isinstance(settings, Mapping):
         settings = {"default": settings}
-    unknown = set(settings) - {"type", "default", "choices", "help"}
+    unknown = set(settings) - {"type", "default", "choices", "help", "secret"}
     if unknown:
         raise ValueError(
-            f"there is no setting {min(unknown)}; a parameter has type, default, choices and help"
+            f"there is no setting {min(unknown)}; a parameter has type, default, choices, help and secret"
         )
+    if not isinstance(secret := settings.get("secret", False), bool):
+        raise ValueError(f"secret is true or false, not {describe(secret)}")
     default, choices = settings.get("default"), settings.get("choices")
     kind = settings.get("type") or _type_of(default)
     if kind not in TYPES:
@@ -103,7 +110,7 @@ def _one(name: str, settings: Any) -> Parameter:
     for value in (default, *(choices or ())):
         if isinstance(value, Mapping | list):
             raise ValueError(f"a parameter's value is one word or number, not {describe(value)}")
-    plain = Parameter(name, kind, help=str(settings.get("help") or ""))
+    plain = Parameter(name, kind, help=str(settings.get("help") or ""), secret=secret)
     values = tuple(plain.parse(text(c)) for c in choices or ())
     limited = replace(plain, choices=values)
     return replace(limited, default=None if default is None else limited.parse(text(default)))

@@ -20,6 +20,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from tui.actions.registry import Action, bindings
+from tui.domain.masking import mask_text
 from tui.domain.profile.document_edit import Edit
 from tui.domain.profile.source import dotted
 from tui.domain.spec_format import format_of, request_of
@@ -41,6 +42,7 @@ from tui.widgets.header_lines import Line
 from tui.widgets.labelled_lines import Labelled, LabelledLines
 
 if TYPE_CHECKING:
+    from tui.actions.operations.creation import SentLaunch
     from tui.actions.operations.runner import Outcome
     from tui.domain.job import Job
     from tui.packaging.prepare import PackagingStep
@@ -60,8 +62,11 @@ CHECK_SECONDS = 5.0
 class LaunchField(HorizontalGroup):
     """A name, a value and its explanation."""
 
-    def __init__(self, name: str, value: str, hint: str, choices: Iterable[str] = ()) -> None:
+    def __init__(
+        self, name: str, value: str, hint: str, choices: Iterable[str] = (), *, secret: bool = False
+    ) -> None:
         super().__init__()
+        self._secret = secret
         self.field = name
         self._value = value
         self._hint = hint
@@ -70,7 +75,7 @@ class LaunchField(HorizontalGroup):
     def compose(self) -> ComposeResult:
         yield Static(Content(plain(self.field)), classes="name")
         suggester = SuggestFromList(self._choices) if self._choices else None
-        line = Input(self._value, compact=True, suggester=suggester)
+        line = Input(self._value, compact=True, suggester=suggester, password=self._secret)
         line.cursor_blink = False
         yield line
         yield Static(Content.styled(plain(self._hint), "$text-muted"), classes="hint")
@@ -116,7 +121,10 @@ class LaunchScreen(FrameScreen):
                     self.console.connection.regions,
                 )
                 for parameter in self._entry.parameters:
-                    yield LaunchField(parameter.name, parameter.default, _hint(parameter), parameter.choices)
+                    yield LaunchField(
+                        parameter.name, parameter.default, _hint(parameter), parameter.choices,
+                        secret=parameter.secret,
+                    )  # fmt: skip
             yield LabelledLines("shape")
         with VerticalScroll(id="ahead", can_focus=False):
             yield Static("", id="answer", markup=False)
@@ -156,10 +164,14 @@ class LaunchScreen(FrameScreen):
 
     def _notes(self) -> list[Labelled]:
         """Problems found by the rules, and changes for this launch."""
-        lines = [(Content.styled("✗ ", "$text-error"), Content(plain(text))) for text in self._problems]
+        lines = [
+            (Content.styled("✗ ", "$text-error"), Content(plain(mask_text(text)))) for text in self._problems
+        ]
         for problem in self._prepared.problems if self._prepared else ():
             mark = ("! ", "$text-warning") if problem.severity is Severity.WARNING else ("· ", "$text-muted")
-            lines.append((Content.styled(*mark), Content(plain(f"{problem.field}: {problem.message}"))))
+            lines.append(
+                (Content.styled(*mark), Content(plain(mask_text(f"{problem.field}: {problem.message}"))))
+            )
         for edit in self._fixes:
             words = f"{dotted(edit.path).removeprefix('jobSpec.')} is {edit.value} for this launch"
             lines.append((Content.styled("F ", "$text-accent"), Content.styled(plain(words), "$text-accent")))
@@ -256,7 +268,11 @@ class LaunchScreen(FrameScreen):
             parent, request_of(request.body, request.custom_job), self._estimate(self._prepared),
             self._prepared.problems, checks,
         )  # fmt: skip
-        self.app.push_screen(PreviewScreen(f"Dry run of {self._entry.name}", path, shown, as_json=True))
+        self.app.push_screen(
+            PreviewScreen(
+                f"Dry run of {self._entry.name}", path, shown, as_json=True, secrets=request.secrets
+            )
+        )
 
     def _shape(self) -> list[Labelled]:
         if self._prepared is None:
@@ -368,8 +384,14 @@ class LaunchScreen(FrameScreen):
         if operations is None:
             self._under_way = False
             return
+
+        def sent(launch: SentLaunch) -> None:
+            # It can't be cancelled any more.
+            self._packing = None
+            self.console.unanswered.add(task, launch)
+
         task = asyncio.create_task(
-            operations.launch(prepared.request, prepared.order, tell=self._show_step, on_send=self._sent)
+            operations.launch(prepared.request, prepared.order, tell=self._show_step, on_send=sent)
         )
         self._packing = task if prepared.order is not None else None
         try:
@@ -384,6 +406,8 @@ class LaunchScreen(FrameScreen):
             self._failed_at = time.monotonic()
             self._under_way = False
             self.refresh_frame()
+        if self.console.quitting:
+            return
         if outcome.value is not None:
             self._under_way = True
             await self.console.launched(outcome.value)
@@ -397,10 +421,6 @@ class LaunchScreen(FrameScreen):
         self._answer(*lines)
         self.refresh_frame()
 
-    def _sent(self) -> None:
-        """The request is being sent: it can't be cancelled any more."""
-        self._packing = None
-
     def _show_step(self, step: PackagingStep) -> None:
         """Show the package's progress."""
         if self.is_attached:
@@ -413,10 +433,12 @@ class LaunchScreen(FrameScreen):
     def action_preview(self) -> None:
         """Show the exact request with these values."""
         if self._prepared is not None:
-            collection = format_of(self._prepared.request.body).collection
-            path = self.console.create_path(self._prepared.request.region, collection)
+            request = self._prepared.request
+            path = self.console.create_path(request.region, format_of(request.body).collection)
             self.app.push_screen(
-                PreviewScreen(f"Request of {self._entry.name}", path, self._prepared.request.resource)
+                PreviewScreen(
+                    f"Request of {self._entry.name}", path, request.resource, secrets=request.secrets
+                )
             )
 
     def action_down(self) -> None:
@@ -441,5 +463,5 @@ class LaunchScreen(FrameScreen):
 
 
 def _hint(parameter: Parameter) -> str:
-    choices = " | ".join(parameter.choices)
+    choices = "" if parameter.secret else " | ".join(parameter.choices)
     return "  ".join(part for part in (parameter.description, choices or parameter.kind) if part)

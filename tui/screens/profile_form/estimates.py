@@ -12,7 +12,7 @@ from textual.content import Content
 
 from tui.actions.registry import action
 from tui.domain.quota import Quota
-from tui.domain.text import plain
+from tui.domain.text import plain, sentences
 from tui.domain.vertex.cost import Estimate, estimate, money, parts_of
 from tui.domain.vertex.form.analysis import Analysis
 from tui.domain.vertex.prices import Prices
@@ -159,7 +159,7 @@ def fit_text(found: Fit) -> Content:
 
 def switch_text(found: Proposal) -> tuple[str, str, str]:
     """Value, note and help of the Reduction Server's switch, without the price."""
-    help = f"{found.reason} {found.note}".strip()
+    help = sentences(found.reason, found.note)
     if found.running:
         note = f"enter makes it {found.count}" if found.helps and found.running != found.count else ""
         return f"on   {found.running} × {found.machine_type}", note if found.helps else found.reason, help

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from tui.actions.registry import Action, action, key_text
 from tui.domain.formatting import age, pieces
+from tui.domain.masking import mask_text, secrets_in
+from tui.domain.text import sentences
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.dialogs.prompt import PromptScreen
@@ -158,7 +160,7 @@ class FileActions:
         )
 
     def _report_unsaved(self, outcome: Outcome[None]) -> None:
-        self._screen.notify(f"{outcome.text} Your changes are kept.", severity="error", markup=False)
+        self._screen.notify(sentences(outcome.text, "Your changes are kept."), severity="error", markup=False)
 
     def _report_unread(self, error: OSError) -> None:
         why = error.strerror or str(error)
@@ -255,14 +257,19 @@ class FileActions:
 
     def action_diff(self) -> None:
         """Show what differs from the file."""
-        self._screen.app.push_screen(DiffScreen(self._draft.path.name, self._draft.diff()))
+        values = self._editor.values
+        known = secrets_in(values) | secrets_in(self._editor.saved_values(values))
+        lines = [mask_text(line, known) for line in self._draft.diff()]
+        self._screen.app.push_screen(DiffScreen(self._draft.path.name, lines))
 
     def action_request(self) -> None:
         """Show the exact request with the parameters' defaults."""
         job = self._editor.analysis.job
         if job is not None:
             path = self._screen.console.create_path(self._editor.region)
-            self._screen.app.push_screen(PreviewScreen(f"Request of {self._draft.path.stem}", path, job))
+            title = f"Request of {self._draft.path.stem}"
+            known = secrets_in(self._editor.values)
+            self._screen.app.push_screen(PreviewScreen(title, path, job, secrets=known))
 
     async def action_launch(self) -> None:
         """Open the launch screen of the saved file."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
+from tui.domain.masking import MASK
 from tui.domain.profile import ProfileInvalid
 from tui.domain.profile.document_edit import Edit
 from tui.domain.profile.source import dotted
@@ -38,6 +39,8 @@ class LineEditor:
         place = self._body.view.place_of(row.key)
         if place is not None:
             self._editing = (row, add)
+            # Dots for what the form masks.
+            self._body.line.password = not add and MASK in row.value
             self._body.line.open(text, *place, hint)
 
     def follow_row(self) -> None:

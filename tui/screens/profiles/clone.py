@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tui.domain.job import Job
 from tui.domain.profile import ProfileInvalid
+from tui.domain.text import sentences
 from tui.domain.vertex.interchange import Imported, from_resource
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.workers import background
@@ -60,7 +61,7 @@ def _names(console: ConsoleApp) -> set[str]:
 async def _write(console: ConsoleApp, found: Imported, name: str) -> None:
     outcome = await console.profile_operations().write(name, found.text)
     if not outcome.ok:
-        console.notify(f"{outcome.text} {outcome.fix}".strip(), severity="error", markup=False)
+        console.notify(sentences(outcome.text, outcome.fix), severity="error", markup=False)
         return
     await console.load_profiles()
     console.notify(f"Saved as {outcome.value}. 2 shows the profiles.", markup=False)

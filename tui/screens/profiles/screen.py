@@ -14,7 +14,7 @@ from textual.content import Content
 from tui.actions.registry import Action, bindings
 from tui.domain.formatting import NOT_MEASURED, pieces
 from tui.domain.spec_format import format_of
-from tui.domain.text import plain
+from tui.domain.text import plain, sentences
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.editor import edit_file
@@ -199,8 +199,11 @@ class ProfilesScreen(ListScreen):
         except ProfileError as error:
             self.notify(str(error), severity="error", markup=False)
             return
-        path = self.console.create_path(prepared.request.region, format_of(prepared.request.body).collection)
-        self.app.push_screen(PreviewScreen(f"Request of {entry.name}", path, prepared.request.resource))
+        request = prepared.request
+        path = self.console.create_path(request.region, format_of(request.body).collection)
+        self.app.push_screen(
+            PreviewScreen(f"Request of {entry.name}", path, request.resource, secrets=request.secrets)
+        )
 
     def action_export(self) -> None:
         """Show the request as gcloud, curl and Python would send it."""
@@ -233,7 +236,7 @@ class ProfilesScreen(ListScreen):
         outcome = await self.console.profile_operations().duplicate(entry.path, name)
         path = outcome.value
         if path is None:
-            self.notify(f"{outcome.text} {outcome.fix}".strip(), severity="error", markup=False)
+            self.notify(sentences(outcome.text, outcome.fix), severity="error", markup=False)
             return
         await self._load()
         # A reading started before the copy may end after this one and move the cursor.

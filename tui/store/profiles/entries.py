@@ -31,6 +31,7 @@ class Parameter:
     kind: str = "text"
     description: str = ""
     choices: tuple[str, ...] = ()
+    secret: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,13 @@ from pathlib import Path
 
 from tui.config.paths import shipped
 from tui.config.settings import Context
+from tui.domain.masking import looks_secret, mask_text, mask_value
 from tui.domain.profile import Checked, Problem, Profile, ProfileInvalid, load, problems_of
 from tui.domain.profile.document_edit import Edit, edited
+from tui.domain.profile.parameters import Parameter as ProfileParameter
 from tui.domain.profile.source import decode
+from tui.domain.text import sentences
+from tui.domain.vertex.field_check import text
 from tui.domain.vertex.packaging import LaunchTarget, PackageRequest, PackagingError
 from tui.domain.vertex.rules.base import Severity
 from tui.store.profiles.entries import Parameter, Prepared, ProfileEntry, ProfileError
@@ -87,21 +91,22 @@ def entry(path: Path, *, mine: bool) -> ProfileEntry:
     parameters = tuple(
         Parameter(
             p.name,
-            ""
-            if p.default is None
-            else str(p.default).lower()
-            if isinstance(p.default, bool)
-            else str(p.default),
+            _default(p),
             p.type,
             p.help,
             tuple(map(str, p.choices)),
+            p.secret or looks_secret(p.name) or _default(p) != mask_value(p.name, _default(p)),
         )
         for p in profile.parameters
     )
     return ProfileEntry(
-        path.stem, path, mine, profile.description, "", profile.region, shape(profile), parameters,
+        path.stem, path, mine, mask_text(profile.description), "", profile.region, shape(profile), parameters,
         partial(_prepare, profile), partial(_check_rules, profile),
     )  # fmt: skip
+
+
+def _default(parameter: ProfileParameter) -> str:
+    return "" if parameter.default is None else text(parameter.default)
 
 
 def shape(profile: Profile) -> str:
@@ -125,7 +130,7 @@ def _summary(problem: Problem) -> str:
     # A rule's message names its subject; a message about a field's shape does not.
     leaf = problem.field.rpartition(".")[2] if problem.id.startswith("profile.") else ""
     where = [f"line {problem.line}"] if problem.line else []
-    return ": ".join([*where, *filter(None, [leaf]), f"{problem.message} {problem.fix}".strip()])
+    return ": ".join([*where, *filter(None, [leaf]), mask_text(sentences(problem.message, problem.fix))])
 
 
 def check_in(profile: Profile, values: Mapping[str, str], context: Context, region: str = "") -> Checked:
@@ -160,7 +165,7 @@ def _prepare(profile: Profile, values: Mapping[str, str], context: Context, regi
     try:
         return Prepared(replace(request, custom_job=order.preview()), checked.problems, order)
     except PackagingError as error:
-        raise ProfileError(f"{error.message} {error.fix}") from error
+        raise ProfileError(sentences(error.message, error.fix)) from error
 
 
 def with_edits(prepared: Prepared, edits: Sequence[Edit]) -> Prepared:

@@ -52,16 +52,17 @@ async def list_profiles(run: Run) -> None:
 @click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable."
 )
+@click.option("--reveal", is_flag=True, help="Show secrets instead of masking them.")
 @verb(READS)
-async def show(run: Run, profile: str, assignments: tuple[str, ...]) -> None:
-    """Show the request that PROFILE would send."""
+async def show(run: Run, profile: str, assignments: tuple[str, ...], reveal: bool) -> None:
+    """Show the request that PROFILE would send, its secrets masked."""
     request = prepare(run, profile, assignments)
     if run.json:
-        print_json({"region": request.region or None, "body": request.resource})
+        print_json({"region": request.region or None, "body": request.shown(reveal=reveal)})
         return
     if request.region:
         out(f"region {request.region}")
-    out_document(json_text(request.resource, indent=2))
+    out_document(json_text(request.shown(reveal=reveal), indent=2))
 
 
 profiles.add_command(import_profile)

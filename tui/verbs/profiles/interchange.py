@@ -66,6 +66,7 @@ async def import_profile(run: Run, source: tuple[str, ...], name: str | None, fo
 )
 @click.option("--region", metavar="REGION", help="For this region instead of the profile's.")
 @click.option("--output", "target", metavar="FILE", help="Write to this file instead of stdout.")
+@click.option("--reveal", is_flag=True, help="Write secrets too; without it the result says where they go.")
 @verb(READS)
 async def export_profile(  # noqa: PLR0917 - one for each option
     run: Run,
@@ -74,6 +75,7 @@ async def export_profile(  # noqa: PLR0917 - one for each option
     assignments: tuple[str, ...],
     region: str | None,
     target: str | None,
+    reveal: bool,
 ) -> None:
     """Print PROFILE's request as a gcloud config, a REST call by curl or a Python program."""
     try:
@@ -94,7 +96,7 @@ async def export_profile(  # noqa: PLR0917 - one for each option
     place = checked.request.region or context.home_region
     file = target or f"{read.name}.yaml"
     project = "" if context.kind == "local" else context.project
-    done = export(read, checked.request, form, project=project, region=place, file=file)
+    done = export(read, checked.request, form, project=project, region=place, file=file, reveal=reveal)
     for line in done.notes:
         note(f"note: {line}")
     if target:

@@ -14,10 +14,11 @@ import click
 
 from tui.config.paths import shipped
 from tui.config.settings import choose_context, profile_folder
+from tui.domain.masking import mask_text, secrets_in
 from tui.domain.profile import Problem, ProfileInvalid, inspect
 from tui.domain.profile.autofix import apply_fixes, fixable
 from tui.domain.profile.source import decode, dotted, is_json, read
-from tui.domain.text import plain
+from tui.domain.text import plain, sentences
 from tui.domain.vertex.interchange.gcloud import is_command, parse
 from tui.domain.vertex.interchange.imports import of_command
 from tui.domain.vertex.rules.base import Severity
@@ -193,7 +194,17 @@ async def _fixed(run: Run, file: _File, where: _Where) -> tuple[list[Problem], s
     diff = difflib.unified_diff(
         text.splitlines(keepends=True), found.text.splitlines(keepends=True), file.shown, file.shown
     )
-    return [*found.remaining, *_notes(_File(file.shown, file.path, found.text, False))], "".join(_ended(diff))
+    known = _secrets(text) | _secrets(found.text)
+    shown = "".join(mask_text(line, known) for line in _ended(diff))
+    return [*found.remaining, *_notes(_File(file.shown, file.path, found.text, False))], shown
+
+
+def _secrets(text: str) -> set[str]:
+    """Those in a profile's text."""
+    try:
+        return secrets_in(read(text, "").value)
+    except ProfileInvalid:
+        return set()
 
 
 def _ended(lines: Iterator[str]) -> Iterator[str]:
@@ -209,8 +220,8 @@ def _json(problem: Problem) -> dict[str, Any]:
         "id": problem.id,
         "severity": problem.severity.value,
         "path": problem.field,
-        "sentence": problem.message,
-        "fix": problem.fix,
+        "sentence": mask_text(problem.message),
+        "fix": mask_text(problem.fix),
         "source": problem.source or DOCUMENT,
         "file": problem.file,
         "line": problem.line or None,
@@ -235,7 +246,8 @@ def _line(problem: Problem, colours: bool) -> str:
     # The message of a rule names its field; that of the file's form does not, nor one without a line.
     leaf = problem.field.rpartition(".")[2] if problem.id.startswith("profile.") else ""
     leaf = leaf if problem.line else problem.field
-    said = " ".join(filter(None, (f"{leaf}:" if leaf else "", problem.message, problem.fix)))
+    told = mask_text(sentences(problem.message, problem.fix))
+    said = f"{leaf}: {told}" if leaf else told
     severity = _painted(problem.severity.value, _COLOURS[problem.severity], colours)
     return f"{plain(':'.join(place))}: {severity} {problem.id}: {plain(said)}"
 

@@ -19,6 +19,7 @@ from google.protobuf import json_format
 from tui.backends.interface import InvalidRequest
 from tui.backends.vertex.timestamps import moment
 from tui.domain.job import Job, JobError, infer_replicas, partly_read
+from tui.domain.masking import mask_text
 from tui.domain.progress.pattern import VARIABLE
 from tui.domain.replica import ReplicaGroup
 from tui.domain.states import JobState, from_vertex
@@ -119,7 +120,7 @@ def error_of(pb: Any) -> JobError | None:
         return None
     error = pb.error
     code, message = error.code, error.message
-    return JobError(code, message) if code or message else None
+    return JobError(code, mask_text(message)) if code or message else None
 
 
 def groups_of(pools: Sequence[Any]) -> tuple[ReplicaGroup, ...]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,6 +20,7 @@ from tui.backends.interface import (
     JobService,
     LaunchRequest,
     NotFound,
+    QuotaExceeded,
     Unavailable,
 )
 from tui.backends.merge import merged
@@ -30,12 +33,17 @@ from tui.backends.vertex.transport.channels import Clients
 from tui.domain.job import LAUNCH_LABEL, Job
 from tui.domain.resource_name import name_pattern
 from tui.domain.states import JobState
+from tui.domain.text import sentences
 
 AT_ONCE = 8
 """Regions read at the same time."""
 CREATE_TIMEOUT = 60.0
 LOOK_AGAIN = (0.5, 1.0, 2.0, 4.0)
 """Seconds between the looks for a job whose create got no reply."""
+LOOK_AFTER_REFUSAL = (1.0,)
+"""The same after a refusal that may hide a job: most of these made none, and the user waits."""
+LOOK_SECONDS = 10.0
+"""Seconds that all looks take together at most."""
 
 
 class VertexJobs(JobService):
@@ -189,50 +197,59 @@ class VertexJobs(JobService):
     # Change
 
     async def create(self, request: LaunchRequest) -> Job:
-        """One create, ever. After a lost reply the job is looked for by its label."""
-        message = self.resource.parse(request.resource)
-        mark = secrets.token_hex(8)
-        message.labels[LAUNCH_LABEL] = mark
+        """One create, ever. After a lost or unreadable reply the job is looked for by its label."""
         region = request.region or self._info.regions[0]
+        request = replace(request, region=region, mark=request.mark or secrets.token_hex(8))
+        message = self.resource.parse(request.resource)
+        message.labels[LAUNCH_LABEL] = request.mark
         create = self.resource.create_request(self._parent(region), message)
         call = self.resource.call(self._clients, region, "create")
 
-        async def send(seconds: float) -> Any:
-            return self.resource.message.pb(await call(create, retry=None, timeout=seconds))
+        async def send(seconds: float) -> Job:
+            request.on_send()
+            return self._made(await call(create, retry=None, timeout=seconds))
 
         what = f"create the {self.resource.title} {message.display_name!r} in {region}"
         try:
-            made = await self._call.once(what, send, within=CREATE_TIMEOUT)
+            return await self._call.once(what, send, within=CREATE_TIMEOUT)
         except BackendError as error:
-            # These two leave open whether the service acted; every other one says that it refused.
-            if type(error) not in (Unavailable, BackendError):
+            # These leave open whether the service acted; every other one says that it refused.
+            if type(error) not in (Unavailable, BackendError, QuotaExceeded):
                 raise
-            return await self._created(region, mark, what, error)
-        return self.resource.convert(made, self._info.name)
+            return await self._created(request, error)
 
-    async def _created(self, region: str, mark: str, what: str, lost: BackendError) -> Job:
-        """The job that a create without a reply made. Raises Unavailable saying what is known."""
-        filter = f"labels.{LAUNCH_LABEL}={quote(mark)}"
+    def _made(self, reply: Any) -> Job:
+        """The job of a create's reply. Raises BackendError where it names none."""
+        job = self.resource.convert(self.resource.message.pb(reply), self._info.name)
+        if not self.owns(job.name):
+            raise BackendError(f"The reply to the create names no job: {job.name[:80]!r}.")
+        return job
+
+    async def launched(self, request: LaunchRequest) -> Job | None:
+        return await self._listing(request.region).first(f"labels.{LAUNCH_LABEL}={quote(request.mark)}")
+
+    async def _created(self, request: LaunchRequest, lost: BackendError) -> Job:
+        """The job of a create whose reply told of none. Raises what is known about it."""
+        refused = isinstance(lost, QuotaExceeded)
         seen = False
-        for seconds in (0.0, *LOOK_AGAIN):
-            await asyncio.sleep(seconds)
-            try:
-                found = await self._listing(region).first(filter)
-            except BackendError:
-                continue
-            seen = True
-            if found is not None:
-                return found
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                for seconds in (0.0, *(LOOK_AFTER_REFUSAL if refused else LOOK_AGAIN)):
+                    await asyncio.sleep(seconds)
+                    try:
+                        found = await self.launched(request)
+                    except BackendError:
+                        continue
+                    seen = True
+                    if found is not None:
+                        return found
+        if seen and refused:
+            raise lost
         if seen:
-            raise Unavailable(
-                f"{lost.message} No job with the label {LAUNCH_LABEL}={mark} is there: "
-                "most likely nothing was created.",
-                fix=f"Look at the jobs of {region} once more, then launch again.",
-            ) from lost
-        raise Unavailable(
-            f"{lost.message} Whether the job exists is not known: the service can't be asked now.",
-            fix=f"Look for the label {LAUNCH_LABEL}={mark} in {region} before you launch again.",
-        ) from lost
+            said = f"No job with the label {request.label} is there: most likely nothing was created."
+        else:
+            said = "Whether the job exists is not known: the service can't be asked now."
+        raise Unavailable(sentences(lost.message, said), fix=request.look_first) from lost
 
     async def cancel(self, name: str) -> None:
         """Repeated after a lost reply: a second cancel asks for nothing more than the first."""

@@ -234,6 +234,7 @@ PARAMETER_HELP = {
     "type": "string, integer, number or boolean.",
     "choices": "The only values it may have.",
     "help": "Text that the launch shows beside it.",
+    "secret": "true: its value is masked wherever it is shown.",
 }
 ROLES = ("primary", "workers", "parameter servers or reducers", "evaluators")
 """A pool's role by its position (vertex facts 1.3)."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from tui.domain.masking import mask_text
+from tui.domain.masking import MASK, mask_text, mask_value
 from tui.domain.profile.model import header_fields
 from tui.domain.profile.source import Problem, dotted
 from tui.domain.spec_format import first_format
@@ -191,9 +191,8 @@ class _Builder:
     def _default(self, name: str) -> str:
         """Text of a parameter's default."""
         setting = self._get(("parameters", name))
-        if isinstance(setting, Mapping):
-            setting = setting.get("default")
-        return "no default" if setting in (None, MISSING) else _shown(setting)
+        default = setting.get("default") if isinstance(setting, Mapping) else setting
+        return "no default" if default in (None, MISSING) else _masked(name, setting, default)
 
     # Lists
 
@@ -264,7 +263,8 @@ class _Builder:
         default = setting.get("default") if rich else setting
         opened = self._is_open(key, False)
         self._add(
-            Row(key, RowKind.PARAMETER, name, path, 1, "" if default is None else _shown(default), help,
+            Row(key, RowKind.PARAMETER, name, path, 1,
+                "" if default is None else _masked(name, setting, default), help,
                 raw=MISSING if default is None else default, open=opened)
         )  # fmt: skip
         if not opened:
@@ -282,6 +282,8 @@ class _Builder:
             else:
                 note = "" if here is not MISSING else "string" if setting_name == "type" else ""
                 value = "" if here in (MISSING, None) else _shown(here)
+                if setting_name == "default" and value:
+                    value = _masked(name, setting, here)
                 self._add(replace(row, value=value, note=note))
 
     # Pools
@@ -389,6 +391,12 @@ class _Builder:
 
 def _key(path: Path) -> str:
     return dotted(canonical(path))
+
+
+def _masked(name: str, setting: Any, value: Any) -> str:
+    """A parameter's value as it is shown."""
+    secret = isinstance(setting, Mapping) and setting.get("secret") is True
+    return MASK if secret else mask_value(name, _shown(value))
 
 
 def _shown(value: Any) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tui.domain.masking import MASK, looks_secret, mask_text
+from tui.domain.masking import mask_text, mask_value
 from tui.domain.profile.parameters import convert
 from tui.domain.vertex.field_check import REFERENCE, camel, is_reference
 from tui.domain.vertex.field_table import FieldType
@@ -142,7 +142,7 @@ def pair_text(name: Any, value: Any, *, reveal: bool = False) -> str:
     """`NAME=VALUE`; a secret is shown as stars unless `reveal`."""
     text = scalar_text(value)
     if not reveal and text:
-        text = MASK if looks_secret(str(name)) else mask_text(text)
+        text = mask_value(name, text)
     return f"{name}={text}"
 
 

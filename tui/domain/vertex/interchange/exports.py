@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tui.domain.formatting import pieces
+from tui.domain.masking import concealed, mask_text
 from tui.domain.profile import Profile, Request
 from tui.domain.profile.edit import render_new
 from tui.domain.spec_format import format_of
 from tui.domain.text import json_text, plain
-from tui.domain.vertex.interchange.python_code import python_code
+from tui.domain.vertex.interchange.python_code import environment_value, python_code
 from tui.domain.vertex.packaging import runs_package
 
 PROJECT = "PROJECT_ID"
 """Placeholder for an unknown project."""
+
+REPLACE = "REPLACE_WITH_"
+"""Begins the placeholder of a secret; the name of its variable or flag follows."""
 
 JOB_SPEC = "jobSpec"
 """The only body that gcloud can create."""
@@ -36,13 +42,22 @@ class Exported:
 
 
 def export(
-    profile: Profile, request: Request, form: str, *, project: str, region: str, file: str
+    profile: Profile,
+    request: Request,
+    form: str,
+    *,
+    project: str,
+    region: str,
+    file: str,
+    reveal: bool = False,
 ) -> Exported:
     """`request` of `profile` in one of the FORMS; `file` is where a config would be saved.
 
-    An empty `project` is unknown: the text has PROJECT instead, and a note says so.
+    An empty `project` is unknown: the text has PROJECT instead, and a note says so. Secrets are left out
+    unless `reveal`: a program reads them from its environment, and the other forms have a placeholder.
     """
-    notes = (*_no_task(profile, request), *_lost(profile), *_without_wrapper(request, form))
+    request, left_out = (request, ()) if reveal else _without_secrets(request, form)
+    notes = (*left_out, *_no_task(profile, request), *_lost(profile), *_without_wrapper(request, form))
     if not project and form != "gcloud":
         notes = (*notes, f"replace {PROJECT} with your project; the context is this machine")
     project = project or PROJECT
@@ -58,6 +73,25 @@ def export(
     shown = [*_remarks(profile, notes), "Use it with:", *(f"  {line}" for line in command.splitlines())]
     head = "".join(f"# {_comment(line)}\n" for line in shown)
     return Exported(head + text, command, notes)
+
+
+def _without_secrets(request: Request, form: str) -> tuple[Request, tuple[str, ...]]:
+    """The request with a placeholder for each secret, and a note that says what to put in its place."""
+    names: dict[str, None] = {}
+
+    def cover(name: str) -> str:
+        variable = re.sub(r"\W+", "_", name).strip("_").upper() or "SECRET"
+        names[variable] = None
+        return environment_value(variable) if form == "python" else f"{REPLACE}{variable}"
+
+    job, count = concealed(request.custom_job, request.secrets, cover)
+    if not count:
+        return request, ()
+    if form == "python":
+        what = f"set {', '.join(names)} in the environment before you run it"
+    else:
+        what = f"replace {', '.join(f'{REPLACE}{name}' for name in names)}, or export with --reveal"
+    return replace(request, custom_job=job), (f"{pieces(count, 'secret')} left out: {what}",)
 
 
 def _lost(profile: Profile) -> tuple[str, ...]:
@@ -97,7 +131,7 @@ def _no_task(profile: Profile, request: Request) -> tuple[str, ...]:
 def _remarks(profile: Profile, notes: tuple[str, ...]) -> list[str]:
     """Comment lines for the head of a file."""
     lines = [f"{profile.name or profile.display_name}, exported by vxtui."]
-    lines += [" ".join(line.split()) for line in profile.description.splitlines()]
+    lines += [" ".join(line.split()) for line in mask_text(profile.description).splitlines()]
     for note in notes:
         lines += textwrap.wrap(" ".join(f"Note: {note}.".split()), WIDE, subsequent_indent="  ")
     return [_comment(line) for line in lines]

@@ -11,12 +11,13 @@ from tui.domain.spec_format import SpecFormat
 from tui.domain.vertex.field_table import VALUE, FieldType
 
 WIDE = 88
+_VARIABLE = re.compile("\ue000(.*?)\ue001")
 
 _PROGRAM = '''\
 #!/usr/bin/env python3
 {remarks}
 # pip install google-cloud-aiplatform
-
+{modules}
 from google.cloud import aiplatform_v1
 {imports}
 PARENT = {parent}
@@ -44,6 +45,7 @@ def python_code(
     durations = "duration_pb2" in body
     return _PROGRAM.format(
         remarks="\n".join(f"# {line}" for line in remarks),
+        modules="\nimport os\n" if "os.environ[" in body else "",
         imports="from google.protobuf import duration_pb2\n" if durations else "",
         parent=_text(f"projects/{project}/locations/{region}"),
         endpoint=_text(f"{region}-aiplatform.googleapis.com"),
@@ -93,10 +95,19 @@ def _value(value: Any, kind: FieldType, indent: int, used: int) -> str:
     return _text(value)
 
 
+def environment_value(name: str) -> str:
+    """A text that becomes the value of this environment variable when the program runs."""
+    return f"\ue000{name}\ue001"
+
+
 def _text(value: Any) -> str:
-    """A literal in double quotes."""
+    """A literal in double quotes; with `environment_value` in it a sum of such literals and variables."""
     if not isinstance(value, str):
         return repr(value)
+    parts = _VARIABLE.split(value)
+    if len(parts) > 1:
+        found = [f'os.environ["{part}"]' if at % 2 else _text(part) for at, part in enumerate(parts) if part]
+        return " + ".join(found)
     plain = repr(value)
     if plain[0] == '"' or '"' in value:
         return plain

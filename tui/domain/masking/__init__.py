@@ -1,0 +1,24 @@
+"""Secrets are masked on every way out: screens, verbs, exports, audit journal, messages and crash reports.
+
+A text counts as a secret by its shape (`shapes`: tokens of known services, private keys, passwords in URLs),
+by the name that it has (`names`: `HF_TOKEN`, `--api-key`), or because a profile declares it (`secret: true`
+on a parameter). `structure` finds them in a specification. What a job prints is the job's own output and
+stays as it is; so does the profile's file.
+"""
+
+from tui.domain.masking.names import is_secret, looks_secret
+from tui.domain.masking.structure import concealed, mark_declared, mask_value, masked, secrets_in
+from tui.domain.masking.text import MASK, mask_text, remember
+
+__all__ = [
+    "MASK",
+    "concealed",
+    "is_secret",
+    "looks_secret",
+    "mark_declared",
+    "mask_text",
+    "mask_value",
+    "masked",
+    "remember",
+    "secrets_in",
+]

@@ -1,0 +1,60 @@
+"""Which names are those of secrets, and which values under such a name can be one."""
+
+from __future__ import annotations
+
+import re
+
+_NAME = re.compile(
+    r"(?:^|[_\-.])(?:api_?key|access_?key|key|token|secrets?|passw(?:or)?ds?|passphrase|pwd|credentials?|auth"
+    r"|private|bearer)(?:$|[_\-.])",
+    re.IGNORECASE,
+)
+_STRONG = re.compile(
+    r"api[_-]?key|access[_-]?key|private[_-]?key|token|secret|passw|passphrase|pwd|credential|bearer",
+    re.IGNORECASE,
+)
+# Words of training, not of access: --pad-token=<pad>, --eos-token-id=50256, --text-key=content.
+_ORDINARY = re.compile(
+    r"(?:pad|eos|bos|unk|mask|cls|sep|image|video|special|stop|start|end|num|n|max|min|per|total|prompt|new)[_-]?tokens?"
+    r"|tokens?[_-]?(?:ids?|counts?|types?|lens?|length|dir|path|file|per|limit|seen)"
+    r"|(?:sort|group|primary|text|image|label|data|dataset|cache|json|dict|column|kms)[_-]?key|key[_-]?(?:name|field)",
+    re.IGNORECASE,
+)
+_REFERENCE = re.compile(r"\$|projects/[\w-]+/(?:secrets|locations)/|sm://|gs://|<[\w|/ -]*>$|<\|.*\|>$")
+_PATH = re.compile(
+    r"(?:[.~]{0,2}/)?[\w.-]*[a-z][\w.-]*(?:/[\w.-]+)*\.[a-z]{1,5}$|(?:[.~]{0,2}/)[\w.-]{1,30}(?:/[\w.-]{1,30})*$"
+)
+_SWITCHES = {"", "true", "false", "none", "null", "auto", "yes", "no", "on", "off"}
+MAX_PATH = 200
+"""A longer value is no path."""
+LONG = 16
+"""From here on a value with digits in it is a secret though its name says little (`key`, `auth`)."""
+
+
+def looks_secret(name: str) -> bool:
+    """Whether the name is that of a secret: `WANDB_API_KEY`, `hf-token`; not `TOKENIZER` or `pad_token`."""
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return _NAME.search(apart) is not None and _ORDINARY.search(apart) is None
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether a value under this name is a secret: no switch, no variable, no place of a secret."""
+    value = value.strip()
+    if not looks_secret(name) or value.lower() in _SWITCHES or _REFERENCE.match(value):
+        return False
+    if len(value) <= MAX_PATH and _PATH.match(value) and not _random(value):
+        return False
+    if _STRONG.search(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)):
+        return True
+    return len(value) >= LONG and any(c.isdigit() for c in value)
+
+
+def _random(value: str) -> bool:
+    """It has a long part of mixed letters and digits, which the name of a file does not."""
+    return any(
+        len(part) >= LONG
+        and any(c.isdigit() for c in part)
+        and any(c.isupper() for c in part)
+        and any(c.islower() for c in part)
+        for part in re.split(r"[/._-]", value)
+    )

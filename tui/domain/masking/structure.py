@@ -1,0 +1,197 @@
+"""Secrets in a specification: a JSON value with environment variables, arguments and free texts."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tui.domain.masking.names import is_secret
+from tui.domain.masking.text import MASK, SHORT, Cover, mask_text, no_name
+
+DECLARED = "VXTUI_SECRETS"
+"""Variable of a job that names its arguments and variables which a profile declares as secrets."""
+_FLAG = re.compile(r"^(?P<head>--?(?P<name>[\w.-]+)=)(?P<value>.+)$", re.DOTALL)
+_LISTS = ("command", "args")
+
+
+def masked(spec: Any, known: Iterable[str] = ()) -> tuple[Any, int]:
+    """A copy of a JSON value with its secrets masked, and their number. `known` are secrets by declaration.
+
+    It masks the `value` beside the `name` of a secret (environment variables), `--flag=value` and `--flag`,
+    `value` arguments of such a name, what `DECLARED` names, and secrets within texts.
+    """
+    return concealed(spec, known)
+
+
+def concealed(spec: Any, known: Iterable[str] = (), cover: Cover = no_name) -> tuple[Any, int]:
+    """The same with `cover` in place of each secret."""
+    work = _Work(tuple(known), cover)
+    return work.value(spec, ""), work.count
+
+
+def mask_value(name: Any, value: str) -> str:
+    """The value of a variable, flag or field with this name, as it is shown."""
+    return MASK if is_secret(str(name), value) else mask_text(value)
+
+
+def secrets_in(spec: Any) -> set[str]:
+    """The texts that `masked` hides in part or whole: what to hide where a file's lines are shown."""
+    found: set[str] = set()
+
+    def note(raw: str, shown: str) -> None:
+        if raw != shown:
+            found.add(raw if shown == MASK else _hidden(raw, shown))
+
+    work = _Work((), no_name, note)
+    work.value(spec, "")
+    # A file may have a long one in several lines.
+    lines = {line.strip() for text in found if "\n" in text for line in text.splitlines()}
+    return {text for text in found | {line for line in lines if len(line) >= SHORT} if text.strip()}
+
+
+def _hidden(raw: str, shown: str) -> str:
+    """The part of `raw` that the first mask of `shown` covers; the whole of it where that is not clear."""
+    head, _, tail = shown.partition(MASK)
+    if MASK in tail or not raw.startswith(head) or not raw.endswith(tail):
+        return raw
+    return raw[len(head) : len(raw) - len(tail)]
+
+
+@dataclass
+class _Work:
+    known: tuple[str, ...]
+    cover: Cover
+    note: Any = None
+    count: int = 0
+    names: dict[str, set[str]] = field(default_factory=dict)
+
+    def value(self, spec: Any, name: str) -> Any:
+        if isinstance(spec, str):
+            return self._text(spec, name)
+        if isinstance(spec, Mapping):
+            return self._mapping(spec)
+        if isinstance(spec, Sequence) and not isinstance(spec, bytes):
+            return self._list(spec, name)
+        if isinstance(spec, int | float) and not isinstance(spec, bool) and str(spec) in self.known:
+            return self._hide(name)
+        return spec
+
+    def _hide(self, name: str) -> str:
+        self.count += 1
+        return self.cover(name)
+
+    def _text(self, text: str, name: str) -> str:
+        flag = _FLAG.match(text)
+        if text in self.known or (name and text and is_secret(name, text)):
+            shown = self._hide(name)
+        elif flag and (is_secret(flag["name"], flag["value"]) or flag["value"] in self.known):
+            shown = flag["head"] + self._hide(flag["name"])
+        else:
+            shown = mask_text(text, self.known, self.cover)
+            self.count += shown != text
+        if self.note is not None:
+            self.note(text, shown)
+        return shown
+
+    def _mapping(self, spec: Mapping[str, Any]) -> dict[str, Any]:
+        variable = isinstance(spec.get("name"), str) and "value" in spec
+        declared = _declared(spec)
+        found: dict[str, Any] = {}
+        for key, value in spec.items():
+            if isinstance(value, Mapping) and value.get("secret") is True:
+                found[key] = self._parameter(key, value)
+            elif key == "env" and isinstance(value, list):
+                found[key] = [self._variable(v, declared) for v in value]
+            elif key in _LISTS and isinstance(value, list) and declared:
+                found[key] = [
+                    self._argument(v) if f"{key}:{at}" in declared else v
+                    for at, v in enumerate(self._list(value, ""))
+                ]
+            else:
+                found[key] = self.value(value, spec["name"] if variable and key == "value" else str(key))
+        return found
+
+    def _parameter(self, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """A declared parameter of a profile."""
+        found = dict(settings)
+        for key in ("default", "choices"):
+            values = settings.get(key)
+            if values not in (None, ""):
+                found[key] = [self._declared(v, name) for v in values] if isinstance(values, list) else (
+                    self._declared(values, name)
+                )  # fmt: skip
+        return found
+
+    def _declared(self, value: Any, name: str) -> str:
+        shown = self._hide(name)
+        if self.note is not None:
+            self.note(str(value), MASK)
+        return shown
+
+    def _variable(self, variable: Any, declared: set[str]) -> Any:
+        if isinstance(variable, Mapping) and variable.get("name") == DECLARED:
+            return dict(variable)
+        if isinstance(variable, Mapping) and f"env:{variable.get('name')}" in declared:
+            return {**variable, "value": self._declared(variable.get("value", ""), str(variable["name"]))}
+        return self.value(variable, "")
+
+    def _argument(self, text: Any) -> str:
+        if MASK in str(text):
+            return str(text)
+        flag = _FLAG.match(str(text))
+        if flag:
+            return flag["head"] + self._declared(flag["value"], flag["name"])
+        return self._declared(text, "")
+
+    def _list(self, spec: Sequence[Any], name: str) -> list[Any]:
+        found: list[Any] = []
+        flag = ""
+        for item in spec:
+            value = flag if isinstance(item, str) and not item.startswith("-") else ""
+            found.append(self.value(item, value or name))
+            is_flag = isinstance(item, str) and item.startswith("-") and "=" not in item
+            flag = item.lstrip("-") if is_flag else ""
+        return found
+
+
+def _declared(task: Mapping[str, Any]) -> set[str]:
+    """What the variable `DECLARED` of a task names."""
+    for variable in task.get("env") or [] if isinstance(task.get("env"), list) else []:
+        if isinstance(variable, Mapping) and variable.get("name") == DECLARED:
+            return set(str(variable.get("value", "")).split())
+    return set()
+
+
+def mark_declared(job: dict[str, Any], secrets: Sequence[str]) -> dict[str, Any]:
+    """The custom job, its tasks' environment naming the arguments and variables that hold these secrets.
+
+    The service knows nothing of a profile: without it a job's specification would show them.
+    """
+    if not secrets:
+        return job
+    custom_job = copy.deepcopy(job)
+    for pool in (custom_job.get("jobSpec") or {}).get("workerPoolSpecs") or []:
+        for name in ("containerSpec", "pythonPackageSpec"):
+            task = (pool or {}).get(name)
+            if task:
+                _mark(task, secrets)
+    return custom_job
+
+
+def _mark(task: dict[str, Any], secrets: Sequence[str]) -> None:
+    places = [
+        f"{key}:{at}"
+        for key in _LISTS
+        for at, text in enumerate(task.get(key) or [])
+        if mask_text(str(text), secrets) != mask_text(str(text))
+    ]
+    places += [
+        f"env:{variable['name']}"
+        for variable in task.get("env") or []
+        if mask_text(str(variable.get("value", "")), secrets) != mask_text(str(variable.get("value", "")))
+    ]
+    if places:
+        task["env"] = [*(task.get("env") or []), {"name": DECLARED, "value": " ".join(places)}]

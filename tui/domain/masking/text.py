@@ -1,0 +1,74 @@
+"""Secrets in a text of any kind: a message, a line of a file, a command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from tui.domain.masking.names import is_secret
+from tui.domain.masking.shapes import PATTERNS
+
+MASK = "••••••••"
+SHORT = 6
+"""Below this length a known secret is masked only as a word of its own."""
+_MOST_REMEMBERED = 1000
+Cover = Callable[[str], str]
+"""What stands in place of a secret with this name; the name is "" where there is none."""
+# HF_TOKEN=…, "token": "…", --api-key=…, ?access_token=…
+_ASSIGNED = re.compile(
+    r"(?<![\w$.-])-{0,2}(?P<name>[A-Za-z_][\w.-]*)(?P<sign>=|\\?[\"']\s*:\s*)(?P<quote>\\?[\"']?)"
+    r"(?P<value>[^\s\"'\\&;,|)}]+)"
+)
+# --password word, within one text.
+_FLAGGED = re.compile(
+    r"(?<![\w.-])--(?P<name>[A-Za-z][\w.-]*) +(?P<quote>[\"']?)(?P<value>[^\s\"'-][^\s\"']*)"
+)
+
+_remembered: dict[str, None] = {}
+
+
+def remember(secrets: Iterable[str]) -> None:
+    """Mask these in every text from now on, e.g. the declared secrets of a launch that goes out."""
+    for secret in secrets:
+        if secret.strip():
+            _remembered[secret] = None
+    while len(_remembered) > _MOST_REMEMBERED:
+        del _remembered[next(iter(_remembered))]
+
+
+def no_name(_: str) -> str:
+    """The usual cover."""
+    return MASK
+
+
+def mask_text(text: str, known: Iterable[str] = (), cover: Cover = no_name) -> str:
+    """`text` with the secrets in it masked: by shape, behind a name, and those that are known."""
+    found = _without_known(text, (*known, *_remembered), cover)
+    for pattern in PATTERNS:
+        found = pattern.sub(lambda match: _covered(match, cover), found)
+    for pattern in (_ASSIGNED, _FLAGGED):
+        found = pattern.sub(lambda match: _named(match, cover), found)
+    return found
+
+
+def _without_known(text: str, known: Iterable[str], cover: Cover) -> str:
+    for secret in sorted({k for k in known if k}, key=len, reverse=True):
+        if secret not in text:
+            continue
+        if len(secret) >= SHORT:
+            text = text.replace(secret, cover(""))
+        else:
+            text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", lambda _: cover(""), text)
+    return text
+
+
+def _covered(match: re.Match[str], cover: Cover) -> str:
+    head = match.groupdict().get("head") or ""
+    return head + cover("")
+
+
+def _named(match: re.Match[str], cover: Cover) -> str:
+    name, value = match["name"], match["value"]
+    if MASK in value or not is_secret(name, value):
+        return match[0]
+    return match[0][: match.start("value") - match.start()] + cover(name)
