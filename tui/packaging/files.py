@@ -48,7 +48,7 @@ def collect(package: Package, beside: Path) -> SourceFiles:
     Raises:
         PackagingError: with the file that can't be packed, and a fix.
     """
-    root = (beside / Path(package.path).expanduser()).resolve()
+    root = _resolved(beside / Path(package.path).expanduser(), "Check package.path.")
     if not root.is_dir():
         raise PackagingError(f"The package's folder {root} does not exist.", "Check package.path.")
     try:
@@ -110,10 +110,19 @@ def _name(root: Path, name: str) -> str:
     return name
 
 
+def _resolved(path: Path, fix: str) -> Path:
+    """Where the path leads to. Raises PackagingError for links that lead back to themselves."""
+    try:
+        return path.resolve()
+    except (RuntimeError, OSError) as error:
+        # Python raises RuntimeError for a loop until 3.12, and OSError from then on.
+        raise PackagingError(f"{path} is a link that leads back to itself.", fix) from error
+
+
 def _file(root: Path, path: Path) -> Path:
     """The file to pack: a link to a file of the folder is packed as that file."""
     fix = "Add it to .gcloudignore or package.exclude, or copy the target."
-    target = path.resolve()
+    target = _resolved(path, fix)
     if path.is_symlink() and not target.is_relative_to(root):
         raise PackagingError(f"{path} is a link to {target}, outside the folder.", fix)
     if not target.exists():
