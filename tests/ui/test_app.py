@@ -302,12 +302,19 @@ async def test_the_command_line_completes_and_runs(tmp_path: Path) -> None:
         assert isinstance(app.screen, QuotaGridScreen)
 
 
+async def test_a_command_without_its_value_offers_the_values(tmp_path: Path) -> None:
+    async with opened(MemoryBackend(fleet()), tmp_path) as (app, pilot):
+        await pilot.press("colon", *"theme", "enter")
+        assert isinstance(app.screen, CommandLine)
+        assert app.screen.query_one("Input").value == "theme "  # type: ignore[attr-defined]
+        assert "theme ansi16" in str(app.screen.query_one("#choices").content)  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
         ("fly", "no command is called 'fly'"),
         ("launch x y", "x y"),
-        ("theme", "theme needs THEME"),
         ("jobs now", "takes nothing"),
         ("zzz [/", "no command"),
     ],

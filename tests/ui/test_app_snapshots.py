@@ -106,6 +106,16 @@ def test_jobs_filtered_with_a_broken_region(look: Callable[..., None]) -> None:
     look(USUAL, "vxtui-dark", "slash", *"gpu:a100", backend=backend)
 
 
+@SIZES_AND_THEMES
+def test_saved_filters_and_columns(look: Callable[..., None], size: tuple[int, int], theme: str) -> None:
+    look(size, theme, "slash", *"gpu:a100", "enter", "F", *"big", "enter", "v", "j", "j", "space")
+
+
+@pytest.mark.parametrize("size", [SMALL, USUAL], ids=["80", "120"])
+def test_values_of_a_term(look: Callable[..., None], size: tuple[int, int]) -> None:
+    look(size, "vxtui-dark", "slash", *"state:")
+
+
 def test_cancel_dialog(look: Callable[..., None]) -> None:
     look(USUAL, "vxtui-light", "j", "j", "c")
 

@@ -127,7 +127,7 @@ async def test_columns_fold_with_the_width(tmp_path: Path) -> None:
         async with opened(MemoryBackend(fleet()), tmp_path, size=(width, 24)) as (app, _):
             rows = painted(app)
             assert all(len(line) <= width for line in rows)
-            seen[width] = set(rows[0].replace("▼", "").split())
+            seen[width] = set(rows[0].replace("▲", "").split())
             assert "running" in "".join(rows) and "arr-coc" in "".join(rows)
     assert {"STATE", "NAME"} <= seen[60] < seen[80] < seen[120] < seen[200]
     assert (

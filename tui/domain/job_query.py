@@ -8,7 +8,8 @@ labels. A key that is none of `FIELDS` is a label; `label.KEY:value` says so exp
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from difflib import get_close_matches
@@ -130,6 +131,51 @@ def parse(text: str) -> JobQuery:
     if text.count('"') % 2:
         raise QueryError("a quote is open: add the closing one", text.rindex('"'))
     return JobQuery(text.strip(), tuple(_term(m[0], m.start()) for m in _WORD.finditer(text)))
+
+
+def without_unfinished(text: str) -> str:
+    """The text without a last term that has a key and no value yet, such as `state:` or `age<`."""
+    last = list(_WORD.finditer(text))[-1:]
+    if not last or last[0].end() != len(text):
+        return text
+    match = _TERM.fullmatch(last[0][0].lstrip("-!"))
+    return text[: last[0].start()] if match is not None and not match["value"].strip(",") else text
+
+
+def completions(text: str, jobs: Iterable[Job], limit: int = 12) -> tuple[str, list[str]]:
+    """What the last word can become: the text before what is completed, and the words that may stand there.
+
+    A word without a key becomes a field; after a text field's or a label's key come the values that the
+    jobs have, the most frequent first.
+    """
+    start = max((m.start() for m in _WORD.finditer(text) if m.end() == len(text)), default=len(text))
+    word = text[start:]
+    sign = word[:1] if word[:1] in ("-", "!") else ""
+    match = _TERM.fullmatch(word[len(sign) :])
+    if match is None:
+        typed = word[len(sign) :].casefold()
+        fields = [f"{field}{'<' if field in _SPANS or field in _NUMBERS else ':'}" for field in FIELDS]
+        return text[: start + len(sign)], [f for f in fields if typed and f.startswith(typed)][:limit]
+    before, comma, typed = match["value"].rpartition(",")
+    head = text[: len(text) - len(typed)]
+    taken = set(before.casefold().split(",")) if comma else set()
+    found = Counter(value for job in jobs for value in _values(match["key"].lower(), job))
+    if match["key"].lower() == "state":
+        found.update(dict.fromkeys((state.value.casefold() for state in JobState), 0))
+    words = [word for word, _ in found.most_common() if word.casefold() not in taken]
+    fitting = [word for word in words if word.casefold().startswith(typed.casefold())]
+    return head, [f'"{word}"' if " " in word else word for word in fitting][:limit]
+
+
+def _values(key: str, job: Job) -> Iterable[str]:
+    if key in {"state", "gpu"}:
+        # The last of the two names of an accelerator is the short one.
+        found = _TEXT_FIELDS[key](job)
+        return {value.casefold() for value in (found if key == "state" else found[1::2])}
+    if key in _TEXT_FIELDS:
+        return {value for value in _TEXT_FIELDS[key](job)[:1] if value}
+    label = job.labels.get(key.removeprefix("label."))
+    return () if label is None else (label,)
 
 
 def _term(word: str, position: int) -> Term:

@@ -16,15 +16,24 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from tui.actions.registry import Action, actions, key_text
+from tui.actions.registry import Action, action, actions, key_text
 from tui.domain.job import Job
 from tui.domain.text import plain
 from tui.screens.frame import FrameScreen, frame_of
+from tui.widgets.table.job_table import SORTABLE
 
 if TYPE_CHECKING:
     from tui.screens.console_app import ConsoleApp
 
 MAX_CHOICES = 8
+ALIASES = {"q": "quit", "q!": "quit", "ctx": "context", "h": "help"}
+PLACES = {
+    "jobs": ("Jobs", "app.jobs"), "profiles": ("Profiles", "app.profiles"), "fleet": ("Fleet", "app.fleet"),
+    "quota_grid": ("Quotas", "app.quotas"), "events": ("Events", "app.events"), "job": ("a job", "jobs.open"),
+    "logs": ("a job's Logs", "jobs.open"), "metrics": ("a job's Metrics", "jobs.open"),
+    "replicas": ("a job's Replicas", "jobs.open"), "spec": ("a job's Spec", "jobs.open"),
+}  # fmt: skip
+"""Scopes that the palette finds from elsewhere: the place in words, and the action that goes there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +69,10 @@ def arguments(console: ConsoleApp, found: Action) -> list[str]:
             return [plain(entry.name) for entry in console.profiles]
         case "THEME":
             return sorted(console.available_themes)
+        case "COLUMN":
+            return list(SORTABLE)
+        case "FILTER":
+            return [plain(name) for name in getattr(frame_of(console), "filters", ())]
         case "CONTEXT":
             return list(console.contexts)
     return []
@@ -89,8 +102,7 @@ def read_command(text: str, frame: FrameScreen) -> Command | str:
     here = [a for scope in reversed(frame.scopes()) for a in actions(scope) if a.is_command]
     # One word may name two actions: `cancel` the selection, `cancel NAME` any job.
     by_word = {a.word: a for a in sorted(here, key=lambda a: bool(a.argument) == bool(rest.strip()))}
-    aliases = {"q": "quit", "q!": "quit", "ctx": "context", "h": "help"}
-    found = by_word.get(aliases.get(word, word))
+    found = by_word.get(ALIASES.get(word, word))
     if found is None:
         starts = [a for name, a in by_word.items() if name.startswith(word)]
         if len(starts) != 1:
@@ -107,6 +119,31 @@ def read_command(text: str, frame: FrameScreen) -> Command | str:
     if rest.strip() and not found.argument:
         return f"{found.word} takes nothing after it"
     return Command(found, rest.strip())
+
+
+def elsewhere(frame: FrameScreen) -> list[tuple[Action, str, Action]]:
+    """Actions of other screens: each with its place in words, and the action that goes there."""
+    here = set(frame.scopes())
+    words = {found.word for found in offered(frame)}
+    return [
+        (found, place, action(way))
+        for scope, (place, way) in PLACES.items()
+        if scope not in here
+        for found in actions(scope)
+        if found.is_command and found.key and found.method != "back" and found.word not in words
+    ]
+
+
+async def go_there(frame: FrameScreen, found: Action, place: str, way: Action) -> None:
+    """Go to the screen of an action, and say which key runs it on what is under the cursor there."""
+    console = cast("ConsoleApp", frame.app)
+    key = key_text(found, console.settings.keys).split(" ")[0]
+    if way.scope in frame.scopes() and frame.blocked_reason(way) is None:
+        await frame.action_do(way.id)
+        words = f"{key}: {found.help}"
+    else:
+        words = f"{key} in {place}: {found.help}"
+    console.notify(plain(words), markup=False)
 
 
 class RegistryProvider(Provider):
@@ -138,6 +175,16 @@ class RegistryProvider(Provider):
             score = matcher.match(f"{command.text} {command.action.help}")
             if score > 0:
                 yield Hit(score, Content(command.text), run, command.text, self._help(command))
+        frame = frame_of(cast("ConsoleApp", self.app))
+        if frame is None:
+            return
+        for found, place, way in elsewhere(frame):
+            score = matcher.match(f"{found.word} {found.label}")
+            if score > 0:
+                text = f"{found.label} in {place}"
+                run = partial(go_there, frame, found, place, way)
+                # What can run here comes first.
+                yield Hit(score * 0.9, Content(text), run, text, self._help(Command(found)))
 
 
 async def run_command(frame: FrameScreen, command: Command) -> None:
@@ -183,7 +230,8 @@ class CommandLine(ModalScreen[Command]):
         self._show(event.value)
 
     def _show(self, text: str, problem: str = "") -> None:
-        typed = text.lstrip().casefold()
+        word, blank, rest = text.lstrip().casefold().partition(" ")
+        typed = f"{ALIASES.get(word, word)}{blank}{rest}"
         # Before the first blank, one line a word; after it, the argument's values.
         fitting = [(c, h) for c, h in self._all if c.casefold().startswith(typed)]
         if " " not in typed:
@@ -204,9 +252,12 @@ class CommandLine(ModalScreen[Command]):
     def action_complete(self) -> None:
         """Complete the line with the marked choice."""
         if self._fitting:
-            line = self.query_one(Input)
-            line.value = self._fitting[self._at][0]
-            line.cursor_position = len(line.value)
+            self._complete_with(self._fitting[self._at][0])
+
+    def _complete_with(self, text: str) -> None:
+        line = self.query_one(Input)
+        line.value = text
+        line.cursor_position = len(text)
 
     def action_choose(self, step: int) -> None:
         """Mark another choice."""
@@ -220,6 +271,11 @@ class CommandLine(ModalScreen[Command]):
             self.app.pop_screen()
             return
         found = read_command(text, self._frame)
+        wanting = next((c for c, _ in self._all if c == f"{ALIASES.get(text, text)} "), "")
+        if isinstance(found, str) and wanting:
+            # Its values are offered: enter again takes the first one.
+            self._complete_with(wanting)
+            return
         known = {choice for choice, _ in self._all}
         unfinished = isinstance(found, str) or (found.argument and found.text not in known)
         if unfinished and self._fitting and not self._fitting[self._at][0].endswith(" "):

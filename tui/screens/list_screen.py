@@ -47,8 +47,12 @@ class ListScreen(FrameScreen):
         """The empty table."""
         raise TypeError(f"{type(self).__name__} must make its table")
 
+    def completions(self, text: str) -> tuple[str, Sequence[str]]:
+        """What `tab` completes in the filter: the text before it, and the words that fit."""
+        return text, ()
+
     def compose_body(self) -> Iterable[Widget]:
-        yield FilterBar(self.PLACEHOLDER)
+        yield FilterBar(self.PLACEHOLDER, self.completions)
         yield self.make_table()
         yield Notice()
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import on
+from textual.actions import SkipAction
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import HorizontalGroup
@@ -16,13 +18,21 @@ from textual.widgets import Input, Static
 
 from tui.domain.text import plain
 
+Completions = Callable[[str], tuple[str, Sequence[str]]]
+"""For a text: what stands before its last part, and the words that this part may become."""
+
 
 class FilterBar(HorizontalGroup):
-    """Hidden until `open`. Posts `Changed` with every key, `Closed` on enter (kept) and esc (cleared)."""
+    """Hidden until `open`. Posts `Changed` with every key, `Closed` on enter (kept) and esc (cleared).
+
+    With `completions`, the words that fit are shown beside the text; `tab` writes the first, and pressed
+    again the next one.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave(False)", "Clear"),
         Binding("enter,down", "leave(True)", "Keep"),
+        Binding("tab", "complete", "Complete"),
     ]
     DEFAULT_CSS = """
     FilterBar {
@@ -48,9 +58,14 @@ class FilterBar(HorizontalGroup):
 
         text: str
 
-    def __init__(self, placeholder: str = "") -> None:
+    def __init__(self, placeholder: str = "", completions: Completions | None = None) -> None:
         super().__init__()
         self._placeholder = placeholder
+        self._completions = completions
+        self._choices: tuple[str, Sequence[str]] = ("", ())
+        """The text before what `tab` completes, and the words it offers."""
+        self._completed = ""
+        self._problem = ""
         self._back_to: Widget | None = None
 
     def compose(self) -> ComposeResult:
@@ -79,7 +94,40 @@ class FilterBar(HorizontalGroup):
 
     def show_problem(self, problem: str) -> None:
         """Show what is wrong with the text; "" clears it."""
-        self.query_one("#problem", Static).update(Content(plain(problem)))
+        self._problem = problem
+        self._show_side()
+
+    def set_text(self, text: str) -> None:
+        """Replace the text, as a saved filter does."""
+        self.query_one(Input).value = text
+
+    def _show_side(self) -> None:
+        """What is wrong, else what `tab` completes."""
+        side = Content(plain(self._problem))
+        words = self._choices[1]
+        if not self._problem and words:
+            offered = [
+                Content.styled(plain(word), "$accent" if at == 0 else "$text-muted")
+                for at, word in enumerate(words)
+            ]
+            side = Content.assemble(("tab ", "$text-muted"), Content("  ").join(offered))
+        self.query_one("#problem", Static).update(side)
+
+    def action_complete(self) -> None:
+        """Write the first word that fits; the next one where the last was written by this key."""
+        if self._completions is None:
+            raise SkipAction
+        line = self.query_one(Input)
+        head, words = self._choices
+        if not words:
+            return
+        if self._completed and line.value == self._completed:
+            words = (*words[1:], words[0])
+            self._choices = head, words
+        self._completed = head + words[0]
+        line.value = self._completed
+        line.cursor_position = len(self._completed)
+        self._show_side()
 
     def action_leave(self, keep: bool) -> None:
         """Close the line, with the filter kept or cleared."""
@@ -92,6 +140,10 @@ class FilterBar(HorizontalGroup):
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
         event.stop()
+        if self._completions is not None and event.value != self._completed:
+            self._completed = ""
+            self._choices = self._completions(event.value)
+            self._show_side()
         self.post_message(self.Changed(event.value))
 
     @on(Input.Submitted)

@@ -32,7 +32,8 @@ EVERY = 10
 
 
 class JobRows:
-    """Connects the job store to the table. `cells` makes a job's row, `cost` returns its cost text."""
+    """Connects the job store to the table. `cells` makes a job's row, `cost` returns its cost text, `spent`
+    its cost in USD."""
 
     def __init__(
         self,
@@ -40,6 +41,7 @@ class JobRows:
         clock: Callable[[], datetime],
         cells: Callable[[Job, datetime], Cells],
         cost: Callable[[Job, datetime], str],
+        spent: Callable[[Job, datetime], float | None],
     ) -> None:
         self.store = store
         self.sort = "age"
@@ -50,6 +52,9 @@ class JobRows:
         self._now = clock()
         self._job_cells = cells
         self._cost = cost
+        self._spent = spent
+        self.groups_known = False
+        """The groups were closed or opened by the user already, in an earlier run."""
         self._listing: Listing[Job] = Listing(store.jobs)
         self._changed: dict[str, None] = {}
         """In order of arrival, almost that of the list: a set would shuffle what has to be sorted."""
@@ -80,7 +85,8 @@ class JobRows:
             del self._looks[name]
         asked = (self.query, self.sort, self.reverse, self.group)
         if asked != self._asked:
-            regrouped = self._asked[3:] != asked[3:]
+            regrouped = self._asked[3:] != asked[3:] and not self.groups_known
+            self.groups_known = False
             self._asked = asked
             matches = self._matches if self.query.terms else None
             self._listing.configure(matches, self._sort_key(), reverse=self.reverse)
@@ -106,7 +112,7 @@ class JobRows:
         timed = any(term.key in {"age", "duration"} for term in self.query.terms)
         if timed and (len(self.store.jobs) < MANY or not self._ticks % EVERY):
             self.note(self.store.jobs)
-        elif self.sort == "duration":
+        elif self.sort in {"duration", "cost"}:
             self.note(self.store.active)
         if self._changed:
             self.show(table)
@@ -124,7 +130,13 @@ class JobRows:
         column = self.sort
         if column == "age":
             return newest_first
+        if column == "cost":
+            return self._dearest_first
         return lambda job: sort_key(job, column, self._now)
+
+    def _dearest_first(self, job: Job) -> SortKey:
+        spent = self._spent(job, self._now)
+        return (spent is None, 0.0 if spent is None else -spent, job.name)
 
     def _cells(self, key: str) -> Cells:
         if key.startswith(HEAD):

@@ -15,19 +15,19 @@ from textual.widgets import Static
 from tui.actions.registry import Action, bindings
 from tui.domain.formatting import age, pieces
 from tui.domain.job import Job
-from tui.domain.job_query import QueryError, parse
+from tui.domain.job_query import JobQuery, QueryError, completions, parse, without_unfinished
 from tui.domain.text import plain
 from tui.kinds.registry import kind_of
 from tui.screens.dialogs.message import show_link, show_trouble
 from tui.screens.jobs.rows import GROUPS, HEAD, JobRows
-from tui.screens.list_screen import ListScreen
+from tui.screens.jobs.views import JobsViews
 from tui.screens.workers import background
 from tui.session import Session
 from tui.store.jobs.table import JobChange
 from tui.store.jobs.usage import UsageFeed
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.notice import Notice
-from tui.widgets.table.job_table import KIND, SORTABLE, JobTable, job_cells
+from tui.widgets.table.job_table import KIND, MOST_FIRST, SORTABLE, JobTable, job_cells
 from tui.widgets.table.table import Cells, Table
 
 FIRST_RUN = "No jobs here yet."
@@ -41,7 +41,7 @@ FIRST_WAIT, TOGETHER = 0.5, 1.0
 """Seconds until a longer list is first shown while it is read, and between updates."""
 
 
-class JobsScreen(ListScreen):
+class JobsScreen(JobsViews):
     """See the module."""
 
     SCOPE = "jobs"
@@ -63,6 +63,10 @@ class JobsScreen(ListScreen):
 
     def make_table(self) -> Table:
         return JobTable()
+
+    def completions(self, text: str) -> tuple[str, Sequence[str]]:
+        """What `tab` completes in the filter, from the jobs listed."""
+        return completions(text, self.console.store.jobs.values())
 
     def compose_body(self) -> Iterable[Widget]:
         yield from super().compose_body()
@@ -93,16 +97,16 @@ class JobsScreen(ListScreen):
         """The rows of the open context."""
         store = self.console.store
         if self._rows is None or self._rows.store is not store:
-            before, self._rows = self._rows, self._new_rows()
-            if before is not None:
-                self._rows.sort, self._rows.reverse = before.sort, before.reverse
-                self._rows.group = before.group
+            self._rows = self._new_rows()
+            self.restore_view(self._rows)
             self.console.connection.looked_at = self._in_view
         return self._rows
 
     def _new_rows(self) -> JobRows:
         console = self.console
-        return JobRows(console.store, console.clock, self._cells, console.costs.spent_text)
+        return JobRows(
+            console.store, console.clock, self._cells, console.costs.spent_text, console.costs.spent
+        )
 
     def _in_view(self) -> Sequence[str]:
         # A table with its first rows has no height yet.
@@ -141,6 +145,7 @@ class JobsScreen(ListScreen):
                 self.rows.tick(self.table)
             self._notice()
             self.refresh_frame()
+            self.keep_view()
 
     def reload(self) -> None:
         self._show()
@@ -150,7 +155,7 @@ class JobsScreen(ListScreen):
         self._read_filter()
         if isinstance(table, JobTable):
             table.show_kinds({job.kind for job in self.console.store.jobs.values()})
-        table.set_sort(rows.sort, rows.reverse)
+        table.set_sort(rows.sort, self._largest_first)
         rows.show(table)
         self._shown_at = time.monotonic()
         self._notice()
@@ -193,13 +198,29 @@ class JobsScreen(ListScreen):
         bar = self.query_one(FilterBar)
         problem = ""
         try:
-            self.rows.query = parse(bar.text)
+            # While a term is typed, what it asks for is not known yet.
+            query = parse(without_unfinished(bar.text) if bar.display else bar.text)
+            self.rows.query = query if not bar.display or self._finds(query) else self._query_before(query)
         except QueryError as error:
             problem = error.message
         # The list keeps the last valid filter; the text is not changed.
         if problem != self._problem:
             self._problem = problem
             bar.show_problem(problem)
+
+    def _finds(self, query: JobQuery) -> bool:
+        now = self.console.clock()
+        return any(query.matches(job, now) for job in self.console.store.jobs.values())
+
+    def _query_before(self, query: JobQuery) -> JobQuery:
+        """Without a last word that finds nothing because it is the start of a field's name, such as `sta`."""
+        head, words = self.completions(query.text)
+        fields = bool(words) and words[0][-1] in ":<"
+        return parse(head) if fields else query
+
+    @property
+    def _largest_first(self) -> bool:
+        return (self.rows.sort in MOST_FIRST) != self.rows.reverse
 
     def _notice(self) -> None:
         console, table, notice = self.console, self.table, self.query_one(Notice)
@@ -251,7 +272,7 @@ class JobsScreen(ListScreen):
         rows = self.rows
         words = "ran" if rows.sort == "duration" else rows.sort
         by = f"by {rows.group}   " if rows.group else ""
-        return Content.styled(f"{by}sorted by {words} {'▲' if rows.reverse else '▼'}", "$text-muted")
+        return Content.styled(f"{by}sorted by {words} {'▼' if self._largest_first else '▲'}", "$text-muted")
 
     # What is selected
 
@@ -286,6 +307,10 @@ class JobsScreen(ListScreen):
             closed := self.jobs_refusal(found, self.selected())
         ):
             return closed
+        if found.id in {"jobs.save_filter", "jobs.forget_filter"}:
+            return self._filter_refusal(found.method)
+        if found.id in {"jobs.next_filter", "jobs.previous_filter"} and not self.filters:
+            return "No filter is saved. / filters, and F saves that filter as a tab."
         if found.id == "jobs.why" and not self.console.connection.failing():
             return "Everything could be read."
         return None
@@ -373,6 +398,18 @@ class JobsScreen(ListScreen):
             self.rows.sort = chosen
         else:
             self.rows.sort = self._after(self.rows.sort, SORTABLE)
+        self._show()
+
+    def action_sort_by(self, column: str) -> None:
+        """Sort by the column of this name, as its title or its key says it."""
+        wanted = column.casefold().strip()
+        by_name = {name: c.key for c in self.table.columns for name in (c.title.casefold(), c.key)}
+        found = by_name.get(wanted, wanted)
+        if found not in SORTABLE:
+            words = f"The list can't be sorted by {plain(column)}. It can by {', '.join(SORTABLE)}."
+            self.notify(words, severity="warning", markup=False)
+            return
+        self.rows.sort, self.rows.reverse = found, False
         self._show()
 
     def _after(self, current: str, choices: Sequence[str]) -> str:

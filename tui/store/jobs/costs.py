@@ -102,6 +102,13 @@ class Costs:
         text: str = self._cost.money(self._cost.spent(job, now, self.prices, rate=self.rate(job)))
         return text
 
+    def spent(self, job: Job, now: datetime) -> float | None:
+        """USD so far, at most; None where not known, or while prices are not loaded."""
+        if self.prices is None:
+            return None
+        found: Range | None = self._cost.spent(job, now, self.prices, rate=self.rate(job))
+        return None if found is None else found.high
+
     def rate_text(self, job: Job) -> str:
         """`~$46–71/h`; · where not known."""
         if self.prices is None:

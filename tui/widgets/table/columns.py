@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -47,17 +47,22 @@ class PlacedColumn(NamedTuple):
 
 
 def place(
-    columns: Sequence[Column], natural: Mapping[str, int], room: int, folded: Iterable[str] = ()
+    columns: Sequence[Column],
+    natural: Mapping[str, int],
+    room: int,
+    folded: Iterable[str] = (),
+    kept: Collection[str] = (),
 ) -> tuple[PlacedColumn, ...]:
     """The columns that fit into `room` cells, with their widths.
 
-    `natural` holds the widest known cell of each column. At min_width one column is shown.
+    `natural` holds the widest known cell of each column. At least one column is shown. Those of `kept` are
+    left out last.
     """
     away = set(folded)
     shown = [c for c in columns if c.key not in away] or list(columns[:1])
     needed = {c.key: _wanted(c, natural) if c.whole else c.min_width for c in shown}
     while sum(needed[c.key] + GAP for c in shown) > room:
-        out = max(shown, key=lambda c: c.rank)
+        out = max(shown, key=lambda c: (bool(c.rank) and c.key not in kept, c.rank))
         if not out.rank or len(shown) == 1:
             break
         shown.remove(out)

@@ -23,24 +23,26 @@ COLUMNS = (
     Column("state", "STATE", 12, max_width=13),
     Column("name", "NAME", 17, max_width=44),
     Column("region", "REGION", 12, max_width=28, rank=6, whole=True),
-    Column("replicas", "REPL", 7, max_width=12, rank=3, right=True),
+    Column("replicas", "REPL", 7, max_width=12, rank=3, right=True, whole=True),
     Column("accelerators", "ACCEL", 7, max_width=18, rank=4, right=True),
     Column("strategy", "STRATEGY", 8, max_width=8, rank=7),
     Column("progress", "PROGRESS", 17, max_width=60, rank=1, flex=True),
-    Column("step", "STEP", 9, max_width=20, rank=9, right=True),
+    Column("step", "STEP", 9, max_width=24, rank=9, right=True, whole=True),
     Column("gpu", "GPU %", 10, max_width=10, rank=8, right=True),
     Column("cpu", "CPU %", 10, max_width=10, rank=10, right=True),
     Column("loss", "LOSS", 5, max_width=8, rank=5, right=True, whole=True),
     Column("age", "AGE", 4, max_width=6, rank=2, right=True, whole=True),
-    Column("duration", "RAN", 5, max_width=6, rank=8, right=True),
+    Column("duration", "RAN", 5, max_width=6, rank=8, right=True, whole=True),
     Column("cost", "COST", 9, max_width=11, rank=5, right=True, whole=True),
 )
 KIND = Column("kind", "KIND", 8, max_width=10, rank=2)
 """Shown while jobs of several kinds are listed."""
 SORTABLE = (
     "age", "state", "name", "region", "replicas", "accelerators", "progress", "loss", "duration",
-    "strategy", "step", "kind",
+    "strategy", "step", "cost", "kind",
 )  # fmt: skip
+MOST_FIRST = frozenset({"accelerators", "progress", "step", "duration", "cost"})
+"""Columns whose order has the largest value on top; the others have the smallest there, as A before Z."""
 BAR = 10
 Usage = Callable[[str], UsageTrend]
 
@@ -53,6 +55,31 @@ class JobTable(Table):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(COLUMNS, id=id)
+        self.hidden: set[str] = set()
+        """Keys of the hidden columns: kept per context by the screen."""
+
+    @property
+    def _hidden_columns(self) -> set[str]:
+        return self.hidden
+
+    @property
+    def closed_groups(self) -> set[str]:
+        """The groups whose rows are not shown."""
+        return self._shown.closed
+
+    @closed_groups.setter
+    def closed_groups(self, groups: set[str]) -> None:
+        self._shown.closed = groups
+
+    @property
+    def placed_columns(self) -> frozenset[str]:
+        """Keys of the columns that are shown now."""
+        return frozenset(placed.column.key for placed in self._placed)
+
+    def set_columns(self, hidden: Collection[str], kept: Collection[str]) -> None:
+        """Hide these columns, and show those of `kept` whatever the width."""
+        self.hidden, self.pinned = set(hidden), frozenset(kept)
+        self._choose_columns()
 
     def show_kinds(self, listed: Collection[str]) -> None:
         """Show the columns that jobs of these kinds have."""

@@ -50,7 +50,7 @@ class RowPainter:
         for column, width, _ in placed:
             title = column.title
             if column.key == sorted_by:
-                title += "▲" if reverse else "▼"
+                title += "▼" if reverse else "▲"
                 title = title if len(title) <= width else title[: width - 1] + title[-1]
             title = title.rjust(width) if column.right else title.ljust(width)
             style = base

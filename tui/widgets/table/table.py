@@ -83,6 +83,7 @@ class Table(ScrollView, can_focus=True):
         self.reverse = False
         self.chosen_column = ""
         """Key of the column that `s` sorts by and `z` hides; "" if none is chosen."""
+        self.pinned: frozenset[str] = frozenset()
         self._make: Callable[[str], Cells] | None = None
         self._rows: dict[str, Cells] = {}
         self._shown = Rows()
@@ -210,7 +211,7 @@ class Table(ScrollView, can_focus=True):
         self._choose_columns()
 
     def set_sort(self, column: str, reverse: bool) -> None:
-        """Show in the header what the rows are sorted by."""
+        """Show in the header what the rows are sorted by; `reverse`: the largest on top."""
         if (self.sorted_by, self.reverse) != (column, reverse):
             self.sorted_by, self.reverse = column, reverse
             self._repaint_header()
@@ -367,7 +368,7 @@ class Table(ScrollView, can_focus=True):
         if not self.is_attached:
             return False
         # The last cell belongs to the scroll bar, whether it is shown now or not.
-        placed = place(self.columns, self._natural, self.size.width - 1, self._hidden_columns)
+        placed = place(self.columns, self._natural, self.size.width - 1, self._hidden_columns, self.pinned)
         if placed == self._placed:
             return False
         self._placed = placed

@@ -1,0 +1,201 @@
+"""How the jobs list is shown in each context: kept for the next start, and chosen by saved filters."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any
+
+from textual.content import Content
+from textual.style import Style
+
+from tui.domain.text import plain
+from tui.screens.jobs.rows import GROUPS, JobRows
+from tui.screens.list_screen import SEP, ListScreen
+from tui.screens.workers import background
+from tui.widgets.filter_bar import FilterBar
+from tui.widgets.header_lines import Line
+from tui.widgets.table.job_table import SORTABLE, JobTable
+
+VIEW = "jobs"
+"""Name of the list in the kept state."""
+ALL = "all"
+"""The tab without a filter."""
+
+
+@dataclass
+class JobsView:
+    """Sort, groups, columns, filter and closed groups of one context, and its saved filters by name."""
+
+    sort: str = "age"
+    reverse: bool = False
+    group: str = ""
+    filter: str = ""
+    hidden: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
+    filters: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, found: dict[str, Any]) -> JobsView:
+        """The kept view; what another version or a person wrote there wrongly is left out."""
+        view = cls()
+        for name, default in asdict(view).items():
+            value = found.get(name)
+            if isinstance(value, type(default)):
+                setattr(view, name, value)
+        view.sort = view.sort if view.sort in SORTABLE else "age"
+        view.group = view.group if view.group in GROUPS else ""
+        for name in ("hidden", "kept", "closed"):
+            setattr(view, name, [key for key in getattr(view, name) if isinstance(key, str)])
+        view.filters = {name: text for name, text in view.filters.items() if isinstance(text, str)}
+        return view
+
+
+class JobsViews(ListScreen):
+    """The part of the jobs screen that keeps and chooses views."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.filters: dict[str, str] = {}
+        """Saved filters by name, in the order in which they were saved."""
+        self._kept: tuple[str, JobsView] | None = None
+        """The context, and its view as last kept."""
+        self._now: JobsView | None = None
+        """The view as last shown."""
+
+    @property
+    def rows(self) -> JobRows:
+        """The rows of the open context."""
+        raise TypeError(f"{type(self).__name__} has no rows")
+
+    def _view(self) -> JobsView:
+        rows, table = self.rows, self.query_one(JobTable)
+        return JobsView(
+            rows.sort,
+            rows.reverse,
+            rows.group,
+            self.query_one(FilterBar).text,
+            sorted(table.hidden),
+            sorted(table.pinned),
+            sorted(table.closed_groups),
+            dict(self.filters),
+        )
+
+    def restore_view(self, rows: JobRows) -> None:
+        """Show the list as it was last shown in the open context."""
+        self.keep_view()
+        context = self.console.context_name
+        view = JobsView.read(self.console.ui_state.view(context, VIEW))
+        rows.sort, rows.reverse, rows.group = view.sort, view.reverse, view.group
+        self.filters = dict(view.filters)
+        table = self.query_one(JobTable)
+        table.closed_groups = set(view.closed)
+        rows.groups_known = bool(view.group)
+        table.set_columns(view.hidden, view.kept)
+        self.query_one(FilterBar).set_text(view.filter)
+        self._kept, self._now = (context, view), view
+
+    def refresh_frame(self) -> None:
+        super().refresh_frame()
+        if self.has_widgets and self._kept is not None and self._kept[0] == self.console.context_name:
+            self._now = self._view()
+
+    def keep_view(self) -> None:
+        """Save the view in a thread if it has changed since the last time."""
+        if self._kept is not None and self._now is not None and self._now != self._kept[1]:
+            self._kept = self._kept[0], self._now
+            save = partial(asyncio.to_thread, self.save_view, *self._kept)
+            background(self, save, "view", exclusive=False)
+
+    def save_view(self, context: str, view: JobsView) -> None:
+        """Save a view (blocking)."""
+        self.console.ui_state.keep_view(context, VIEW, asdict(view))
+
+    def on_unmount(self) -> None:
+        """Save what the last second has changed; the widgets are gone already."""
+        if self._kept is not None and self._now is not None and self._now != self._kept[1]:
+            self.save_view(self._kept[0], self._now)
+
+    # Saved filters
+
+    def second_line(self) -> Line:
+        """With saved filters, they stand as tabs before the count."""
+        left, right = super().second_line()
+        if not self.filters:
+            return left, right
+        text = self.query_one(FilterBar).text
+        tabs = []
+        for name, filter_text in {ALL: "", **self.filters}.items():
+            style = "bold $accent underline" if filter_text == text else "$text-muted"
+            go = Style.from_meta({"@click": f"screen.do('jobs.show_filter', {name!r})"})
+            tabs.append(Content.styled(plain(name), style).stylize(go))
+        return Content.assemble(Content("  ").join(tabs), SEP, left), right
+
+    def action_next_filter(self) -> None:
+        """Show the next saved filter."""
+        self._step_filter(1)
+
+    def action_previous_filter(self) -> None:
+        """Show the saved filter before."""
+        self._step_filter(-1)
+
+    def _step_filter(self, step: int) -> None:
+        texts = ["", *self.filters.values()]
+        text = self.query_one(FilterBar).text
+        at = texts.index(text) if text in texts else 0
+        self._show_filter(texts[(at + step) % len(texts)])
+
+    def _show_filter(self, text: str) -> None:
+        self.query_one(FilterBar).set_text(text)
+        self.table.clear_widths()
+        self.reload()
+
+    def action_show_filter(self, name: str) -> None:
+        """Show a saved filter by its name."""
+        found = {ALL: "", **self.filters}.get(name)
+        if found is None:
+            words = f"No filter is called {plain(name)}. F saves the one that is shown."
+            self.notify(words, severity="warning", markup=False)
+        else:
+            self._show_filter(found)
+
+    def _filter_refusal(self, method: str) -> str | None:
+        text = self.query_one(FilterBar).text
+        if method == "forget_filter":
+            return None if text and text in self.filters.values() else "The filter shown is not a saved one."
+        return None if text else "There is no filter to save: / filters the list."
+
+    def action_save_filter(self) -> None:
+        """Ask for a name, and save the filter under it."""
+        from tui.screens.dialogs.prompt import PromptScreen  # noqa: PLC0415 - not before the first paint
+
+        text = self.query_one(FilterBar).text
+        known = next((name for name, kept in self.filters.items() if kept == text), "")
+
+        def save(name: str | None) -> None:
+            if name:
+                self.filters[name] = text
+                self.refresh_frame()
+
+        def check(name: str) -> str:
+            if not name or len(name) > 24 or not name.isprintable():
+                return "A name has 1 to 24 characters."
+            return f"{ALL} is the list without a filter." if name == ALL else ""
+
+        self.app.push_screen(PromptScreen(f"Name of the filter {text}", known, check=check), save)
+
+    def action_forget_filter(self) -> None:
+        """Remove the saved filter that is shown."""
+        text = self.query_one(FilterBar).text
+        self.filters = {name: kept for name, kept in self.filters.items() if kept != text}
+        self._show_filter("")
+
+    # Columns
+
+    def action_columns(self) -> None:
+        """Choose the columns."""
+        from tui.screens.jobs.columns import ColumnsScreen  # noqa: PLC0415 - not before the first paint
+
+        self.app.push_screen(ColumnsScreen(self.query_one(JobTable)), lambda _: self.refresh_frame())
