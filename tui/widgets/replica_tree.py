@@ -29,14 +29,17 @@ COLUMNS = (
     Column("role", "ROLE", 7, max_width=16, rank=6),
     Column("state", "STATE", 12, max_width=18),
     Column("exit", "EXIT", 4, max_width=4, rank=7, right=True),
-    Column("cpu", "CPU %", 12, max_width=22, rank=1, right=True),
-    Column("memory", "MEM %", 12, max_width=22, rank=2, right=True),
-    Column("gpu", "GPU %", 12, max_width=40, rank=3, right=True),
+    Column("cpu", "CPU % past", 12, max_width=22, rank=1, right=True),
+    Column("memory", "MEM % past", 12, max_width=22, rank=2, right=True),
+    Column("gpu", "GPU % each", 12, max_width=40, rank=3, right=True),
     Column("step", "STEP", 7, max_width=10, rank=4, right=True),
     Column("lag", "LAG", 4, max_width=8, rank=3, right=True),
     Column("net", "NET in/out B/s", 14, max_width=18, rank=5, right=True),
     Column("machine", "MACHINE", 14, max_width=40, rank=8),
 )
+SORTABLE = ("replica", "state", "exit", "cpu", "memory", "gpu", "step", "lag", "net")
+MOST_FIRST = frozenset({"exit", "lag", "net"})
+"""Columns whose order has the largest value on top: others begin with the replica that does least."""
 STALE = timedelta(minutes=10)
 FOLD_FROM = 16
 """Groups with more replicas than this start folded."""
@@ -73,6 +76,10 @@ class ReplicaTree(Table):
         super().__init__(COLUMNS, id=id)
         self._folded: set[str] = set()
         self._seen: set[str] = set()
+        self.words: tuple[str, ...] = ()
+        """The filter: each must be in a replica's name, role or state."""
+        self.found = 0
+        """Replicas that match the filter."""
 
     def fold(self, group: str) -> None:
         """Fold or unfold a group."""
@@ -85,6 +92,7 @@ class ReplicaTree(Table):
     def display_job(self, job: Job, data: TreeData) -> None:
         """Show the job's groups and replicas."""
         rows: dict[str, Cells] = {}
+        self.found = 0
         for group in job.groups:
             if not group.replicas:
                 continue
@@ -93,10 +101,51 @@ class ReplicaTree(Table):
                 if group.replicas > FOLD_FROM:
                     self._folded.add(group.name)
             members = [r for r in job.replicas if r.group == group.name]
-            rows[group.name] = group_cells(group, members, data, self.folded(group.name))
-            if not self.folded(group.name):
-                rows |= {r.id: replica_cells(r, group, data) for r in members}
+            matching = [r for r in members if self._matches(r)]
+            self.found += len(matching)
+            if self.words and not matching:
+                continue
+            folded = self.folded(group.name) and not self.words
+            rows[group.name] = group_cells(group, members, data, folded)
+            if not folded:
+                rows |= {r.id: replica_cells(r, group, data) for r in self._in_order(matching, data)}
         self.show(list(rows), rows)
+
+    def _matches(self, replica: Replica) -> bool:
+        text = f"{replica.id} {replica.role} {replica.state.value}".casefold()
+        return all(word in text for word in self.words)
+
+    def _in_order(self, replicas: Sequence[Replica], data: TreeData) -> list[Replica]:
+        """By the sorted column; those without a figure come last."""
+        column, most_first = self.sorted_by, self.reverse
+        if column in {"", "replica"}:
+            return list(reversed(replicas)) if most_first else list(replicas)
+        known = [(value, r) for r in replicas if (value := _sort_value(column, r, data)) is not None]
+        known.sort(key=lambda pair: pair[0], reverse=most_first)
+        there = {r.id for _, r in known}
+        return [*(r for _, r in known), *(r for r in replicas if r.id not in there)]
+
+
+def _sort_value(column: str, replica: Replica, data: TreeData) -> float | None:
+    """What a replica is sorted by; None where it is not measured."""
+    match column:
+        case "state":
+            return _STATE_PRIORITY.index(replica.state)
+        case "exit":
+            return replica.exit_code
+        case "step":
+            at = data.newest.step(replica.id)
+            return None if at is None else at.step
+        case "lag":
+            found = data.newest.figure(Measure.LAG, replica.id)
+            return None if found is None else found.value
+        case "net":
+            values = [_latest(data, metric, replica.id) for metric in (NET_IN, NET_OUT)]
+            return sum(v for v in values if v is not None) if any(v is not None for v in values) else None
+    metric = {"cpu": CPU, "memory": MEMORY, "gpu": GPU}[column]
+    points = [s.latest for s in data.series.of(metric, replica.id)]
+    fresh = [p[1] for p in points if p is not None and data.now - p[0] <= STALE]
+    return sum(fresh) / len(fresh) if fresh else None
 
 
 def group_cells(group: ReplicaGroup, members: Sequence[Replica], data: TreeData, folded: bool) -> Cells:
@@ -194,7 +243,8 @@ def accelerators(data: TreeData, group: ReplicaGroup, replica: str) -> Content:
     fresh = [f.value for f in found if f is not None and not f.stale(data.now)]
     mean = _percent(sum(fresh) / len(fresh)) if fresh else Content("  ") + _NONE
     drawn = heat_cells(codes, data.colours, ascii_only=data.ascii_only, close=data.close)
-    return Content.assemble(drawn, " ", mean)
+    # Brackets tell a row of devices from one device's past.
+    return Content.assemble(("[", "$text-muted"), drawn, ("]", "$text-muted"), " ", mean)
 
 
 def _add_step(data: TreeData, replica: str) -> Content:

@@ -17,8 +17,9 @@ from tui.domain.replica import group_of
 from tui.domain.text import plain
 from tui.screens.job.pane import JobPane
 from tui.store.job.feed import Changed, JobFeed
+from tui.widgets.filter_bar import FilterBar
 from tui.widgets.heat_map.scale import palette
-from tui.widgets.replica_tree import ReplicaTree, TreeData
+from tui.widgets.replica_tree import MOST_FIRST, SORTABLE, ReplicaTree, TreeData
 from tui.widgets.state import wants_ascii
 from tui.widgets.table.table import Table
 
@@ -45,8 +46,10 @@ class ReplicasPane(JobPane):
         self.tree_view = ReplicaTree()
         self._paused = False
         self._wanted = ""
+        self._bar = FilterBar("name, role or state: pool1 failed")
 
     def compose(self) -> Iterable[Widget]:
+        yield self._bar
         yield self.tree_view
         yield self.notice
 
@@ -59,11 +62,30 @@ class ReplicasPane(JobPane):
 
     def status(self) -> Content:
         missing = next((m for m in self.feed.series.not_measured() if m.metric == GPU), None)
+        tree = self.tree_view
+        parts: list[Content] = []
+        if tree.words:
+            job = self.feed.job
+            parts.append(Content.styled(f"/ {' '.join(tree.words)}", "$accent"))
+            parts.append(Content(f"{tree.found:,} of {job.replica_count if job else 0:,}"))
+        if tree.sorted_by:
+            title = next(c.title for c in tree.columns if c.key == tree.sorted_by).lower()
+            parts.append(Content.styled(f"sorted by {title} {'▼' if tree.reverse else '▲'}", "$text-muted"))
         words = f"{NOT_MEASURED} not measured" + (f"; GPU: {plain(missing.reason)}" if missing else "")
         note = Content.styled(words, "$text-muted")
         if self.feed.figures.simulated:
             note = Content.assemble(("simulated", "bold $text-warning"), "   ", note)
-        return note
+        return Content("   ").join([*parts, note])
+
+    def back(self) -> bool:
+        if self.tree_view.chosen_column:
+            self.tree_view.choose_column("")
+            return True
+        if not self.tree_view.words:
+            return False
+        self._bar.clear()
+        self._filter("")
+        return True
 
     def pause(self, on: bool) -> None:
         self._paused = on
@@ -130,6 +152,8 @@ class ReplicasPane(JobPane):
         return next((r.group for r in job.replicas if r.id == key), "")
 
     def blocked_reason(self, found: Action) -> str | None:
+        if found.method in {"filter", "sort", "reverse"}:
+            return None
         if self.tree_view.cursor is None:
             return "No replica is selected."
         if found.id == "replicas.copy" and not self.replica:
@@ -147,6 +171,50 @@ class ReplicasPane(JobPane):
     def _opened(self, event: Table.Chosen) -> None:
         event.stop()
         self.action_open()
+
+    def action_filter(self) -> None:
+        """Open the filter line."""
+        self._bar.open()
+
+    @on(FilterBar.Changed)
+    def _typed(self, event: FilterBar.Changed) -> None:
+        event.stop()
+        self._filter(event.text)
+
+    @on(FilterBar.Closed)
+    def _typed_last(self, event: FilterBar.Closed) -> None:
+        event.stop()
+        self._filter(event.text)
+        self.tree_view.focus()
+
+    def _filter(self, text: str) -> None:
+        self.tree_view.words = tuple(plain(text).casefold().replace("state:", "").split())
+        self.show(Changed.JOB)
+
+    def action_sort(self) -> None:
+        """Sort by the chosen column; by the next one if none is chosen or it is already sorted."""
+        tree = self.tree_view
+        chosen = tree.chosen_column
+        if chosen not in SORTABLE or chosen == tree.sorted_by:
+            at = SORTABLE.index(tree.sorted_by) if tree.sorted_by in SORTABLE else 0
+            chosen = SORTABLE[(at + 1) % len(SORTABLE)]
+        self._sort_by(chosen, chosen in MOST_FIRST)
+
+    def action_reverse(self) -> None:
+        """Reverse the order."""
+        self._sort_by(self.tree_view.sorted_by or SORTABLE[0], not self.tree_view.reverse)
+
+    @on(Table.SortRequested)
+    def _sort_asked(self, event: Table.SortRequested) -> None:
+        event.stop()
+        tree = self.tree_view
+        if event.column in SORTABLE:
+            turned = event.column == tree.sorted_by
+            self._sort_by(event.column, not tree.reverse if turned else event.column in MOST_FIRST)
+
+    def _sort_by(self, column: str, most_first: bool) -> None:
+        self.tree_view.set_sort(column, most_first)
+        self.show(Changed.JOB)
 
     def action_fold(self) -> None:
         """Fold or unfold the pool."""
