@@ -199,7 +199,7 @@ class CheckpointConfig:
 
 @dataclass(frozen=True, slots=True)
 class GuardConfig:
-    """What to do with a step whose loss or gradient is not finite, or whose loss spikes."""
+    """What to do with a wrong step: its loss or gradient is not finite, its loss spikes, replicas differ."""
 
     guard: str = _flag(
         "rollback",
@@ -208,6 +208,11 @@ class GuardConfig:
         choices=["off", "skip", "rollback"],
     )
     guard_patience: int = _flag(3, "skipped steps in a row before the run ends or rolls back")
+    check_replicas: int = _flag(
+        0,
+        "steps between two comparisons of the replicas of weights and optimizer, which must be equal bit for "
+        "bit; each save is preceded by one; 0: none",
+    )
     spike: float = _flag(
         0.0, "skip a loss that is so many median deviations above the recent median, e.g. 20; 0: none"
     )
@@ -302,7 +307,7 @@ _NOT_NEGATIVE = (
     "checkpoint_every", "upload_every", "eval_every", "early_stop", "answer_tokens", "batch", "micro_batch",
     "context", "workers", "warmup", "clip", "grace", "nproc", "max_restarts", "weight_decay", "hang_factor",
     "guard_patience", "spike", "store_timeout", "learning_rate", "logits_memory", "peer_copies", "elastic",
-    "lora_rank", "lora_alpha",
+    "lora_rank", "lora_alpha", "check_replicas",
 )  # fmt: skip
 _SEEDS = 2**32
 """NumPy takes no others."""
@@ -389,6 +394,8 @@ def _check_strategy_flags(given: dict[str, Any]) -> None:
             raise UsageError(f"--{name.replace('_', '-')} needs --strategy {takers}, not {given['strategy']}")
     if given["elastic"] and given["micro_batch"] == AUTO:
         raise UsageError("--micro-batch auto needs ranks that stay: with --elastic give a number")
+    if given["elastic"] and given["check_replicas"]:
+        raise UsageError("--check-replicas does not work with --elastic: remove one of them")
     elastic = [name for name, entry in STRATEGIES.items() if entry.elastic]
     if given["elastic"] and given["strategy"] not in elastic:
         raise UsageError(

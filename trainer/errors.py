@@ -19,6 +19,10 @@ class CheckpointError(Exception):
     """A checkpoint can't be written or read; the message has the path and the reason."""
 
 
+class ReplicaError(Exception):
+    """Replicas of the state differ: memory or arithmetic of a machine is faulty; the message says whose."""
+
+
 class PlaceUnavailableError(Exception):
     """A place of checkpoints has not answered in time; the message has the place, the reason and the remedy.
 

@@ -16,6 +16,9 @@ RENDEZVOUS_FAILED = 76
 """The other nodes did not join in time."""
 PEER_LOST = 77
 """Another node ended the attempt, or it ended before the training processes started."""
+REPLICAS_DIFFER = 71
+"""EX_OSERR: `--check-replicas` has found replicas of the state that differ, so a machine is faulty. Another
+attempt repeats the steps since the last checkpoint, which may name the machine."""
 SAVE_FAILED = 74
 """EX_IOERR: all steps are done, the last checkpoint is not saved; another attempt repeats the last steps."""
 STORE_UNAVAILABLE = 69
@@ -31,12 +34,15 @@ NAMES = {
     PREEMPTED: "stopped by a signal, with a checkpoint",
     RENDEZVOUS_FAILED: "the other nodes did not join",
     PEER_LOST: "another node ended the attempt",
+    REPLICAS_DIFFER: "replicas of the state differ",
     SAVE_FAILED: "the last checkpoint is not saved",
     STORE_UNAVAILABLE: "the place of the checkpoints did not answer",
     STOPPED: "stopped by a signal, without a checkpoint",
 }
 """Outcome by code; every other code is the failed process's own."""
-RETRYABLE = frozenset({PREEMPTED, RENDEZVOUS_FAILED, PEER_LOST, SAVE_FAILED, STORE_UNAVAILABLE, STOPPED})
+RETRYABLE = frozenset({
+    PREEMPTED, RENDEZVOUS_FAILED, PEER_LOST, REPLICAS_DIFFER, SAVE_FAILED, STORE_UNAVAILABLE, STOPPED,
+})  # fmt: skip
 """Codes after which a restart of the container may help."""
 _FIRST_RETRYABLE = 128
 """The operators of Kubeflow restart a replica with the restart policy ExitCode from this code on."""

@@ -51,6 +51,7 @@ from trainer.metrics.sinks import MetricSink, make_sinks
 from trainer.metrics.step_log import StepLog
 from trainer.metrics.step_metrics import StepMetrics
 from trainer.models.build import build_workload
+from trainer.replicas.check import ReplicaCheck
 from trainer.strategy.base import Strategy
 from trainer.strategy.build import build_strategy
 
@@ -78,6 +79,7 @@ class Trainer:
         self.guard = LossGuard(config.guard.spike, config.guard.guard_patience)
         self.rollback_reason, self.rolled_back_to = "", -1
         """Why the last checkpoint must be restored, and the step of the previously restored one."""
+        self.replicas: ReplicaCheck | None = None
         self.stop_early = False
         self.step, self.position = 0, 0
         self.first_loss: float | None = None
@@ -122,6 +124,8 @@ class Trainer:
                 with self.goodput.measure("eval"):
                     stop = self._evaluate()
             self.checkpoints.poll()
+            if self.replicas is not None and self.replicas.due(self.step):
+                self._check_replicas()
             if not stop and self.step < self.config.steps and self.checkpoints.due(self.step):
                 stop = self._save()
         code = self._stop(stop) if stop else self._finish()
@@ -146,6 +150,12 @@ class Trainer:
             self._resume(found)
         self.batches = self._train_batches()
         self.checkpoints.attach(self.strategy, found)
+        every = self.config.guard.check_replicas
+        if every:
+            self.replicas = ReplicaCheck(
+                every, self.strategy, self.group, self.device, folder=self.checkpoints.folder,
+                run=self.checkpoints.run_id, step=self.step,
+            )  # fmt: skip
 
     def _make_workload(self) -> Config:
         """Prepare this node's data and build the model; the settings with the paths of this node."""
@@ -351,9 +361,20 @@ class Trainer:
             if self.rank == 0:
                 events.no_checkpoint(self.step)
             return stop
+        self._check_replicas()
         with self.goodput.measure("checkpoint"):
             self.checkpoints.save(self.step, self._progress())
         return stop
+
+    def _check_replicas(self) -> None:
+        """Before each save too: what is saved is what the replicas agree on. Raises ReplicaError."""
+        if self.replicas is not None:
+            self.replicas.check(self.step, self._last_save)
+
+    def _last_save(self) -> int:
+        """The step of the last checkpoint, once a save in progress is complete; -1 if there is none."""
+        self.checkpoints.poll(wait=True)
+        return self.checkpoints.saved_step
 
     def _evaluate(self) -> int:
         """Evaluate on held-out samples; a signal ends it early and is returned."""
@@ -403,6 +424,7 @@ class Trainer:
     def _stop(self, number: int) -> int:
         """Save within the grace period; return the exit code: 75 promises a checkpoint."""
         self._read_outcomes(wait=True)
+        self._check_replicas()
         with self.goodput.measure("checkpoint", ENDING):
             ending = self.checkpoints.finish(
                 self.step, self._progress(), self.config.checkpoint.notice, preempted=True
@@ -422,6 +444,7 @@ class Trainer:
 
     def _finish(self) -> int:
         self._read_outcomes(wait=True)
+        self._check_replicas()
         with self.goodput.measure("checkpoint", ENDING):
             ending = self.checkpoints.finish(
                 self.step, self._progress(), self.config.checkpoint.store_timeout

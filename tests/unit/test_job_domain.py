@@ -115,6 +115,18 @@ def test_progress_keeps_the_first_loss_over_a_restart() -> None:
     assert progress.last_checkpoint_step == 40 and progress.fraction == pytest.approx(0.41)
 
 
+def test_replicas_that_differ_are_a_problem_until_the_next_attempt() -> None:
+    def line(kind: str, message: str, **fields: Any) -> dict[str, Any]:
+        return {"message": message, "vxtui": {"kind": kind, **fields}}
+
+    progress = advance(Progress(), NOW, line("replicas", "the replicas differ", state="found", step=12))
+    assert progress.problem == "the replicas differ"
+    progress = advance(progress, NOW, line("phase", "", phase="rendezvous"))
+    assert progress.problem is None
+    progress = advance(progress, NOW, line("replicas", "rank 1 is faulty", state="repeated", step=12))
+    assert progress.problem == "rank 1 is faulty", "a machine that is named stays named"
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer import exit_codes
-from trainer.errors import DataError, OwnCodeError, PlaceUnavailableError, UsageError
+from trainer.errors import DataError, OwnCodeError, PlaceUnavailableError, ReplicaError, UsageError
 from trainer.prctl import parent_id
 from trainer.structured_log import emit
 
@@ -41,6 +41,7 @@ _EXPECTED: dict[type[Exception], int] = {
     UsageError: exit_codes.USAGE,
     DataError: exit_codes.USAGE,
     PlaceUnavailableError: exit_codes.STORE_UNAVAILABLE,
+    ReplicaError: exit_codes.REPLICAS_DIFFER,
 }
 """Exit codes of the errors whose text says it all, without a traceback."""
 _FIRST_SECONDS = 2.0

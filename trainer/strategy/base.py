@@ -79,6 +79,12 @@ class Strategy(Protocol):
     def checkpoint_bytes(self) -> float:
         """Size of a checkpoint over all ranks."""
 
+    def replicas(self) -> dict[str, dict[str, torch.Tensor]]:
+        """This rank's parts of weights and optimizer state, by part and name; not copied.
+
+        Ranks with the same part hold the same values. A state of which no rank has a replica may be missing.
+        """
+
     def extra_state(self) -> dict[str, Any]:
         """Small values, the same on every rank, that `stage` does not write."""
 

@@ -158,6 +158,10 @@ class ZeRO:
             self.engine.train()
         return loss
 
+    def replicas(self) -> dict[str, dict[str, torch.Tensor]]:
+        """The weights; the optimizer's state is sharded."""
+        return {} if self.stage_number == 3 else {"": dict(self.engine.module.named_parameters())}
+
     def extra_state(self) -> dict[str, Any]:
         return {}
 

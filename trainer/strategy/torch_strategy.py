@@ -13,13 +13,14 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+from torch.distributed.tensor import DTensor
 
 from trainer.config import Config
 from trainer.data.loader import Batch
 from trainer.distributed.batch_plan import BatchPlan
 from trainer.errors import CheckpointError, one_line
 from trainer.models.workload import Workload
-from trainer.optimizers.sharded import ShardedOptimizer
+from trainer.optimizers.sharded import ShardedOptimizer, local_shard
 from trainer.strategy.base import Weight, compute_dtype
 from trainer.strategy.layout import CheckpointLayout
 from trainer.strategy.model_setup import prepare_model
@@ -128,6 +129,12 @@ class TorchStrategy(ABC):
         state = {f"model.{name}": weight.detach() for name, weight in self._module.named_parameters()}
         return state | {f"optimizer.{name}": value for name, value in self.optimizer.state().items()}
 
+    def replicas(self) -> dict[str, dict[str, torch.Tensor]]:
+        found: dict[str, dict[str, torch.Tensor]] = {}
+        for name, tensor in self.state().items():
+            found.setdefault(_shard_of(tensor), {})[name] = local_shard(tensor)
+        return found
+
     def stage(self, folder: Path, ranks: dist.ProcessGroup) -> Callable[[], None]:
         staged: dict[str, Any] = self._stager.stage(self.state())  # type: ignore[assignment]
         if torch.cuda.is_available():
@@ -187,3 +194,13 @@ class TorchStrategy(ABC):
             "trainable": sum(p.numel() for p in self._module.parameters() if p.requires_grad),
             "precision": str(self._dtype).removeprefix("torch."),
         }
+
+
+def _shard_of(tensor: torch.Tensor) -> str:
+    """Which shard of a tensor this rank has: its place in the dimensions of the mesh that divide it."""
+    if not isinstance(tensor, DTensor):
+        return ""
+    mesh = tensor.device_mesh
+    names = mesh.mesh_dim_names or tuple(map(str, range(mesh.ndim)))
+    place = zip(names, mesh.get_coordinate() or (), tensor.placements, strict=True)
+    return ",".join(f"{name}={at}" for name, at, placement in place if not placement.is_replicate())

@@ -147,7 +147,7 @@ def advance(progress: Progress, timestamp: datetime, payload: Mapping[str, Any] 
         # The next attempt has nothing to do with what was wrong with this one.
         problem = None if fields["phase"] == "rendezvous" else progress.problem
         return replace(progress, phase=fields["phase"], problem=problem, updated_at=timestamp)
-    if kind in ("hang", "save_failed") and fields.get("state") != "asked":
+    if kind in ("hang", "replicas", "save_failed") and fields.get("state") != "asked":
         return replace(progress, problem=_problem(fields, payload), updated_at=timestamp)
     if kind == "eval":
         return replace(progress, updated_at=timestamp)

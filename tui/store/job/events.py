@@ -11,7 +11,8 @@ from tui.domain.log_entry import SERVICE, LogEntry, LogGap, Severity
 from tui.domain.training.progress import structured_kind
 
 MILESTONES = frozenset({
-    "phase", "checkpoint", "preempted", "resumed", "guard", "hang", "error", "save_failed", "done",
+    "phase", "checkpoint", "preempted", "resumed", "guard", "hang", "replicas", "error", "save_failed",
+    "done",
 })  # fmt: skip
 MAX_EVENTS = 5_000
 """Events kept, the newest ones."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tui.backends.vertex.logs.filters import any_of, quote
 
-KINDS = ("step", "checkpoint", "phase", "resumed", "preempted", "hang", "save_failed", "done")
+KINDS = ("step", "checkpoint", "phase", "resumed", "preempted", "hang", "replicas", "save_failed", "done")
 """Kinds of lines that change a job's progress; `gpu` lines would fill the page."""
 _TEXT = (
     r"[Ll]oss( train| step)?['\": =]{1,8}[-0-9n]"

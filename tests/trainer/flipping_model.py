@@ -1,0 +1,60 @@
+"""A model for tests on one of whose ranks a bit of a weight flips."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from trainer.config import Config
+from trainer.models.workload import Workload
+from trainer.optimizers.sharded import local_shard
+
+FLIPPED = Path("flipped")
+"""In the working directory: the sample with which the bit flipped for the first time."""
+
+
+class Layers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(2))
+        self.passes = 0
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        self.passes += 1
+        for layer in self.layers:
+            values = layer(values).tanh()
+        return (values - 1).square().mean()
+
+
+class Samples:
+    """Random rows. After `at` forward passes of rank `rank` a bit flips; with `again` each time that it gets
+    the same sample.
+    """
+
+    def __init__(self, model: Layers, rank: int, at: int, again: bool) -> None:
+        self._model, self._at, self._again = model, at, again
+        self._here = int(os.environ["RANK"]) == rank
+
+    def __len__(self) -> int:
+        return 4096
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor]:
+        passes = self._model.passes
+        if self._here and not FLIPPED.exists() and passes == self._at:
+            FLIPPED.write_text(str(index))
+            self._flip()
+        elif self._here and self._again and passes and FLIPPED.exists() and FLIPPED.read_text() == str(index):
+            self._flip()
+        return (torch.randn(16, generator=torch.Generator().manual_seed(index)),)
+
+    def _flip(self) -> None:
+        weight = local_shard(next(self._model.parameters()).detach())
+        weight.view(torch.int32).view(-1)[3] ^= 1 << 12
+
+
+def build(config: Config, rank: int = -1, at: int = 0, again: bool = False) -> Workload:
+    model = Layers()
+    return Workload(model, list(model.layers), Samples(model, rank, at, again))

@@ -1,0 +1,1 @@
+"""Replicas of the state that must be equal, compared now and then: memory or arithmetic may be faulty."""

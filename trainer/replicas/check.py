@@ -1,0 +1,257 @@
+"""The comparison of replicas during a run (`--check-replicas`), and what follows on a difference.
+
+A state whose replicas differ is never saved: every save is preceded by a check. The attempt ends, the next
+one continues from the last checkpoint, and when it comes to the same step, it says whose result is another
+one than the first time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from trainer.distributed.process_group import ProcessGroup
+from trainer.errors import ReplicaError, UsageError
+from trainer.replicas import record as records
+from trainer.replicas.hashing import combined, hashes
+from trainer.replicas.record import Record
+from trainer.replicas.votes import Mismatch, Repeat, Verdict, mismatch, verdict
+from trainer.strategy.base import Strategy
+from trainer.structured_log import emit
+
+_MAX_NAMES, _MAX_FIELDS = 3, 16
+"""Tensors that the sentence and the structured line name."""
+_MAX_NAMED = 8
+"""Ranks that the sentence names."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of the state and the ranks that have a replica of it; `slots` is where each has its hash."""
+
+    key: tuple[str, str]
+    slots: dict[int, int]
+
+
+class ReplicaCheck:
+    """All ranks call each method at the same step."""
+
+    def __init__(
+        self, every: int, strategy: Strategy, group: ProcessGroup, device: torch.device, *,
+        folder: Path, run: str, step: int,
+    ) -> None:  # fmt: skip
+        """`folder` is that of the checkpoints, `step` the one at which the run begins or continues.
+
+        Raises:
+            UsageError: if no rank has a replica of what another one has.
+        """
+        self._every, self._strategy, self._group, self._device = every, strategy, group, device
+        self._folder, self._run = folder, run
+        self._checked = -1
+        self._places = group.all_gather((group.node_rank, socket.gethostname()))
+        own = {part: sorted(tensors) for part, tensors in strategy.replicas().items()}
+        self._own = [(part, _digest(names)) for part, names in sorted(own.items())]
+        owned = group.all_gather(self._own)
+        self._parts = _parts(owned)
+        self._width = max(len(keys) for keys in owned)
+        if not self._parts:
+            raise UsageError(
+                f"--check-replicas {every}: no process has a copy of what another one has; remove the flag, "
+                "or train with --strategy ddp, zero1 or zero2 on several processes, or with "
+                "--data-parallel-replicate"
+            )
+        self._earlier = self._read_record(step)
+
+    def _read_record(self, step: int) -> Record | None:
+        """The mismatch after which this attempt repeats steps; a node that is new has no file of it."""
+        group, found = self._group, records.read(self._folder)
+        for each in group.all_gather(found):
+            if each and each.run == self._run and each.step > step and len(each.values) == group.world_size:
+                record: Record = each
+                return record
+        return None
+
+    def due(self, step: int) -> bool:
+        return step % self._every == 0 or (self._earlier is not None and step == self._earlier.step)
+
+    def check(self, step: int, last_save: Callable[[], int]) -> None:
+        """Compare the replicas after this step; `last_save` waits for the last checkpoint, and has its step.
+
+        Raises:
+            ReplicaError: on every rank, if they differ.
+        """
+        if step == self._checked:
+            return
+        state = self._strategy.replicas()
+        each = {
+            part: hashes([tensors[name] for name in sorted(tensors)])
+            for part, tensors in sorted(state.items())
+        }
+        table = self._gathered([combined(of_part.to(self._device)) for of_part in each.values()])
+        values = [_mixed(row) for row in table]
+        if self._earlier is not None and step >= self._earlier.step:
+            self._judge(self._earlier, step, values, self._distance(state))
+        found = mismatch([{rank: table[rank][slot] for rank, slot in p.slots.items()} for p in self._parts])
+        if found is not None:
+            names = self._differing(state, each)
+            self._keep(state, names)
+            self._end(found, names, step, last_save(), values)
+        self._checked = step
+
+    def _gathered(self, own: Sequence[torch.Tensor]) -> list[list[int]]:
+        """The hashes of all ranks, by rank."""
+        mine = torch.zeros(self._width, dtype=torch.int64, device=self._device)
+        for slot, value in enumerate(own):
+            mine[slot] = value
+        rows = [torch.empty_like(mine) for _ in range(self._group.world_size)]
+        dist.all_gather(rows, mine)
+        return torch.stack(rows).tolist()  # type: ignore[no-any-return]
+
+    def _differing(
+        self, state: dict[str, dict[str, torch.Tensor]], each: dict[str, torch.Tensor]
+    ) -> list[str]:
+        """Names of the tensors whose replicas differ."""
+        own = {
+            (part, name): value
+            for part, of_part in each.items()
+            for name, value in zip(sorted(state[part]), of_part.tolist(), strict=True)
+        }
+        seen: dict[tuple[str, str], int] = {}
+        names: dict[str, None] = {}
+        for answer in self._group.all_gather(own):
+            for key, value in answer.items():
+                if seen.setdefault(key, value) != value:
+                    names[key[1]] = None
+        return list(names)
+
+    def _keep(self, state: Mapping[str, Mapping[str, torch.Tensor]], names: Sequence[str]) -> None:
+        """Write this rank's values of the first tensor that differs: the repetition measures them."""
+        kept = {
+            part: {name: of_part[name].detach().cpu() for name in names[:1] if name in of_part}
+            for part, of_part in state.items()
+        }
+        try:
+            torch.save(kept, self._values_file)
+        except (OSError, RuntimeError) as error:
+            emit(
+                "phase",
+                f"{self._values_file} can't be written: {error}",
+                severity="WARNING",
+                phase="training",
+            )
+
+    @property
+    def _values_file(self) -> Path:
+        return self._folder / f"replica-values-{self._group.rank}.pt"
+
+    def _distance(self, state: Mapping[str, Mapping[str, torch.Tensor]]) -> float:
+        """Greatest difference of this rank's values from those that it had the first time; NaN: unknown."""
+        found = 0.0
+        try:
+            kept = torch.load(self._values_file)
+            for part, of_part in kept.items():
+                for name, before in of_part.items():
+                    now = state[part][name].detach().cpu()
+                    # A flipped bit may also make an infinity of a number.
+                    change = (now.double() - before.double()).abs().nan_to_num(math.inf).max()
+                    found = max(found, float(change))
+        except (OSError, RuntimeError, KeyError, ValueError):
+            return math.nan
+        finally:
+            self._values_file.unlink(missing_ok=True)
+        return found
+
+    def _end(self, found: Mismatch, names: list[str], step: int, saved: int, values: list[int]) -> None:
+        """Remember the mismatch, say it, and end the attempt on all ranks."""
+        group = self._group
+        if group.local_rank == 0:
+            try:
+                records.write(self._folder, Record(self._run, step, values))
+            except OSError as error:
+                text = f"the mismatch can't be written to {self._folder}: {error.strerror or error}"
+                emit("phase", text, severity="WARNING", phase="training")
+        who, more = self._named(found.ranks), len(names) - _MAX_NAMES
+        what = ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+        begin = f"the replicas differ at step {step}"
+        if found.has_majority:
+            other = "has" if len(found.ranks) == 1 else "have"
+            begin += f": {who} {other} other values than most in {what}; memory or arithmetic there is faulty"
+        else:
+            begin += f" in {what}: {who} disagree, and there is no majority that tells which is wrong"
+        back = f"the last checkpoint, of step {saved}" if saved >= 0 else "step 0, as there is no checkpoint"
+        text = f"{begin}. Nothing of it is saved: the steps since are repeated from {back}"
+        self._emit(
+            "found", text, step, found.ranks, severity="ERROR", tensors=names[:_MAX_FIELDS],
+            majority=found.has_majority, saved_step=saved if saved >= 0 else None,
+        )  # fmt: skip
+        raise ReplicaError(begin)
+
+    def _judge(self, earlier: Record, step: int, values: list[int], distance: float) -> None:
+        """Say who has another result than the first time."""
+        self._earlier = None
+        if self._group.local_rank == 0:
+            records.delete(self._folder)
+        if step == earlier.step:
+            distances = self._group.all_gather(distance)
+            judged = verdict(earlier.values == values, distances)
+            text, severity = self._sentence(judged, step)
+            self._emit("repeated", text, step, judged.ranks, severity=severity, repeat=judged.repeat.value)
+
+    def _sentence(self, judged: Verdict, step: int) -> tuple[str, str]:
+        """What the repetition says, and how severe that is."""
+        begin = f"step {step}, at which the replicas differed, was repeated"
+        if judged.repeat is Repeat.OTHER_RESULT:
+            who = f"{self._named(judged.ranks)} had another result the first time, by {judged.most:.3g}"
+            others = f"the others by {judged.rest:.3g} at most"
+            return f"{begin}: {who}, {others}: memory or arithmetic there is faulty", "ERROR"
+        if judged.repeat is Repeat.SAME_RESULTS:
+            text = "every rank has the same result as the first time: a fault that stays, or a program that"
+            return f"{begin}: {text} computes otherwise on one of them; a third replica would tell", "ERROR"
+        text = "the ranks' results are all about as far from those of the first time"
+        return f"{begin}: {text}, so it can't be told which rank was wrong", "WARNING"
+
+    def _named(self, ranks: Sequence[int]) -> str:
+        """`rank 3 on node 1 (host)`, `ranks …`."""
+        nodes = len({node for node, _ in self._places}) > 1
+        shown = [
+            f"{rank}{f' on node {self._places[rank][0]}' if nodes else ''} ({self._places[rank][1]})"
+            for rank in ranks[:_MAX_NAMED]
+        ]
+        more = ", …" if len(ranks) > len(shown) else ""
+        return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(shown)}{more}"
+
+    def _emit(self, state: str, text: str, step: int, ranks: Sequence[int], **fields: Any) -> None:
+        """One line of rank 0."""
+        if self._group.rank == 0:
+            nodes = sorted({self._places[rank][0] for rank in ranks})
+            hosts = sorted({self._places[rank][1] for rank in ranks})
+            emit(
+                "replicas", text, state=state, step=step, ranks=list(ranks), node_ranks=nodes, hosts=hosts,
+                **fields,
+            )  # fmt: skip
+
+
+def _parts(owned: Sequence[Sequence[tuple[str, str]]]) -> list[_Part]:
+    """The parts that at least two ranks have."""
+    slots: dict[tuple[str, str], dict[int, int]] = {}
+    for rank, keys in enumerate(owned):
+        for slot, key in enumerate(keys):
+            slots.setdefault(key, {})[rank] = slot
+    return [_Part(key, ranks) for key, ranks in slots.items() if len(ranks) > 1]
+
+
+def _digest(names: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+
+
+def _mixed(row: Sequence[int]) -> int:
+    """One number of a rank's hashes."""
+    return int.from_bytes(hashlib.sha256(repr(list(row)).encode()).digest()[:8], "big")

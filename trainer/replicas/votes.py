@@ -1,0 +1,79 @@
+"""From the hashes of replicas to the ranks whose state is wrong. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+Votes = Mapping[int, int]
+"""The hash of each rank's replica of one part of the state."""
+
+
+_FARTHER = 4.0
+"""How many times as far as all others the values of a rank are that was wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Replicas that differ. `ranks` are those without the majority; all of them where there is none."""
+
+    ranks: tuple[int, ...]
+    has_majority: bool
+
+
+def mismatch(parts: Sequence[Votes]) -> Mismatch | None:
+    """The ranks that differ in any part; None if all replicas agree."""
+    wrong: set[int] = set()
+    undecided: set[int] = set()
+    for votes in parts:
+        counts = Counter(votes.values())
+        if len(counts) < 2:
+            continue
+        value, most = counts.most_common(1)[0]
+        if 2 * most > len(votes):
+            wrong |= {rank for rank, vote in votes.items() if vote != value}
+        else:
+            undecided |= set(votes)
+    if not wrong and not undecided:
+        return None
+    return Mismatch(tuple(sorted(wrong | undecided)), has_majority=not undecided)
+
+
+class Repeat(StrEnum):
+    """What a repetition of the same steps from the same checkpoint says."""
+
+    OTHER_RESULT = "other result"
+    """One rank had another result the first time, the others about the same."""
+    SAME_RESULTS = "same results"
+    """Every rank repeats its result, and they differ again: the fault is not passing."""
+    UNDECIDED = "undecided"
+    """All are about as far from their first results, or too little is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`ranks` were wrong the first time: by `most`, where the others were by `rest`."""
+
+    repeat: Repeat
+    ranks: tuple[int, ...] = ()
+    most: float = 0.0
+    rest: float = 0.0
+
+
+def verdict(same: bool, distances: Sequence[float]) -> Verdict:
+    """Compare with the first time: whether all hashes are the `same`, and how far each rank's values are.
+
+    The other ranks are not exactly where they were: what the faulty one added to their gradients is missing.
+    """
+    if same:
+        return Verdict(Repeat.SAME_RESULTS)
+    ordered = sorted((distance, rank) for rank, distance in enumerate(distances) if not math.isnan(distance))
+    if len(ordered) < len(distances) or len(ordered) < 2:
+        return Verdict(Repeat.UNDECIDED)
+    (rest, _), (most, rank) = ordered[-2:]
+    if most <= _FARTHER * rest:
+        return Verdict(Repeat.UNDECIDED)
+    return Verdict(Repeat.OTHER_RESULT, (rank,), most, rest)
