@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 
-from tests.processes import asked
+from tests.processes import asked, lives
 from tests.shell import Home, home
 from tests.waiting import wait_for
 from tui.emulator.runner.process_owners import REPLICA_VARIABLE
@@ -24,12 +24,16 @@ REPLICAS = ("workerpool1-0", "workerpool0-0")
 
 @dataclass(frozen=True)
 class Restart:
-    """Of one kill: seconds to the next step, steps done twice, and processes that survived it."""
+    """Of one kill: seconds to the next step, steps done twice, and processes that survived it.
+
+    `parts` are the seconds of a node's kill by what they were for.
+    """
 
     what: str
     seconds: float
     lost_steps: int
     orphans: int
+    parts: dict[str, float]
 
 
 @dataclass
@@ -62,18 +66,35 @@ class ScriptJob:
 
     def kill(self, what: str, replica: str) -> Restart:
         """Kill, wait for the next step after it, and look who is left."""
-        begins, old = len(self.begins()), self.processes("rank")
+        begins, old, supervisors = len(self.begins()), self.processes("rank"), self.processes("supervisor")
         victims = [] if what == "node" else self.processes(what, replica)
-        began = time.monotonic()
+        began, marks = time.time(), {}
         if what == "node":
             self.place.json("emulator", "fault", "preempt", self.id, "--replica", replica)
+            wait_for(lambda: not any(map(lives, [*supervisors, *old])), "the end of its processes")
+            marks["the verb, and the end of all processes"] = time.time()
+            marks["the emulator's restart of both nodes"] = self._begin_of_new("supervisor")
+            marks["imports on both nodes, up to the fork of the ranks"] = self._begin_of_new("rank")
         else:
             (victim,) = victims
             victim.kill()
         wait_for(lambda: len(self.begins()) > begins and self.step() > 0, f"steps after a {what}'s end", 240)
-        seconds = time.monotonic() - began
-        orphans = [p for p in old if p.is_running() and asked(p.status, "") != psutil.STATUS_ZOMBIE]
-        return Restart(what, seconds, self._lost_steps(), len(orphans))
+        marks["the script's start, load and first step"] = time.time()
+        times = [began, *marks.values()]
+        parts = {name: end - begin for name, begin, end in zip(marks, times, times[1:], strict=True)}
+        orphans = [process for process in old if lives(process)]
+        return Restart(what, times[-1] - began, self._lost_steps(), len(orphans), parts)
+
+    def _begin_of_new(self, what: str) -> float:
+        """When the last of both nodes' processes began, in seconds since the epoch."""
+        found: list[psutil.Process] = []
+
+        def all_are_there() -> bool:
+            found[:] = self.processes(what)
+            return len(found) == len(REPLICAS)
+
+        wait_for(all_are_there, f"a {what} on each node", 240, every=0.2)
+        return max(process.create_time() for process in found)
 
     def _lost_steps(self) -> int:
         """Steps before the last start that are done again after it."""

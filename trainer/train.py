@@ -162,7 +162,8 @@ class Trainer:
         config = self.config
         for seed in (random.seed, np.random.seed, torch.manual_seed):
             seed(config.seed)
-        local = prepare_data(download_inputs(config, self.group), self.group)
+        copied = download_inputs(config, self.group)
+        local = prepare_data(copied, self.group, lambda: self.sync.received_signal)
         self.workload = build_workload(local)
         if config.data.micro_batch == AUTO:
             fitting = fitting_micro_batch(local, self.workload, self.group, self.device)

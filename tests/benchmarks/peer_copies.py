@@ -11,10 +11,11 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from tests.benchmarks.harness import Result
-from tests.trainer.pair import Pair, object_reads, steps
+from tests.benchmarks.harness import Result, cost, cpu_of, python
+from tests.trainer.pair import Pair, first_time, object_reads, steps
 from tests.trainer.test_multi_node import Cluster
 from tests.waiting import wait_for
 from tests.wire.storage import buckets
@@ -51,23 +52,66 @@ def run() -> Iterator[Result]:
         statistics.median(seconds[0]), without,
     )  # fmt: skip
     yield Result(f"until {size} are in the other one's memory", statistics.median(copied), float("inf"), "s")
-    waits, reads = zip(*(_return(number % 2) for number in range(RETURNS)), strict=True)
+    yield from _returns([_return(number % 2) for number in range(RETURNS)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Return:
+    """A node's return: wall seconds since the kill by what they were for, and its CPU seconds until the step.
+
+    `reads` are objects read from the bucket; `imported` and `imported_cpu` are wall and CPU seconds of a bare
+    `import torch` right after it.
+    """
+
+    parts: dict[str, float]
+    cpu: float
+    reads: int
+    imported: float
+    imported_cpu: float
+
+    @property
+    def seconds(self) -> float:
+        return sum(self.parts.values())
+
+
+def _returns(all_of: list[_Return]) -> Iterator[Result]:
+    median = statistics.median
+    waits, imports = [each.seconds for each in all_of], [each.imported for each in all_of]
     name = "from the kill of a node that comes back without its disk to the next step"
-    yield Result(f"{name}, median of {RETURNS}", statistics.median(waits), 10.0, "s")
+    yield Result(f"{name}, median of {RETURNS}", median(waits), 10.0, "s")
     yield Result(f"{name}, longest", max(waits), 10.0, "s")
-    yield Result("objects read from the bucket by then, of all returns", sum(reads), 0.0, "")
+    yield Result("the same beside a bare import", median(waits), 2.0, "s", median(imports), "`import torch`")
+    cpu, import_cpu = (median(each.cpu for each in all_of), median(each.imported_cpu for each in all_of))
+    yield Result("CPU of that node until then", cpu, 2.0, "s", import_cpu, "`import torch`")
+    for part in all_of[0].parts:
+        yield Result(f"of it: {part}", median(each.parts[part] for each in all_of), float("inf"), "s")
+    reads = sum(each.reads for each in all_of)
+    yield Result("objects read from the bucket by then, of all returns", reads, 0.0, "")
 
 
-def _return(victim: int) -> tuple[float, int]:
-    """Seconds until training goes on, and objects read."""
+def _return(victim: int) -> _Return:
     with object_reads() as reads, _pair("--strategy=fsdp") as pair:
         wait_for(lambda: pair.is_copied(20, victim) and pair.is_uploaded(20), "copies", every=0.02)
         killed = time.time()
         pair.replace(victim)
+        node = pair.nodes[victim]
+        forked = wait_for(node.worker, "its rank").create_time()
         first = wait_for(lambda: steps(pair.nodes[0], resumed=True), "the next step", every=0.02)[0]
+        # Counted a moment later, with the few steps since then.
+        cpu = sum(cpu_of(process.pid) for process in node.family())
         restored = pair.nodes[0].lines("resumed")[0]["restored"]
         assert restored == [f"node {victim} from the memory of node {1 - victim}"]
-        return first.at - killed, len(reads.between(killed, first.at))
+        read = len(reads.between(killed, first.at))
+        marks = {
+            "kill, and the start of its supervisor": first_time(node, "phase"),
+            "imports, up to the fork of its rank": forked,
+            "process groups, data, and the fetch of its copy": first_time(node, "peer_copy"),
+            "model, load and the first step": first.at,
+        }
+    bare = cost(python("import torch"))
+    ends = list(marks.values())
+    parts = {name: end - begin for name, begin, end in zip(marks, [killed, *ends[:-1]], ends, strict=True)}
+    return _Return(parts, cpu, read, bare.wall, bare.cpu)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.trainer.test_multi_node import ROOT, Cluster, Node
+from tests.trainer.test_multi_node import ROOT, Cluster, Node, when
 from tests.trainer.test_node_failures import kill
 from tui.emulator.storage.objects import Objects
 
@@ -90,6 +90,11 @@ def steps(node: Node, *, resumed: bool) -> list[Step]:
         said = line["vxtui"]
         after = after or said["kind"] == "resumed"
         if said["kind"] == "step":
-            at = line["timestampSeconds"] + line["timestampNanos"] / 1e9
-            found[after].append(Step(said["step"], said["loss"], at))
+            found[after].append(Step(said["step"], said["loss"], when(line)))
     return found[resumed]
+
+
+def first_time(node: Node, kind: str) -> float:
+    """When this node has written its first line of that kind, in seconds since the epoch."""
+    lines = map(json.loads, node.out.read_text().splitlines())
+    return next(when(line) for line in lines if line["vxtui"]["kind"] == kind)

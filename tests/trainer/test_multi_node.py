@@ -39,16 +39,25 @@ class Node:
         found = [json.loads(line) for line in self.out.read_text().splitlines() if line.startswith("{")]
         return [line["vxtui"] for line in found if line["vxtui"]["kind"] == kind]
 
+    def family(self) -> list[psutil.Process]:
+        """The supervisor, and all of its processes."""
+        supervisor = psutil.Process(self.process.pid)
+        return [supervisor, *supervisor.children(recursive=True)]
+
     def worker(self) -> psutil.Process | None:
         """The process that trains."""
-        children = psutil.Process(self.process.pid).children(recursive=True)
-        return next((c for c in children if asked(c.name, "").startswith("train-rank-")), None)
+        return next((c for c in self.family() if asked(c.name, "").startswith("train-rank-")), None)
 
 
 def outside_a_cluster() -> dict[str, str]:
     """The environment without the variables that name a process's place."""
     names = ("RANK", "WORLD", "MASTER", "LOCAL")
     return {name: value for name, value in os.environ.items() if not name.startswith(names)}
+
+
+def when(line: Mapping[str, Any]) -> float:
+    """When a structured line was written, in seconds since the epoch."""
+    return float(line["timestampSeconds"] + line["timestampNanos"] / 1e9)
 
 
 class Cluster:

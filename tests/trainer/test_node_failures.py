@@ -17,7 +17,7 @@ import pytest
 
 from tests.processes import end
 from tests.trainer.ranks import free_port
-from tests.trainer.test_multi_node import FLAGS, ROOT, STEPS, Cluster, Node, losses, wait_step
+from tests.trainer.test_multi_node import FLAGS, ROOT, STEPS, Cluster, Node, losses, wait_step, when
 from tests.waiting import wait_for
 
 PHASES = ("failed", "rendezvous", "starting", "resumed", "training", "step")
@@ -32,8 +32,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 def kill(node: Node) -> None:
     """Kill the whole node: supervisor, fork server and workers."""
-    family = [psutil.Process(node.process.pid), *psutil.Process(node.process.pid).children(recursive=True)]
-    end(family)
+    end(node.family())
     node.process.wait()
 
 
@@ -59,7 +58,7 @@ def time_line(nodes: Iterable[Node], since: float) -> str:
             if line.startswith("{"):
                 said = json.loads(line)
                 name = said["vxtui"].get("phase", said["vxtui"]["kind"])
-                marks[name] = max(marks.get(name, 0), said["timestampSeconds"] + said["timestampNanos"] / 1e9)
+                marks[name] = max(marks.get(name, 0), when(said))
     shown = [(marks.get(name, 0) - since, name) for name in PHASES]
     return "  ".join(f"{name} {at:.1f}" for at, name in shown if at > 0)
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
 from trainer.config import Config
 from trainer.data.data_cache import Progress
 from trainer.distributed.process_group import ProcessGroup
+from trainer.distributed.wait import Interrupted
 from trainer.errors import DataError, UsageError
 from trainer.registry import model_entry, resolve
 from trainer.structured_log import emit
 
 _REPORT_EVERY = 10.0
 """Seconds between two lines about the progress."""
+_MEET_EVERY = 2.0
+"""Seconds between two collective calls of the ranks, which a signal at any of them ends."""
 
 
 class _Outcome(NamedTuple):
@@ -25,19 +29,22 @@ class _Outcome(NamedTuple):
     problem: str = ""
 
 
-def prepare_data(config: Config, group: ProcessGroup) -> Config:
+def prepare_data(config: Config, group: ProcessGroup, received: Callable[[], int] = lambda: 0) -> Config:
     """The settings with paths that can be mapped. Every rank calls it; local rank 0 of each node prepares.
+
+    `received` returns the signal that this rank has got, or 0.
 
     Raises:
         DataError: on every rank, if a node can't prepare its data.
+        Interrupted: on every rank, after a signal at any of them.
     """
     entry = model_entry(config.model.model)
     if entry is None or not entry.prepare:
         return config
-    outcome = _Outcome(group.node_rank)
+    ranks, outcome = _Ranks(group, received), _Outcome(group.node_rank)
     if group.local_rank == 0:
-        outcome = _prepare(entry.prepare, config, group)
-    outcomes = _gather(group, outcome)
+        outcome = _prepare(entry.prepare, config, ranks)
+    outcomes = ranks.gather(outcome)
     problem = next((each.problem for each in outcomes if each.problem), "")
     if problem:
         raise DataError(problem)
@@ -45,41 +52,58 @@ def prepare_data(config: Config, group: ProcessGroup) -> Config:
     return replace(config, data=replace(config.data, data=paths))
 
 
-def _prepare(target: str, config: Config, group: ProcessGroup) -> _Outcome:
+class _Ranks:
+    """The collective calls of the ranks while some of them prepare."""
+
+    def __init__(self, group: ProcessGroup, received: Callable[[], int]) -> None:
+        self.group, self.received = group, received
+
+    def meet(self, outcome: _Outcome | None) -> list[_Outcome | None]:
+        """The outcome of every rank, None of those that still prepare. Raises Interrupted."""
+        answers = self.group.all_gather((outcome, self.received()))
+        number = next((number for _, number in answers if number), 0)
+        if number:
+            raise Interrupted(number)
+        return [each for each, _ in answers]
+
+    def gather(self, outcome: _Outcome) -> list[_Outcome]:
+        """The outcomes of all ranks. Raises Interrupted.
+
+        A collective call has a timeout and preparing has none, so the ranks meet again and again.
+        """
+        told = False
+        while True:
+            outcomes = self.meet(outcome)
+            known = [each for each in outcomes if each is not None]
+            if len(known) == len(outcomes):
+                return known
+            if not told and self.group.rank == 0:
+                waited = ", ".join(str(rank) for rank, each in enumerate(outcomes) if each is None)
+                text = f"the ranks wait for rank {waited} to prepare the data"
+                emit("phase", text, phase="starting")
+            told = True
+
+
+def _prepare(target: str, config: Config, ranks: _Ranks) -> _Outcome:
+    """Raises Interrupted."""
+    node = ranks.group.node_rank
     try:
-        paths = resolve(target)(config, _Reported(group))
+        paths = resolve(target)(config, _Reported(ranks))
     except (DataError, UsageError) as error:
-        return _Outcome(group.node_rank, problem=str(error))
+        return _Outcome(node, problem=str(error))
     except ModuleNotFoundError as error:
         problem = f"--model {config.model.model} needs the package {error.name}"
-        return _Outcome(group.node_rank, problem=problem)
-    return _Outcome(group.node_rank, paths)
-
-
-def _gather(group: ProcessGroup, outcome: _Outcome) -> list[_Outcome]:
-    """The outcomes of all ranks.
-
-    A collective call has a timeout and preparing has none, so the ranks meet again and again: each rank that
-    still prepares calls `all_gather(None)` now and then.
-    """
-    told = False
-    while True:
-        outcomes = group.all_gather(outcome)
-        if None not in outcomes:
-            return outcomes
-        if not told and group.rank == 0:
-            waited = ", ".join(str(rank) for rank, each in enumerate(outcomes) if each is None)
-            emit("phase", f"the ranks wait for rank {waited} to prepare the data", phase="starting")
-        told = True
+        return _Outcome(node, problem=problem)
+    return _Outcome(node, paths)
 
 
 class _Reported(Progress):
-    """Lines on stdout about this node's data; the other ranks wait in `_gather` meanwhile."""
+    """Lines on stdout about this node's data; the other ranks wait in `gather` meanwhile."""
 
-    def __init__(self, group: ProcessGroup) -> None:
-        self._group = group
+    def __init__(self, ranks: _Ranks) -> None:
+        self._ranks = ranks
         self._what, self._size, self._unit, self._read = "", 0, "MB", 0
-        self._began = self._reported = time.monotonic()
+        self._began = self._reported = self._met = time.monotonic()
 
     def begin(self, what: str, size: int, unit: str = "MB") -> None:
         self._what, self._size, self._unit, self._read = what, size, unit, 0
@@ -88,10 +112,12 @@ class _Reported(Progress):
     def read(self, count: int) -> None:
         self._read += count
         now = time.monotonic()
+        if now - self._met >= _MEET_EVERY or self._ranks.received():
+            self._met = now
+            self._ranks.meet(None)
         if now - self._reported < _REPORT_EVERY:
             return
         self._reported = now
-        self._group.all_gather(None)
         if self._what:
             scale = 1e6 if self._unit == "MB" else 1
             speed = self._read / max(1e-9, now - self._began) / scale
@@ -107,4 +133,4 @@ class _Reported(Progress):
         self._say(text)
 
     def _say(self, text: str) -> None:
-        emit("phase", text, phase="starting", node_rank=self._group.node_rank)
+        emit("phase", text, phase="starting", node_rank=self._ranks.group.node_rank)

@@ -54,30 +54,24 @@ class ProcessGroup:
         """
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         self.store = store
-        default, long = timedelta(seconds=timeout), _LONG_TIMEOUT
-        at_first = [timedelta(seconds=min(connect, each.total_seconds())) for each in (default, long)]
+        default = timedelta(seconds=timeout)
         dist.init_process_group(
             backend,
             store=dist.PrefixStore("groups", self.store),
             rank=self.rank,
             world_size=self.world_size,
-            timeout=at_first[0],
+            timeout=timedelta(seconds=min(connect, timeout)),
             device_id=device if device.type == "cuda" else None,
         )
-        self.control_group = dist.new_group(backend="gloo", timeout=at_first[1])
-        self.checkpoint_group = dist.new_group(backend="gloo", timeout=at_first[1])
+        if math.isfinite(connect):
+            _set_timeout(dist.group.WORLD, default)
+        self.control_group = _new_group(None, connect)
+        self.checkpoint_group = _new_group(None, connect)
         members: dict[int, list[int]] = {}
         for rank, node in enumerate(self.all_gather(self.node_rank)):
             members.setdefault(node, []).append(rank)
-        node_groups = {
-            node: dist.new_group(ranks, backend="gloo", timeout=at_first[1])
-            for node, ranks in members.items()
-        }
+        node_groups = {node: _new_group(ranks, connect) for node, ranks in members.items()}
         self.node_group = node_groups[self.node_rank]
-        if math.isfinite(connect):
-            _set_timeout(dist.group.WORLD, default)
-            for group in (self.control_group, self.checkpoint_group, self.node_group):
-                _set_timeout(group, long)
 
     def destroy(self) -> None:
         if dist.is_initialized():
@@ -112,6 +106,15 @@ class ProcessGroup:
                 dist.broadcast(chunk, source, group=self.control_group)
                 if wanted and self.rank != source:
                     file.write(chunk.numpy().tobytes())
+
+
+def _new_group(ranks: list[int] | None, connect: float) -> Any:
+    """These ranks or all, which have `connect` seconds to reach one another and then longer for each call."""
+    seconds = min(connect, _LONG_TIMEOUT.total_seconds())
+    group = dist.new_group(ranks, backend="gloo", timeout=timedelta(seconds=seconds))
+    if math.isfinite(connect) and group is not dist.GroupMember.NON_GROUP_MEMBER:
+        _set_timeout(group, _LONG_TIMEOUT)
+    return group
 
 
 def _set_timeout(group: Any, timeout: timedelta) -> None:

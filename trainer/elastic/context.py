@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from trainer.elastic.leader import Rules
 from trainer.elastic.membership import Membership
 from trainer.elastic.protocol import NodeState
+from trainer.launch.network import free_port
 from trainer.launch.protocol import AttemptEnd
 from trainer.launch.rendezvous import HEARTBEAT
 from trainer.launch.topology import Topology
@@ -87,7 +88,8 @@ class NodeContext:
 
     def enter(self, membership: Membership, leader_node: int, leader_address: str, own: str) -> None:
         """This node is told a membership. Of the leader each node knows the address that it has reached."""
-        self.state = replace(self.state, epoch=membership.epoch)
+        # The store of this membership may still be open when the next one begins: that needs another port.
+        self.state = replace(self.state, epoch=membership.epoch, store_port=free_port())
         self.membership = membership if self.node in membership.nodes else None
         first = membership.members[0]
         address = leader_address if first.node == leader_node and leader_address else first.address

@@ -120,6 +120,7 @@ class Following:
             if not isinstance(said, dict) or not isinstance(address, str):
                 raise ProtocolError("it is no membership")
             context.enter(read_membership(said), self._leader_node, address, self.own_address())
+            self.send_state()
         elif "end" in message:
             context.membership = None
             context.events.append(launch_protocol.read_end(message)[0])

@@ -18,8 +18,9 @@ from trainer.elastic.link import Told
 from trainer.elastic.store import AbortableStore, Superseded
 
 _FDS = Path("/proc/self/fd")
-CONNECT_TIMEOUT = 3.0
-"""Seconds for the connections of a group. Nothing else ends gloo's wait for a rank that is lost meanwhile."""
+CONNECT_TIMEOUT = 0.6
+"""Seconds for a connection of a group, which gloo waits for five times as long (`waitUntilConnected` in its
+transport/tcp/pair.cc). Nothing else ends its wait for a rank that is lost meanwhile."""
 _NETWORK = {socket.AF_INET, socket.AF_INET6}
 
 

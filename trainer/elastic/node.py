@@ -78,11 +78,11 @@ class ElasticNode:
 
     def settled(self, epoch: int, step: int) -> None:
         """The processes train with this membership, from this step on."""
-        self._tell(settled=epoch, step=step, store_port=free_port())
+        self._tell(settled=epoch, step=step)
 
     def broken(self, epoch: int) -> None:
         """The processes have lost their connections."""
-        self._tell(broken=epoch, store_port=free_port())
+        self._tell(broken=epoch)
 
     def lost(self) -> None:
         """A process was killed: the others train on without this node."""
