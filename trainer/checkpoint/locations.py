@@ -27,6 +27,14 @@ def upload_uri(given: str, env: Mapping[str, str]) -> str:
     return f"{env['AIP_CHECKPOINT_DIR'].rstrip('/')}/{env.get('CLOUD_ML_JOB_ID', 'run')}"
 
 
+def needs_client(uri: str) -> bool:
+    """Whether this place is reached by the Cloud Storage client."""
+    only_mounted = "VXTUI_GCS_ROOT" in os.environ and not os.environ.get("STORAGE_EMULATOR_HOST")
+    if bucket_path(uri) is None:
+        return False
+    return not (only_mounted or (uri.startswith("/gcs/") and buckets_mounted()))
+
+
 def open_store(uri: str) -> RemoteStore:
     """A gs:// address with the Cloud Storage client, any other as a folder.
 
@@ -36,11 +44,9 @@ def open_store(uri: str) -> RemoteStore:
     Raises:
         RemoteStoreError: when the client can't be created.
     """
-    only_mounted = "VXTUI_GCS_ROOT" in os.environ and not os.environ.get("STORAGE_EMULATOR_HOST")
-    path = bucket_path(uri)
-    if path is not None and not (only_mounted or (uri.startswith("/gcs/") and buckets_mounted())):
+    if needs_client(uri):
         # Its import takes half a second, and the supervisor needs it only for gs://.
         from trainer.checkpoint.gcs_store import GcsStore
 
-        return GcsStore(f"gs://{path}")
+        return GcsStore(f"gs://{bucket_path(uri)}")
     return FolderStore(local_path(uri))

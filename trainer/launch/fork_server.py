@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trainer.checkpoint.locations import needs_client, upload_uri
 from trainer.config import parse
 from trainer.errors import UsageError
 from trainer.launch import script_process
@@ -158,12 +159,14 @@ def _preload_task(argv: Sequence[str]) -> None:
     config = parse(argv)
     model = model_entry(config.model.model)
     packages = model.preload if model else ()
+    client = needs_client(upload_uri(config.checkpoint.upload_dir, os.environ))
     names = [
         "trainer.train",
         "trainer.elastic.training",
         "torch._dynamo",
         "torch.distributed.fsdp",
         "trainer.models.language",
+        *(["trainer.checkpoint.gcs_store"] if client else []),
         *packages,
     ]
     for name in names:
