@@ -81,7 +81,7 @@ class ScriptJob:
         wait_for(lambda: len(self.begins()) > begins and self.step() > 0, f"steps after a {what}'s end", 240)
         marks["the script's start, load and first step"] = time.time()
         times = [began, *marks.values()]
-        parts = {name: end - begin for name, begin, end in zip(marks, times, times[1:], strict=True)}
+        parts = {name: end - begin for name, begin, end in zip(marks, times[:-1], times[1:], strict=True)}
         orphans = [process for process in old if lives(process)]
         return Restart(what, times[-1] - began, self._lost_steps(), len(orphans), parts)
 
