@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 
 from tui.domain.job import Job, exit_codes
@@ -61,6 +62,35 @@ def accelerators(job: Job) -> str:
     """`32 A100`, several types joined by a comma, `–` for none."""
     found = [f"{n} {ACCELERATOR_SHORT.get(kind, kind)}" for kind, n in job.accelerators.items()]
     return ", ".join(found) or "–"
+
+
+_CONTINENTS = {
+    "africa": "af", "asia": "as", "australia": "au", "europe": "eu", "northamerica": "na",
+    "southamerica": "sa",
+}  # fmt: skip
+_DIRECTIONS = {
+    "northeast": "ne", "northwest": "nw", "southeast": "se", "southwest": "sw", "north": "n", "south": "s",
+    "east": "e", "west": "w", "central": "c",
+}  # fmt: skip
+_REGION = re.compile(r"(?P<continent>[a-z]+)-(?P<direction>[a-z]+)(?P<number>\d+)")
+
+
+def short_region(region: str, room: int) -> str:
+    """A region's name in `room` cells: `na-northeast1`, then `na-ne1`; two regions never look the same.
+
+    A context before it stays: `prod/na-ne1`. What has no shorter form is returned whole.
+    """
+    context, slash, name = region.rpartition("/")
+    match = _REGION.fullmatch(name)
+    if len(region) <= room or match is None:
+        return region
+    continent = _CONTINENTS.get(match["continent"], match["continent"])
+    direction = match["direction"]
+    for shown in (direction, _DIRECTIONS.get(direction, direction)):
+        short = f"{context}{slash}{continent}-{shown}{match['number']}"
+        if len(short) <= room:
+            break
+    return short
 
 
 def pieces(count: int, one: str, many: str = "") -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from textual.content import Content
 
 from tui.actions.registry import Action, bindings
-from tui.domain.formatting import NOT_MEASURED, age
+from tui.domain.formatting import NOT_MEASURED, age, short_region
 from tui.domain.quota import UNLIMITED, Quota
 from tui.domain.text import plain
 from tui.domain.vertex import catalog
@@ -107,7 +107,7 @@ class QuotaGridScreen(QuotaListScreen):
         first = self._first % len(found) if found else 0
         turned = [*found[first:], *found[:first]]
         middle = [
-            Column(word, names[word], 6, max_width=14, rank=HOME_RANK + at, right=True)
+            Column(word, names[word], 6, max_width=18, rank=HOME_RANK + at, right=True, whole=True)
             for at, word in enumerate(turned)
         ]
         return (self._region_column(), *middle, *([FITS] if self._profile else []))
@@ -141,15 +141,10 @@ class QuotaGridScreen(QuotaListScreen):
         return row
 
     def _region_words(self, region: str) -> str:
-        """A long name is cut in the middle: similar regions differ in their last letter."""
-        room = self._region_room()
-        if len(region) <= room:
-            return region
-        end = (room - 1) // 2
-        return f"{region[: room - 1 - end]}…{region[-end:]}"
+        return short_region(region, self._region_room())
 
     def on_resize(self) -> None:
-        """Cut the names for the new width."""
+        """Shorten the names for the new width."""
         self.reload()
 
     def _cell(self, cell: Cell) -> Content:

@@ -71,7 +71,7 @@ def _over(line: Line) -> bool:
 def _room(line: Line) -> str:
     if line.limit == UNLIMITED:
         return f"{line.name}: unlimited"
-    return f"{line.name}: {line.need:,} of {line.free:,} free" if line.free is not None else line.sentence
+    return f"{line.name}: needs {line.need:,}, {line.free:,} free" if line.free is not None else line.sentence
 
 
 def _distance(one: str, other: str) -> tuple[bool, bool]:
