@@ -100,3 +100,16 @@ def test_the_end_of_a_long_file_is_read(tmp_path: Path) -> None:
     assert journal.read_audit() == [] == Journal(tmp_path / "none", Clock()).read_audit()
     path.write_text(line(3, "done") + "\n")
     assert len(journal.read_audit()) == 1, "another file of that name"
+
+
+async def test_events_are_filtered_and_name_no_raw_resource(tmp_path: Path) -> None:
+    gone = "projects/p/locations/us-central1/customJobs/4711"
+    (tmp_path / "audit.jsonl").write_text(line(10, "done") + "\n" + line(9, "done", target=gone) + "\n")
+    async with opened(MemoryBackend(fleet()), tmp_path) as (app, pilot):
+        await pilot.press("6")
+        await until(pilot, lambda: len(table(app).keys) == 2, "the events")
+        assert not any("projects/" in row for row in painted(app)) and "cancel 4711 done" in painted(app)[1]
+        await pilot.press("slash", *"arr-coc", "enter")
+        assert len(table(app).keys) == 1 and "1 of 2" in lines(app) and "arr-coc-4x8-a100" in painted(app)[1]
+        await pilot.press("escape")
+        assert len(table(app).keys) == 2

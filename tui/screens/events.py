@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from datetime import date, datetime
 
@@ -15,6 +16,7 @@ from tui.domain.text import plain
 from tui.screens.list_screen import ListScreen
 from tui.screens.workers import background
 from tui.store.journal import KEPT, Event
+from tui.widgets.filter_bar import FilterBar
 from tui.widgets.notice import Notice
 from tui.widgets.table.table import Column, Table
 
@@ -23,6 +25,7 @@ COLUMNS = (
     Column("kind", "KIND", 8, max_width=8, rank=1),
     Column("text", "WHAT", 30, flex=True),
 )
+_RESOURCE = re.compile(r"projects/[^/\s]+/locations/[^/\s]+/[A-Za-z]+/(?P<id>[\w-]+)")
 _STYLE = {"error": "$text-error", "action": "$text-accent", "state": "", "console": "$text-muted"}
 
 
@@ -31,6 +34,7 @@ class EventsScreen(ListScreen):
 
     SCOPE = "events"
     HEADING = "Events"
+    PLACEHOLDER = "job, kind or text: action cancel"
     BINDINGS = bindings("events")
 
     def __init__(self) -> None:
@@ -38,6 +42,7 @@ class EventsScreen(ListScreen):
         self._audited: deque[Event] = deque(maxlen=KEPT)
         self._shown: tuple[object, ...] = ()
         self._reading = False
+        self._total = 0
 
     def make_table(self) -> Table:
         return Table(COLUMNS)
@@ -80,7 +85,9 @@ class EventsScreen(ListScreen):
             self._follow()
 
     def reload(self) -> None:
-        events, today = self._events[::-1], self._today()
+        today = self._today()
+        words = self.query_one(FilterBar).text.casefold().split()
+        events = [event for event in self._events[::-1] if self._fits(event, words)]
         self._shown = self._state()
         rows = {
             str(event.number): {
@@ -90,11 +97,16 @@ class EventsScreen(ListScreen):
             }
             for event in events
         }
+        self._total = len(self._events)
         table, notice = self.table, self.query_one(Notice)
         table.show(list(rows), rows)
         table.display = bool(rows)
         if rows:
             notice.hide()
+        elif words:
+            notice.show(
+                "No event matches this filter.", plain(self.query_one(FilterBar).text), "esc clears it"
+            )
         else:
             notice.show(
                 "Nothing has happened yet.", "Launches, cancels and jobs that change state show up here."
@@ -102,12 +114,20 @@ class EventsScreen(ListScreen):
         self.refresh_frame()
 
     def _text(self, event: Event) -> str:
-        """The event's text, with the job's name in place of its resource name."""
-        job = self.console.store.jobs.get(event.job)
-        return event.text if job is None else event.text.replace(job.name, job.display_name or job.id)
+        """The event's text; a job stands there by its name, or by its id where its name is not known."""
+        return _RESOURCE.sub(self._job_words, event.text)
+
+    def _job_words(self, found: re.Match[str]) -> str:
+        job = self.console.store.jobs.get(found[0])
+        return found["id"] if job is None else job.display_name or job.id
+
+    def _fits(self, event: Event, words: list[str]) -> bool:
+        text = f"{event.kind} {self._text(event)}".casefold() if words else ""
+        return all(word in text for word in words)
 
     def count_text(self) -> str:
-        return pieces(len(self.table.keys), "event")
+        shown = len(self.table.keys)
+        return pieces(shown, "event") if shown == self._total else f"{shown:,} of {self._total:,}"
 
     def order_text(self) -> Content:
         return Content.styled(plain(f"actions are kept in {self.console.journal.path}"), "$text-muted")
