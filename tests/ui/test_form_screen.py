@@ -268,6 +268,14 @@ async def test_find_opens_the_group_of_a_field(tmp_path: Path) -> None:
         assert view(app).has_focus and "Lustre mounts" in drawn(app)
 
 
+async def test_find_prefers_the_name_itself_to_a_part_of_one(tmp_path: Path) -> None:
+    async with form(tmp_path) as (app, pilot, _):
+        await pilot.press("slash", *"count")
+        found = view(app).current
+        assert found is not None and found.label == "count"
+        assert found.key == f"{POOL}[0].machineSpec.acceleratorCount"
+
+
 async def test_a_file_changed_meanwhile_is_not_written_over(tmp_path: Path) -> None:
     async with form(tmp_path) as (app, pilot, path):
         to(app, "displayName")

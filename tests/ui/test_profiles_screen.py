@@ -313,6 +313,7 @@ async def test_duplicate_asks_the_name_and_writes_over_nothing(
         await pilot.press("enter")
         copy = tmp_path / "profiles" / "mine.yaml"
         await until(pilot, copy.exists, "the copy")
+        assert "displayName: mine\n" in copy.read_text(), "its jobs are told from those of the original"
         await until(pilot, lambda: isinstance(app.screen, FormScreen), "the form on the copy")
         await pilot.press("escape")
         await until(pilot, lambda: table(app).cursor == str(copy), "the cursor on it")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from tui.actions.registry import Action
@@ -142,11 +143,12 @@ class FormNavigation:
         self._bar.open()
 
     def find(self, text: str) -> None:
-        """Go to the first row whose name has these words, else to the first whose value has them."""
+        """Go to the row whose name fits these words best, else to the first whose value has them."""
         words = text.casefold().split()
         rows = self._body.all_rows() if words else []
-        found = next((r for r in rows if _matches(r, words)), None) or next(
-            (r for r in rows if _matches(r, words, values=True)), None
+        named = [row for row in rows if _matches(row, words)]
+        found = min(named, key=lambda row: _rank(row, words), default=None) or next(
+            (row for row in rows if _matches(row, words, values=True)), None
         )
         self._bar.show_problem("no field" if words and found is None else "")
         if found is not None:
@@ -188,3 +190,22 @@ def _matches(row: Row, words: Sequence[str], *, values: bool = False) -> bool:
     value = row.value if values else ""
     text = f"{row.label} {row.path[-1] if row.path else ''} {value}".casefold()
     return all(word in text for word in words)
+
+
+def _rank(row: Row, words: Sequence[str]) -> int:
+    """0 where the words are the row's name, 1 its start, 2 whole words of it, 3 starts of words; else 4."""
+    key = str(row.path[-1]) if row.path else ""
+    names = [row.label.casefold(), key.casefold()]
+    text = " ".join(words)
+    if text in names:
+        return 0
+    if any(name.startswith(text) for name in names):
+        return 1
+    parts = [part.casefold() for part in _NAME_PART.findall(f"{row.label} {key}")]
+    if all(word in parts for word in words):
+        return 2
+    return 3 if all(any(part.startswith(word) for part in parts) for word in words) else 4
+
+
+_NAME_PART = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
+"""The words of a label, and those of a camelCase key."""

@@ -9,6 +9,9 @@ import tempfile
 from pathlib import Path
 
 from tui.config.paths import write_whole
+from tui.domain.profile.document_edit import Edit
+from tui.domain.profile.edit import apply
+from tui.domain.profile.source import ProfileInvalid, read
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
@@ -54,18 +57,34 @@ def write_profile(folder: Path, name: str, text: str, *, force: bool = False) ->
 
 
 def copy_profile(source: Path, folder: Path, name: str) -> Path:
-    """Copy a profile's file, byte for byte, to `NAME.yaml` in the user's folder.
+    """Copy a profile's file to `NAME.yaml` in the user's folder; its jobs are called NAME from then on.
+
+    All else stays byte for byte. A display name with a reference (`${…}` or `{…}`) stays, too: it makes its
+    own names.
 
     Raises:
         FileExistsError: when there is a file of that name.
         OSError: when it can't be read or written.
     """
-    text = source.read_bytes()
+    text = _named(source, name)
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{name}.yaml"
     with target.open("xb") as file:
         file.write(text)
     return target
+
+
+def _named(source: Path, name: str) -> bytes:
+    text = source.read_bytes()
+    try:
+        decoded = text.decode()
+        found = read(decoded, str(source)).value
+        if not isinstance(found.get("displayName"), str) or "{" in found["displayName"]:
+            return text
+        return apply(decoded, str(source), [Edit(("displayName",), name)]).encode()
+    except (UnicodeDecodeError, ProfileInvalid):
+        # What can't be read is copied as it is: the form shows what is wrong with it.
+        return text
 
 
 def replace_text(target: Path, text: str) -> None:
