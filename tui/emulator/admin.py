@@ -10,6 +10,14 @@ Service `vxtui.emulator.v1.Admin`, method `Call`, google.protobuf.Struct both wa
                                                        → the same for the bucket server
     {"do": "checks", "denied": [P], "missing": [NAME], "failing": [S], "hanging": [S], "expired": B}
                                                        → the same for a launch's checks
+    {"do": "api", "method": M, "kind": K, "code": C, "message": T, "delay": S, "applied": B,
+     "lasts": S, "times": N}
+                                                       → the new fault with its number
+    {"do": "disk", "full": B, "lasts": S, "times": N}  → the present fault
+    {"do": "connections", "half_open": B, "lasts": S}  → the present fault
+    {"do": "clock", "offset": S, "lasts": S}           → the present fault
+    {"do": "faults"}                                   → all faults in force
+    {"do": "clear", "numbers": [N]}                    → the same, without these API faults, or with none
     {"do": "stop"}                                     → stopping
 
 REF is an id, a full resource name or the display name of one job that has not ended. That of a training
@@ -19,16 +27,13 @@ pipeline means its custom job.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from google.protobuf import json_format, struct_pb2
 
-from tui.emulator.logging.faults import ActiveLogFaults, LogFaults
+from tui.emulator.faults.requests import Faults
 from tui.emulator.rpc.methods import Method, failed_precondition, invalid, not_found
 from tui.emulator.runs.scheduler import Scheduler
-from tui.emulator.services.check_faults import ActiveCheckFaults, CheckFaults
-from tui.emulator.storage.server import BucketServer
 from tui.emulator.vertex.job_table import Job, JobTable
 from tui.emulator.vertex.operations import CUSTOM_JOB_KIND
 from tui.emulator.vertex.resource_requests import find_by_reference
@@ -47,24 +52,17 @@ class Admin:
         scheduler: Scheduler,
         info: Callable[[], Mapping[str, Any]],
         stop: Callable[[], None],
-        faults: ActiveLogFaults,
-        buckets: BucketServer,
-        checks: ActiveCheckFaults,
+        faults: Faults,
     ) -> None:
         self._table = table
         self._pipelines = pipelines
         self._scheduler = scheduler
         self._info = info
         self._stop = stop
-        self._faults = faults
-        self._buckets = buckets
-        self._checks = checks
         self._verbs: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "status": self._do_status,
             "preempt": self._do_preempt,
-            "tail": self._do_tail,
-            "buckets": self._do_buckets,
-            "checks": self._do_checks,
+            **faults.verbs(),
             "stop": self._do_stop,
         }
 
@@ -87,33 +85,6 @@ class Admin:
         job = self._job(asked.get("job"))
         hit = self._scheduler.preempt(job, _names(asked.get("replica")))
         return {"job": job.record.name, "replicas": list(hit)}
-
-    def _do_tail(self, asked: dict[str, Any]) -> dict[str, Any]:
-        try:
-            faults = LogFaults.of(asked)
-        except ValueError as error:
-            raise invalid(("tail", str(error))) from error
-        self._faults.set(faults)
-        return asdict(faults)
-
-    def _do_buckets(self, asked: dict[str, Any]) -> dict[str, Any]:
-        # Imported here: most emulators never need it.
-        from tui.emulator.storage.faults import BucketFaults  # noqa: PLC0415
-
-        try:
-            faults = BucketFaults.of(asked)
-        except ValueError as error:
-            raise invalid(("buckets", str(error))) from error
-        self._buckets.faults.set(faults)
-        return asdict(faults)
-
-    def _do_checks(self, asked: dict[str, Any]) -> dict[str, Any]:
-        try:
-            faults = CheckFaults.of(asked)
-        except ValueError as error:
-            raise invalid(("checks", str(error))) from error
-        self._checks.set(faults)
-        return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(faults).items()}
 
     def _do_stop(self, _asked: dict[str, Any]) -> dict[str, Any]:
         self._stop()

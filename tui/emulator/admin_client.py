@@ -34,7 +34,7 @@ def admin_call(state: StateDir, request: Mapping[str, Any], *, timeout: float = 
 
     message = struct_pb2.Struct()
     message.update(dict(request))
-    with grpc.insecure_channel(state.target) as channel:
+    with grpc.insecure_channel(state.admin_target) as channel:
         call = channel.unary_unary(
             METHOD,
             request_serializer=struct_pb2.Struct.SerializeToString,

@@ -144,10 +144,11 @@ def created_us(pb: Pb) -> int:
 
 
 class Database:
-    """SQLite in WAL mode behind one writer thread."""
+    """SQLite in WAL mode behind one writer thread. `before_write` may refuse a write (sqlite3.Error)."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, before_write: Callable[[], None] = lambda: None) -> None:
         self.path = path
+        self._before_write = before_write
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="state-db")
         self._db: sqlite3.Connection | None = None
 
@@ -237,6 +238,7 @@ class Database:
         assert self._db is not None
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
+            self._before_write()
             return work(self._db)
 
     def _open(self) -> Contents:

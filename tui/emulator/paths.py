@@ -26,6 +26,7 @@ class StateDir:
         emulator.lock            locked (flock) by the server while it runs
         emulator.json            pid, socket, rest, state_dir, started_at; written when ready
         emulator.sock            the gRPC endpoint
+        admin.sock               another name of the same socket, which no fault takes away
         emulator.log             the server's own log
         config.yaml              settings of this emulator, if any
         token                    bearer token of the REST endpoint
@@ -50,6 +51,10 @@ class StateDir:
     @property
     def socket(self) -> Path:
         return self.root / "emulator.sock"
+
+    @property
+    def admin_socket(self) -> Path:
+        return self.root / "admin.sock"
 
     @property
     def log(self) -> Path:
@@ -100,6 +105,11 @@ class StateDir:
     def target(self) -> str:
         """gRPC target of the socket."""
         return f"unix:{self.socket}"
+
+    @property
+    def admin_target(self) -> str:
+        """gRPC target for the admin's calls, which faults of the clients' socket do not affect."""
+        return f"unix:{self.admin_socket}" if self.admin_socket.exists() else self.target
 
     def prepare(self) -> None:
         """Create the directory for this user only.

@@ -27,6 +27,10 @@ from tui import __version__
 from tui.emulator.admin import Admin
 from tui.emulator.config import ConfigError, EmulatorConfig, load_config
 from tui.emulator.database import Database, DatabaseError
+from tui.emulator.faults.api import ApiFaults
+from tui.emulator.faults.disk import DiskFault
+from tui.emulator.faults.half_open import HalfOpen, link_admin
+from tui.emulator.faults.requests import Faults
 from tui.emulator.lock import Lock, remove_stale_files, write_info
 from tui.emulator.logging import service as logging_service
 from tui.emulator.logging.faults import ActiveLogFaults
@@ -89,8 +93,11 @@ class Emulator:
         self.rest_url: str | None = None
         self.stopping = asyncio.Event()
         """Set when the server has to end; its owner then closes it."""
-        self.database = Database(state.database)
+        self.api_faults, self.disk = ApiFaults(), DiskFault()
+        self.connections = HalfOpen(state)
+        self.database = Database(state.database, self.disk.check_database)
         self.buckets = BucketServer(state, self.config.project_number)
+        self.buckets.wrap = self._with_faults
         self._rest = rest
         self._auth = auth
         self._started_at = ""
@@ -137,8 +144,9 @@ class Emulator:
         lock.acquire()
         self._stack.callback(lock.release)
         # With the lock held, these files belong to a server that has ended.
-        remove_stale_files(self.state.socket, self.state.info)
-        self._stack.callback(remove_stale_files, self.state.socket, self.state.info)
+        files = self.state.socket, self.state.admin_socket, self.state.info
+        remove_stale_files(*files)
+        self._stack.callback(remove_stale_files, *files)
         self.buckets.open()
         self._stack.push_async_callback(self.buckets.close)
         methods = await self._open_services()
@@ -180,13 +188,15 @@ class Emulator:
         stack.push_async_callback(training_pipelines.close)
         training_pipelines.adopt()
         checks = ActiveCheckFaults()
-        admin = Admin(table, pipelines, scheduler, self.info, self.stopping.set, faults, self.buckets, checks)
-        return [
+        all_faults = Faults(self.api_faults, self.disk, self.connections, faults, checks, self.buckets)
+        stack.callback(all_faults.close)
+        admin = Admin(table, pipelines, scheduler, self.info, self.stopping.set, all_faults)
+        # The faults of the API are not in the way of the request that clears them.
+        served = [
             *JobServer(table, scheduler, operations).methods(),
             *TrainingPipelineServer(pipelines, training_pipelines, operations).methods(),
             *operations.methods(),
             *Locations(catalog).methods(),
-            *admin.methods(),
             *log_methods,
             *monitoring_service.methods(state, catalog),
             *checks.apply("quotas", quota_service.methods(catalog)),
@@ -195,11 +205,19 @@ class Emulator:
             *registry.methods(config, checks),
             *resource_service.methods(config, checks),
         ]
+        return [*self.api_faults.apply(served), *admin.methods()]
+
+    def _with_faults(self, app: Any) -> Any:
+        """The bucket server's application with the faults of the API; imported at its first connection."""
+        from tui.emulator.faults.http import FaultyHttp  # noqa: PLC0415
+
+        return FaultyHttp(app, self.api_faults, self.disk)
 
     async def _open_logs(
         self, catalog: JobTableCatalog
     ) -> tuple[LogCollector, list[Method], ActiveLogFaults]:
         store = LogStore(self.state.log_database)
+        store.before_write = self.disk.check_database
         self._stack.callback(store.close)
         collector = LogCollector(self.state, store)
         await collector.start()
@@ -216,6 +234,7 @@ class Emulator:
         self._stack.push_async_callback(server.stop, STOP_SECONDS)
         await server.start()
         self.state.socket.chmod(0o600)
+        link_admin(self.state)
 
     async def _serve_rest(self, methods: list[Method], host: str, port: int) -> None:
         # Imports an HTTP server, which most emulators never need.

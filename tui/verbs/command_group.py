@@ -23,7 +23,7 @@ VERBS = {
     "profiles": ("tui.verbs.profiles.group", "List, show, validate, import and export profiles."),
     "quotas": ("tui.verbs.quotas", "Show training quotas: limit, used, free."),
     "prices": ("tui.verbs.prices", "Show hourly machine prices; `refresh` reads current ones."),
-    "emulator": ("tui.verbs.emulator", "Start, stop and inspect the local emulator; inject faults."),
+    "emulator": ("tui.verbs.emulator.group", "Start, stop and inspect the local emulator; inject faults."),
     "contexts": ("tui.verbs.contexts", "List contexts."),
     "doctor": ("tui.verbs.doctor", "Check what works, what does not, and how to fix it."),
 }

@@ -98,6 +98,8 @@ class EmulatorOperations:
 def _words(request: Mapping[str, Any]) -> str:
     """What a request sets, e.g. `tail cut_every=20 shuffle`, or `tail clear`."""
     given = {key: value for key, value in request.items() if value and key != "do"}
+    if request["do"] == "clear":
+        return f"clear {_text(request['numbers'])}".strip()
     if not given.keys() - _NO_FAULT:
         return f"{request['do']} clear"
     words = [key if value is True else f"{key}={_text(value)}" for key, value in given.items()]
@@ -107,7 +109,7 @@ def _words(request: Mapping[str, Any]) -> str:
 def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
-    return ",".join(value) if isinstance(value, list) else str(value)
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 async def must_run() -> None:

@@ -104,6 +104,8 @@ class LogStore:
             self._db = self._open()
         except sqlite3.Error as error:
             raise DatabaseError(f"can't use {path}: {error}") from error
+        self.before_write: Callable[[], None] = lambda: None
+        """Called in each transaction that adds entries; it may refuse it (sqlite3.Error)."""
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="logs-write")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="logs-read")
 
@@ -166,6 +168,7 @@ class LogStore:
         rows = self.faults.current.delayed(rows)
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
+            self.before_write()
             new = rows if fresh or not self._listeners else self._new(rows)
             before = self._db.total_changes
             self._db.executemany("INSERT OR IGNORE INTO entries VALUES (?,?,?,?,?,?,?)", new)

@@ -69,6 +69,13 @@ def failed_precondition(subject: str, description: str) -> WireError:
 
 
 @dataclass(frozen=True, slots=True)
+class RawReply:
+    """Bytes in place of a reply's message, for a reply that can't be decoded."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Method:
     """One RPC: full service name, method name, plain protobuf classes and its handler."""
 
@@ -88,9 +95,13 @@ def grpc_handlers(methods: Iterable[Method]) -> list[grpc.GenericRpcHandler]:
         services.setdefault(method.service, {})[method.name] = make(
             _unary(method) if method.unary else _bidi(method),
             request_deserializer=method.request.FromString,
-            response_serializer=method.response.SerializeToString,
+            response_serializer=_serialize,
         )
     return [grpc.method_handlers_generic_handler(name, found) for name, found in services.items()]
+
+
+def _serialize(reply: Message | RawReply) -> bytes:
+    return reply.data if isinstance(reply, RawReply) else bytes(reply.SerializeToString())
 
 
 def _unary(method: Method) -> Callable[[Any, Context], Awaitable[Message]]:

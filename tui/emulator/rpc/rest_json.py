@@ -60,7 +60,10 @@ def read_request(
         _parse(_object(body), message, "")
     elif body_field:
         _parse(_object(body), getattr(message, body_field), body_field)
-    _parse(_from_query(message.DESCRIPTOR, query), message, "")
+    asked = _from_query(message.DESCRIPTOR, query)
+    if asked:
+        # Parsing nothing into a Struct would clear it.
+        _parse(asked, message, "")
     for name, value in path.items():
         setattr(message, name, value)
 

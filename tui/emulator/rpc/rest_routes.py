@@ -13,6 +13,7 @@ _OPERATION = "/v1/{name=projects/*/locations/**/operations/*}"
 
 # (HTTP method, path, field that the body fills: "*" for the whole request, "" for none)
 _BINDINGS: dict[tuple[str, str], tuple[tuple[str, str, str], ...]] = {
+    ("vxtui.emulator.v1.Admin", "Call"): (("POST", "/vxtui/v1/admin", "*"),),
     ("google.longrunning.Operations", "GetOperation"): (("GET", _OPERATION, ""),),
     ("google.longrunning.Operations", "ListOperations"): (
         ("GET", "/v1/{name=projects/*/locations/*}/operations", ""),

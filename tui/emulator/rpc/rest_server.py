@@ -23,7 +23,7 @@ import uvicorn
 
 from tui.emulator.paths import StateDir, StateDirError
 from tui.emulator.rpc.loopback import host_only, is_loopback
-from tui.emulator.rpc.methods import Method, WireError, internal
+from tui.emulator.rpc.methods import Method, RawReply, WireError, internal
 from tui.emulator.rpc.rest_json import plain_error, read_request, write_error, write_response
 from tui.emulator.rpc.rest_routes import Route, routes_of
 
@@ -191,7 +191,9 @@ class RestApp:
             assert method.unary is not None
             request = method.request()
             read_request(request, match.groupdict(), query, route.body, body)
-            response = await method.unary(request)
+            response: Any = await method.unary(request)
+            if isinstance(response, RawReply):
+                return response.data
             return write_response(response, integer_enums=_integer_enums(query))
         allowed = sorted({r.http_method for r in self._routes if r.path.fullmatch(path)})
         if allowed:

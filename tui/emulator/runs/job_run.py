@@ -20,6 +20,7 @@ from google.rpc import code_pb2, status_pb2
 
 from tui.emulator.config import EmulatorConfig
 from tui.emulator.database import Pb, StorageFull
+from tui.emulator.faults import clock
 from tui.emulator.interfaces import JobRecord, LogSink, Runner
 from tui.emulator.paths import AttemptDir, StateDir
 from tui.emulator.rpc.methods import WireError
@@ -172,7 +173,7 @@ class JobRun:
         scheduling = pb.job_spec.scheduling
         given = scheduling.HasField("max_wait_duration")
         limit = seconds(scheduling.max_wait_duration) if given else DEFAULT_MAX_WAIT
-        return max(0.0, pb.create_time.seconds + limit - time.time()) if limit else None
+        return max(0.0, pb.create_time.seconds + limit - clock.time()) if limit else None
 
     async def _run_attempt(self) -> AttemptEnd | Restart:
         if await self._adopt():
@@ -250,7 +251,7 @@ class JobRun:
         """The rest of the job's timeout, which all attempts share."""
         if not self.job.pb.HasField("start_time"):
             return self._timeout()
-        return max(0.1, float(self._timeout() - time.time() + self.job.pb.start_time.ToNanoseconds() / 1e9))
+        return max(0.1, float(self._timeout() - clock.time() + self.job.pb.start_time.ToNanoseconds() / 1e9))
 
     async def _follow(self) -> AttemptStatus:
         """Watch the runner until it has recorded an outcome."""
@@ -322,7 +323,7 @@ class JobRun:
 
         def change(pb: Pb) -> None:
             pb.state = end.state
-            pb.end_time.CopyFrom(timestamp(time.time()))
+            pb.end_time.CopyFrom(timestamp(clock.time()))
             if end.code:
                 pb.error.CopyFrom(status_pb2.Status(code=end.code, message=end.message))
 
@@ -377,4 +378,4 @@ def _to_running(pb: Pb) -> None:
         return
     pb.state = State.JOB_STATE_RUNNING
     if not pb.HasField("start_time"):
-        pb.start_time.CopyFrom(timestamp(time.time()))
+        pb.start_time.CopyFrom(timestamp(clock.time()))

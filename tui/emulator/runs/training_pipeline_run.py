@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 from google.rpc import code_pb2
 
 from tui.emulator.database import Pb
+from tui.emulator.faults import clock
 from tui.emulator.runs.job_run import store_with_retry
 from tui.emulator.runs.scheduler import Scheduler
 from tui.emulator.vertex.job_table import Job, JobTable
@@ -103,6 +103,6 @@ def _copy_state(pb: Pb, job: Pb) -> None:
 def _lose_job(pb: Pb) -> None:
     """The custom job ended and was deleted, and the server ended before it stored the job's end here."""
     pb.state = State.PIPELINE_STATE_FAILED
-    pb.end_time.CopyFrom(timestamp(time.time()))
+    pb.end_time.CopyFrom(timestamp(clock.time()))
     pb.error.code = code_pb2.INTERNAL
     pb.error.message = "Internal error: the custom job was deleted before this pipeline recorded its end."

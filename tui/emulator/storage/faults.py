@@ -59,6 +59,13 @@ class ActiveBucketFaults:
         self._state = (BucketFaults(), _FOREVER)
         self._left = 0
 
+    @property
+    def current(self) -> BucketFaults:
+        """The faults in force; none where their time has passed."""
+        faults, until = self._state
+        over = time.monotonic() >= until or (faults.times and self._left <= 0)
+        return BucketFaults() if over else faults
+
     def set(self, faults: BucketFaults) -> None:
         """Replace the faults."""
         self._left = faults.times

@@ -45,6 +45,8 @@ class BucketServer:
         self._listener: socket.socket | None = None
         self._server_thread: _ServerThread | None = None
         self._faults: ActiveBucketFaults | None = None
+        self.wrap: Callable[[Any], Any] = lambda app: app
+        """Applied to the ASGI application, for faults. Set it before the first connection."""
         self.url = ""
         """Base address for clients, with the secret that gives access to every bucket."""
 
@@ -103,7 +105,7 @@ class BucketServer:
 
         store = BucketStore(self._state.buckets, self._state.bucket_database)
         key = self.url.rpartition("/")[2]
-        return BucketApp(store, self.faults, self.url, key, self._project_number), store
+        return self.wrap(BucketApp(store, self.faults, self.url, key, self._project_number)), store
 
 
 class _ServerThread:

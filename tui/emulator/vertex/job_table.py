@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from google.cloud.aiplatform_v1.types import job_state
 
 from tui.emulator.database import Control, Database, JobRow, Pb
+from tui.emulator.faults import clock
 from tui.emulator.interfaces import CustomJobPb, JobRecord
 from tui.emulator.vertex.resource_table import Resource, ResourceTable, timestamp
 
@@ -96,7 +96,7 @@ class JobTable(ResourceTable[Job]):
             pb.CopyFrom(job.pb)
             if change is not None:
                 change(pb)
-                pb.update_time.CopyFrom(timestamp(time.time()))
+                pb.update_time.CopyFrom(timestamp(clock.time()))
             # Only declared counters come here; `replace` refuses any other name.
             new: Control = replace(job.control, **control)
             await self._database.save_job(JobRow(job.record, pb, new))
@@ -118,7 +118,7 @@ def new_job(record: JobRecord, custom_job: Pb) -> Job:
     )
     if custom_job.HasField("encryption_spec"):
         pb.encryption_spec.CopyFrom(custom_job.encryption_spec)
-    now = timestamp(time.time())
+    now = timestamp(clock.time())
     pb.create_time.CopyFrom(now)
     pb.update_time.CopyFrom(now)
     return Job(record, pb, Control())

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import re
 import shutil
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from google.protobuf import empty_pb2
 from google.rpc import code_pb2
 
 from tui.emulator.database import Database, OperationRow
+from tui.emulator.faults import clock
 from tui.emulator.paths import StateDir
 from tui.emulator.rpc.methods import Method, WireError, invalid, not_found
 from tui.emulator.rpc.page_token import read_token, write_token
@@ -105,7 +105,7 @@ class Operations:
             if done:
                 operation.response.Pack(empty_pb2.Empty())
             metadata = _DeletePb()
-            now = timestamp(time.time())
+            now = timestamp(clock.time())
             metadata.generic_metadata.create_time.CopyFrom(now)
             metadata.generic_metadata.update_time.CopyFrom(now)
             operation.metadata.Pack(metadata)
@@ -132,7 +132,7 @@ class Operations:
             done.error.message = f"The job is deleted, but its directory is not: {error}"
         metadata = _DeletePb()
         done.metadata.Unpack(metadata)
-        metadata.generic_metadata.update_time.CopyFrom(timestamp(time.time()))
+        metadata.generic_metadata.update_time.CopyFrom(timestamp(clock.time()))
         done.metadata.Pack(metadata)
         finished = OperationRow(row.project, row.location, row.subject_id, done)
         try:

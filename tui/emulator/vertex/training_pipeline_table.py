@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from google.cloud.aiplatform_v1.types import pipeline_state
 
 from tui.emulator.database import Database, JobRow, Pb, TrainingPipelineRow
+from tui.emulator.faults import clock
 from tui.emulator.interfaces import CustomJobPb, JobRecord, TrainingPipelinePb, TrainingPipelineRecord
 from tui.emulator.vertex.job_table import JobTable, new_job
 from tui.emulator.vertex.resource_table import Resource, ResourceTable, timestamp
@@ -78,7 +78,7 @@ class TrainingPipelineTable(ResourceTable[TrainingPipeline]):
             pb = TrainingPipelinePb()
             pb.CopyFrom(pipeline.pb)
             change(pb)
-            pb.update_time.CopyFrom(timestamp(time.time()))
+            pb.update_time.CopyFrom(timestamp(clock.time()))
             await self._database.save_training_pipeline(
                 TrainingPipelineRow(pipeline.record, pb, pipeline.job_id)
             )
@@ -95,7 +95,7 @@ def _new_pb(record: TrainingPipelineRecord, requested: Pb, job: JobRecord) -> Pb
     pb.training_task_metadata.struct_value.update({"backingCustomJob": job.name})
     if requested.HasField("encryption_spec"):
         pb.encryption_spec.CopyFrom(requested.encryption_spec)
-    now = timestamp(time.time())
+    now = timestamp(clock.time())
     pb.create_time.CopyFrom(now)
     pb.update_time.CopyFrom(now)
     return pb

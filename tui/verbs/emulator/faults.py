@@ -1,19 +1,22 @@
-"""`vxtui emulator …`."""
+"""`vxtui emulator fault …`."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
 
 from tui.actions.operations.emulator import ask, must_run
-from tui.emulator.paths import default_state_dir
 from tui.verbs.output import note, out, print_json
-from tui.verbs.run import READS, Failure, Run, find_job, value_of, verb
+from tui.verbs.run import READS, Run, find_job, value_of, verb
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+CODES = (
+    "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
+    "PERMISSION_DENIED", "UNAUTHENTICATED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",
+    "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS",
+)  # fmt: skip
 
 
 def _amount(
@@ -24,88 +27,11 @@ def _amount(
     return click.option(*names, metavar=metavar, type=kind or click.FloatRange(0), default=0, help=help)
 
 
+_for = _amount("--for", "Clear the fault after this time.", name="lasts")
+_times = _amount("--times", "Only for this many calls.", "INTEGER", click.IntRange(0))
+
+
 @click.group()
-def emulator() -> None:
-    """A Vertex AI on this machine. Jobs keep running when it stops; it adopts them when it starts."""
-
-
-@emulator.command()
-@click.option(
-    "--rest", metavar="HOST:PORT", help="Serve REST too, on a loopback address; port 0 picks a free port."
-)
-@click.option("--no-auth", is_flag=True, help="Accept REST clients without the token.")
-@click.option(
-    "--simulate-accelerators", is_flag=True, help="Simulate GPU metrics for machine types with GPUs."
-)
-@click.option("--foreground", is_flag=True, help="Run in this terminal until ctrl+c.")
-@verb("emulator.start")
-async def start(
-    run: Run, rest: str | None, no_auth: bool, simulate_accelerators: bool, foreground: bool
-) -> None:
-    """Start the emulator."""
-    operations = run.emulator_operations()
-    if foreground:
-        arguments = ["--rest", rest] if rest else []
-        arguments += ["--no-auth"] if no_auth else []
-        arguments += ["--simulate-accelerators"] if simulate_accelerators else []
-        value_of(await operations.become(arguments))
-    info = value_of(
-        await operations.start(rest=rest, no_auth=no_auth, simulate_accelerators=simulate_accelerators)
-    )
-    if run.json:
-        print_json(info)
-    else:
-        out(f"running, pid {info['pid']}, {info['socket']}")
-        if info.get("rest"):
-            out(f"REST on {info['rest']}" + ("" if no_auth else f", token in {default_state_dir().token}"))
-
-
-@emulator.command()
-@verb("emulator.stop")
-async def stop(run: Run) -> None:
-    """Stop the emulator. Its jobs keep running."""
-    was_running = value_of(await run.emulator_operations().stop())
-    if run.json:
-        print_json({"stopped": was_running})
-    else:
-        out("stopped; its jobs keep running" if was_running else "it was not running")
-
-
-@emulator.command()
-@verb(READS)
-async def status(run: Run) -> int:
-    """Show whether it runs, where, and its number of jobs. Exit code 5 if it does not run."""
-    info = await ask({"do": "status"})
-    if run.json:
-        print_json(info)
-        return 0
-    jobs = ", ".join(f"{n} {s.lower()}" for s, n in info["jobs"].items() if n)
-    out(f"running, pid {info['pid']}, {jobs or 'no jobs'}")
-    out(f"  socket {info['socket']}")
-    out(f"  REST   {info['rest'] or 'off'}")
-    out(f"  buckets {info['buckets']}")
-    return 0
-
-
-@emulator.command()
-@click.option("--lines", "-n", default=50, show_default=True, help="Number of lines from the end.")
-@verb(READS)
-async def logs(run: Run, lines: int) -> None:
-    """Print the emulator's own log."""
-    path = default_state_dir().log
-    try:
-        text = await asyncio.to_thread(path.read_text, errors="replace")
-    except FileNotFoundError as error:
-        raise Failure(f"there is no log at {path} yet", code="NOT_FOUND", exit_code=3) from error
-    found = text.splitlines()[-lines:]
-    if run.json:
-        print_json({"lines": found})
-    else:
-        for line in found:
-            out(line)
-
-
-@emulator.group()
 def fault() -> None:
     """Inject a fault that the cloud may have."""
 
@@ -219,6 +145,144 @@ async def checks(run: Run, **asked: tuple[str, ...] | bool) -> None:
     ]
     said += ["credentials expired"] if answer["expired"] else []
     _print_faults(run, answer, "checks", said, "; ")
+
+
+@fault.command()
+@click.argument("method")
+@click.option(
+    "--error", "code", type=click.Choice(CODES, case_sensitive=False), metavar="CODE",
+    help="Answer this error of gRPC, e.g. UNAVAILABLE.",
+)  # fmt: skip
+@click.option("--message", metavar="TEXT", default="", help="The error's message.")
+@click.option("--lost", "kind", flag_value="lost", help="Take effect, then break the connection.")
+@click.option("--malformed", "kind", flag_value="malformed", help="Take effect, then answer garbage.")
+@click.option("--silent", "kind", flag_value="silent", help="Do not answer; a stream opens without messages.")
+@click.option("--applied", is_flag=True, help="Let the request take effect before --error or --silent.")
+@_amount("--delay", "Delay each answer, and each message of a stream.")
+@_for
+@_times
+@verb("emulator.fault")
+async def api(run: Run, method: str, code: str | None, kind: str | None, **asked: Any) -> None:
+    """Add a fault of METHOD of any service, e.g. GetCustomJob, 'LoggingServiceV2.*', storage.PUT or '*'.
+
+    Case does not matter. Storage has the methods of HTTP. The earliest fault that matches a call applies.
+    """
+    if code and kind:
+        raise click.UsageError("--error, --lost, --malformed and --silent exclude each other.")
+    request = {"do": "api", "method": method, "kind": "error" if code else kind or "", "code": code or ""}
+    request |= {key: value for key, value in asked.items() if value}
+    answer = await _fault(run, request)
+    _print(run, answer, _api_words(answer))
+
+
+@fault.command()
+@click.option("--full", is_flag=True, help="Refuse every write for lack of space.")
+@_for
+@_times
+@verb("emulator.fault")
+async def disk(run: Run, **asked: Any) -> None:
+    """Set the fault of the emulator's disk: its databases and buckets; without options, clear it."""
+    answer = await _fault(run, {"do": "disk", **asked})
+    _print(run, answer, f"disk: {_disk_words(answer)}")
+
+
+@fault.command()
+@click.option("--half-open", is_flag=True, help="Accept connections and say nothing.")
+@_for
+@verb("emulator.fault")
+async def connections(run: Run, **asked: Any) -> None:
+    """Set the fault of new connections; without options, clear it.
+
+    Open connections stay as they are: `fault api '*' --silent` silences them.
+    """
+    answer = await _fault(run, {"do": "connections", **asked})
+    _print(run, answer, f"connections: {_connection_words(answer)}")
+
+
+@fault.command()
+@click.option("--offset", metavar="SECONDS", type=float, default=0.0, help="Ahead; negative: behind.")
+@_for
+@verb("emulator.fault")
+async def clock(run: Run, **asked: Any) -> None:
+    """Set the clock that gives jobs and operations their times; without options, set it right."""
+    answer = await _fault(run, {"do": "clock", **asked})
+    _print(run, answer, f"clock: {_clock_words(answer)}")
+
+
+@fault.command(name="list")
+@verb(READS)
+async def list_faults(run: Run) -> None:
+    """List all faults in force."""
+    answer = await ask({"do": "faults"})
+    _print(run, answer, "\n".join(_all_words(answer)) or "no faults")
+
+
+@fault.command()
+@click.argument("numbers", metavar="[NUMBER]...", nargs=-1, type=int)
+@verb("emulator.fault")
+async def clear(run: Run, numbers: tuple[int, ...]) -> None:
+    """Clear the API faults with these NUMBERs; without a number, all faults of every kind."""
+    answer = await _fault(run, {"do": "clear", "numbers": list(numbers)})
+    _print(run, answer, "\n".join(_all_words(answer)) or "no faults")
+
+
+def _print(run: Run, answer: dict[str, Any], words: str) -> None:
+    if run.json:
+        print_json(answer)
+    else:
+        out(words)
+
+
+def _api_words(fault: Mapping[str, Any]) -> str:
+    kind = fault["code"] if fault["kind"] == "error" else fault["kind"]
+    said = [
+        f"{kind} after the effect" if fault["applied"] and kind else kind,
+        f"{fault['delay']:g} s late" if fault["delay"] else "",
+        *_limit_words(fault),
+    ]
+    return f"{fault['number']}  {fault['method']}: {', '.join(filter(None, said))}"
+
+
+def _disk_words(fault: Mapping[str, Any]) -> str:
+    return ", ".join(filter(None, ["full", *_limit_words(fault)])) if fault["full"] else "no faults"
+
+
+def _connection_words(fault: Mapping[str, Any]) -> str:
+    return ", ".join(["half-open", *_limit_words(fault)]) if fault["half_open"] else "no faults"
+
+
+def _clock_words(fault: Mapping[str, Any]) -> str:
+    return ", ".join([f"{fault['offset']:+g} s", *_limit_words(fault)]) if fault["offset"] else "no faults"
+
+
+def _limit_words(fault: Mapping[str, Any]) -> list[str]:
+    return [
+        text for text in (
+            f"for {fault['left_seconds']:g} s" if fault.get("left_seconds") else "",
+            f"{fault['left_times']} times" if fault.get("left_times") else "",
+        ) if text
+    ]  # fmt: skip
+
+
+def _all_words(faults: Mapping[str, Any]) -> list[str]:
+    found = [_api_words(one) for one in faults["api"]]
+    found += [f"disk: {_disk_words(faults['disk'])}"] if faults["disk"]["full"] else []
+    found += (
+        [f"connections: {_connection_words(faults['connections'])}"]
+        if faults["connections"]["half_open"]
+        else []
+    )
+    found += [f"clock: {_clock_words(faults['clock'])}"] if faults["clock"]["offset"] else []
+    for name in ("tail", "buckets", "checks"):
+        given = {key: value for key, value in faults[name].items() if value}
+        found += [f"{name}: " + ", ".join(f"{k} {_value(v)}" for k, v in given.items())] if given else []
+    return found
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(value)
+    return "on" if value is True else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _late(text: str | None) -> tuple[float, float]:

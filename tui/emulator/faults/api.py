@@ -1,0 +1,214 @@
+"""Faults of the API on request, by method of every service: the network's and the service's.
+
+One place applies them: between the protocol (gRPC or REST, HTTP for the buckets) and the handler of a method.
+A method is chosen by a pattern with shell wildcards, without regard to case: `GetCustomJob`, `JobService.*`,
+`LoggingServiceV2.TailLogEntries`, `storage.PUT`, `*`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from google.rpc import code_pb2
+
+from tui.emulator.faults.limit import Limit, limit_of, number
+from tui.emulator.rpc.methods import Bidi, Method, RawReply, Unary, WireError
+
+KINDS = ("", "error", "lost", "malformed", "silent")
+STORAGE = "storage"
+STORAGE_METHODS = tuple(f"{STORAGE}.{verb}" for verb in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
+"""The bucket server has no RPCs: its methods are those of HTTP."""
+GARBAGE = b"\xff\xff\xff\xff<html>502 Bad Gateway</html>"
+"""Bytes that no protobuf message and no JSON text begins with."""
+SILENT_SECONDS = 3600.0
+"""Longest silence; clients give up before."""
+_POLL = 0.05
+_LONGEST_DELAY = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class ApiFault:
+    """What a call gets in place of its reply. The delay comes before the kind of fault, if there is one."""
+
+    method: str
+    kind: str = ""
+    """`error`: `code` in place of the reply. `lost`: the request takes effect, and the connection breaks
+    before the reply. `malformed`: the request takes effect, and the reply can't be decoded. `silent`: no
+    reply; a stream is open and has no messages."""
+    code: str = ""
+    """A name of google.rpc.Code, for an error."""
+    message: str = ""
+    delay: float = 0.0
+    """Seconds before the reply, and before each message of a stream."""
+    applied: bool = False
+    """An error or silence comes after the request has taken effect."""
+
+    @classmethod
+    def of(cls, asked: Mapping[str, Any]) -> ApiFault:
+        """From the admin's request.
+
+        Raises:
+            ValueError: naming the invalid field.
+        """
+        texts = {name: asked.get(name, "") for name in ("method", "kind", "code", "message")}
+        wrong = next((name for name, value in texts.items() if not isinstance(value, str)), None)
+        if wrong:
+            raise ValueError(f"{wrong} is a string, not {texts[wrong]!r}")
+        if not texts["method"]:
+            raise ValueError("method is a method's name or a pattern, e.g. GetCustomJob or JobService.*")
+        if texts["kind"] not in KINDS:
+            raise ValueError(f"kind is one of {', '.join(filter(None, KINDS))}, not {texts['kind']!r}")
+        code = texts["code"].upper()
+        if (texts["kind"] == "error") != bool(code) or (code and code not in code_pb2.Code.keys()[1:]):
+            raise ValueError(f"code is for an error: one of {', '.join(code_pb2.Code.keys()[1:])}")
+        delay = number(asked, "delay", 0, _LONGEST_DELAY)
+        if not texts["kind"] and not delay:
+            raise ValueError("the fault has neither a kind nor a delay")
+        return cls(texts["method"], texts["kind"], code, texts["message"], delay, bool(asked.get("applied")))
+
+    @property
+    def takes_effect(self) -> bool:
+        """Whether the handler runs although the caller does not get its reply."""
+        return self.applied or self.kind not in {"error", "silent"}
+
+    def error(self) -> WireError:
+        """What the caller gets in place of a reply that is an error or is lost."""
+        if self.kind == "lost":
+            # What gRPC itself says where a connection breaks.
+            return WireError(code_pb2.UNAVAILABLE, "Socket closed")
+        said = self.message or f"{self.code}, by fault injection."
+        return WireError(code_pb2.Code.Value(self.code), said)
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveFault:
+    """A fault in force, with the number that clears it."""
+
+    number: int
+    fault: ApiFault
+    limit: Limit
+
+    def matches(self, service: str, method: str) -> bool:
+        """`service` is the full name, e.g. `google.logging.v2.LoggingServiceV2`."""
+        pattern = self.fault.method.lower()
+        return any(fnmatch.fnmatchcase(name.lower(), pattern) for name in names_of(service, method))
+
+    async def hold(self) -> None:
+        """Wait until the fault is cleared. Polls, because the bucket server has an event loop of its own."""
+        waited = 0.0
+        while not self.limit.over and waited < SILENT_SECONDS:
+            await asyncio.sleep(_POLL)
+            waited += _POLL
+
+    def fields(self) -> dict[str, Any]:
+        """What the admin shows."""
+        return {"number": self.number, **asdict(self.fault), **self.limit.fields()}
+
+
+class ApiFaults:
+    """All faults in force of one emulator's API; the earliest that matches a call applies."""
+
+    def __init__(self) -> None:
+        self._active: tuple[ActiveFault, ...] = ()
+        self._last = 0
+        self._known: list[tuple[str, str]] = [(STORAGE, name.partition(".")[2]) for name in STORAGE_METHODS]
+
+    def apply(self, methods: Iterable[Method]) -> list[Method]:
+        """The methods with these faults before and behind them."""
+        found = []
+        for method in methods:
+            self._known.append((method.service, method.name))
+            unary, bidi = method.unary, method.bidi
+            found.append(
+                replace(
+                    method,
+                    unary=self._unary(method, unary) if unary else None,
+                    bidi=self._bidi(method, bidi) if bidi else None,
+                )
+            )
+        return found
+
+    def add(self, asked: Mapping[str, Any]) -> ActiveFault:
+        """Add the fault of an admin's request.
+
+        Raises:
+            ValueError: naming the invalid field, or for a method that is not served.
+        """
+        fault = ApiFault.of(asked)
+        active = ActiveFault(self._last + 1, fault, limit_of(asked))
+        if not any(active.matches(*known) for known in self._known):
+            names = sorted({names_of(*known)[1] for known in self._known})
+            raise ValueError(f"method {fault.method!r} is not served; the methods are {', '.join(names)}")
+        self._last += 1
+        self._active = (*self.active(), active)
+        return active
+
+    def active(self) -> tuple[ActiveFault, ...]:
+        """The faults in force, by number."""
+        return tuple(one for one in self._active if not one.limit.used_up)
+
+    def clear(self, numbers: Iterable[int] = ()) -> list[int]:
+        """Clear the faults with these numbers, or all of them; calls that they hold go on."""
+        chosen = set(numbers)
+        ended = [one for one in self._active if not chosen or one.number in chosen]
+        for one in ended:
+            one.limit.end()
+        self._active = tuple(one for one in self._active if one not in ended)
+        return [one.number for one in ended]
+
+    def take(self, service: str, method: str) -> ActiveFault | None:
+        """The fault of a call, which counts it; `None` for a call without one."""
+        matching = (one for one in self._active if one.matches(service, method))
+        return next((one for one in matching if one.limit.take()), None)
+
+    def _unary(self, method: Method, serve: Unary) -> Unary:
+        async def call(request: Any) -> Any:
+            active = self.take(method.service, method.name)
+            if active is None:
+                return await serve(request)
+            fault = active.fault
+            reply = await serve(request) if fault.takes_effect else None
+            await asyncio.sleep(fault.delay)
+            if fault.kind in {"error", "lost"}:
+                raise fault.error()
+            if fault.kind == "malformed":
+                return RawReply(GARBAGE)
+            if fault.kind == "silent":
+                await active.hold()
+            return reply if reply is not None else await serve(request)
+
+        return call
+
+    def _bidi(self, method: Method, serve: Bidi) -> Bidi:
+        async def call(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+            active = self.take(method.service, method.name)
+            if active is not None and not active.fault.takes_effect:
+                await asyncio.sleep(active.fault.delay)
+                if active.fault.kind == "error":
+                    raise active.fault.error()
+                await active.hold()
+            async for response in serve(requests):
+                # A stream that is open when a fault is set has it too.
+                active = active or self.take(method.service, method.name)
+                if active is None:
+                    yield response
+                    continue
+                fault, holding, active = active.fault, active, None
+                await asyncio.sleep(fault.delay)
+                if fault.kind in {"error", "lost"}:
+                    raise fault.error()
+                if fault.kind == "silent":
+                    await holding.hold()
+                yield RawReply(GARBAGE) if fault.kind == "malformed" else response
+
+        return call
+
+
+def names_of(service: str, method: str) -> tuple[str, str, str]:
+    """The names by which a pattern finds a method: the full, the short and the bare one."""
+    short = f"{service.rpartition('.')[2]}.{method}"
+    return f"{service}.{method}", short, method

@@ -1,0 +1,43 @@
+"""A full disk on request: the emulator's databases and buckets refuse to write."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from collections.abc import Mapping
+from typing import Any
+
+from tui.emulator.faults.limit import Limit, limit_of
+
+
+class DiskFault:
+    """Consulted before each write. Threads share it; one request replaces it as a whole."""
+
+    def __init__(self) -> None:
+        self._limit: Limit | None = None
+
+    def set(self, asked: Mapping[str, Any]) -> None:
+        """`full` turns the fault on, for `lasts` seconds or `times` writes; without `full` it is cleared.
+
+        Raises:
+            ValueError: naming the invalid field.
+        """
+        self._limit = limit_of(asked) if asked.get("full") else None
+
+    def fields(self) -> dict[str, Any]:
+        """What the admin shows."""
+        limit = self._limit
+        if limit is None or limit.used_up:
+            return {"full": False}
+        return {"full": True, **limit.fields()}
+
+    def check_database(self) -> None:
+        """Before a transaction. Raises sqlite3.OperationalError with SQLite's own words for a full disk."""
+        if self._limit is not None and self._limit.take():
+            raise sqlite3.OperationalError("database or disk is full")
+
+    def check_file(self) -> None:
+        """Before a file is written. Raises OSError (ENOSPC)."""
+        if self._limit is not None and self._limit.take():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,0 +1,97 @@
+"""Half-open connections on request: the socket accepts clients and never says a word.
+
+The gRPC server listens on one socket with two names, the clients' and the admin's (hard links of one file).
+The fault puts another listener in the place of the clients' name; the admin's stays, to clear the fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from tui.emulator.faults.limit import Limit, limit_of
+from tui.emulator.paths import StateDir
+
+_BACKLOG = 128
+
+
+class HalfOpen:
+    """The fault of one emulator. Use it in the event loop."""
+
+    def __init__(self, state: StateDir) -> None:
+        self._state = state
+        self._listener: socket.socket | None = None
+        self._accepted: list[socket.socket] = []
+        self._limit = Limit()
+        self._end: asyncio.TimerHandle | None = None
+
+    def set(self, asked: Mapping[str, Any]) -> None:
+        """`half_open` turns the fault on, for `lasts` seconds; without it the socket serves again.
+
+        Raises:
+            ValueError: naming the invalid field, or where the socket has no second name.
+        """
+        limit = limit_of({"lasts": asked.get("lasts", 0)})
+        self.close()
+        if not asked.get("half_open"):
+            return
+        if not self._state.admin_socket.exists():
+            raise ValueError("half-open connections need a file system with hard links of sockets")
+        self._limit = limit
+        self._open()
+        if limit.lasts:
+            self._end = asyncio.get_running_loop().call_later(limit.lasts, self.close)
+
+    def fields(self) -> dict[str, Any]:
+        """What the admin shows."""
+        return {"half_open": self._listener is not None, "left_seconds": self._limit.fields()["left_seconds"]}
+
+    def close(self) -> None:
+        """End the fault: the accepted connections break, and new ones are served."""
+        if self._end is not None:
+            self._end.cancel()
+            self._end = None
+        if self._listener is None:
+            return
+        asyncio.get_running_loop().remove_reader(self._listener)
+        for one in (self._listener, *self._accepted):
+            one.close()
+        self._listener, self._accepted = None, []
+        link_socket(self._state)
+
+    def _open(self) -> None:
+        place = self._state.socket.with_suffix(".new")
+        place.unlink(missing_ok=True)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(str(place))
+        self._listener.listen(_BACKLOG)
+        self._listener.setblocking(False)
+        place.replace(self._state.socket)
+        asyncio.get_running_loop().add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
+        assert self._listener is not None
+        with contextlib.suppress(BlockingIOError):
+            self._accepted.append(self._listener.accept()[0])
+
+
+def link_admin(state: StateDir) -> None:
+    """Give the server's socket its second name, where the file system can."""
+    with contextlib.suppress(OSError):
+        os.link(state.socket, state.admin_socket)
+
+
+def link_socket(state: StateDir) -> bool:
+    """Give the server's socket the clients' name again. False where the admin's name is lost, too."""
+    place = state.socket.with_suffix(".new")
+    try:
+        place.unlink(missing_ok=True)
+        os.link(state.admin_socket, place)
+        place.replace(state.socket)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,68 @@
+"""How long a fault lasts: for a time, for a number of calls, or until it is cleared."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+LONGEST_SECONDS = 86400.0
+MOST_TIMES = 1_000_000_000
+
+
+class Limit:
+    """Counts the calls that have a fault. Threads may share it: a race costs one call more or less."""
+
+    def __init__(self, lasts: float = 0.0, times: int = 0) -> None:
+        self.lasts, self.times = lasts, times
+        self._until = time.monotonic() + lasts if lasts else float("inf")
+        self._left = times
+        self._ended = False
+
+    @property
+    def over(self) -> bool:
+        """Whether the time has passed, or the fault was cleared."""
+        return self._ended or time.monotonic() >= self._until
+
+    @property
+    def used_up(self) -> bool:
+        """Whether no further call gets the fault."""
+        return self.over or (self.times > 0 and self._left <= 0)
+
+    def take(self) -> bool:
+        """Whether the next call has the fault; counts it."""
+        if self.used_up:
+            return False
+        self._left -= 1
+        return True
+
+    def end(self) -> None:
+        """Clear the fault."""
+        self._ended = True
+
+    def fields(self) -> dict[str, float]:
+        """`left_seconds` and `left_times`, 0 for a limit that is not set."""
+        seconds = max(0.0, self._until - time.monotonic()) if self.lasts else 0.0
+        return {"left_seconds": round(seconds, 1), "left_times": max(0, self._left) if self.times else 0}
+
+
+def limit_of(asked: Mapping[str, Any]) -> Limit:
+    """The limit of a request: `lasts` in seconds, `times` in calls; 0 or left out for none.
+
+    Raises:
+        ValueError: naming the invalid field.
+    """
+    lasts = number(asked, "lasts", 0, LONGEST_SECONDS)
+    return Limit(lasts, int(number(asked, "times", 0, MOST_TIMES)))
+
+
+def number(asked: Mapping[str, Any], name: str, least: float, most: float) -> float:
+    """The number `name` of a request; 0 if it is left out.
+
+    Raises:
+        ValueError: for anything but a number from `least` to `most`.
+    """
+    value = asked.get(name, 0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise ValueError(f"{name} is a number from {least:g} to {most:g}, not {value!r}")
+    return float(value)

@@ -1,0 +1,97 @@
+"""`vxtui emulator …`."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from tui.actions.operations.emulator import ask
+from tui.emulator.paths import default_state_dir
+from tui.verbs.emulator.faults import fault
+from tui.verbs.output import out, print_json
+from tui.verbs.run import READS, Failure, Run, value_of, verb
+
+
+@click.group()
+def emulator() -> None:
+    """A Vertex AI on this machine. Jobs keep running when it stops; it adopts them when it starts."""
+
+
+@emulator.command()
+@click.option(
+    "--rest", metavar="HOST:PORT", help="Serve REST too, on a loopback address; port 0 picks a free port."
+)
+@click.option("--no-auth", is_flag=True, help="Accept REST clients without the token.")
+@click.option(
+    "--simulate-accelerators", is_flag=True, help="Simulate GPU metrics for machine types with GPUs."
+)
+@click.option("--foreground", is_flag=True, help="Run in this terminal until ctrl+c.")
+@verb("emulator.start")
+async def start(
+    run: Run, rest: str | None, no_auth: bool, simulate_accelerators: bool, foreground: bool
+) -> None:
+    """Start the emulator."""
+    operations = run.emulator_operations()
+    if foreground:
+        arguments = ["--rest", rest] if rest else []
+        arguments += ["--no-auth"] if no_auth else []
+        arguments += ["--simulate-accelerators"] if simulate_accelerators else []
+        value_of(await operations.become(arguments))
+    info = value_of(
+        await operations.start(rest=rest, no_auth=no_auth, simulate_accelerators=simulate_accelerators)
+    )
+    if run.json:
+        print_json(info)
+    else:
+        out(f"running, pid {info['pid']}, {info['socket']}")
+        if info.get("rest"):
+            out(f"REST on {info['rest']}" + ("" if no_auth else f", token in {default_state_dir().token}"))
+
+
+@emulator.command()
+@verb("emulator.stop")
+async def stop(run: Run) -> None:
+    """Stop the emulator. Its jobs keep running."""
+    was_running = value_of(await run.emulator_operations().stop())
+    if run.json:
+        print_json({"stopped": was_running})
+    else:
+        out("stopped; its jobs keep running" if was_running else "it was not running")
+
+
+@emulator.command()
+@verb(READS)
+async def status(run: Run) -> int:
+    """Show whether it runs, where, and its number of jobs. Exit code 5 if it does not run."""
+    info = await ask({"do": "status"})
+    if run.json:
+        print_json(info)
+        return 0
+    jobs = ", ".join(f"{n} {s.lower()}" for s, n in info["jobs"].items() if n)
+    out(f"running, pid {info['pid']}, {jobs or 'no jobs'}")
+    out(f"  socket {info['socket']}")
+    out(f"  REST   {info['rest'] or 'off'}")
+    out(f"  buckets {info['buckets']}")
+    return 0
+
+
+@emulator.command()
+@click.option("--lines", "-n", default=50, show_default=True, help="Number of lines from the end.")
+@verb(READS)
+async def logs(run: Run, lines: int) -> None:
+    """Print the emulator's own log."""
+    path = default_state_dir().log
+    try:
+        text = await asyncio.to_thread(path.read_text, errors="replace")
+    except FileNotFoundError as error:
+        raise Failure(f"there is no log at {path} yet", code="NOT_FOUND", exit_code=3) from error
+    found = text.splitlines()[-lines:]
+    if run.json:
+        print_json({"lines": found})
+    else:
+        for line in found:
+            out(line)
+
+
+emulator.add_command(fault)
