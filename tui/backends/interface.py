@@ -120,13 +120,15 @@ class LogBatch:
 
     `note` says how the log is followed where that is not by a stream, e.g. that it is polled; an empty one
     that a stream is back, `None` that nothing has changed. What the service received before `received` is
-    complete with this batch, as far as it was asked for; `None` where that is not known.
+    complete with this batch, as far as it was asked for; `None` where that is not known. `alive`: the log was
+    read up to now; a batch may say only that.
     """
 
     entries: tuple[LogEntry, ...] = ()
     gaps: tuple[LogGap, ...] = ()
     note: str | None = None
     received: datetime | None = None
+    alive: bool = False
 
 
 Progressed = Callable[[int, int], None]

@@ -14,9 +14,8 @@ from tui.domain.formatting import age, pieces
 from tui.domain.states import JobState
 from tui.domain.text import plain
 from tui.screens.frame import FrameScreen
-from tui.session import Stopped
 from tui.store.jobs.connection import Connection
-from tui.store.jobs.connection_state import ConnectionState
+from tui.store.jobs.connection_state import ConnectionState, cure
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.header_lines import Line
 from tui.widgets.notice import Notice
@@ -160,8 +159,7 @@ class ListScreen(FrameScreen):
         lasts = console.clock() - since if since else timedelta(0)
         when = f" for {age(lasts)}" if lasts > timedelta(seconds=5) else ""
         what = f"{console.context_name} can't be reached{when}"
-        again = "starts it" if isinstance(error, Stopped) else "tries again"
-        fix = (error.fix + "\n" if error.fix else "") + f"ctrl+r {again}   :context goes elsewhere"
+        fix = f"{cure(error)}   :context goes elsewhere"
         notice.show(what, error.message, fix, bad=True, alone=not shown)
         return True
 

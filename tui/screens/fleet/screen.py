@@ -18,6 +18,7 @@ from tui.screens.frame import FrameScreen
 from tui.screens.list_screen import SEP, connection_text, summary
 from tui.screens.workers import background
 from tui.store.job.figures import Measure
+from tui.store.jobs.connection_state import cure
 from tui.store.jobs.fleet import FleetFeed, at_work
 from tui.widgets.header_lines import Line
 from tui.widgets.heat_map.fleet_rows import FleetRows, HeatCell, cell_text, fleet_rows, row_key
@@ -127,7 +128,7 @@ class FleetScreen(FrameScreen):
         trouble = self.console.trouble
         if trouble is not None:
             what = f"{self.console.context_name} can't be reached"
-            notice.show(what, trouble.message, trouble.fix, bad=True, alone=not jobs)
+            notice.show(what, trouble.message, cure(trouble), bad=True, alone=not jobs)
         elif not jobs and self.console.store.read_at is None:
             notice.show("Reading jobs…")
         elif not jobs:

@@ -27,6 +27,7 @@ from tui.screens.job.pane import JobPane
 from tui.screens.workers import background
 from tui.store.job.feed import Changed
 from tui.store.job.file_feed import LogFeed
+from tui.store.jobs.connection_state import cure
 from tui.store.log import ripgrep
 from tui.store.log.histogram import histogram
 from tui.store.log.lines import Line
@@ -121,7 +122,7 @@ class LogsPane(JobPane):
         if source.error is not None:
             since = age(self.source.now() - (source.failing_since or self.source.now()))
             words = f"The log can't be read for {since}; trying again"
-            notice.show(words, source.error.message, source.error.fix, bad=True, alone=empty)
+            notice.show(words, source.error.message, cure(source.error), bad=True, alone=empty)
         elif not empty:
             notice.hide()
         elif len(self.source.buffer):
@@ -171,13 +172,23 @@ class LogsPane(JobPane):
         if view.paused:
             parts.append(("paused", "bold $text-warning"))
         elif view.following:
-            ended = feed.sources["logs"].done
-            parts.append(("ended", "$text-primary") if ended else ("following", "$text-success"))
+            parts.append(self._following_words())
         else:
             below = view.below
             parts.append((f"held, {below:,} below" if below else "held", "bold $text-warning"))
         parts += [SEP, pieces(total, "line")]
         return Content.assemble(*parts)
+
+    def _following_words(self) -> tuple[str, str]:
+        source = self.source.sources["logs"]
+        if source.done:
+            return "ended", "$text-primary"
+        if source.error is not None:
+            return "not connected", "bold $text-error"
+        silent = source.silent_for(self.source.now())
+        if silent is not None:
+            return f"silent for {age(silent)}", "bold $text-warning"
+        return "following", "$text-success"
 
     # Actions
 

@@ -32,6 +32,7 @@ from tui.screens.job.training_charts import (
     thinned_history,
 )
 from tui.store.job.feed import Changed, JobFeed
+from tui.store.jobs.connection_state import cure
 from tui.widgets.log.render import short_replica
 from tui.widgets.plot.chart import Chart, ChartFormat, ChartLine, XView
 from tui.widgets.plot.view_range import Range, ViewRange, part
@@ -338,7 +339,7 @@ class MetricsPane(JobPane):
         elif source.error is not None:
             since = age(feed.session.clock() - (source.failing_since or feed.session.clock()))
             what = f"The figures can't be read for {since}; trying again"
-            notice.show(what, source.error.message, source.error.fix, bad=True, alone=not any_chart)
+            notice.show(what, source.error.message, cure(source.error), bad=True, alone=not any_chart)
         elif not any_chart and source.read_at is None:
             notice.show("Reading the figures…", "", "")
         else:

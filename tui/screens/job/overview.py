@@ -20,6 +20,7 @@ from tui.domain.vertex.catalog import ACCELERATOR_SHORT
 from tui.kinds.registry import kind_of, titled
 from tui.screens.job.pane import JobPane, Scroll
 from tui.store.job.feed import Changed
+from tui.store.jobs.connection_state import cure
 from tui.store.log.filters import LineFilter
 from tui.widgets.labelled_lines import EMPTY, Labelled, LabelledLines
 from tui.widgets.log.render import line_text, short_replica
@@ -91,7 +92,7 @@ class OverviewPane(JobPane):
         if self.feed.gone:
             notice.show("This job no longer exists.", self.feed.job_name, "esc goes back", bad=True)
         elif source.error is not None:
-            notice.show("The job can't be read", source.error.message, source.error.fix, bad=True)
+            notice.show("The job can't be read", source.error.message, cure(source.error), bad=True)
         else:
             notice.show("Reading the job…")
 

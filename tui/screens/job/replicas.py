@@ -17,6 +17,7 @@ from tui.domain.replica import group_of
 from tui.domain.text import plain
 from tui.screens.job.pane import JobPane
 from tui.store.job.feed import Changed, JobFeed
+from tui.store.jobs.connection_state import cure
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.heat_map.scale import palette
 from tui.widgets.replica_tree import MOST_FIRST, SORTABLE, ReplicaTree, TreeData
@@ -105,7 +106,9 @@ class ReplicasPane(JobPane):
             return
         source = self.feed.sources["metrics"]
         if source.error is not None:
-            notice.show("The figures are old", source.error.message, source.error.fix, bad=True, alone=False)
+            notice.show(
+                "The figures are old", source.error.message, cure(source.error), bad=True, alone=False
+            )
         else:
             notice.hide()
         wide = self.size.width >= WIDE

@@ -30,6 +30,7 @@ from tui.screens.jobs.job_actions import confirm_cancel, confirm_delete
 from tui.screens.workers import background
 from tui.session import Session
 from tui.store.job.feed import Changed, JobFeed
+from tui.store.jobs.connection_state import ConnectionStatus
 from tui.store.jobs.table import JobChange
 from tui.widgets.header_lines import Line
 from tui.widgets.log.view import LogView
@@ -92,6 +93,7 @@ class JobScreen(FrameScreen):
     def on_mount(self) -> None:
         self.feed.know(self.console.store.jobs.get(self.job_name))
         self.console.jobs_changed.subscribe(self, self._jobs_changed)
+        self.console.connection_changed.subscribe(self, self._connection_changed)
         background(self, self.feed.run, "job feed")
         self.set_interval(1.0, self._tick)
         if self._first_replica:
@@ -114,6 +116,12 @@ class JobScreen(FrameScreen):
         """Ask for this job at once where the list has it no more: an ended one is read seldom."""
         if self.job_name in change.removed:
             self.feed.kick()
+
+    def _connection_changed(self, _status: ConnectionStatus) -> None:
+        """Where the context was connected anew, the session that this screen began with is closed."""
+        session = self.console.session
+        if session is not None and session is not self.feed.session:
+            self.feed.use(session)
 
     def _changed(self, changed: Changed) -> None:
         for pane in self.panes.values():
@@ -212,7 +220,8 @@ class JobScreen(FrameScreen):
         if trouble is not None:
             since = trouble.failing_since or self.feed.session.clock()
             ago = age(self.feed.session.clock() - since)
-            return Content.styled(f"{trouble.name} not reached for {ago}", "bold $text-error")
+            words = f"{trouble.name} not reached for {ago}; ctrl+r tries again"
+            return Content.styled(words, "bold $text-error")
         parts: list[Content] = []
         if self.feed.runner_gone and self.job is not None:
             parts.append(Content.styled(lost_runner(self.job), "$text-warning"))

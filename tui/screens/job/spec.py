@@ -18,6 +18,7 @@ from tui.screens.job.logs import compile_search
 from tui.screens.job.pane import JobPane
 from tui.screens.workers import background
 from tui.store.job.feed import Changed, JobFeed
+from tui.store.jobs.connection_state import cure
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.spec_view import SpecView, to_yaml
 
@@ -64,7 +65,7 @@ class SpecPane(JobPane):
         answer = await self.feed.read_spec()
         if answer.problem is not None:
             problem = answer.problem
-            notice.show("The specification can't be read", problem.message, problem.fix, bad=True)
+            notice.show("The specification can't be read", problem.message, cure(problem), bad=True)
             return
         self._spec = answer.spec
         notice.hide()

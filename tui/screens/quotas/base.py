@@ -9,6 +9,7 @@ from tui.domain.quota import Quota
 from tui.screens.list_screen import ListScreen
 from tui.screens.workers import background
 from tui.session import BackendError, Session
+from tui.store.jobs.connection_state import cure
 from tui.widgets.notice import Notice
 
 
@@ -67,7 +68,7 @@ class QuotaListScreen(ListScreen):
         notice = self.query_one(Notice)
         if self._error is not None:
             notice.show(
-                "Quotas can't be read", self._error.message, self._error.fix, bad=True, alone=not shown
+                "Quotas can't be read", self._error.message, cure(self._error), bad=True, alone=not shown
             )
         elif shown:
             notice.hide()

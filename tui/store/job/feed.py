@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,11 +24,13 @@ from tui.kinds.registry import kind_of
 from tui.session import Session
 from tui.store.job.line_facts import Lifted, LineFacts
 from tui.store.job.series import SeriesStore
+from tui.store.jobs.connection_state import broken
 from tui.store.log.lines import Lines
 from tui.store.log.read_position import ReadPosition
 from tui.store.log.retention import prune_logs, remove_logs
 from tui.store.log.store import MEGABYTE, LogStore
 
+LOG = logging.getLogger(__name__)
 TICK = 0.1
 RECENT = 20_000
 """Newest lines read before the tail starts; older ones are read when they are asked for."""
@@ -39,6 +42,8 @@ OVERLAP = timedelta(seconds=60)
 METRICS_OVERLAP = timedelta(minutes=6)
 """Samples of the cloud are up to five minutes late (vertex facts 6.3)."""
 LOCAL_OVERLAP = timedelta(seconds=10)
+SILENT_LOCAL, SILENT_CLOUD = timedelta(seconds=20), timedelta(seconds=150)
+"""Longest time without a word of a log that is followed; its heartbeats come more often."""
 ENDED_LOCAL, ENDED_CLOUD = 10.0, 60.0
 """Seconds between two readings of a job that has ended. Only its deletion can still change it, and a poll of
 the list does not see that another program deleted it."""
@@ -73,6 +78,15 @@ class DataSource:
     failures: int = 0
     note: str = ""
     """How it is read, where that is not the usual way, e.g. polled and not streamed; from outside."""
+    heartbeat: timedelta | None = None
+    """After so long without a word the source is silent, as its service says at least that it is there."""
+
+    def silent_for(self, now: datetime) -> timedelta | None:
+        """Time since the last word of a silent source; `None` of one that is not."""
+        if self.heartbeat is None or self.read_at is None or self.done:
+            return None
+        quiet = now - self.read_at
+        return quiet if quiet > self.heartbeat else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +134,7 @@ class JobFeed:
         self.older_left = False
         """The service may hold lines older than the first one here."""
         self.sources = {name: DataSource(name) for name in ("job", "logs", "metrics", "steps")}
+        self.sources["logs"].heartbeat = SILENT_LOCAL if self.local else SILENT_CLOUD
         self._on_change = on_change
         self._waiting: list[LogBatch] = []
         self._waiting_lines = 0
@@ -177,6 +192,11 @@ class JobFeed:
     def history(self) -> History:
         """What of them led to where the run is, and what it went back over."""
         return self.training.history()
+
+    def use(self, session: Session) -> None:
+        """Read through a new session: the one before it may be closed."""
+        self.session = session
+        self.kick()
 
     def kick(self) -> None:
         """Read everything now."""
@@ -259,6 +279,10 @@ class JobFeed:
                 return
             except BackendError as error:
                 self._failed(source, error)
+            except Exception as error:
+                # One source's defect must not end the others; it is tried again like any failure.
+                LOG.exception("reading the %s of %s failed", name, self.job_name)
+                self._failed(source, broken(error))
             else:
                 self._fine(source)
             pause = every

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
-from tui.backends.errors import BackendError
+from tui.backends.errors import BackendError, Stopped
 
 
 class ConnectionState(Enum):
@@ -25,6 +25,12 @@ class ConnectionStatus:
     state: ConnectionState = ConnectionState.WAITING
     since: datetime | None = None
     error: BackendError | None = None
+
+
+def cure(error: BackendError) -> str:
+    """What to do about a lost connection; every screen that shows one says it."""
+    again = "ctrl+r starts it" if isinstance(error, Stopped) else "ctrl+r tries again"
+    return f"{error.fix}\n{again}" if error.fix else again
 
 
 def broken(error: BaseException) -> BackendError:

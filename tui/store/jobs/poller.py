@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
@@ -13,11 +14,13 @@ from typing import TYPE_CHECKING
 from tui.backends.errors import BackendError
 from tui.domain.job import Job
 from tui.domain.states import JobState
+from tui.store.jobs.connection_state import broken
 from tui.store.jobs.table import NOT_SAID, JobChange, JobStore
 
 if TYPE_CHECKING:
     from tui.backends.interface import Backend
 
+LOG = logging.getLogger(__name__)
 HIDDEN_FACTOR = 6
 """Factor on the interval while the list is not visible."""
 HURRIED, HURRY = 2.0, timedelta(seconds=20)
@@ -143,6 +146,11 @@ class Poller:
                     self._tell(self._store.apply(page, self._clock()))
         except BackendError as error:
             self._failed(error)
+            return False
+        except Exception as error:
+            # A defect of one reading must not end the connection: the next one may work.
+            LOG.exception("listing the jobs of %s failed", self._backend.info.name)
+            self._failed(broken(error))
             return False
         self._took = time.perf_counter() - began
         self._tell(self._store.finish(self._clock()))

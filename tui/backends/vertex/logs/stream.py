@@ -14,6 +14,7 @@ from tui.backends.interface import BackendError, Unavailable
 from tui.backends.vertex.logs import convert
 from tui.backends.vertex.logs.convert import Receipt
 from tui.backends.vertex.transport.channels import Clients
+from tui.backends.vertex.transport.errors import UndecodableReply
 from tui.domain.log_entry import LogEntry
 
 STREAM_SECONDS = 3600.0
@@ -116,6 +117,8 @@ class Stream:
         )
         try:
             async for message in call:
+                if message is None:
+                    raise UndecodableReply
                 pb = logging_types.TailLogEntriesResponse.pb(message)
                 left_out = tuple(
                     (_reason(info.reason), info.suppressed_count) for info in pb.suppression_info

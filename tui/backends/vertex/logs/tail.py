@@ -12,13 +12,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from tui.backends.interface import BackendError, LogBatch, LogQuery, NotFound, QuotaExceeded, Unavailable
 from tui.backends.vertex.logs import convert
 from tui.backends.vertex.logs.convert import Receipt
 from tui.backends.vertex.logs.filters import log_filter
+from tui.backends.vertex.logs.holes import Heartbeat, HoleStart, MissingRange
 from tui.backends.vertex.logs.lateness import Lateness
 from tui.backends.vertex.logs.merge import LogMerger
 from tui.backends.vertex.logs.reader import Get, LogReader, WholeUntil
@@ -46,32 +47,11 @@ REPEATS = timedelta(seconds=5)
 MOST_DRAIN = float(convert.MOST_LATE)
 """Longest wait after a job's end for entries as late as earlier ones."""
 NOTHING = LogBatch()
+SILENT = "the open stream brings nothing"
+DEAF_SECONDS = 3.0
+"""Beyond the overlap: what a list has found, a stream that works brings within this time."""
 FILLS = 2
 """Lists that search for entries which a stream suppressed, before they count as lost."""
-
-
-@dataclass(frozen=True, slots=True)
-class _HoleStart:
-    """The start of a hole."""
-
-    received: datetime | None
-    """By the service's time of receipt; `None` where nothing was received before it."""
-    newest: datetime | None
-    """Timestamp of the newest entry known before it."""
-
-
-@dataclass(slots=True)
-class _MissingRange:
-    """Entries that a stream did not deliver, while lists search for them."""
-
-    since: datetime | None
-    """The newest entry known when it began."""
-    began: float
-    reasons: list[str]
-    lost: int = 0
-    """How many entries the service reported as suppressed; 0 (unknown) after a broken stream."""
-    found: int = 0
-    fills: int = 0
 
 
 class Tail:
@@ -80,6 +60,8 @@ class Tail:
     _done = False
     """Everything has been delivered."""
     _failures = 0
+    _alive = False
+    """A list was read since the last batch."""
 
     def __init__(self, clients: Clients, project: str, get: Get, logs: LogReader, query: LogQuery) -> None:
         self._clients = clients
@@ -103,9 +85,9 @@ class Tail:
         """Newest receipt of the first message of a stream that was just opened."""
         self._opening = False
         """The seam before the open stream is not filled yet."""
-        self._seam: _HoleStart | None = None
+        self._seam: HoleStart | None = None
         """Where the next list begins while a hole is open, however far `_received` moves on."""
-        self._hole: _MissingRange | None = None
+        self._hole: MissingRange | None = None
         self._gaps: list[LogGap] = []
         self._lateness = Lateness()
         self._note = self._said = ""
@@ -123,12 +105,13 @@ class Tail:
         """The stream that was open when the newest list began."""
         self._spoke = self._list_spoke = False
         """The open stream has said something; it had when the newest list began."""
-        self._seams: list[_HoleStart] = []
+        self._seams: list[HoleStart] = []
         """Where the seam before each stream begins, the open one's last, of those that are not filled. A
         list may take longer than a stream lives: then there are several."""
-        self._filling: list[_HoleStart] = []
+        self._filling: list[HoleStart] = []
         """Those that the newest list fills."""
         self._ended_at: float | None = None
+        self._beat = Heartbeat(now + self._pace.heartbeat)
         self._keep_until = now
         """Until then, or until the seam has been filled, nothing is delivered."""
 
@@ -139,6 +122,7 @@ class Tail:
         try:
             async for entries in self._history():
                 yield LogBatch(entries)
+            self._alive = True
             if not job.state.terminal:
                 self._open()
             else:
@@ -186,7 +170,8 @@ class Tail:
         gaps, self._gaps = tuple(self._gaps), []
         note = None if self._note == self._said else self._note
         self._said = self._note
-        found = LogBatch(tuple(entries), gaps, note)
+        alive, self._alive = self._alive, False
+        found = LogBatch(tuple(entries), gaps, note, alive=alive)
         return found if found == NOTHING else replace(found, received=self._begin_of_list())
 
     def _begin_of_list(self) -> datetime | None:
@@ -200,7 +185,7 @@ class Tail:
     def _pin(self) -> None:
         """A hole opens here, or another one within it."""
         if self._seam is None:
-            self._seam = _HoleStart(self._begin_of_list(), self._merger.newest)
+            self._seam = HoleStart(self._begin_of_list(), self._merger.newest)
 
     def _forget(self) -> None:
         """Forget keys that neither the stream nor the current or next list can repeat."""
@@ -218,12 +203,17 @@ class Tail:
         elif self._fill_at is not None and now >= self._fill_at and self._listing is None:
             self._fill_at, self._listed_at = None, now
             self._list_of, self._list_spoke = self._stream, self._spoke
+            self._beat.this_list, self._beat.next_list = self._beat.next_list, False
             # The open stream may begin to listen only after the list was read, until it has spoken.
             sure = self._stream is None or self._spoke
             self._filling = self._seams[:] if sure else self._seams[:-1]
             self._listing = asyncio.create_task(self._list())
+        elif self._beat.deaf_at is not None and now >= self._beat.deaf_at:
+            await self._replace_silent_stream(now)
         elif now >= self._look_at:
             await self._look(now)
+        elif self._due_beat() is not None and now >= self._beat.due:
+            self._beat.due, self._fill_at, self._beat.next_list = now + self._pace.heartbeat, now, True
         else:
             event = await self._next_event()
             if event is not None:
@@ -235,13 +225,31 @@ class Tail:
         if due is not None:
             due = max(due, self._keep_until)
         fill_at = self._fill_at if self._listing is None else None
-        times = [due, self._open_at, fill_at, self._look_at]
+        times = [due, self._open_at, fill_at, self._look_at, self._due_beat(), self._beat.deaf_at]
         left = max(0.0, min(t for t in times if t is not None) - self._loop.time())
         with contextlib.suppress(asyncio.QueueEmpty):
             return self._events.get_nowait()
         with contextlib.suppress(TimeoutError):
             return await asyncio.wait_for(self._events.get(), left)
         return None
+
+    def _due_beat(self) -> float | None:
+        """When the next heartbeat is due; `None` where lists are read anyway."""
+        reading = self._fill_at is not None or self._listing is not None or self._ended_at is not None
+        return None if self._stream is None or reading else self._beat.due
+
+    async def _replace_silent_stream(self, now: float) -> None:
+        """Read by lists, and later open another stream: this one has not brought what a list has found."""
+        self._beat.deaf_at = None
+        if self._stream is not None:
+            await self._close_stream()
+            self._release()
+            self._poll(now, STREAM_AGAIN, SILENT)
+
+    async def _close_stream(self) -> None:
+        assert self._stream is not None
+        await self._stream.close()
+        self._stream, self._opening, self._heard, self._beat.deaf_at = None, False, None, None
 
     def _open(self) -> None:
         now = self._loop.time()
@@ -253,7 +261,8 @@ class Tail:
         self._stream = Stream(self._clients, self._project, self._text, self._events)
         self._opening, self._heard, self._spoke = True, None, False
         self._opened_at, self._open_at = now, None
-        self._seams.append(_HoleStart(self._begin(), self._merger.newest))
+        self._beat.due = now + self._pace.heartbeat
+        self._seams.append(HoleStart(self._begin(), self._merger.newest))
         self._pin()
         self._fill_at = now + SETTLE
         self._keep_until = self._fill_at + SEAM
@@ -277,6 +286,7 @@ class Tail:
             self._take_list(event.listed, now)
             return
         self._recovered()
+        self._beat.deaf_at, self._beat.due = None, now + self._pace.heartbeat
         newest = self._merger.newest
         receipt = event.receipt
         self._merger.add(event.entries, now, receipt.newest)
@@ -303,17 +313,15 @@ class Tail:
         if self._fill_at is None and self._listing is None:
             self._fill_at, self._keep_until = now, now + SEAM
 
-    def _open_hole(self, newest: datetime | None, now: float) -> _MissingRange:
+    def _open_hole(self, newest: datetime | None, now: float) -> MissingRange:
         self._pin()
         if self._hole is None:
-            self._hole = _MissingRange(newest, now, [])
+            self._hole = MissingRange(newest, now, [])
         return self._hole
 
     async def _cut(self, error: BackendError, now: float) -> None:
         """Schedule the next opening, or raise an error that retrying does not fix."""
-        assert self._stream is not None
-        await self._stream.close()
-        self._stream, self._opening, self._heard = None, False, None
+        await self._close_stream()
         if self._ended_at is not None:
             # Lists deliver the rest.
             return
@@ -358,6 +366,9 @@ class Tail:
             self._fill_at = now + max(0.2, self._failed(found, now))
             return
         self._recovered()
+        self._alive = True
+        if found and self._beat.this_list and self._list_of is self._stream:
+            self._beat.deaf_at = self._beat.deaf_at or now + self._pace.overlap + DEAF_SECONDS
         self._seams = [seam for seam in self._seams if not any(seam is done for done in self._filling)]
         if self._stream is None or self._seams:
             self._seam = self._seams[0] if self._seams else None

@@ -29,6 +29,7 @@ from google.cloud.monitoring_v3.services.metric_service.transports.grpc_asyncio 
 )
 
 from tui.backends.vertex.transport.connect import Endpoint, Service
+from tui.backends.vertex.transport.errors import UndecodableReply
 from tui.backends.vertex.transport.retry import Caller
 
 _CLIENTS: dict[Service, tuple[Any, Any]] = {
@@ -59,6 +60,16 @@ def channel_options(reconnect: float) -> list[tuple[str, int]]:
         ("grpc.enable_retries", 0),
         ("grpc.use_local_subchannel_pool", 1),
     ]
+
+
+class _Decoded(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]
+    """Raises UndecodableReply for a reply that grpc.aio could not decode and returns as None."""
+
+    async def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        call = await continuation(client_call_details, request)
+        if await call is None:
+            raise UndecodableReply
+        return call
 
 
 class Clients:
@@ -115,12 +126,12 @@ class Clients:
             options = channel_options(self.endpoint.pace.reconnect)
             credentials = self.endpoint.credentials
             if credentials is None:
-                channel = grpc.aio.insecure_channel(target, options=options)
+                channel = grpc.aio.insecure_channel(target, options=options, interceptors=[_Decoded()])
             else:
                 plugin = AuthMetadataPlugin(credentials, Request())
                 secure = grpc.composite_channel_credentials(
                     grpc.ssl_channel_credentials(), grpc.metadata_call_credentials(plugin)
                 )
-                channel = grpc.aio.secure_channel(target, secure, options=options)
+                channel = grpc.aio.secure_channel(target, secure, options=options, interceptors=[_Decoded()])
             self._channels[target] = channel
         return channel

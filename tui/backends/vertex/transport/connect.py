@@ -59,6 +59,8 @@ class Pace:
     """Between two reads of the state of a job whose log is quiet."""
     drain: float
     """How long after a job's end its last entries may still arrive."""
+    heartbeat: float
+    """Of a quiet stream: after so long a list tells whether the stream still brings what there is."""
     reconnect: float
     """Longest wait before the next try to connect."""
     sample_period: float
@@ -77,6 +79,7 @@ CLOUD_PACE = Pace(
     poll=5.0,
     state_poll=2.0,
     drain=10.0,
+    heartbeat=60.0,
     reconnect=5.0,
     sample_period=60.0,
     patience=30.0,
@@ -89,6 +92,7 @@ LOCAL_PACE = Pace(
     poll=0.5,
     state_poll=0.5,
     drain=0.0,
+    heartbeat=5.0,
     reconnect=1.0,
     sample_period=2.0,
     patience=3.0,

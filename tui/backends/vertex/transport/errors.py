@@ -32,8 +32,13 @@ _LOST = frozenset(
     {StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.CANCELLED, StatusCode.ABORTED}
 )
 _INVALID = frozenset({StatusCode.INVALID_ARGUMENT, StatusCode.OUT_OF_RANGE})
+_GARBLED = "Something on the way may change replies, e.g. a proxy. `vxtui doctor` says what answers."
 _WAIT = "The service limits how often it may be asked; wait a minute, or poll less."
 _QUOTA = "See the quotas of that region; ask for more, or use another region, fewer machines or Spot."
+
+
+class UndecodableReply(Exception):
+    """The bytes of a reply are no message of its type. grpc.aio returns None for it and raises nothing."""
 
 
 def translate(error: BaseException, what: str) -> BackendError:
@@ -48,6 +53,9 @@ def translate(error: BaseException, what: str) -> BackendError:
         return Unavailable(f"Can't {what}: {error}", fix="Check the network, or the proxy.")
     if isinstance(error, auth.GoogleAuthError):
         return Unauthenticated(f"Can't {what}: no usable Google credentials: {error}", fix=LOGIN)
+    if isinstance(error, UndecodableReply):
+        # The next reply may be sound, and nothing is known about the call's effect.
+        return Unavailable(f"Can't {what}: the reply can't be decoded", fix=_GARBLED)
     if isinstance(error, TimeoutError | OSError):
         return Unavailable(f"Can't {what}: {error or 'no answer in time'}", fix=_reach_fix())
     return BackendError(f"Can't {what}: {type(error).__name__}: {error}")
