@@ -29,6 +29,7 @@ from tui.domain.states import JobState
 from tui.domain.text import plain
 from tui.kinds.kind import Kind
 from tui.kinds.registry import kind_of
+from tui.screens.containment import ContainingApp
 from tui.screens.unanswered import UnansweredLaunches
 from tui.screens.workers import background
 from tui.session import Session, now
@@ -66,7 +67,7 @@ class JobScreenFactory(Protocol):
         """The screen, not shown yet."""
 
 
-class ConsoleApp(ClipboardApp):
+class ConsoleApp(ContainingApp, ClipboardApp):
     """One context at a time. Screens read `store` and `connection`; signals announce their changes."""
 
     JOB_SCREEN: ClassVar[JobScreenFactory]

@@ -17,6 +17,7 @@ from tui.actions.registry import Action, action, actions, bindings, key_text, re
 from tui.config.access import Access
 from tui.config.settings import Context, one_context
 from tui.domain.job import Job
+from tui.screens.containment import ErrorBoundary
 from tui.session import Session
 from tui.widgets.header_lines import HeaderLines, Line
 from tui.widgets.key_footer import KeyFooter
@@ -28,7 +29,7 @@ BLOCKED_SECONDS = 3.0
 """Seconds that the screen says why a key did nothing."""
 
 
-class FrameScreen(Screen[None]):
+class FrameScreen(ErrorBoundary, Screen[None]):
     """A screen whose keys, footer and help come from the registry.
 
     A subclass sets `SCOPE` and `BINDINGS = bindings(SCOPE)`, yields its widgets in `compose_body`, and
@@ -127,6 +128,9 @@ class FrameScreen(Screen[None]):
         """
         if self.focused is None and self.app.app_focus and widget.display:
             widget.focus()
+
+    def parts(self) -> list[Widget]:
+        return [part for part in super().parts() if not isinstance(part, HeaderLines | KeyFooter)]
 
     def refresh_here(self) -> None:
         """Read again what only this screen reads, for `ctrl+r`."""

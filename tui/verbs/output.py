@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import traceback
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from tui.config.paths import state_dir
+from tui.config import crash_log
 from tui.domain.job import Job, known_replicas
 from tui.domain.masking import mask_text, mask_value
 from tui.domain.text import json_text, plain
@@ -60,18 +58,7 @@ def print_interrupted(*, as_json: bool, fix: str = "") -> int:
 
 def crash(error: BaseException) -> int:
     """Write the traceback of a defect to a file, and one sentence to the user; return the exit code."""
-    text = mask_text("".join(traceback.format_exception(error)))
-    path = state_dir() / "crash.log"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Not with the mode of one that is there: an earlier version let everyone read it.
-        path.unlink(missing_ok=True)
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
-            file.write(text)
-        where = f"the details are in {path}"
-    except OSError as failure:
-        where = f"the details could not be written to {path} ({failure.strerror})"
+    where = crash_log.write(error)
     # Masked before it is cut: the start of a secret has no shape.
     words = plain(mask_text(str(error)))[:200]
     said = f"vxtui failed unexpectedly ({type(error).__name__}: {words}); {where}."

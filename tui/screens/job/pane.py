@@ -10,6 +10,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from tui.actions.registry import Action, bindings
+from tui.screens.containment import ErrorBoundary
 from tui.store.job.feed import Changed, JobFeed
 from tui.widgets.notice import Notice
 
@@ -26,7 +27,7 @@ class Scroll(VerticalScroll):
     """
 
 
-class JobPane(VerticalGroup):
+class JobPane(ErrorBoundary, VerticalGroup):
     """One tab. The screen calls `show` while it is visible, and asks it for its status and its actions.
 
     A pane keeps its widgets in attributes: it may be asked to show something while the screen opens or

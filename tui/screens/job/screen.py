@@ -136,7 +136,7 @@ class JobScreen(FrameScreen):
     def _refresh_pane(self) -> None:
         pane = self.pane
         changed = self._stale[pane.id]
-        if changed and pane.is_mounted:
+        if changed and pane.is_mounted and not pane.failed:
             self._stale[pane.id] = Changed(0)
             pane.show(changed)
             self.refresh_frame()
@@ -157,7 +157,8 @@ class JobScreen(FrameScreen):
 
     def _tick(self) -> None:
         if self.is_current and not self.paused:
-            self.pane.tick()
+            if not self.pane.failed:
+                self.pane.tick()
             self.refresh_frame()
             self._keep_focus()
 
@@ -169,6 +170,10 @@ class JobScreen(FrameScreen):
         self.refresh_frame()
 
     def refresh_here(self) -> None:
+        pane = self.pane
+        if pane.retry():
+            self._stale[pane.id] |= pane.NEEDS
+            self._refresh_pane()
         self.feed.kick()
 
     # Lines
