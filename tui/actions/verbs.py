@@ -18,6 +18,10 @@ ACTIONS: tuple[Action, ...] = (
         operation="emulator.start", local=True,
     ),
     Action(
+        "verb.emulator_repair", "", "repair the emulator", "Repair the emulator's databases", "verb", "",
+        operation="emulator.repair", local=True,
+    ),
+    Action(
         "verb.emulator_fault", "", "fault injection", "Make the emulator or a job on it fail", "verb", "",
         operation="emulator.fault", local=True,
     ),

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from google.longrunning import operations_pb2
+from google.protobuf.message import DecodeError
 from google.rpc import code_pb2
 
 from tui.emulator.interfaces import (
@@ -64,6 +65,22 @@ class DatabaseError(Exception):
     """The file can't be opened or has another layout; the message says which file and what to do."""
 
 
+REPAIR = "`vxtui emulator repair` keeps what can be read of it and moves the rest aside"
+"""In the message of a damaged file."""
+_UNREAD = ("unable to open", "locked", "I/O error", "readonly")
+"""In SQLite's message about a file that may be sound, but can't be read or written."""
+
+
+def unusable(path: Path, error: Exception) -> DatabaseError:
+    """The sentence for a file that can't be opened, with what helps."""
+    unread = isinstance(error, sqlite3.OperationalError) and any(word in str(error) for word in _UNREAD)
+    if isinstance(error, sqlite3.Error) and _disk_full(path, error):
+        helps = "the disk is full: free some space"
+    else:
+        helps = "check the file and its disk" if unread else REPAIR
+    return DatabaseError(f"can't use {path}: {error}; {helps}")
+
+
 class StorageFull(WireError):
     """Nothing was written. RESOURCE_EXHAUSTED where the disk is full, else UNAVAILABLE."""
 
@@ -72,8 +89,14 @@ class StorageFull(WireError):
         super().__init__(
             code_pb2.RESOURCE_EXHAUSTED if full else code_pb2.UNAVAILABLE,
             f"The emulator can't write {path}: {error}. Nothing was changed. "
-            + ("Free some space on that disk and try again." if full else "Check that disk and try again."),
+            + ("Free some space on that disk and try again." if full else _check_disk(error)),
         )
+
+
+def _check_disk(error: sqlite3.Error) -> str:
+    if "malformed" in str(error) or "not a database" in str(error):
+        return f"Stop the emulator; then {REPAIR}."
+    return "Check that disk and try again."
 
 
 def _disk_full(path: Path, error: sqlite3.Error) -> bool:
@@ -161,9 +184,8 @@ class Database:
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(self._thread, self._open)
-        except sqlite3.Error as error:
-            why = "; the disk is full: free some space" if _disk_full(self.path, error) else ""
-            raise DatabaseError(f"can't use {self.path}: {error}{why}") from error
+        except (sqlite3.Error, DecodeError) as error:
+            raise unusable(self.path, error) from error
 
     async def close(self) -> None:
         """Finish the writes in progress and close the file."""

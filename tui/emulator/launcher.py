@@ -125,6 +125,7 @@ def _start(
         raise LauncherError(str(error)) from error
     deadline = time.monotonic() + timeout
     child: _Child | None = None
+    busy = ""
     while time.monotonic() < deadline and not given_up():
         info = status(state)
         ours = info is not None and child is not None and info["pid"] == child.process.pid
@@ -140,9 +141,11 @@ def _start(
                 raise LauncherError(_reason(message, child.process.returncode, state))
             # Another server uses the directory: it is not ready yet, or it is about to end, and then the
             # next child starts.
-            child = None
+            child, busy = None, _reason(message, 1, state)
             time.sleep(0.3)
         time.sleep(_POLL)
+    if busy:
+        raise LauncherError(f"{busy}; it did not answer within {timeout:.0f} s")
     raise LauncherError(f"the emulator was not ready within {timeout:.0f} s; see {state.log}")
 
 
@@ -194,7 +197,7 @@ def _read_info(state: StateDir) -> dict[str, Any] | None:
 
 
 def _listener(state: StateDir) -> int | None:
-    """Pid of the process that listens on the socket, from the kernel; `None` for none."""
+    """Pid of this user's process that listens on the socket, from the kernel; `None` for none."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(_CONNECT_SECONDS)
         try:
@@ -202,8 +205,10 @@ def _listener(state: StateDir) -> int | None:
             raw = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         except OSError:
             return None
-    pid: int = _CREDENTIALS.unpack(raw)[0]
-    return pid
+    pid: int
+    pid, user, _group = _CREDENTIALS.unpack(raw)
+    # Another user's server would get the jobs of this one.
+    return pid if user == os.getuid() else None
 
 
 def _serves(pid: int, state: StateDir) -> bool:

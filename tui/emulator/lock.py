@@ -49,6 +49,16 @@ class Lock:
             raise StateDirError(f"can't write {self._state.lock}: {error.strerror}") from error
         self._fd = fd
 
+    @property
+    def held(self) -> bool:
+        """Whether the file that is locked still has its name: else another server can lock another file."""
+        if self._fd is None:
+            return False
+        try:
+            return os.path.samestat(os.fstat(self._fd), self._state.lock.stat())
+        except OSError:
+            return False
+
     def release(self) -> None:
         """Release the lock. The file stays: without it, two servers could lock two files of one name."""
         if self._fd is not None:

@@ -127,14 +127,16 @@ class StateDir:
             if self.root.stat().st_uid != os.getuid():
                 raise StateDirError(f"{self.root} belongs to another user; choose another state directory")
             self.root.chmod(0o700)
-            self.buckets.mkdir(exist_ok=True)
+            self.buckets.mkdir(mode=0o700, exist_ok=True)
+            self.buckets.chmod(0o700)
         except OSError as error:
             raise StateDirError(f"can't use the state directory {self.root}: {error.strerror}") from error
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptDir:
-    """Files of one attempt. The runner writes all of them but `plan` and `commands`.
+    """Files of one attempt. The runner writes all of them but `plan`, `commands`
+    and `messages`.
 
     `REPLICA.stdout` and `REPLICA.stderr` have exactly the replica's output. Beside each, `….stamps` is a
     sequence of 16-byte records, two little-endian signed 64-bit numbers (size of the output file in bytes,
@@ -153,6 +155,11 @@ class AttemptDir:
     def plan(self) -> Path:
         """What to run, as `AttemptPlan` JSON; written whole before the runner starts."""
         return self.root / "plan.json"
+
+    @property
+    def messages(self) -> Path:
+        """The platform's messages of the attempt's start that are in the log, one a line; by the server."""
+        return self.root / "messages"
 
     @property
     def commands(self) -> Path:

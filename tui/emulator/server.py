@@ -29,7 +29,7 @@ from tui.emulator.config import ConfigError, EmulatorConfig, load_config
 from tui.emulator.database import Database, DatabaseError
 from tui.emulator.faults.api import ApiFaults
 from tui.emulator.faults.disk import DiskFault
-from tui.emulator.faults.half_open import HalfOpen, link_admin
+from tui.emulator.faults.half_open import HalfOpen, link_admin, link_socket
 from tui.emulator.faults.requests import Faults
 from tui.emulator.lock import Lock, remove_stale_files, write_info
 from tui.emulator.logging import service as logging_service
@@ -63,8 +63,8 @@ log = logging.getLogger(__name__)
 
 STOP_SECONDS = 1.0
 """For calls in progress when the server stops."""
-CHECK_SECONDS = 5.0
-"""Between two checks that the state directory still exists."""
+CHECK_SECONDS = 1.0
+"""Between two checks that clients can still reach the server."""
 _OPTIONS = (
     # The default would let a second server share the address silently.
     ("grpc.so_reuseport", 0),
@@ -98,6 +98,7 @@ class Emulator:
         self.database = Database(state.database, self.disk.check_database)
         self.buckets = BucketServer(state, self.config.project_number)
         self.buckets.wrap = self._with_faults
+        self._lock = Lock(state)
         self._rest = rest
         self._auth = auth
         self._started_at = ""
@@ -127,6 +128,15 @@ class Emulator:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
+    def reachable(self) -> bool:
+        """Whether clients can reach this server; a lost name of its socket is restored.
+
+        False where its state directory is gone, or another one has taken its place.
+        """
+        if not self._lock.held:
+            return False
+        return self.state.socket.exists() or link_socket(self.state)
+
     def info(self) -> dict[str, Any]:
         """Contents of `emulator.json` and of the admin's status."""
         return {
@@ -140,13 +150,12 @@ class Emulator:
         }
 
     async def _start(self) -> None:
-        lock = Lock(self.state)
-        lock.acquire()
-        self._stack.callback(lock.release)
+        self._lock.acquire()
+        self._stack.callback(self._lock.release)
         # With the lock held, these files belong to a server that has ended.
         files = self.state.socket, self.state.admin_socket, self.state.info
         remove_stale_files(*files)
-        self._stack.callback(remove_stale_files, *files)
+        self._stack.callback(lambda: remove_stale_files(*files) if self._lock.held else None)
         self.buckets.open()
         self._stack.push_async_callback(self.buckets.close)
         methods = await self._open_services()
@@ -279,8 +288,8 @@ async def serve(state: StateDir, rest: str | None, auth: bool, simulate: bool = 
         loop.add_signal_handler(number, emulator.stopping.set)
     async with emulator:
         log.info("ready on %s, REST %s", emulator.target, emulator.rest_url or "off")
-        while not emulator.stopping.is_set() and state.lock.exists():
-            # Without its state directory no client can reach this server any more.
+        while not emulator.stopping.is_set() and emulator.reachable():
+            # A server that no client can reach must not keep another one from starting.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(emulator.stopping.wait(), CHECK_SECONDS)
         log.info("stopping")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import os
 import platform
+import sqlite3
 import sys
+from pathlib import Path
 
 import click
 
@@ -106,5 +109,23 @@ def _trainer() -> ServiceHealth:
 def _emulator() -> ServiceHealth:
     state = default_state_dir()
     info = launcher.status(state)
+    damaged = [path.name for path in (state.database, state.log_database) if not info and _damaged(path)]
+    if damaged:
+        return ServiceHealth("emulator", False, f"damaged: {', '.join(damaged)}", "`vxtui emulator repair`")
     detail = f"runs, pid {info['pid']}" if info else "not running; it starts when needed"
     return ServiceHealth("emulator", True, detail)
+
+
+def _damaged(path: Path) -> bool:
+    """Whether a database of the stopped emulator has a damaged page."""
+    if not path.exists():
+        return False
+    try:
+        with contextlib.closing(sqlite3.connect(path)) as db:
+            found = db.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.OperationalError:
+        # It can't be read: that is no sign of damage.
+        return False
+    except sqlite3.DatabaseError:
+        return True
+    return found is None or found[0] != "ok"

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from tui.actions.operations.runner import OperationError, OperationRunner, Outcome
@@ -13,7 +14,7 @@ from tui.domain.job import Job
 from tui.domain.text import plain
 from tui.emulator import launcher
 from tui.emulator.admin_client import AdminError, admin_call
-from tui.emulator.paths import default_state_dir
+from tui.emulator.paths import StateDirError, default_state_dir
 
 _EXIT_CODES = {"NOT_FOUND": 3, "FAILED_PRECONDITION": 1, "UNAVAILABLE": 5, "DEADLINE_EXCEEDED": 5}
 _NO_FAULT = {"do", "bucket", "lasts", "times", "late_seconds"}
@@ -74,6 +75,23 @@ class EmulatorOperations:
             )
 
         return await self._runner.run("emulator.stop", str(state.root), stop, done)
+
+    async def repair(self) -> Outcome[list[dict[str, Any]]]:
+        """Repair the databases of an emulator that does not run; a line for each of them."""
+        state = default_state_dir()
+
+        async def work() -> list[dict[str, Any]]:
+            # Imported here: the other verbs need neither gRPC nor the messages.
+            from tui.emulator.repair import repair  # noqa: PLC0415
+
+            try:
+                return [asdict(one) for one in await asyncio.to_thread(repair, state)]
+            except (StateDirError, OSError) as error:
+                raise OperationError(str(error), code="FAILED_PRECONDITION", exit_code=1) from error
+
+        return await self._runner.run(
+            "emulator.repair", str(state.root), work, lambda _: "Repaired the emulator's databases."
+        )
 
     async def preempt(self, job: Job, replica: str = "") -> Outcome[dict[str, Any]]:
         """Preempt a job's machines, or that of one replica; the value is the emulator's answer."""

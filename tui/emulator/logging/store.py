@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from tui.emulator.database import DatabaseError
+from tui.emulator.database import DatabaseError, unusable
 from tui.emulator.logging.faults import ActiveLogFaults
 from tui.emulator.logging.record import EntryRow, LogSource, StoredEntry
 
@@ -103,7 +103,7 @@ class LogStore:
         try:
             self._db = self._open()
         except sqlite3.Error as error:
-            raise DatabaseError(f"can't use {path}: {error}") from error
+            raise unusable(path, error) from error
         self.before_write: Callable[[], None] = lambda: None
         """Called in each transaction that adds entries; it may refuse it (sqlite3.Error)."""
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="logs-write")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
+import re
+
+_HOST = re.compile(r"(?:\[(?P<address>[0-9a-fA-F:.]+)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")
 
 
 def host_only(header: str) -> str:
-    """`[::1]:80` → `::1`, `localhost:80` → `localhost`."""
-    if header.startswith("["):
-        return header[1:].partition("]")[0]
-    return header.partition(":")[0]
+    """`[::1]:80` → `::1`, `localhost:80` → `localhost`; "" for what is neither NAME nor NAME:PORT."""
+    match = _HOST.fullmatch(header)
+    return (match["address"] or match["name"]) if match else ""
 
 
 def is_loopback(host: str) -> bool:

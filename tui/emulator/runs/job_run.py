@@ -147,7 +147,7 @@ class JobRun:
         if not granted.is_set():
             lacking = quotas.lacking(job)
             if lacking:
-                await self._log(describe_lack(lacking, job.record.location), "WARNING")
+                await self._log_once(describe_lack(lacking, job.record.location), "WARNING")
         waits = [asyncio.ensure_future(e.wait()) for e in (granted, job.cancelled)]
         try:
             await asyncio.wait(waits, timeout=self._longest_wait(), return_when=asyncio.FIRST_COMPLETED)
@@ -218,10 +218,10 @@ class JobRun:
         """Provision, plan, start the runner; an `AttemptEnd` when that fails or the job is cancelled."""
         deps, job = self._deps, self.job
         for text in _PROVISIONING:
-            await self._log(text)
+            await self._log_once(text)
         if await self._cancelled_within(deps.config.provisioning_seconds):
             return CANCELLED
-        await self._log(_SETTING_UP)
+        await self._log_once(_SETTING_UP)
         try:
             ports = deps.ports.take(job.record.id, deps.planner.ports_needed(job.pb))
             await self._store(None, port=ports.start, ports=len(ports))
@@ -230,7 +230,7 @@ class JobRun:
                 job.pb, job.record, job.control.attempt, self.attempt, deps.state, deps.config, ports
             )
             for text in _STARTING:
-                await self._log(text)
+                await self._log_once(text)
             if job.cancelled.is_set():
                 return CANCELLED
             deps.runner.start(self.attempt, replace(plan, timeout=self._time_left()))
@@ -342,6 +342,19 @@ class JobRun:
             await self._deps.sink.service_message(self.job.record, text, severity, at)
         except (OSError, sqlite3.Error, WireError) as error:
             log.error("the log of %s could not be written: %s", self.job.record.name, error)
+
+    async def _log_once(self, text: str, severity: str = "INFO") -> None:
+        """As `_log`, once for an attempt, whatever number of servers prepares it."""
+        file, line = self.attempt.messages, " ".join(text.split())
+        try:
+            self.attempt.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if file.exists() and line in file.read_text().splitlines():
+                return
+            with file.open("a") as found:
+                found.write(line + "\n")
+        except OSError as error:
+            log.error("%s could not be written: %s", file, error)
+        await self._log(text, severity)
 
     async def _store(self, change: Callable[[Pb], None] | None, **control: int) -> None:
         await store_with_retry(

@@ -61,6 +61,19 @@ async def stop(run: Run) -> None:
 
 
 @emulator.command()
+@verb("emulator.repair")
+async def repair(run: Run) -> None:
+    """Repair damaged databases of the stopped emulator: keep what can be read, move the rest aside."""
+    found = value_of(await run.emulator_operations().repair())
+    if run.json:
+        print_json({"databases": found})
+        return
+    for one in found:
+        kept = f"{one['rows']} rows kept, the damaged file is {one['aside']}"
+        out(f"{one['name']}: {kept if one['aside'] else 'sound'}")
+
+
+@emulator.command()
 @verb(READS)
 async def status(run: Run) -> int:
     """Show whether it runs, where, and its number of jobs. Exit code 5 if it does not run."""

@@ -99,6 +99,12 @@ LOCAL_PACE = Pace(
 )
 
 
+REPAIR = "`vxtui emulator repair`"
+"""In the emulator's message about a damaged file."""
+REPAIR_FIX = f"{REPAIR}, then try again."
+_LOG_FIX = "`vxtui emulator logs` has its log, `vxtui doctor` looks further."
+
+
 class Endpoint(ABC):
     """Makes channels' addresses and credentials."""
 
@@ -160,7 +166,7 @@ class LocalEndpoint(Endpoint):
         except launcher.LauncherError as error:
             raise Unavailable(
                 f"The local emulator can't be started: {error}",
-                fix="`vxtui emulator logs` has its log, `vxtui doctor` looks further.",
+                fix=REPAIR_FIX if REPAIR in str(error) else _LOG_FIX,
             ) from error
         finally:
             given_up.set()

@@ -1,0 +1,199 @@
+"""Repair of the emulator's databases: what can be read is kept, the damaged file is moved aside.
+
+A damaged file is read table by table, from both ends of each, so that a damaged page costs the rows that are
+on it or behind a link of it. The rows go into a new file of the same layout, which its owner makes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from google.longrunning import operations_pb2
+from google.protobuf.message import DecodeError
+
+from tui.emulator.database import Database, DatabaseError
+from tui.emulator.interfaces import CustomJobPb, TrainingPipelinePb
+from tui.emulator.lock import Lock
+from tui.emulator.logging.store import LogStore
+from tui.emulator.paths import StateDir
+
+_FILES = ("", "-wal", "-shm")
+_BATCH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What became of one database."""
+
+    name: str
+    aside: str
+    """Where the damaged file is now; "" for a sound one, which is not touched."""
+    rows: int
+    """Rows that were kept."""
+
+
+def repair(state: StateDir) -> list[Repaired]:
+    """Check the databases of an emulator that does not run, and repair the damaged ones (blocking).
+
+    Raises:
+        EmulatorBusy: while a server runs.
+        StateDirError: when the state directory can't be used.
+        OSError: when a file can't be moved or written.
+    """
+    state.prepare()
+    lock = Lock(state)
+    lock.acquire()
+    try:
+        return [
+            _repair(state.database, _check_state, _drop_unreadable),
+            _repair(state.log_database, _check_logs, lambda _: None),
+        ]
+    finally:
+        lock.release()
+
+
+def _repair(path: Path, check: Callable[[Path], None], tidy: Callable[[Path], None]) -> Repaired:
+    if not path.exists() or _sound(path, check):
+        return Repaired(path.name, "", 0)
+    moment = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    aside = path.with_name(f"{path.name}.damaged-{moment}")
+    for suffix in _FILES:
+        part = path.with_name(path.name + suffix)
+        if part.exists():
+            part.replace(aside.with_name(aside.name + suffix))
+    check(path)
+    rows = _copy(aside, path)
+    tidy(path)
+    return Repaired(path.name, str(aside), rows)
+
+
+def _sound(path: Path, check: Callable[[Path], None]) -> bool:
+    try:
+        with _opened(path) as db:
+            found = db.execute("PRAGMA quick_check(1)").fetchone()
+            if found is None or found[0] != "ok":
+                return False
+        check(path)
+    except (sqlite3.Error, DatabaseError):
+        return False
+    return True
+
+
+def _check_state(path: Path) -> None:
+    """Open and read all of it as the server does; a new file is made. Raises DatabaseError."""
+
+    async def load() -> None:
+        database = Database(path)
+        try:
+            await database.open()
+        finally:
+            await database.close()
+
+    asyncio.run(load())
+
+
+def _check_logs(path: Path) -> None:
+    """The same for the log. Raises DatabaseError."""
+    try:
+        LogStore(path).close()
+    except sqlite3.Error as error:
+        raise DatabaseError(str(error)) from error
+
+
+class _opened:
+    """A connection that is closed at the end of the block, which sqlite3's own is not."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = sqlite3.connect(path, isolation_level=None)
+
+    def __enter__(self) -> sqlite3.Connection:
+        return self._db
+
+    def __exit__(self, *_: object) -> None:
+        self._db.close()
+
+
+def _copy(damaged: Path, path: Path) -> int:
+    """Copy every row that can be read to the tables and columns that the new file has; their number."""
+    count = 0
+    with _opened(damaged) as old, _opened(path) as new:
+        tables = [row[0] for row in new.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        for table in tables:
+            known = [row[1] for row in new.execute(f"PRAGMA table_info({table})")]
+            columns = _common(old, table, known)
+            if not columns:
+                continue
+            names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+            # A table of one row, such as the last id, is replaced and not added to.
+            single = not any(row[5] for row in new.execute(f"PRAGMA table_info({table})"))
+            for rows in _read(old, table, names):
+                new.execute("BEGIN")
+                if single:
+                    new.execute(f"DELETE FROM {table}")
+                before = new.total_changes
+                new.executemany(f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})", rows)
+                count += new.total_changes - before
+                new.execute("COMMIT")
+                if single:
+                    break
+    return count
+
+
+def _common(old: sqlite3.Connection, table: str, known: list[str]) -> list[str]:
+    try:
+        found = {row[1] for row in old.execute(f"PRAGMA table_info({table})")}
+    except sqlite3.Error:
+        return []
+    return [name for name in known if name in found]
+
+
+def _read(db: sqlite3.Connection, table: str, names: str) -> Iterator[list[tuple[object, ...]]]:
+    """Rows in batches, forwards up to the damage and backwards up to it; sound rows may come twice."""
+    try:
+        keys = [row[1] for row in db.execute(f"PRAGMA table_info({table})") if row[5]]
+    except sqlite3.Error:
+        return
+    back = f" ORDER BY {', '.join(f'{key} DESC' for key in keys)}" if keys else ""
+    for order in dict.fromkeys(("", back)):
+        batch: list[tuple[object, ...]] = []
+        whole = False
+        try:
+            for row in db.execute(f"SELECT {names} FROM {table}{order}"):
+                batch.append(row)
+                if len(batch) >= _BATCH:
+                    yield batch
+                    batch = []
+            whole = True
+        except sqlite3.Error:
+            # The rest of the table is behind the damage.
+            whole = False
+        if batch:
+            yield batch
+        if whole:
+            return
+
+
+def _drop_unreadable(path: Path) -> None:
+    """Delete resources that do not decode, and make sure that ids go on beyond those in use."""
+    kinds = (
+        ("jobs", "job", CustomJobPb),
+        ("training_pipelines", "pipeline", TrainingPipelinePb),
+        ("operations", "operation", operations_pb2.Operation),
+    )
+    with _opened(path) as db:
+        newest = 0
+        for table, column, message in kinds:
+            for number, data in db.execute(f"SELECT id, {column} FROM {table}").fetchall():
+                newest = max(newest, number)
+                try:
+                    message.FromString(data)
+                except (DecodeError, TypeError):
+                    db.execute(f"DELETE FROM {table} WHERE id = ?", (number,))
+        last = db.execute("SELECT max(last) FROM ids").fetchone()[0] or 0
+        db.execute("DELETE FROM ids")
+        db.execute("INSERT INTO ids VALUES (?)", (max(last, newest),))
