@@ -233,7 +233,12 @@ class MemoryMetrics(MetricService):
         self._backend = backend
 
     async def read(
-        self, name: str, *, since: datetime | None = None, metrics: Sequence[str] = ()
+        self,
+        name: str,
+        *,
+        since: datetime | None = None,
+        metrics: Sequence[str] = (),
+        job: Job | None = None,
     ) -> MetricsReading:
         self._backend.meet_error()
         return MetricsReading((), (), NOON)

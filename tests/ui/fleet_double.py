@@ -45,7 +45,12 @@ class FleetMetrics(MetricService):
         self.backend = backend
 
     async def read(
-        self, name: str, *, since: datetime | None = None, metrics: Sequence[str] = ()
+        self,
+        name: str,
+        *,
+        since: datetime | None = None,
+        metrics: Sequence[str] = (),
+        job: Job | None = None,
     ) -> MetricsReading:
         self.backend.meet_error()
         self.backend.asked.append((name, tuple(metrics)))

@@ -116,7 +116,12 @@ class _Metrics(MetricService):
         self._backend = backend
 
     async def read(
-        self, name: str, *, since: datetime | None = None, metrics: Sequence[str] = ()
+        self,
+        name: str,
+        *,
+        since: datetime | None = None,
+        metrics: Sequence[str] = (),
+        job: Job | None = None,
     ) -> MetricsReading:
         backend = self._backend
         backend.meet_error()

@@ -284,9 +284,20 @@ class MetricService(JobReader):
 
     @abstractmethod
     async def read(
-        self, name: str, *, since: datetime | None = None, metrics: Sequence[str] = ()
+        self,
+        name: str,
+        *,
+        since: datetime | None = None,
+        metrics: Sequence[str] = (),
+        job: Job | None = None,
     ) -> MetricsReading:
-        """Series of every replica (`metrics` empty: all training metrics), points oldest first."""
+        """Series of every replica (`metrics` empty: all training metrics), points oldest first.
+
+        `job` is that of the name, where it has just been read.
+        """
+
+    async def prepare(self, metrics: Sequence[str] = ()) -> None:
+        """Read ahead what a reading needs of any job, e.g. while the job is looked for. Raises nothing."""
 
 
 class ProgressService(JobReader):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 
 import click
@@ -18,9 +19,10 @@ from tui.verbs.run import READS, Run, find_job, naming_lost_runner, runner_of, v
 async def metrics(run: Run, job: str) -> None:
     """Show the utilization of each replica of JOB, and the metrics that were not measured."""
     async with run.backend() as backend:
-        found = await find_job(backend, job)
+        found, _ = await asyncio.gather(find_job(backend, job), backend.metrics.prepare())
         with naming_lost_runner(found):
-            reading = await backend.metrics.read(runner_of(found, "metrics"))
+            runner = runner_of(found, "metrics")
+            reading = await backend.metrics.read(runner, job=found if runner == found.name else None)
     if run.json:
         print_json(
             {

@@ -11,11 +11,10 @@ from google.cloud.cloudquotas_v1.types import cloudquotas
 from google.cloud.logging_v2.types import logging as logging_types
 
 from tui.backends.interface import BackendError, ContextInfo, ServiceHealth
+from tui.backends.vertex.transport import deadlines
 from tui.backends.vertex.transport.channels import Clients
 from tui.domain.metric import CPU, TRAINING_PREFIX
 from tui.domain.vertex.catalog import SERVICE
-
-CHECK_SECONDS = 8.0
 
 
 class HealthCheck:
@@ -26,7 +25,7 @@ class HealthCheck:
         self._clients = clients
 
     async def check(self) -> list[ServiceHealth]:
-        """A line for each service, jobs region by region; takes `CHECK_SECONDS` at most."""
+        """A line for each service, jobs region by region; takes `deadlines.CHECK` seconds at most."""
         regions = ["-"] if self._clients.endpoint.all_regions else list(self._info.regions)
         tries = [self._try(f"jobs of {self._where(region)}", self._jobs(region)) for region in regions]
         tries += [
@@ -41,7 +40,7 @@ class HealthCheck:
 
     async def _try(self, what: str, send: Callable[[float], Awaitable[Any]]) -> ServiceHealth:
         try:
-            await self._clients.caller.once(f"reach {what}", send, within=CHECK_SECONDS)
+            await self._clients.caller.once(f"reach {what}", send, within=deadlines.CHECK)
         except BackendError as error:
             return ServiceHealth(what, False, error.message, error.fix)
         return ServiceHealth(what, True, "answers")

@@ -15,6 +15,7 @@ from tui.backends.interface import BackendError, ContextInfo, MetricService
 from tui.backends.vertex.logs.filters import job_id, quote
 from tui.backends.vertex.logs.reader import Get
 from tui.backends.vertex.timestamps import moment
+from tui.backends.vertex.transport import deadlines
 from tui.backends.vertex.transport.channels import Clients
 from tui.domain.job import Job
 from tui.domain.metric import (
@@ -54,20 +55,29 @@ class Metrics(MetricService):
         self._periods: dict[str, float] = {}
 
     async def read(
-        self, name: str, *, since: datetime | None = None, metrics: Sequence[str] = ()
+        self,
+        name: str,
+        *,
+        since: datetime | None = None,
+        metrics: Sequence[str] = (),
+        job: Job | None = None,
     ) -> MetricsReading:
         """All series of a job at once, one call a metric."""
         asked = tuple(dict.fromkeys(metrics or TRAINING_METRICS))
         now = datetime.now(UTC)
-        job = await self._get(name)
-        window = _window(job, since, now)
-        found = await asyncio.gather(*(self._series(job, metric, window) for metric in asked))
+        # Each is a round trip of its own.
+        read, _ = await asyncio.gather(_known(job) if job else self._get(name), self.prepare(asked))
+        window = _window(read, since, now)
+        found = await asyncio.gather(*(self._series(read, metric, window) for metric in asked))
         series = tuple(one for many in found for one in many)
         measured = {one.metric for one in series}
         missing = [
-            NotMeasured(metric, _reason(job, metric, now)) for metric in asked if metric not in measured
+            NotMeasured(metric, _reason(read, metric, now)) for metric in asked if metric not in measured
         ]
         return MetricsReading(series, tuple(missing), now)
+
+    async def prepare(self, metrics: Sequence[str] = TRAINING_METRICS) -> None:
+        await asyncio.gather(*(self._sample_period(metric) for metric in metrics if metric in COUNTERS))
 
     async def _series(self, job: Job, metric: str, window: tuple[datetime, datetime]) -> list[Series]:
         aggregation = None
@@ -118,6 +128,10 @@ class Metrics(MetricService):
         return self._periods[metric]
 
 
+async def _known(job: Job) -> Job:
+    return job
+
+
 async def list_series(
     clients: Clients,
     project: str,
@@ -147,7 +161,7 @@ async def list_series(
                 return metric_service.ListTimeSeriesResponse.pb(page)
             return metric_service.ListTimeSeriesResponse.pb()()
 
-        reply = await clients.caller.read(what, send)
+        reply = await clients.caller.read(what, send, within=deadlines.SERIES)
         found.extend(reply.time_series)
         token = reply.next_page_token
         if not token:

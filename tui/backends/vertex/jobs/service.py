@@ -29,6 +29,7 @@ from tui.backends.vertex.jobs.listing import Batch, Listing
 from tui.backends.vertex.jobs.operations import wait_for
 from tui.backends.vertex.jobs.resource import Resource
 from tui.backends.vertex.logs.filters import quote
+from tui.backends.vertex.transport import deadlines
 from tui.backends.vertex.transport.channels import Clients
 from tui.domain.job import LAUNCH_LABEL, Job
 from tui.domain.resource_name import name_pattern
@@ -37,7 +38,6 @@ from tui.domain.text import sentences
 
 AT_ONCE = 8
 """Regions read at the same time."""
-CREATE_TIMEOUT = 60.0
 LOOK_AGAIN = (0.5, 1.0, 2.0, 4.0)
 """Seconds between the looks for a job whose create got no reply."""
 LOOK_AFTER_REFUSAL = (1.0,)
@@ -211,7 +211,7 @@ class VertexJobs(JobService):
 
         what = f"create the {self.resource.title} {message.display_name!r} in {region}"
         try:
-            return await self._call.once(what, send, within=CREATE_TIMEOUT)
+            return await self._call.once(what, send, within=deadlines.CREATE)
         except BackendError as error:
             # These leave open whether the service acted; every other one says that it refused.
             if type(error) not in (Unavailable, BackendError, QuotaExceeded):
@@ -262,7 +262,7 @@ class VertexJobs(JobService):
             await call(name=name, retry=None, timeout=seconds)
 
         try:
-            await self._call.read(f"cancel the {self.resource.title} {name}", send)
+            await self._call.read(f"cancel the {self.resource.title} {name}", send, within=deadlines.CHANGE)
         except FailedPrecondition:
             # The first try may have been heard, its reply lost.
             if sent < 2 or (await self.get(name)).state not in {JobState.CANCELLING, JobState.CANCELLED}:
@@ -280,7 +280,7 @@ class VertexJobs(JobService):
             return await call(name=name, retry=None, timeout=seconds)
 
         try:
-            future = await self._call.read(what, send)
+            future = await self._call.read(what, send, within=deadlines.CHANGE)
         except NotFound:
             self._forget(name)
             if sent < 2:

@@ -12,6 +12,7 @@ from google.cloud.logging_v2.types import logging as logging_types
 from tui.backends.interface import ContextInfo, LogBatch, LogQuery, NotFound
 from tui.backends.vertex.logs import convert
 from tui.backends.vertex.logs.filters import RETENTION, log_filter
+from tui.backends.vertex.transport import deadlines
 from tui.backends.vertex.transport.budget import budget_of
 from tui.backends.vertex.transport.channels import Clients
 from tui.backends.vertex.transport.connect import Service
@@ -98,7 +99,11 @@ class LogReader:
             return logging_types.ListLogEntriesResponse.pb()()
 
         return await self._clients.caller.read(
-            f"read the logs of {self._info.project}", send, patience=patience, limiter=self.budget
+            f"read the logs of {self._info.project}",
+            send,
+            within=deadlines.LOG_PAGE,
+            patience=patience,
+            limiter=self.budget,
         )
 
     async def lower_bound(self, query: LogQuery) -> datetime:

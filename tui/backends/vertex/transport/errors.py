@@ -32,6 +32,7 @@ _LOST = frozenset(
     {StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.CANCELLED, StatusCode.ABORTED}
 )
 _INVALID = frozenset({StatusCode.INVALID_ARGUMENT, StatusCode.OUT_OF_RANGE})
+REACH_FIX = "`vxtui doctor` says what can be reached."
 _GARBLED = "Something on the way may change replies, e.g. a proxy. `vxtui doctor` says what answers."
 _WAIT = "The service limits how often it may be asked; wait a minute, or poll less."
 _QUOTA = "See the quotas of that region; ask for more, or use another region, fewer machines or Spot."
@@ -57,7 +58,7 @@ def translate(error: BaseException, what: str) -> BackendError:
         # The next reply may be sound, and nothing is known about the call's effect.
         return Unavailable(f"Can't {what}: the reply can't be decoded", fix=_GARBLED)
     if isinstance(error, TimeoutError | OSError):
-        return Unavailable(f"Can't {what}: {error or 'no answer in time'}", fix=_reach_fix())
+        return Unavailable(f"Can't {what}: {error or 'no answer in time'}", fix=REACH_FIX)
     return BackendError(f"Can't {what}: {type(error).__name__}: {error}")
 
 
@@ -88,7 +89,7 @@ def _from_api_error(error: api.GoogleAPICallError, what: str) -> BackendError:
     if code is StatusCode.FAILED_PRECONDITION:
         return FailedPrecondition(message, fix=_preconditions(details, said))
     if code in _LOST:
-        return Unavailable(message, fix=_reach_fix())
+        return Unavailable(message, fix=REACH_FIX)
     if code is StatusCode.UNIMPLEMENTED:
         return BackendError(message, fix="This service does not offer that; check the context's region.")
     return BackendError(message, fix="Try again; `vxtui doctor` says whether the services answer.")
@@ -97,10 +98,6 @@ def _from_api_error(error: api.GoogleAPICallError, what: str) -> BackendError:
 def _code_of_http(error: api.GoogleAPICallError) -> StatusCode | None:
     found = api.from_http_status(int(error.code), "").grpc_status_code if error.code else None
     return found if isinstance(found, StatusCode) else None
-
-
-def _reach_fix() -> str:
-    return "`vxtui doctor` says what can be reached."
 
 
 def _of(details: Iterable[Any], kind: type) -> list[Any]:

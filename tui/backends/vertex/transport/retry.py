@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
 from tui.backends.interface import BackendError, QuotaExceeded, Stopped, Unavailable
+from tui.backends.vertex.transport import deadlines
 from tui.backends.vertex.transport.connect import Endpoint
-from tui.backends.vertex.transport.errors import translate
+from tui.backends.vertex.transport.errors import REACH_FIX, translate
 
 T = TypeVar("T")
 Send = Callable[[float], Awaitable[T]]
@@ -19,8 +20,8 @@ Send = Callable[[float], Awaitable[T]]
 
 FIRST_DELAY = 0.25
 MOST_DELAY = 8.0
-TIMEOUT = 15.0
-"""Of one attempt."""
+IN_TIME = 0.98
+"""Share of a deadline from which on a failed call counts as one without an answer."""
 
 
 def delay(attempt: int, error: BackendError, most: float = MOST_DELAY) -> float:
@@ -73,10 +74,11 @@ class Caller:
         self._endpoint = endpoint
         self.closed = False
 
-    async def once(self, what: str, send: Send[T], *, within: float = TIMEOUT) -> T:
+    async def once(self, what: str, send: Send[T], *, within: float = deadlines.READ) -> T:
         """One attempt of `within` seconds. `what` completes "Can't …". Raises BackendError."""
         if self.closed:
             raise Unavailable(f"Can't {what}: the connection is closed.")
+        began = time.monotonic()
         try:
             await self._endpoint.ready()
             # The client's own timeout does not cover a wait for credentials or for a connection.
@@ -88,14 +90,18 @@ class Caller:
                 raise Unavailable(f"Can't {what}: the connection was closed.") from None
             raise
         except Exception as error:
-            raise self._endpoint.explain(translate(error, what)) from error
+            found = translate(error, what)
+            if type(found) in {Unavailable, BackendError} and time.monotonic() - began >= within * IN_TIME:
+                # gRPC's own words for it are several, e.g. 'Stream removed (Deadline Exceeded)'.
+                found = Unavailable(f"Can't {what}: no answer within {within:g} s", fix=REACH_FIX)
+            raise self._endpoint.explain(found) from error
 
     async def read(
         self,
         what: str,
         send: Send[T],
         *,
-        within: float = TIMEOUT,
+        within: float = deadlines.READ,
         patience: float | None = None,
         limiter: Limiter | None = None,
     ) -> T:

@@ -1,0 +1,16 @@
+"""Longest wait for one reply in seconds, by what is asked; a call that hangs fails after it."""
+
+from __future__ import annotations
+
+READ = 8.0
+"""One resource, or a page of a list: services answer within a second."""
+LOG_PAGE = 15.0
+"""A page of log entries; an unbounded read is slow (vertex facts 5.2)."""
+SERIES = 15.0
+"""A page of time series."""
+CHANGE = 15.0
+"""A cancel or a delete."""
+CREATE = 60.0
+"""A create, which is never sent twice."""
+CHECK = 8.0
+"""A call that only tells whether a service answers."""
