@@ -12,6 +12,7 @@ from textual import pilot as textual_pilot
 from textual.pilot import Pilot
 
 from tui.display.ordered_keys import OrderedKeysApp
+from tui.screens.containment import ErrorBoundary
 
 MAX_KEY_WAIT = 30.0
 """Seconds to wait for a key: one that stops the app is never handled."""
@@ -36,6 +37,21 @@ def _keys_are_handled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     monkeypatch.setattr(Pilot, "press", pressed)
     yield
+
+
+@pytest.fixture(autouse=True)
+def _no_pane_fails(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The console contains a pane's exception; in a test it is a failure like any other."""
+    found: list[str] = []
+    fail = ErrorBoundary.fail
+
+    def failing(self: ErrorBoundary, what: str, why: str) -> None:
+        found.append(why)
+        fail(self, what, why)
+
+    monkeypatch.setattr(ErrorBoundary, "fail", failing)
+    yield
+    assert not found, "\n".join(found)
 
 
 @pytest.fixture(autouse=True)

@@ -32,6 +32,11 @@ class Defect(Exception):
 
 
 @pytest.fixture(autouse=True)
+def _no_pane_fails() -> None:
+    """In place of the check of every other test: here panes fail on purpose."""
+
+
+@pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("VXTUI_STATE_DIR", str(tmp_path / "state"))
     return tmp_path / "state" / CRASH_NAME
@@ -45,7 +50,7 @@ def mode_of(path: Path) -> int:
     return mode
 
 
-def fails(*_: Any, **__: Any) -> Any:
+def fails(self: Any, *_: Any, **__: Any) -> Any:
     raise Defect("a figure of [bold] \x1b[31mtext")
 
 

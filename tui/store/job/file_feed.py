@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from tui.domain.job import Job
-from tui.store.job.feed import DataSource, OlderLines
+from tui.store.job.data_source import DataSource
+from tui.store.job.feed import OlderLines
 from tui.store.log.text_file import TextFile
 from tui.store.log.view import LineSource
 

@@ -214,7 +214,7 @@ async def clock(run: Run, **asked: Any) -> None:
 async def list_faults(run: Run) -> None:
     """List all faults in force."""
     answer = await ask({"do": "faults"})
-    _print(run, answer, "\n".join(_all_words(answer)) or "no faults")
+    _print(run, answer, *(_all_words(answer) or ["no faults"]))
 
 
 @fault.command()
@@ -223,14 +223,15 @@ async def list_faults(run: Run) -> None:
 async def clear(run: Run, numbers: tuple[int, ...]) -> None:
     """Clear the API faults with these NUMBERs; without a number, all faults of every kind."""
     answer = await _fault(run, {"do": "clear", "numbers": list(numbers)})
-    _print(run, answer, "\n".join(_all_words(answer)) or "no faults")
+    _print(run, answer, *(_all_words(answer) or ["no faults"]))
 
 
-def _print(run: Run, answer: dict[str, Any], words: str) -> None:
+def _print(run: Run, answer: dict[str, Any], *lines: str) -> None:
     if run.json:
         print_json(answer)
     else:
-        out(words)
+        for line in lines:
+            out(line)
 
 
 def _api_words(fault: Mapping[str, Any]) -> str:
