@@ -12,7 +12,7 @@ from textual import events
 from textual.widget import Widget
 
 from tests.ui.test_job_screen import backend_of, header, opened, tab, text_of
-from tests.ui.test_jobs_screen import said, until
+from tests.ui.test_jobs_screen import until
 from tui.screens.containment import ERROR_ID
 from tui.screens.job.events import EventsPane
 from tui.screens.job.logs import LogsPane
@@ -110,7 +110,7 @@ async def test_an_exception_in_a_pane_is_its_error_and_ctrl_r_tries_again(
 
 
 @pytest.mark.parametrize("pane_type", PANES, ids=lambda pane: pane.TITLE.lower())
-async def test_an_exception_in_a_worker_of_a_pane_is_a_toast(
+async def test_an_exception_in_a_worker_of_a_pane_is_its_error(
     tmp_path: Path, pane_type: type[JobPane]
 ) -> None:
     async def work() -> None:
@@ -119,8 +119,9 @@ async def test_an_exception_in_a_worker_of_a_pane_is_a_toast(
     async with opened(backend_of(), tmp_path) as (screen, pilot):
         await tab(screen, pilot, pane_type)
         background(screen.pane, work, "work")
-        await until(pilot, lambda: "Defect: in the background" in said(screen.app), "the toast")
-        assert screen.is_current and not screen.pane.failed
+        await until(pilot, lambda: screen.pane.failed, "the error")
+        await pilot.pause()
+        assert "Defect: in the background" in text_of(screen, f"#{ERROR_ID}") and screen.is_current
 
 
 async def test_an_exception_in_a_list_leaves_the_console_and_its_other_lists(tmp_path: Path) -> None:

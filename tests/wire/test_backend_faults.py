@@ -51,7 +51,7 @@ async def test_a_create_whose_reply_is_lost_makes_exactly_one_job(code: StatusCo
 
 
 async def test_a_create_that_never_answers_is_looked_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs_module, "CREATE_TIMEOUT", 0.5)
+    monkeypatch.setattr("tui.backends.vertex.transport.deadlines.CREATE", 0.5)
     fake = Fake()
 
     async def hang(_request: object) -> None:
@@ -307,7 +307,7 @@ async def test_a_delete_whose_operation_fails_says_why() -> None:
 
 
 async def test_a_half_open_server_costs_one_time_limit_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.backends.vertex.health.CHECK_SECONDS", 1.0)
+    monkeypatch.setattr("tui.backends.vertex.transport.deadlines.CHECK", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         endpoint = FixedEndpoint({"us-central1": f"127.0.0.1:{mute.getsockname()[1]}"})
         async with backend(endpoint) as found:

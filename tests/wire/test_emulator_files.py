@@ -37,7 +37,7 @@ async def texts(clients: Clients) -> list[str]:
     )
     project = "/".join(PARENT.split("/")[:2])
     pager = await logs.list_log_entries(request={"resource_names": [project], "page_size": 1000})
-    return [str(entry.payload) async for entry in pager]
+    return [entry.text_payload or str(dict(entry.json_payload)) async for entry in pager]
 
 
 async def filled(state: StateDir, count: int) -> list[str]:
@@ -45,7 +45,7 @@ async def filled(state: StateDir, count: int) -> list[str]:
     async with Emulator(state, CONFIG), connect(state.target) as clients:
         made = [await clients.create(python(f"print('word {n}')"), name=f"job-{n}") for n in range(count)]
         for job in made:
-            await clients.reach(job.name, "JOB_STATE_SUCCEEDED")
+            await clients.reach(job.name, "SUCCEEDED")
     return [job.name for job in made]
 
 
@@ -105,6 +105,7 @@ async def test_repair_refuses_while_the_emulator_runs() -> None:
 def test_the_verb_repairs_and_doctor_offers_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VXTUI_STATE_DIR", str(tmp_path))
     monkeypatch.setenv("VXTUI_CONFIG", str(tmp_path / "config.yaml"))
+    (tmp_path / "config.yaml").write_text("contexts: [{name: p, kind: local, project: p}]\n")
     state = StateDir(tmp_path / "emulator")
     state.prepare()
     state.database.write_bytes(b"no database " * 1000)
@@ -142,7 +143,7 @@ async def test_messages_of_the_start_are_not_repeated_by_another_server() -> Non
             await until(lambda: _said(clients, "provisioned"), "the message")
         async with Emulator(state, slow), connect(state.target) as clients:
             await clients.jobs.cancel_custom_job(name=job.name)
-            await clients.reach(job.name, "JOB_STATE_CANCELLED")
+            await clients.reach(job.name, "CANCELLED")
             found = [text for text in await texts(clients) if "provision" in text]
             assert len(found) == len(set(found)) > 0
 

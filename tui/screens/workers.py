@@ -7,6 +7,8 @@ from typing import Any
 
 from textual.dom import DOMNode
 
+from tui.screens.containment import ContainingApp
+
 
 def background(
     node: DOMNode, work: Callable[[], Coroutine[Any, Any, None]], group: str, *, exclusive: bool = True
@@ -14,10 +16,20 @@ def background(
     """Run `work` on the event loop; with `exclusive`, other work of the group is cancelled.
 
     The function is passed, not its coroutine: if it is cancelled before it starts, no coroutine is left that
-    was never awaited. An error becomes `Worker.StateChanged`, which the app shows.
+    was never awaited. An error is shown by the pane or screen of the node, or by the app (`ContainingApp`).
     """
+
+    async def contained() -> None:
+        try:
+            await work()
+        except Exception as error:
+            # Textual tells only the node itself of a worker's error, and nobody listens there.
+            app = node.app
+            if not (isinstance(app, ContainingApp) and app.contain(error, node)):
+                raise
+
     node.run_worker(
-        work,  # type: ignore[arg-type]
+        contained,
         name=group,
         group=group,
         exclusive=exclusive,
