@@ -29,7 +29,7 @@ def background(
                 raise
 
     node.run_worker(
-        contained,
+        contained,  # type: ignore[arg-type]
         name=group,
         group=group,
         exclusive=exclusive,
