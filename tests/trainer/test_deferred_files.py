@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from trainer.config import parse
 from trainer.distributed.batch_plan import BatchPlan
 from trainer.errors import UsageError
 from trainer.strategy.deepspeed_settings import engine_settings
-from trainer.strategy.deferred_files import DeferredFiles, TensorBuffers
+from trainer.strategy.deferred_files import DeferredFiles
 
 pytestmark = pytest.mark.arithmetic
 
@@ -31,11 +30,6 @@ class Disk:
 
     def is_decoupled(self) -> bool:
         return False
-
-
-class Scaler:
-    def __init__(self) -> None:
-        self.scale = 8.0
 
 
 def tensors(folder: Path) -> dict[str, torch.Tensor]:
@@ -55,22 +49,6 @@ def tensors(folder: Path) -> dict[str, torch.Tensor]:
     for path in sorted((folder / "zero").iterdir()):
         walk(torch.load(path, weights_only=False), path.name)
     return found
-
-
-def test_a_copy_shares_no_memory_and_the_next_one_reuses_its_buffers() -> None:
-    flat = torch.arange(12.0)
-    tree = {"a": flat[2:6], "b": [flat[2:6], (flat.view(3, 4).t(), 7)], "c": OrderedDict(x=Scaler())}
-    buffers = TensorBuffers(pinned=False)
-    first = buffers.copy(tree)
-    flat += 100
-    tree["c"]["x"].scale = 0.5
-    assert first["a"].tolist() == [2, 3, 4, 5] and first["b"][0] is first["a"], "tied weights stay tied"
-    assert first["b"][1][0].tolist() == torch.arange(12.0).view(3, 4).t().tolist()
-    assert first["a"].untyped_storage().nbytes() == 16, "not all that it was a piece of"
-    assert first["c"]["x"].scale == 8.0 and type(first["c"]) is OrderedDict
-    second = buffers.copy(tree)
-    assert second["a"] is first["a"] and second["a"].tolist() == [102, 103, 104, 105]
-    assert buffers.copy({"a": torch.zeros(9)})["a"].shape == (9,)
 
 
 def test_nothing_is_written_before_take(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import nn
-from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 from torch.distributed.tensor import DTensor
 
 from trainer.config import Config
@@ -24,6 +23,7 @@ from trainer.optimizers.sharded import ShardedOptimizer, local_shard
 from trainer.strategy.base import Weight, compute_dtype
 from trainer.strategy.layout import CheckpointLayout
 from trainer.strategy.model_setup import prepare_model
+from trainer.strategy.tensor_buffers import TensorBuffers
 
 
 class TorchStrategy(ABC):
@@ -42,8 +42,7 @@ class TorchStrategy(ABC):
         self.has_loss_scaler = self._scaler.is_enabled()
         self._module: nn.Module = nn.Identity()
         self._wrapped: nn.Module = self._module
-        pinned = torch.cuda.is_available()
-        self._stager = DefaultStager(StagingOptions(pinned, False, False, pinned))
+        self._copies_to_save = TensorBuffers(pinned=torch.cuda.is_available())
 
     @abstractmethod
     def wrap(self, model: nn.Module, workload: Workload) -> nn.Module:
@@ -136,7 +135,7 @@ class TorchStrategy(ABC):
         return found
 
     def stage(self, folder: Path, ranks: dist.ProcessGroup) -> Callable[[], None]:
-        staged: dict[str, Any] = self._stager.stage(self.state())  # type: ignore[assignment]
+        staged: dict[str, Any] = self._copies_to_save.copy(self.state())
         if torch.cuda.is_available():
             torch.cuda.synchronize()
 
@@ -150,7 +149,7 @@ class TorchStrategy(ABC):
 
     def warm_up(self) -> None:
         """Allocate the buffers of `stage`."""
-        self._stager.stage(self.state())
+        self._copies_to_save.copy(self.state())
 
     def prepare_load(self, path: Path, saved_world_size: int) -> None:
         return None
@@ -168,14 +167,19 @@ class TorchStrategy(ABC):
         return float(sum(tensor.numel() * tensor.element_size() for tensor in self.state().values()))
 
     def close(self) -> None:
-        self._stager.close()
+        self._copies_to_save.clear()
 
     def extra_state(self) -> dict[str, Any]:
         persistent = self._module.state_dict()
         return {
             "updates": self.optimizer.updates,
             "scaler": self._scaler.state_dict(),
-            "buffers": {n: b.detach().cpu() for n, b in self._module.named_buffers() if n in persistent},
+            # Copied: another thread writes them while training changes them.
+            "buffers": {
+                name: buffer.detach().to("cpu", copy=True)
+                for name, buffer in self._module.named_buffers()
+                if name in persistent
+            },
         }
 
     def load_extra_state(self, state: dict[str, Any]) -> None:

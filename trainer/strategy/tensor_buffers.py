@@ -1,0 +1,69 @@
+"""Copies of tensors in reused memory of the CPU: what a save writes while training goes on.
+
+torch's own stager (`torch.distributed.checkpoint.staging.DefaultStager`) copies as fast, but its Python costs
+a quarter more for tensors of 4 MiB.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Hashable
+from typing import Any
+
+import torch
+from torch.distributed.tensor import DTensor
+
+from trainer.optimizers.sharded import local_shard
+
+
+class TensorBuffers:
+    """Copies trees of tensors to the CPU; reuses the memory for a tree of the same shape."""
+
+    def __init__(self, *, pinned: bool) -> None:
+        self._pinned = pinned
+        self._buffers: dict[Hashable, torch.Tensor] = {}
+
+    def copy(self, tree: Any, name: Hashable = "") -> Any:
+        """A tree that shares no memory with `tree`; each `name` has buffers of its own.
+
+        Tensors that share their memory (tied weights) share it in the copy, too. Copies from a GPU are
+        complete only after the device is synchronized.
+        """
+        return self._copy(tree, (name,), {}, {})
+
+    def clear(self) -> None:
+        """Free the memory."""
+        self._buffers.clear()
+
+    def _copy(
+        self, value: Any, path: tuple[Hashable, ...], seen: dict[Hashable, Any], memo: dict[int, Any]
+    ) -> Any:
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value, path, seen)
+        if type(value) in (list, tuple):
+            return type(value)(self._copy(v, (*path, n), seen, memo) for n, v in enumerate(value))
+        if isinstance(value, dict):
+            # A shallow copy keeps the attributes of a state dict.
+            copied = copy.copy(value)
+            copied.update({k: self._copy(v, (*path, k), seen, memo) for k, v in value.items()})
+            return copied
+        return copy.deepcopy(value, memo)
+
+    def _tensor(
+        self, value: torch.Tensor, path: tuple[Hashable, ...], seen: dict[Hashable, Any]
+    ) -> torch.Tensor:
+        if isinstance(value, DTensor):
+            # `from_local` would move the copy to the device of the mesh.
+            return DTensor(self._tensor(local_shard(value), path, seen), value._spec, requires_grad=False)
+        value = value.detach()
+        memory = (value.device, value.data_ptr(), value.dtype, tuple(value.shape), value.stride())
+        if memory in seen and value.numel():
+            tied: torch.Tensor = seen[memory]
+            return tied
+        buffer = self._buffers.get(path)
+        if buffer is None or buffer.shape != value.shape or buffer.dtype != value.dtype:
+            buffer = torch.empty_like(value, device="cpu", pin_memory=self._pinned)
+            self._buffers[path] = buffer
+        buffer.copy_(value, non_blocking=self._pinned)
+        seen[memory] = buffer
+        return buffer
