@@ -262,7 +262,7 @@ class Config:
     seed: int = _flag(0, "seed of the model, the data order and dropout")
     log_every: int = _flag(5, "steps between two log lines")
     eval_every: int = _flag(0, "steps between two evaluations; 0: none")
-    eval_batches: int = _flag(8, "batches per evaluation")
+    eval_samples: int = _flag(128, "held-out samples of an evaluation, over all ranks")
     answer_tokens: int = _flag(16, "arr-coc: tokens of an evaluation's answers; 0: no answers, only the loss")
     answer_match: str = _flag(
         "exact",
@@ -300,7 +300,7 @@ SECTIONS: dict[str, type[Any]] = {
 }
 _POSITIVE = ("join_timeout", "hang_timeout")
 _AT_LEAST_ONE = (
-    "steps", "log_every", "keep", "eval_batches", "image_tokens", "peer_timeout", "hang_floor",
+    "steps", "log_every", "keep", "eval_samples", "image_tokens", "peer_timeout", "hang_floor",
     "data_parallel_replicate", "tensor_parallel",
 )  # fmt: skip
 _NOT_NEGATIVE = (

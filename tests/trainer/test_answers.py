@@ -107,7 +107,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_all_strategies_evaluate_by_the_same_answers(learned: Path, tmp_path: Path) -> None:
     data = (f"--data={learned / 'q.jsonl'}", f"--init-weights={learned / 'w.safetensors'}")
-    size = ("--batch=4", "--micro-batch=2", "--eval-batches=1", "--steps=1", "--learning-rate=0", "--grace=0")
+    size = ("--batch=4", "--micro-batch=2", "--eval-samples=4", "--steps=1", "--learning-rate=0", "--grace=0")
     runs = {
         f"{strategy}-{tokens}": [
             *FLAGS, *data, *size, f"--strategy={strategy}", f"--answer-tokens={tokens}"
@@ -130,7 +130,7 @@ def test_all_strategies_evaluate_by_the_same_answers(learned: Path, tmp_path: Pa
 
 def test_a_signal_ends_an_evaluation_by_answers(learned: Path, tmp_path: Path) -> None:
     data = (f"--data={learned / 'q.jsonl'}", "--batch=4", "--micro-batch=2", "--steps=9")
-    run = Ranks(tmp_path, 2, *FLAGS, *data, "--strategy=fsdp", "--eval-batches=100000")
+    run = Ranks(tmp_path, 2, *FLAGS, *data, "--strategy=fsdp", "--eval-samples=1000000")
     run.wait_step(1)
     run.signal(signal.SIGTERM, 1)
     assert run.wait(60) == [75, 75], run.errors()

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from tests.trainer.in_turn import Finished, InTurn
 from tests.trainer.uneven_workload import SAMPLES, UnevenSamples, uneven
 from trainer.config import parse
+from trainer.loop.evaluation import sample_rows
 from trainer.models.gpt import VOCABULARY
 
 pytestmark = [pytest.mark.arithmetic, pytest.mark.xdist_group("loss weights")]
@@ -23,6 +24,8 @@ PAIRS = ("hsdp", "tensor")
 LAYOUTS = ((1, 8), (1, 1), (1, 3), (2, 4), (4, 2))
 """World size and micro-batch. With micro-batches of one, one of them has no target; 3 does not divide 8."""
 MODEL = ("--model=uneven", f"--batch={SAMPLES}", "--context=32", "--seed=3")
+EVALUATED = 7
+"""Not a multiple of any layout's micro-batches: some ranks have fewer samples, or none."""
 CLOSE = 1e-5
 """Losses and norms are below 8, where float32 is exact to 5e-7. One target of 84 counted wrongly is 1e-2."""
 
@@ -38,10 +41,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, int], dict
         for name, own in FLAGS.items():
             if world == 1 and name in PAIRS:
                 continue
-            seen = SAMPLES * (2 if name == "tensor" else 1)
             each[name] = (
                 *MODEL, *own, f"--micro-batch={micro}", "--steps=2", "--eval-every=1", "--checkpoint-every=0",
-                f"--eval-batches={-(-seen // (world * micro))}", f"--logits-memory={memory}",
+                f"--eval-samples={EVALUATED}", f"--logits-memory={memory}",
             )  # fmt: skip
         begun[world, micro] = InTurn(tmp_path_factory.mktemp(f"{world}x{micro}-"), world, each)
     return {layout: ranks.wait() for layout, ranks in begun.items()}
@@ -79,3 +81,14 @@ def test_every_layout_of_a_batch_gives_its_loss_and_its_gradient(
         assert len(evaluated[0]) == 2 and evaluated[0] == pytest.approx(evaluated[1], abs=CLOSE), layout
     loss, norm = whole_batch()
     assert (first.steps("loss")[0], first.steps("grad_norm")[0]) == pytest.approx((loss, norm), abs=CLOSE)
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 19])
+@pytest.mark.parametrize(("world", "micro"), LAYOUTS)
+def test_every_layout_evaluates_the_same_samples(count: int, world: int, micro: int) -> None:
+    of_ranks = [sample_rows(count, SAMPLES, rank, world, micro) for rank in range(world)]
+    assert len({len(rows) for rows in of_ranks}) == 1, "all ranks make the same collective calls"
+    assert max(len(row) for rows in of_ranks for row in rows) <= micro
+    (whole,) = sample_rows(count, SAMPLES, 0, 1, count)
+    assert sorted(n for rows in of_ranks for row in rows for n in row) == sorted(whole)
+    assert len(set(whole)) == min(count, SAMPLES)

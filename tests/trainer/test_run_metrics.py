@@ -17,7 +17,7 @@ from trainer.metrics.profiler import StepProfiler, trace_folder
 
 def test_early_stopping_ends_a_run_and_the_profiler_writes_a_trace(tmp_path: Path) -> None:
     ranks = Ranks(
-        tmp_path / "run", 1, "--steps=500", "--eval-every=2", "--eval-batches=1", "--early-stop=3",
+        tmp_path / "run", 1, "--steps=500", "--eval-every=2", "--eval-samples=16", "--early-stop=3",
         "--learning-rate=0", "--profile-steps=2-3", "--checkpoint-every=0",
     )  # fmt: skip
     assert ranks.wait() == [0], (ranks.homes[0] / "err-0").read_text()

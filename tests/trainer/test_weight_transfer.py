@@ -39,7 +39,7 @@ LLAMA = LlamaConfig(
 
 
 def test_a_run_that_cannot_resume_starts_with_the_weights_alone(tmp_path: Path) -> None:
-    flags = (DATA, "--eval-every=3", "--eval-batches=2", "--steps=3")
+    flags = (DATA, "--eval-every=3", "--eval-samples=32", "--steps=3")
     first = Ranks(tmp_path, 1, *flags, "--strategy=zero2")
     assert first.wait() == [0], first.errors()
     refused = Ranks(tmp_path, 1, *flags, "--strategy=ddp")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import torch
 from torch.utils.data import DataLoader
 
-from trainer.data.sampler import Sampler
 from trainer.prctl import die_with_parent
 
 Batch = tuple[torch.Tensor, ...]
@@ -26,9 +25,14 @@ class Dataset(Protocol):
 
 
 def batches(
-    dataset: Dataset, sampler: Sampler, workers: int, *, pinned: bool, collate: Collate | None = None
+    dataset: Dataset,
+    sampler: Iterable[list[int]],
+    workers: int,
+    *,
+    pinned: bool,
+    collate: Collate | None = None,
 ) -> Iterator[Batch]:
-    """Endless micro-batches: tuples of stacked tensors [micro-batch, …], or what `collate` makes of samples.
+    """The micro-batches of a sampler: tuples of stacked tensors [micro-batch, …], or what `collate` makes.
 
     The loader has its own generator: with the process's, starting it would change the dropout masks.
     """

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
-from trainer.config import Config
+from trainer.config import AUTO, Config
 from trainer.data.loader import Batch, batches, to_device
-from trainer.data.sampler import Sampler
+from trainer.data.sampler import permute
 from trainer.distributed.batch_plan import BatchPlan
 from trainer.distributed.loss_weights import LossWeights
 from trainer.distributed.mesh import ParallelMesh
@@ -39,14 +40,19 @@ class Evaluated:
 
 
 class Evaluation:
-    """Evaluates the model on the first `--eval-batches` micro-batches of each rank's held-out samples."""
+    """Evaluates the model on `--eval-samples` held-out samples, the same for any ranks and micro-batches."""
 
     def __init__(
         self, config: Config, workload: Workload, plan: BatchPlan, group: ProcessGroup, device: torch.device
     ) -> None:
-        self._every, self._count = config.eval_every, config.eval_batches
-        self._workload, self._plan, self._group, self._device = workload, plan, group, device
-        self._data_rank = ParallelMesh.of(config.parallel, group.world_size).data_rank(group.rank)
+        self._every, self._count = config.eval_every, config.eval_samples
+        self._workload, self._group, self._device = workload, group, device
+        data_rank = ParallelMesh.of(config.parallel, group.world_size).data_rank(group.rank)
+        self._share = data_rank, plan.world_size
+        # The same on all ranks, also on those of an elastic run, whose shares of a batch differ.
+        auto = config.data.micro_batch == AUTO
+        most = plan.micro_batch if auto else config.data.max_micro_batch
+        self._micro_batch = min(most, plan.batch // plan.world_size)
         self.step = 0
         """The step of the last evaluation that ended."""
         self.regroup = False
@@ -66,14 +72,16 @@ class Evaluation:
             return None
         total, targets = 0.0, 0
         right: list[float] = []
-        sampler = Sampler(len(data), self._plan, seed=0, rank=self._data_rank)
-        samples = iter(Sampler(len(data), self._plan, seed=0, rank=self._data_rank))
-        held_out = batches(data, sampler, 0, pinned=False, collate=self._workload.collate)
-        for _ in range(self._count):
-            batch = next(held_out)
-            weights = LossWeights([self._workload.targets(batch)], self._group.world_size, self._device)
+        rows = sample_rows(self._count, len(data), *self._share, self._micro_batch)
+        # A rank without samples of its own takes part in the collective calls with any sample.
+        held_out = batches(
+            data, [row or [0] for row in rows], 0, pinned=False, collate=self._workload.collate
+        )
+        for row, batch in zip(rows, held_out, strict=True):
+            counts = [self._workload.targets(batch) if row else 0]
+            weights = LossWeights(counts, self._group.world_size, self._device)
             loss = strategy.evaluate(to_device(batch, self._device))
-            right += self._accuracies(next(samples), batch, strategy)
+            right += self._accuracies(row, batch, strategy)
             sync.reduce(step, loss * weights[0])
             outcome = sync.outcomes(wait=True)[0]
             if outcome.regroup:
@@ -93,7 +101,7 @@ class Evaluation:
         if check is None:
             return []
         answers = strategy.evaluate(to_device(check.prompts(batch), self._device))
-        return check.accuracies(samples, answers.cpu())
+        return check.accuracies(samples, answers.cpu()[: len(samples)])
 
     def _mean(self, values: list[float]) -> float | None:
         """Over the values of all ranks."""
@@ -101,3 +109,15 @@ class Evaluation:
             return None
         every: list[float] = [value for each in self._group.all_gather(values) for value in each]
         return sum(every) / max(1, len(every))
+
+
+def sample_rows(count: int, held_out: int, rank: int, world_size: int, micro_batch: int) -> list[list[int]]:
+    """This rank's part of the first `count` of the shuffled held-out samples, in micro-batches.
+
+    All ranks have as many micro-batches; the last one may be empty. Past the last held-out sample the
+    samples come again in another order.
+    """
+    positions = np.arange(rank, count, world_size, dtype=np.int64)
+    samples = permute(0, *np.divmod(positions, held_out), held_out).tolist()
+    rows = -(-count // (world_size * micro_batch))
+    return [samples[start : start + micro_batch] for start in range(0, rows * micro_batch, micro_batch)]
