@@ -23,7 +23,6 @@ from tui.screens.job.logs import LogsPane
 from tui.screens.workers import background
 from tui.store.job.feed import Changed
 from tui.store.job.file_feed import FileFeed
-from tui.store.log.text_file import TextFile
 from tui.terminal_output import NoTerminal, screen_only
 from tui.widgets.header_lines import Line
 from tui.widgets.log.render import TimeColumn
@@ -36,9 +35,10 @@ class FileScreen(FrameScreen):
     SCOPE = "file"
     BINDINGS = bindings("logs", "file")
 
-    def __init__(self, file: TextFile) -> None:
+    def __init__(self, feed: FileFeed) -> None:
         super().__init__()
-        self.feed = FileFeed(file, self._changed)
+        self.feed = feed
+        feed.on_change = self._changed
         self.pane = LogsPane(self.feed)
         paint = self.pane.log_view.paint
         # The lines of a file contain their timestamps in the text.
@@ -88,17 +88,17 @@ class FileViewer(ClipboardApp):
     ENABLE_COMMAND_PALETTE = False
     NOTIFICATION_TIMEOUT: ClassVar[float] = 6
 
-    def __init__(self, file: TextFile, settings: Settings) -> None:
+    def __init__(self, feed: FileFeed, settings: Settings) -> None:
         super().__init__()
         self.settings = settings
-        self.file = file
+        self.feed = feed
         themes, _ = load_themes([shipped("themes"), config_dir() / "themes"])
         for theme in themes:
             self.register_theme(theme)
 
     def get_default_screen(self) -> Screen[None]:
         """The file."""
-        return FileScreen(self.file)
+        return FileScreen(self.feed)
 
     def on_mount(self) -> None:
         """The user's colours and keys."""
@@ -122,14 +122,14 @@ async def view_file(path: Path, settings: Settings) -> int:
         OSError: when it can't be read.
         NoTerminal: without a terminal.
     """
-    file = TextFile(path)
+    feed = FileFeed(path)
     try:
         with screen_only(None):
-            app = FileViewer(file, settings)
+            app = FileViewer(feed, settings)
             await app.run_async()
         return app.return_code or 0
     finally:
-        file.close()
+        feed.close()
 
 
 __all__ = ["NoTerminal", "view_file"]

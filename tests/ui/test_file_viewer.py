@@ -9,15 +9,14 @@ from click.testing import CliRunner
 from tests.ui.test_jobs_screen import until
 from tui.config.settings import Settings
 from tui.file_viewer import FileScreen, FileViewer
-from tui.store.log.text_file import TextFile
+from tui.store.job.file_feed import FileFeed
 from tui.verbs.command_group import cli
 
 
 async def test_a_file_is_shown_searched_and_read_on(tmp_path: Path) -> None:
     path = tmp_path / "train[1].log"
     path.write_text("".join(f"step {n}\n" for n in range(5000)) + "ERROR: rank 3 is gone\n")
-    file = TextFile(path)
-    app = FileViewer(file, Settings())
+    app = FileViewer(FileFeed(path), Settings())
     async with app.run_test(size=(80, 24)) as pilot:
         screen = app.screen
         assert isinstance(screen, FileScreen)

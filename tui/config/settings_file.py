@@ -93,6 +93,8 @@ def _where(path: tuple[str | int, ...], document: Document, environment: Mapping
 
 def _read(file: Path) -> Document:
     try:
+        if file.exists() and not file.is_file():
+            raise SettingsError(f"{file}: can't be read: it is no file but a pipe, a device or a folder.")
         text = file.read_text()
         without = all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines())
         return read("{}" if without else text, str(file))

@@ -77,6 +77,8 @@ def load_config(path: Path) -> EmulatorConfig:
         ConfigError: naming the file, the line or field, and what is wrong with it.
     """
     try:
+        if path.exists() and not path.is_file():
+            raise ConfigError(f"{path}: can't be read: it is no file but a pipe, a device or a folder")
         raw: Any = yaml.safe_load(path.read_text()) if path.exists() else {}
         return EmulatorConfig.model_validate(raw or {})
     except yaml.YAMLError as error:

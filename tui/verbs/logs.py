@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -19,7 +18,7 @@ from tui.domain.replica import short_name
 from tui.domain.time_input import parse_time
 from tui.kinds.registry import lost_runner
 from tui.store.log.filters import LineFilter
-from tui.store.log.text_file import TextFile
+from tui.verbs.log_file import FilePrinter
 from tui.verbs.output import SCHEMA, note, out, out_document, when
 from tui.verbs.run import READS, Failure, Run, find_job, runner_of, verb
 
@@ -43,7 +42,9 @@ _MARKS = {Severity.WARNING: "!", Severity.ERROR: "▲", Severity.CRITICAL: "▲"
     metavar="R",
     help="Only this replica, e.g. workerpool1-0.",
 )
-@click.option("--follow", "-f", is_flag=True, help="Follow the log until the job ends.")
+@click.option(
+    "--follow", "-f", is_flag=True, help="Follow the log until the job ends; a file, until interrupted."
+)
 @click.option("--since", metavar="T", help="10m, 2h or 3d ago, or a time such as 2026-11-21T09:00:00Z.")
 @click.option(
     "--severity", metavar="S", default="default", help="Lowest severity: debug, info, warning, error …"
@@ -70,7 +71,7 @@ async def logs(  # noqa: PLR0917 - one for each option
     if (job is None) == (path is None):
         raise click.UsageError("Name a JOB, or a file with --file PATH.")
     if path is not None:
-        return await _show_file(run, path, LineFilter(severity=lowest, pattern=wanted))
+        return await _show_file(run, path, LineFilter(severity=lowest, pattern=wanted), follow=follow)
     assert job is not None
     async with run.backend() as backend:
         found = await find_job(backend, job)
@@ -98,33 +99,17 @@ def _print_entry(entry: LogEntry, as_json: bool) -> None:
         out(_line(entry))
 
 
-async def _show_file(run: Run, path: Path, wanted: LineFilter) -> int:
+async def _show_file(run: Run, path: Path, wanted: LineFilter, *, follow: bool) -> int:
     """Show a file on the screen; print its lines with `--json` or without a terminal."""
     try:
         if not run.json and sys.stdout.isatty() and sys.stdin.isatty():
             from tui.file_viewer import view_file
 
             return await view_file(path, run.settings)
-        file = TextFile(path)
+        await FilePrinter(path, wanted, as_json=run.json).run(follow=follow)
     except OSError as error:
         raise Failure(f"--file {path}: {error.strerror or error}.") from error
-    file.count_new_lines(math.inf)
-    view = file.view(wanted)
-    view.catch_up()
-    for at in range(len(view)):
-        line = view[at]
-        if isinstance(line, LogEntry):
-            if run.json:
-                out_document(_file_json(line, view.number(at)))
-            else:
-                out(line.message)
     return 0
-
-
-def _file_json(entry: LogEntry, number: int) -> str:
-    """One object a line; a line of a file has no time and no replica."""
-    line = {"schema": SCHEMA, "line": number + 1, "severity": entry.severity.name, "message": entry.message}
-    return json.dumps(line | {"json": entry.json}, ensure_ascii=True)
 
 
 async def _batches(backend: Backend, job: Job, query: LogQuery, follow: bool) -> AsyncIterator[LogBatch]:

@@ -285,7 +285,9 @@ class LogsPane(JobPane):
         self.log_view.set_pattern(pattern)
         self._update_status()
         log = self.source.buffer
-        if pattern is not None and isinstance(log, TextFile) and ripgrep.suits(log.path, pattern):
+        if not isinstance(log, TextFile) or log.copied:
+            return
+        if pattern is not None and ripgrep.suits(log.path, pattern):
             background(self, partial(self._search_file, log, pattern), "search")
 
     async def _search_file(self, log: TextFile, pattern: Pattern) -> None:

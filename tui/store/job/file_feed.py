@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import tempfile
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
 from typing import Protocol
 
+from tui.backends.errors import Unavailable
+from tui.domain.formatting import figure
 from tui.domain.job import Job
 from tui.store.job.data_source import DataSource
 from tui.store.job.feed import OlderLines
 from tui.store.log.text_file import TextFile
+from tui.store.log.text_input import TextInput
 from tui.store.log.view import LineSource
 
 TICK = 0.1
 AT_ONCE = 0.03
-"""Seconds of counting lines before the event loop gets its turn."""
+"""Seconds of reading and counting lines before the event loop gets its turn."""
+MOST_COPIED = 8 * 1024**3
+"""Bytes of a pipe's or a compressed file's text that are kept, on the disk."""
+LEFT_FREE = 512 * 1024**2
+"""Bytes of the disk that a copy leaves to others."""
 
 
 class LogFeed(Protocol):
@@ -39,10 +50,19 @@ class FileFeed:
     job: Job | None = None
     older_left = False
 
-    def __init__(self, file: TextFile, on_change: Callable[[], None]) -> None:
-        self.buffer = file
+    def __init__(self, path: Path) -> None:
+        """Raises OSError for a file that can't be read."""
+        self.on_change: Callable[[], None] = lambda: None
+        self._input: TextInput | None = TextInput(path)
+        self._copied, self._copy = 0, -1
+        if self._input.plain:
+            self._end_copy()
+            self.buffer = TextFile(path)
+        else:
+            with tempfile.TemporaryFile(prefix="vxtui-file-") as file:
+                self._copy = os.dup(file.fileno())
+            self.buffer = TextFile(path, self._copy)
         self.sources: Mapping[str, DataSource] = {"logs": DataSource("logs")}
-        self._on_change = on_change
 
     def now(self) -> datetime:
         """The current time."""
@@ -56,9 +76,55 @@ class FileFeed:
         """Count the lines and those appended later, until cancelled."""
         source = self.sources["logs"]
         while True:
-            before = (self.buffer.end, self.buffer.revision)
-            whole = self.buffer.count_new_lines(AT_ONCE)
+            before = (self.buffer.end, self.buffer.revision, source.note, source.error)
+            try:
+                more = self._copy_some()
+                whole = self.buffer.count_new_lines(AT_ONCE)
+                source.error = None
+            except OSError as error:
+                more, whole = False, True
+                source.error = _unreadable(error)
+                self._end_copy()
+            source.note = source.note if self._copied else self.buffer.notice
             source.read_at = self.now()
-            if (self.buffer.end, self.buffer.revision) != before:
-                self._on_change()
-            await asyncio.sleep(TICK if whole else 0)
+            if (self.buffer.end, self.buffer.revision, source.note, source.error) != before:
+                self.on_change()
+            if source.error is not None:
+                return
+            await asyncio.sleep(0 if more or not whole else TICK)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._end_copy()
+        self.buffer.close()
+
+    def _copy_some(self) -> bool:
+        """Copy the text of what is no plain file; whether there is more at once. Raises OSError."""
+        until = perf_counter() + AT_ONCE
+        while self._input is not None:
+            data = self._input.read()
+            if data is None:
+                return False
+            if not data:
+                self._end_copy()
+                break
+            disk = os.fstatvfs(self._copy)
+            free = disk.f_bavail * disk.f_frsize
+            if self._copied + len(data) > MOST_COPIED or free - len(data) < LEFT_FREE:
+                self.sources["logs"].note = f"cut after {figure(self._copied)}B: more is not kept"
+                self._end_copy()
+                break
+            os.pwrite(self._copy, data, self._copied)
+            self._copied += len(data)
+            if perf_counter() > until:
+                return True
+        return False
+
+    def _end_copy(self) -> None:
+        if self._input is not None:
+            self._input.close()
+            self._input = None
+
+
+def _unreadable(error: OSError) -> Unavailable:
+    return Unavailable(f"The file can't be read: {error.strerror or error}.", fix="")

@@ -6,6 +6,7 @@ its key is its number. JSON objects are read as such; the severity of other line
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from array import array
@@ -24,6 +25,9 @@ from tui.store.log.lines import Line, Lines, line_key
 from tui.store.log.view import View
 
 BLOCK = 128 * 1024
+LINE = 64 * 1024
+"""Characters of a line that are shown; a file may be one line of any length."""
+SAMPLE = 64
 CHUNK = 8
 """Blocks read at once."""
 CACHED_BLOCKS = 16
@@ -36,12 +40,20 @@ _WORDS = {
 
 
 class TextFile:
-    """A text file as a log. Raises OSError for a file that can't be opened or is a folder."""
+    """A text file as a log. Raises OSError for a file that can't be opened or is a folder.
 
-    def __init__(self, path: Path) -> None:
+    A copy is a file of its own, into which the text of a pipe or of a compressed file is written.
+    """
+
+    def __init__(self, path: Path, copy: int | None = None) -> None:
+        """`copy` is the descriptor of a copy, which is closed with this."""
         self.path = path
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.copied = copy is not None
+        self.notice = ""
+        """What happened to the file, e.g. that another one took its place."""
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if copy is None else copy
         os.pread(self._fd, 1, 0)
+        self._sample = b""
         self.dropped = 0
         self.full = True
         self.problem = ""
@@ -60,18 +72,41 @@ class TextFile:
     def count_new_lines(self, seconds: float) -> bool:
         """Count new lines for about `seconds`; returns whether none is left. Raises OSError."""
         until = perf_counter() + seconds
+        self._look()
         size = os.fstat(self._fd).st_size
-        if size < self._size:
-            self._restart()
         while self._size < size:
             self._count(size)
             if perf_counter() > until:
                 break
         return self._size >= size
 
-    def _restart(self) -> None:
-        """The file was truncated: read it from the start."""
-        self._size, self._starts, self._open_end = 0, array("Q", [0]), False
+    def _look(self) -> None:
+        """Notice that the file was rewritten or that another one took its place, and read that."""
+        if self.copied:
+            return
+        here = os.fstat(self._fd)
+        try:
+            there = self.path.stat()
+        except OSError:
+            # Between the two steps of a rotation, or deleted: what was there can still be read.
+            there = here
+        if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino):
+            new = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            os.close(self._fd)
+            self._fd = new
+            self._restart("rotated: this is the new file")
+        elif here.st_size < self._size or self._sample != self._take_sample():
+            self._restart("rewritten: this is the new text")
+
+    def _take_sample(self) -> bytes:
+        """Bytes at both ends of what was scanned: appending leaves them as they are."""
+        count = min(SAMPLE, self._size)
+        return os.pread(self._fd, count, 0) + os.pread(self._fd, count, self._size - count)
+
+    def _restart(self, why: str) -> None:
+        """Read the file from its start."""
+        self.notice = why
+        self._size, self._starts, self._open_end, self._sample = 0, array("Q", [0]), False, b""
         self._changed(0)
 
     def _changed(self, number: int) -> None:
@@ -87,6 +122,8 @@ class TextFile:
         at = before - before % BLOCK
         if before % BLOCK:
             self._starts.pop()
+        elif self._skip_hole(at, size):
+            return
         # A line begins after a line break, so the window starts one byte early.
         data = os.pread(self._fd, min(CHUNK * BLOCK, size - at) + (at > 0), max(0, at - 1))
         end = at + len(data) - (at > 0)
@@ -101,6 +138,26 @@ class TextFile:
             self._changed(max(0, old_end - 1))
         self._size = end
         self._open_end = not data.endswith(b"\n")
+        self._sample = self._take_sample()
+
+    def _skip_hole(self, at: int, size: int) -> bool:
+        """Count the blocks of a hole, which has no line break, without reading it."""
+        try:
+            data = os.lseek(self._fd, at, os.SEEK_DATA)
+        except OSError as error:
+            data = size if error.errno == errno.ENXIO else at
+        blocks = (min(data, size) - at) // BLOCK
+        if at == 0 or blocks < 2:
+            return False
+        if not self._open_end:
+            self._starts.append(self._starts[-1] + 1)
+            blocks -= 1
+            at += BLOCK
+        self._starts.extend(array("Q", [self._starts[-1]]) * blocks)
+        self._open_end = True
+        self._size = at + blocks * BLOCK
+        self._sample = self._take_sample()
+        return True
 
     # What a view asks
 
@@ -150,14 +207,15 @@ class TextFile:
         # The text before the first line that begins here belongs to the previous block.
         low = 0 if begin == 0 else data.find(b"\n", 0, BLOCK) + 1
         parts, more = [data[low:]], begin - shift + len(data)
-        while count and parts[-1] and not parts[-1].endswith(b"\n") and more < self._size:
+        most = begin + BLOCK + LINE
+        while count and parts[-1] and not parts[-1].endswith(b"\n") and more < min(self._size, most):
             rest = os.pread(self._fd, BLOCK, more)
             cut = rest.find(b"\n")
             parts.append(rest if cut < 0 else rest[: cut + 1])
             more += len(rest)
         text = b"".join(parts).decode(errors="replace")
-        texts = [line.removesuffix("\r") for line in text.split("\n")[:count]]
-        return _as_lines(self._starts[at], texts)
+        texts = [_bounded(line.removesuffix("\r")) for line in text.split("\n")[:count]]
+        return as_lines(self._starts[at], texts)
 
     def __getitem__(self, number: int) -> Line:
         """The line of that number. Raises IndexError for one that is not there."""
@@ -181,7 +239,11 @@ class TextFile:
         os.close(self._fd)
 
 
-def _as_lines(first: int, texts: list[str]) -> Lines:
+def _bounded(text: str) -> str:
+    return text if len(text) <= LINE else f"{text[:LINE]} … (the line goes on)"
+
+
+def as_lines(first: int, texts: list[str]) -> Lines:
     """Lines of a file by columns; `first` is the number of the first one."""
     count = len(texts)
     codes = _severities(texts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import datetime
 
 from rich.cells import cell_len, chop_cells, set_cell_size
@@ -31,6 +32,10 @@ from tui.widgets.log.render import (
     time_text,
 )
 
+SHOWN = 16_384
+"""Characters of a line that are drawn; a copy of the line has all of them."""
+CHUNKED = 200
+"""Lines whose rows are remembered."""
 _ASCII = str.maketrans({"▲": "!", "✗": "x", "‼": "X", "┄": "-"})
 COMPONENTS = {
     f"log--{style}" for style in (*STYLES, *(f"hue{n}" for n in range(HUES)), "match", "cursor", "marked")
@@ -90,11 +95,13 @@ class LinePainter:
         """Start of the offsets in the time column."""
         self.pattern: Pattern | None = None
         self._painted: dict[int, tuple[list[Part], list[Part]]] = {}
+        self._chunked: dict[tuple[object, ...], list[str]] = {}
         self._styles: dict[tuple[Style, str], Style] = {}
 
     def clear(self) -> None:
         """Clear the cache: everything is drawn again."""
         self._painted.clear()
+        self._chunked.clear()
         self._styles.clear()
 
     @property
@@ -109,7 +116,7 @@ class LinePainter:
 
     def parts(self, line: LogEntry) -> list[Part]:
         """The message in parts; an error line without parts has the error style."""
-        parts = message_parts(line, self.json)
+        parts = _bounded(message_parts(_shortened(line), self.json))
         if line.json is None and line.severity >= Severity.ERROR:
             return [(text, style or "error") for text, style in parts]
         return parts
@@ -135,8 +142,22 @@ class LinePainter:
         """The message cut into the rows it takes."""
         if not self._spread(line):
             return [self.text(line)]
+        if not isinstance(line, LogEntry):
+            return self._cut_to_rows(line)
+        # Each row of a line asks for them again.
+        key = (line.key, len(line.message), self.room, self.json)
+        found = self._chunked.get(key)
+        if found is None:
+            if len(self._chunked) >= CHUNKED:
+                self._chunked.clear()
+            found = self._chunked[key] = self._cut_to_rows(line)
+        return found
+
+    def _cut_to_rows(self, line: Line) -> list[str]:
         pretty = self.json is JsonForm.PRETTY and isinstance(line, LogEntry) and line.json is not None
-        texts = pretty_lines(line) if pretty and isinstance(line, LogEntry) else [self.text(line)]
+        texts = [self.text(line)]
+        if pretty and isinstance(line, LogEntry):
+            texts = [text for text, _ in _bounded([(text, "") for text in pretty_lines(line)])]
         return [chunk for text in texts for chunk in chop_cells(text, self.room)] or [""]
 
     def row(
@@ -225,3 +246,27 @@ class LinePainter:
 
     def _drawn(self, text: str) -> str:
         return text.translate(_ASCII) if self.ascii_only else text
+
+
+def _shortened(entry: LogEntry) -> LogEntry:
+    """The entry with a message that is short enough to be drawn."""
+    if len(entry.message) <= SHOWN:
+        return entry
+    message = f"{entry.message[:SHOWN]} … ({len(entry.message):,} characters)"
+    said = entry.json
+    if said is not None and len(str(said.get("message", ""))) > SHOWN:
+        said = {**said, "message": message}
+    return replace(entry, message=message, json=said)
+
+
+def _bounded(parts: list[Part]) -> list[Part]:
+    """As many of the parts as are drawn."""
+    if sum(len(text) for text, _ in parts) <= 2 * SHOWN:
+        return parts
+    found, left = [], 2 * SHOWN
+    for text, style in parts:
+        found.append((text[:left], style))
+        left -= len(text)
+        if left <= 0:
+            break
+    return [*found, (" …", "dim")]

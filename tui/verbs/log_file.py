@@ -1,0 +1,102 @@
+"""`vxtui logs --file`: the lines of any file as text, without a terminal or with `--json`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+from tui.domain.log_entry import LogEntry
+from tui.domain.text import plain
+from tui.store.log.filters import LineFilter
+from tui.store.log.text_file import as_lines
+from tui.store.log.text_input import TextInput
+from tui.verbs.output import SCHEMA, note, out_document
+
+PIECE = 1024 * 1024
+"""Bytes of a line above which it is printed in pieces of that length."""
+WAIT = 0.05
+"""Seconds between two looks at a pipe or a file that is followed."""
+
+
+class FilePrinter:
+    """Prints the lines that pass a filter. A line of any length needs bounded memory."""
+
+    def __init__(self, path: Path, wanted: LineFilter, *, as_json: bool) -> None:
+        """Raises OSError for a file that can't be read."""
+        self._path = path
+        self._wanted = wanted
+        self._json = as_json
+        self._input = TextInput(path)
+        self._number = 0
+        self._rest = b""
+        self._read = 0
+
+    async def run(self, *, follow: bool) -> None:
+        """Print until the end; with `follow` a file on a disk has none. Raises OSError."""
+        try:
+            while True:
+                data = self._input.read()
+                if data:
+                    self._read += len(data)
+                    self._take(data)
+                elif data is not None and not (follow and self._input.regular):
+                    break
+                elif data is not None and (why := self._replaced()):
+                    self._end()
+                    note(f"{self._path} was {why}.")
+                    self._input.close()
+                    self._input = TextInput(self._path)
+                    self._number = self._read = 0
+                # A signal is heard here.
+                await asyncio.sleep(0 if data else WAIT)
+            self._end()
+        finally:
+            self._input.close()
+
+    def _replaced(self) -> str:
+        """What happened to a file that is followed; empty where it only grows or is away for a moment."""
+        try:
+            there = self._path.stat()
+        except OSError:
+            return ""
+        here = self._input.status()
+        if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino):
+            return "rotated: what follows is the new file"
+        shrunk = self._input.plain and there.st_size < self._read
+        return "rewritten: what follows is the new text" if shrunk else ""
+
+    def _take(self, data: bytes) -> None:
+        whole, mark, self._rest = (self._rest + data).rpartition(b"\n")
+        if mark:
+            self._print(whole.split(b"\n"))
+            self._number += whole.count(b"\n") + 1
+        while len(self._rest) > PIECE:
+            piece, self._rest = self._rest[:PIECE], self._rest[PIECE:]
+            self._print([piece])
+
+    def _end(self) -> None:
+        """Print the last line, which has no line break."""
+        if self._rest:
+            self._print([self._rest])
+        self._rest = b""
+
+    def _print(self, lines: list[bytes]) -> None:
+        texts = [line.removesuffix(b"\r").decode(errors="replace") for line in lines]
+        found = as_lines(self._number, texts)
+        printed = []
+        for at in self._wanted.of(found):
+            line = found.line(at)
+            if isinstance(line, LogEntry):
+                number = self._number + at
+                printed.append(_json(line, number) if self._json else plain(line.message))
+        if printed:
+            out_document("\n".join(printed))
+            sys.stdout.flush()
+
+
+def _json(entry: LogEntry, number: int) -> str:
+    """One object a line; a line of a file has no time and no replica."""
+    line = {"schema": SCHEMA, "line": number + 1, "severity": entry.severity.name, "message": entry.message}
+    return json.dumps(line | {"json": entry.json}, ensure_ascii=True)
