@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import re
+import string
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -68,7 +70,11 @@ def many(count: int, start: int = 0) -> list[LogEntry]:
 
 
 def fat(count: int, start: int = 0) -> list[LogEntry]:
-    return [line(n, f"n{n:05} " + "x" * 3000) for n in range(start, start + count)]
+    """Lines of about 3,000 bytes on the disk, where they are compressed."""
+    some = string.ascii_letters + string.digits
+    return [
+        line(n, f"n{n:05} x" + "".join(Random(n).choices(some, k=4000))) for n in range(start, start + count)
+    ]
 
 
 def rows(view: LogView) -> list[str]:
