@@ -16,7 +16,7 @@ VERBS = {
     "jobs": ("tui.verbs.jobs", "List jobs over all regions of the context."),
     "describe": ("tui.verbs.jobs", "Show one job: state, pools, replicas, progress."),
     "launch": ("tui.verbs.launch", "Launch a profile."),
-    "logs": ("tui.verbs.logs", "Print or follow the log of every replica, merged in time order."),
+    "logs": ("tui.verbs.log.verb", "Print or follow the log of every replica, merged in time order."),
     "metrics": ("tui.verbs.metrics", "Show CPU, memory, network and GPU of each replica."),
     "cancel": ("tui.verbs.job_changes", "Cancel a job."),
     "delete": ("tui.verbs.job_changes", "Delete an ended job."),

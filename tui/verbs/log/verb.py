@@ -18,7 +18,7 @@ from tui.domain.replica import short_name
 from tui.domain.time_input import parse_time
 from tui.kinds.registry import lost_runner
 from tui.store.log.filters import LineFilter
-from tui.verbs.log_file import FilePrinter
+from tui.verbs.log.file import FilePrinter
 from tui.verbs.output import SCHEMA, note, out, out_document, when
 from tui.verbs.run import READS, Failure, Run, find_job, runner_of, verb
 
