@@ -49,7 +49,7 @@ def slow(kind: str) -> str:
             command = [
                 "trainer.task", "--model=tests.trainer.slow_model:build", f"--model-args=floor={FLOOR}",
                 f"--strategy={kind}", "--steps=12", "--checkpoint-every=4", "--eval-every=6",
-                "--eval-batches=3", "--batch=6", "--micro-batch=1", "--device=cpu", "--max-restarts=0",
+                "--eval-samples=9", "--batch=6", "--micro-batch=1", "--device=cpu", "--max-restarts=0",
                 "--hang-timeout=3600",
             ]  # fmt: skip
         else:
