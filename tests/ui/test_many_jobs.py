@@ -46,7 +46,7 @@ async def test_the_message_about_several_names_those_that_failed(tmp_path: Path)
         del backend.stored[ENDED[1].name]
         await pilot.press("y")
         await until(pilot, lambda: toasts(app), "the message")
-        assert toasts(app) == ["Deleted 2 of 3 jobs\ntiny   1: tiny was deleted already."]
+        assert toasts(app) == ["✗ Deleted 2 of 3 jobs: tiny 1: tiny was deleted already."]
 
 
 async def test_jobs_of_one_name_and_id_are_told_apart_by_their_region(tmp_path: Path) -> None:
@@ -58,13 +58,13 @@ async def test_jobs_of_one_name_and_id_are_told_apart_by_their_region(tmp_path: 
         await until(pilot, lambda: isinstance(app.screen, ConfirmScreen), "the question")
         assert {line.split("   ")[2] for line in details(app)} == {f"test/{region}" for region in regions}
         await pilot.press("y")
-        await until(pilot, lambda: "Cancelling 2 jobs" in toasts(app), "the message")
+        await until(pilot, lambda: "2 jobs cancelled: tiny" in toasts(app), "the message")
 
 
 @pytest.mark.parametrize(
     ("kinds", "words"),
     [
-        (("local", "local"), "2 running   ~$0.98/h in the cloud"),
+        (("local", "local"), "2 running   would cost ~$0.98/h"),
         (("local", "vertex"), "2 running   ~$0.49/h   "),
         (("vertex", "vertex"), "2 running   ~$0.98/h   "),
     ],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -256,7 +256,9 @@ class RoutedReader(JobReader):
     ) -> Any:
         shares: dict[str, list[Job]] = {}
         for job in jobs:
-            shares.setdefault(self._group.owner(job.name).info.name, []).append(job)
+            # A job of a snapshot may be of a member that has not been reached yet.
+            with suppress(NotFound):
+                shares.setdefault(self._group.owner(job.name).info.name, []).append(job)
         ready = [member for member in self._group.ready() if getattr(member.services, self._name) is not None]
         # Where no member has one of the jobs, one of them says what the result without jobs is.
         members = [member for member in ready if member.info.name in shares] or ready[:1]

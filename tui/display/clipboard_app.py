@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from tui.display.ordered_keys import OrderedKeysApp
 from tui.widgets.clipboard import copy_sequences
+from tui.widgets.toasts import ToastApp
 
 
-class ClipboardApp(OrderedKeysApp[int]):
+class ClipboardApp(ToastApp[int], OrderedKeysApp[int]):
     """See the module."""
 
     def send_copy(self, text: str, what: str) -> None:

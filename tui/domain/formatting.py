@@ -28,6 +28,13 @@ def age(span: timedelta | None) -> str:
     return f"{seconds // 86_400}d"
 
 
+def lasted(job: Job, now: datetime) -> str:
+    """`5h02` since its start, `waits 14m`, or `never ran` of a job that ended before it could start."""
+    if job.start_time is not None:
+        return age(job.duration(now))
+    return "never ran" if job.state.terminal else f"waits {age(job.age(now))}"
+
+
 def figure(value: float | None) -> str:
     """Three significant digits with k, M, G above a thousand: `2.11`, `41.8k`."""
     if value is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -22,7 +22,7 @@ from tui.config.settings import Context, Settings
 from tui.display.ascii_filter import AsciiFilter
 from tui.display.clipboard_app import ClipboardApp
 from tui.display.stylesheet import CachedStylesheet
-from tui.domain.formatting import age
+from tui.domain.formatting import NOT_MEASURED, age
 from tui.domain.job import Job
 from tui.domain.masking import mask_text
 from tui.domain.states import JobState
@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("vxtui")
 DEFAULT_THEME = "vxtui-dark"
 NO_COLOUR_THEME = "ansi16"
+CANCELLING = "cancelling"
+"""Topic of the toast about jobs that are being cancelled."""
 
 
 class JobScreenFactory(Protocol):
@@ -71,6 +73,7 @@ class ConsoleApp(ContainingApp, ClipboardApp):
     """One context at a time. Screens read `store` and `connection`; signals announce their changes."""
 
     JOB_SCREEN: ClassVar[JobScreenFactory]
+    WHOLE_TEXT = "  6 shows all"
 
     def __init__(
         self,
@@ -114,6 +117,10 @@ class ConsoleApp(ContainingApp, ClipboardApp):
         self.quitting = False
         """It quits as soon as it is known what became of the launches that were sent."""
         self._parting: list[str] = []
+        self._ended: dict[str, dict[str, Job]] = {}
+        """The jobs that a toast counts, by its topic."""
+        self._cancelling: set[str] = set()
+        """Jobs of the toast about cancels that have not ended yet."""
         self.connection = self._connection(context)
         self.connection.restore(snapshot)
         for theme in themes:
@@ -183,19 +190,42 @@ class ConsoleApp(ContainingApp, ClipboardApp):
         self._open_now()
 
     def _on_jobs(self, change: JobChange) -> None:
-        for job in change.ended:
-            # No toast for jobs that ended while no console was open.
-            if job.end_time is None or job.end_time >= self._opened_at:
-                self._toast_end(job)
+        # No toast for jobs that ended while no console was open.
+        recent = [job for job in change.ended if job.end_time is None or job.end_time >= self._opened_at]
+        for state in dict.fromkeys(job.state for job in recent):
+            self._toast_ends(state, [job for job in recent if job.state is state])
         self.jobs_changed.publish(change)
 
-    def _toast_end(self, job: Job) -> None:
-        took = job.duration(self.clock())
-        after = f" after {age(took)}" if took is not None else ""
-        bad = job.state in {JobState.FAILED, JobState.EXPIRED}
-        why = f"\n{plain(job.error.message)}" if job.error else ""
-        text = f"{plain(job.display_name)} {job.state.phrase}{after}{why}"
-        self.notify(text, severity="error" if bad else "information", markup=False)
+    def _toast_ends(self, state: JobState, jobs: list[Job]) -> None:
+        """One toast for all jobs that end in a state while the toast is shown."""
+        topic = f"ended {state.value}"
+        before = self._ended.get(topic, {}) if self.toast_of(topic) is not None else {}
+        self._ended[topic] = all_ended = before | {job.name: job for job in jobs}
+        if state is JobState.CANCELLED:
+            self._end_cancelling(all_ended)
+        if len(all_ended) > 1:
+            names = ", ".join(dict.fromkeys(plain(job.display_name) for job in all_ended.values()))
+            text = f"{len(all_ended)} jobs {state.value.lower()}: {names}"
+        else:
+            job = jobs[0]
+            took = job.duration(self.clock())
+            after = f" after {age(took)}" if took is not None else ""
+            why = f"\n{plain(job.error.message)}" if job.error else ""
+            text = f"{plain(job.display_name)} {state.phrase}{after}{why}"
+        bad = state in {JobState.FAILED, JobState.EXPIRED}
+        self.notify(text, severity="error" if bad else "information", topic=topic)
+
+    def _end_cancelling(self, ended: Mapping[str, Job]) -> None:
+        """The toast of the cancels goes once all of these jobs have ended: another one says that."""
+        self._cancelling -= ended.keys()
+        asked = self.toast_of(CANCELLING)
+        if not self._cancelling and asked is not None:
+            self.remove_toast(asked)
+
+    def toast_cut(self, text: str) -> None:
+        """The Events screen has the whole text; an operation's failure is there already."""
+        if not any(event.text == text for event in list(self.journal.events)[-5:]):
+            self.journal.add("console", text)
 
     def notify(self, message: str, **how: Any) -> None:
         """Show a message for a moment, its secrets masked: errors of services quote what they were sent."""
@@ -259,8 +289,23 @@ class ConsoleApp(ContainingApp, ClipboardApp):
 
     def unbilled(self, job: Job) -> bool:
         """It runs on this machine, where its price is only what it would cost in the cloud."""
-        context = self.contexts.get(job.context)
+        return self._emulated(job.context)
+
+    def _emulated(self, name: str) -> bool:
+        context = self.contexts.get(name)
         return context is not None and context.kind == "local"
+
+    @property
+    def bills_nothing(self) -> bool:
+        """All jobs of the open context run on this machine."""
+        context = self.connection.context
+        return all(self._emulated(name) for name in context.members or [context.name])
+
+    def spent_words(self, job: Job, now: datetime) -> str:
+        """Its cost so far; marked as what it would cost where jobs that cost money are listed with it."""
+        text = self.costs.spent_text(job, now)
+        alone = self.bills_nothing or not self.unbilled(job) or text == NOT_MEASURED
+        return text if alone else f"would {text}"
 
     # Operations; their modules are not loaded before something is changed
 
@@ -289,10 +334,20 @@ class ConsoleApp(ContainingApp, ClipboardApp):
 
         return EmulatorOperations(self._operation_runner())
 
-    def tell(self, outcome: Outcome[Any]) -> None:
-        """Show how an operation ended, and read the jobs that it may have changed."""
+    def tell(self, outcome: Outcome[Any], *, cancelling: Iterable[Job] = ()) -> None:
+        """Show how an operation ended, and read the jobs that it may have changed.
+
+        `cancelling` are the jobs that it cancels: the toast is shown until the last of them has ended.
+        """
         text = outcome.text + (f"\n{outcome.fix}" if outcome.fix else "")
-        self.notify(text, severity="information" if outcome.ok else "error", markup=False)
+        waiting = {
+            job.name for job in cancelling if (now := self.store.jobs.get(job.name)) and now.state.active
+        }
+        if self.toast_of(CANCELLING) is None:
+            self._cancelling.clear()
+        self._cancelling |= waiting
+        topic = CANCELLING if outcome.ok and waiting else ""
+        self.notify(text, severity="information" if outcome.ok else "error", topic=topic)
         self.connection.again(hurry=True)
 
     async def load_profiles(self) -> None:

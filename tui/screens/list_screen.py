@@ -176,24 +176,29 @@ def summary(console: ConsoleApp) -> Content:
         parts.append(Content.styled(f"{len(jobs) - len(running)} waiting", "$text-warning"))
     if gpus:
         parts.append(Content(pieces(gpus, "accelerator")))
-    # The emulator bills nothing: where all is there, this is the price in the cloud.
-    billed = [job for job in running if not console.unbilled(job)]
-    rate = console.costs.total_text(billed or running)
+    # The emulator bills nothing: its jobs are never added to those that cost money.
+    free = console.bills_nothing
+    rate = console.costs.total_text(job for job in running if free or not console.unbilled(job))
     if rate:
-        cost = Content(rate if billed else f"{rate} in the cloud")
+        cost = Content.styled(f"would cost {rate}", "$text-muted") if free else Content(rate)
         # If the line is cut, the cost is cut last.
         parts.insert(len(parts) if console.size.width >= WIDE else 1, cost)
     return Content(SEP).join(parts)
 
 
 def connection_text(connection: Connection) -> Content:
-    """`live`, `connecting…` or `not reached`, and the age of what is shown."""
+    """`live` where all is, `2 of 3 not reached`, `connecting…` or `not reached`; the age of what is shown."""
     read_at = connection.read_at
     old = (connection.clock() - read_at).total_seconds() if read_at else 0.0
     seen = f"  seen {age(connection.clock() - read_at)} ago" if read_at else ""
     match connection.status.state:
         case ConnectionState.LIVE:
             ago = "" if old < FRESH else f"  {old:.0f}s ago"
+            failing, regions = connection.unreached
+            if failing:
+                return Content.assemble(
+                    (f"! {failing} of {regions} not reached", "$text-warning"), (ago, "$text-muted")
+                )
             return Content.assemble(("live", "$text-success"), (ago, "$text-muted"))
         case ConnectionState.FAILED:
             return Content.assemble(("not reached", "bold $text-error"), (seen, "$text-muted"))

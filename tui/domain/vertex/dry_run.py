@@ -50,13 +50,17 @@ def price_json(price: Estimate) -> dict[str, Any]:
     }
 
 
-def price_words(price: Estimate) -> str:
-    """`~$46–71 an hour, at most ~$3.4k in 48 h (estimate, prices of 2026-10-07)`."""
+def price_words(price: Estimate, *, billed: bool = True) -> str:
+    """`~$46–71 an hour, at most ~$3.4k in 48 h (estimate, prices of 2026-10-07)`.
+
+    Where nothing is `billed`, it is what the launch would cost in the cloud.
+    """
     if price.hour is None or price.whole is None:
         return f"not known: {', '.join(price.missing)}"
     most = money(Range(price.whole.high, price.whole.high))
     hours = f"{price.seconds / HOUR:.3g} h"
-    return f"{money(price.hour)} an hour, at most {most} in {hours} (estimate, prices of {price.date})"
+    would = "" if billed else "would cost "
+    return f"{would}{money(price.hour)} an hour, at most {most} in {hours} (estimate, prices of {price.date})"
 
 
 def check_json(check: Check) -> dict[str, Any]:

@@ -171,6 +171,8 @@ class LogsPane(JobPane):
             parts += [("u reads older", "$text-muted"), SEP]
         if view.paused:
             parts.append(("paused", "bold $text-warning"))
+        elif view.following and feed.sources["logs"].error is not None:
+            parts.append(("not reached", "bold $text-error"))
         elif view.following:
             parts.append(self._following_words())
         else:

@@ -111,9 +111,9 @@ class OverviewPane(JobPane):
         if job.end_time is not None:
             took = f"   ran {age(job.duration(now))}" if job.start_time else "   never ran"
             rows.append(("ended", _moment(job.end_time, now) + Content.styled(took, "$text-muted")))
-        elif job.start_time is None:
+        elif job.start_time is None and not job.state.terminal:
             rows.append(("waiting", Content(f"{age(job.age(now))} {_waits_for(job)}")))
-        else:
+        elif job.start_time is not None:
             rows.append(("running", Content(age(job.duration(now)))))
         cost = self._cost(job, now)
         if cost is not None:
@@ -129,9 +129,11 @@ class OverviewPane(JobPane):
             return None
         if costs.rate(job) is None:
             return Content.styled("not known: a price of these machines is missing", "$text-muted")
-        local = " in the cloud, nothing here" if self.console.unbilled(job) else ""
-        tail = f"   {costs.rate_text(job)}{local}   estimate, prices of {costs.date(job)}"
-        return Content.assemble(costs.spent_text(job, now), (tail, "$text-muted"))
+        spent = costs.spent_text(job, now)
+        tail = f"   {costs.rate_text(job)}   estimate, prices of {costs.date(job)}"
+        if self.console.unbilled(job):
+            return Content.styled(f"would cost {spent} in the cloud{tail}", "$text-muted")
+        return Content.assemble(spent, (tail, "$text-muted"))
 
     def _error(self, job: Job) -> list[Labelled]:
         if job.error is None:

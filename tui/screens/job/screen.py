@@ -14,7 +14,7 @@ from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
 from tui.actions.registry import Action, bindings
-from tui.domain.formatting import age, speed_text
+from tui.domain.formatting import age, lasted, speed_text
 from tui.domain.job import Job
 from tui.domain.text import clip, plain
 from tui.kinds.kind import Kind, resolve
@@ -179,14 +179,13 @@ class JobScreen(FrameScreen):
     # Lines
 
     def top_line(self) -> Line:
-        job, now = self.job, self.feed.session.clock()
+        job, now = self.job, self.as_of()
         info = self.feed.session.backend.info
         name = plain((job.display_name or job.id) if job else self.job_name.rpartition("/")[2])
         state: list[Content | str | tuple[str, str]] = []
         figures = self._figures()
         if job is not None:
-            ran = age(job.duration(now)) if job.start_time else f"waits {age(job.age(now))}"
-            state = ["   ", state_content(job.state), f" {ran}"]
+            state = ["   ", state_content(job.state), f" {lasted(job, now)}"]
             cost = self._spent(job, now)
             if cost:
                 state.append((f"  {cost}", "$text-muted"))
@@ -203,6 +202,10 @@ class JobScreen(FrameScreen):
         name = clip(name, max(8, room - len(crumb)))
         return Content.assemble((crumb, "$text-muted"), (name, "bold"), tail), figures
 
+    def as_of(self) -> datetime:
+        """The moment of the job's figures: they stand still while the job can't be read."""
+        return self.feed.sources["job"].failing_since or self.feed.session.clock()
+
     @property
     def parent_job(self) -> Job | None:
         """The job that this one is a part of."""
@@ -212,10 +215,11 @@ class JobScreen(FrameScreen):
 
     def _spent(self, job: Job, now: datetime) -> str:
         """Its cost so far; "" if it is not known or the line is narrow."""
-        costs = self.console.costs
-        if costs.rate(job) is None or self.size.width < WIDE:
+        console = self.console
+        if console.costs.rate(job) is None or self.size.width < WIDE:
             return ""
-        return costs.spent_text(job, now)
+        would = "would cost " if console.unbilled(job) else ""
+        return would + console.costs.spent_text(job, now)
 
     def _figures(self) -> Content:
         """The training's progress, or why it is not known."""

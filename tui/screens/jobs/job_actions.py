@@ -90,7 +90,9 @@ def _confirm(
 
     async def run() -> None:
         outcomes = [await operation(job) for job in jobs]
-        console.tell(outcomes[0] if len(jobs) == 1 else _together(verb, jobs, outcomes))
+        asked = [job for job, outcome in zip(jobs, outcomes, strict=True) if outcome.ok]
+        outcome = outcomes[0] if len(jobs) == 1 else _together(verb, jobs, outcomes)
+        console.tell(outcome, cancelling=asked if verb == "Cancel" else ())
 
     def answered(yes: bool | None) -> None:
         if yes:

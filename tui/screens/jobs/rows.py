@@ -42,6 +42,7 @@ class JobRows:
         cells: Callable[[Job, datetime], Cells],
         cost: Callable[[Job, datetime], str],
         spent: Callable[[Job, datetime], float | None],
+        as_of: Callable[[Job], datetime] | None = None,
     ) -> None:
         self.store = store
         self.sort = "age"
@@ -55,6 +56,7 @@ class JobRows:
         self._spent = spent
         self.groups_known = False
         """The groups were closed or opened by the user already, in an earlier run."""
+        self._as_of = as_of
         self._listing: Listing[Job] = Listing(store.jobs)
         self._changed: dict[str, None] = {}
         """In order of arrival, almost that of the list: a set would shuffle what has to be sorted."""
@@ -104,6 +106,8 @@ class JobRows:
         table.change(changed.keys())
         if changed and self.group:
             table.change([key for key in table.in_view if key.startswith(HEAD)])
+        # All rows are of one moment: an age beside an older one would contradict their order.
+        table.change(self._outdated(table))
 
     def tick(self, table: Table) -> None:
         """Once a second: update the ages in view, and an order or filter by time."""
@@ -116,10 +120,16 @@ class JobRows:
             self.note(self.store.active)
         if self._changed:
             self.show(table)
-        old = [
-            key for key in table.in_view if key in self._looks and self._looks[key] != self._time_texts(key)
-        ]
-        table.change(old)
+        table.change(self._outdated(table))
+
+    def _outdated(self, table: Table) -> list[str]:
+        """The rows in view that were made at another moment, where that shows."""
+        looks = self._looks
+        return [key for key in table.in_view if key in looks and looks[key] != self._time_texts(key)]
+
+    def _moment(self, job: Job) -> datetime:
+        """The moment of a job's ages and cost: that of this paint, or of when it was last read."""
+        return self._now if self._as_of is None else min(self._now, self._as_of(job))
 
     # One job
 
@@ -142,7 +152,7 @@ class JobRows:
         if key.startswith(HEAD):
             return self._head(key)
         self._looks[key] = self._time_texts(key)
-        cells = dict(self._job_cells(self.store.jobs[key], self._now))
+        cells = dict(self._job_cells(self.store.jobs[key], self._moment(self.store.jobs[key])))
         if key in self.parts:
             # A piece of work costs once: the row above says it.
             cells["name"] = Content.assemble((PART, "$text-muted"), cells["name"])
@@ -151,8 +161,11 @@ class JobRows:
 
     def _time_texts(self, key: str) -> tuple[str, ...]:
         """The parts of a row that change with time alone."""
-        job, now = self.store.jobs.get(key), self._now
-        return () if job is None else (age(job.age(now)), age(job.duration(now)), self._cost(job, now))
+        job = self.store.jobs.get(key)
+        if job is None:
+            return ()
+        now = self._moment(job)
+        return age(job.age(now)), age(job.duration(now)), self._cost(job, now)
 
     # Groups
 

@@ -23,6 +23,7 @@ from tui.screens.jobs.rows import GROUPS, HEAD, JobRows
 from tui.screens.jobs.views import JobsViews
 from tui.screens.workers import background
 from tui.session import Session
+from tui.store.jobs.region_errors import region_errors
 from tui.store.jobs.table import JobChange
 from tui.store.jobs.usage import UsageFeed
 from tui.widgets.filter_bar import FilterBar
@@ -104,9 +105,13 @@ class JobsScreen(JobsViews):
 
     def _new_rows(self) -> JobRows:
         console = self.console
+        costs = console.costs
         return JobRows(
-            console.store, console.clock, self._cells, console.costs.spent_text, console.costs.spent
+            console.store, console.clock, self._cells, console.spent_words, costs.spent, self._as_of
         )
+
+    def _as_of(self, job: Job) -> datetime:
+        return self.console.connection.as_of(job)
 
     def _in_view(self) -> Sequence[str]:
         # A table with its first rows has no height yet.
@@ -154,7 +159,9 @@ class JobsScreen(JobsViews):
         rows, table = self.rows, self.table
         self._read_filter()
         if isinstance(table, JobTable):
-            table.show_kinds({job.kind for job in self.console.store.jobs.values()})
+            kinds = {job.kind for job in self.console.store.jobs.values()}
+            group = self.console.connection.context.kind == "group"
+            table.show_kinds(kinds, billed=not self.console.bills_nothing, contexts=group)
         table.set_sort(rows.sort, self._largest_first)
         rows.show(table)
         self._shown_at = time.monotonic()
@@ -163,14 +170,13 @@ class JobsScreen(JobsViews):
 
     def _cells(self, job: Job, now: datetime) -> Cells:
         console = self.console
-        several = console.connection.context.kind == "group" or len(console.settings.contexts) > 1
         feed = self._usage
         return job_cells(
             job,
             now,
-            context=plain(job.context) if several else "",
             usage=partial(feed.course, job.runner) if feed is not None else None,
-            cost=console.costs.spent_text(job, now),
+            cost=console.spent_words(job, now),
+            billed=not console.unbilled(job),
             ascii_only=self.ascii_only,
         )
 
@@ -241,16 +247,15 @@ class JobsScreen(JobsViews):
             notice.show(f"Connecting to {plain(console.context_name)}…", "", "2 shows the profiles meanwhile")
 
     def _show_regions(self) -> None:
-        """One line for each region that could not be read."""
+        """One line for each error that keeps regions from being read."""
         console = self.console
         lines = []
         if console.trouble is None:
-            for status in console.store.regions.values():
-                if status.error is not None:
-                    since = age(console.clock() - status.failing_since) if status.failing_since else ""
-                    seen = f", seen {age(console.clock() - status.read_at)} ago" if status.read_at else ""
-                    words = f"not reached for {since}{seen} ({status.error.message})"
-                    lines.append(f"! {status.region}: {words}")
+            now = console.clock()
+            for each in region_errors(console.store.regions.values()):
+                since = f" for {age(now - each.failing_since)}" if each.failing_since else ""
+                seen = f", seen {age(now - each.read_at)} ago" if each.read_at else ""
+                lines.append(f"! {each.names}: not reached{since}{seen} ({each.error.message})")
         text = Content("\n").join([Content.styled(plain(line), "$text-warning") for line in lines[:4]])
         widget = self.query_one("#regions", Static)
         if widget.display != bool(lines) or widget.content != text:

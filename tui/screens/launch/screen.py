@@ -278,7 +278,10 @@ class LaunchScreen(FrameScreen):
         if self._prepared is None:
             return []
         job = self._prepared.request.custom_job
-        facts = [*shape_lines(job), ("price", price_words(self._estimate(self._prepared)))]
+        facts = [
+            *shape_lines(job),
+            ("price", price_words(self._estimate(self._prepared), billed=not self.console.bills_nothing)),
+        ]
         if self._prepared.order is not None:
             package = self._prepared.order.package
             facts.append(("package", f"{package.path}  {package.script or package.module}"))

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 from tui.backends.errors import BackendError
 from tui.config.access import Access
 from tui.config.settings import Context, Settings
+from tui.domain.job import Job
 from tui.session import Session
 from tui.store.jobs.connection_state import ConnectionState, ConnectionStatus, broken
+from tui.store.jobs.region_errors import region_errors
 from tui.store.jobs.snapshot import Snapshot, SnapshotFile
 from tui.store.jobs.table import JobChange, JobStore
 from tui.store.journal import Journal
@@ -85,10 +87,23 @@ class Connection:
         """When what is shown was read, in this run or in the one of the snapshot."""
         return self.store.read_at or self._snapshot_at
 
+    def as_of(self, job: Job) -> datetime:
+        """The moment of which a job's figures are: now, or when it was last read if it can't be read now."""
+        now = self.clock()
+        if self.status.state is ConnectionState.FAILED:
+            return self.read_at or now
+        return self.store.read_at_of(job) or now
+
+    @property
+    def unreached(self) -> tuple[int, int]:
+        """How many regions can't be read now, and how many there are."""
+        statuses = self.store.regions.values()
+        return sum(status.error is not None for status in statuses), len(statuses)
+
     def failing(self) -> list[tuple[str, BackendError]]:
         """All that can't be read now: (what, why)."""
         found = [(self.context.name, self.status.error)] if self.status.error else []
-        found += [(s.region, s.error) for s in self.store.regions.values() if s.error]
+        found += [(each.names, each.error) for each in region_errors(self.store.regions.values())]
         if self.poller is not None and self.poller.progress_error is not None:
             found.append(("training progress", self.poller.progress_error))
         return found

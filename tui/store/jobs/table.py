@@ -61,7 +61,7 @@ class JobStore:
         self.jobs: dict[str, Job] = {}
         self.regions: dict[str, RegionStatus] = {}
         self.read_at: datetime | None = None
-        """When every region had last been asked; `None` while nothing but a snapshot is known."""
+        """When a reading last reached any region; `None` while nothing but a snapshot is known."""
         self.active: dict[str, Job] = {}
         """Those of `jobs` that hold or may soon hold machines: few, where there are many that have ended."""
         self._first_read_at: datetime | None = None
@@ -147,7 +147,8 @@ class JobStore:
         if self._listed and len(self._seen) < len(jobs):
             gone = [name for name in jobs.keys() - self._seen if self._was_listed(jobs[name])]
         self._remove(gone)
-        self.read_at = now
+        if self.reached:
+            self.read_at = now
         self._first_read_at = self._first_read_at or now
         return JobChange(removed=tuple(gone))
 
@@ -176,6 +177,14 @@ class JobStore:
     def reached(self) -> bool:
         """The reading that has just ended reached at least one region, or there was none to read."""
         return self._read > 0 or not any(status.error for status in self.regions.values())
+
+    def read_at_of(self, job: Job) -> datetime | None:
+        """When the job's region was last read, where it can't be read now; `None` where it can."""
+        for where in (f"{job.context}/{job.region}", job.region):
+            status = self.regions.get(where)
+            if status is not None:
+                return status.read_at if status.error is not None else None
+        return None
 
     def put(self, job: Job) -> JobChange:
         """Take over one job, e.g. one that has just been created."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from datetime import datetime
 
 from textual.content import Content
@@ -33,8 +34,12 @@ COLUMNS = (
     Column("loss", "LOSS", 5, max_width=8, rank=5, right=True, whole=True),
     Column("age", "AGE", 4, max_width=6, rank=2, right=True, whole=True),
     Column("duration", "RAN", 5, max_width=6, rank=8, right=True, whole=True),
-    Column("cost", "COST", 9, max_width=11, rank=5, right=True, whole=True),
+    Column("cost", "COST", 9, max_width=17, rank=5, right=True, whole=True),
 )
+WOULD_COST = replace(COLUMNS[-1], title="WOULD COST")
+"""In the place of the cost where all jobs run on this machine."""
+CONTEXT = Column("context", "CONTEXT", 8, max_width=20, rank=2)
+"""Shown while several contexts are open as one."""
 KIND = Column("kind", "KIND", 8, max_width=10, rank=2)
 """Shown while jobs of several kinds are listed."""
 SORTABLE = (
@@ -81,38 +86,50 @@ class JobTable(Table):
         self.hidden, self.pinned = set(hidden), frozenset(kept)
         self._choose_columns()
 
-    def show_kinds(self, listed: Collection[str]) -> None:
-        """Show the columns that jobs of these kinds have."""
-        columns = columns_for(listed)
+    def show_kinds(self, listed: Collection[str], *, billed: bool = True, contexts: bool = False) -> None:
+        """Show the columns that jobs of these kinds have; see `columns_for`."""
+        columns = columns_for(listed, billed=billed, contexts=contexts)
         if columns != self.columns:
             self.columns = columns
             self._choose_columns()
 
 
-def columns_for(listed: Collection[str]) -> tuple[Column, ...]:
-    """The columns that jobs of these kinds have: the common ones, and those that a kind adds."""
+def columns_for(
+    listed: Collection[str], *, billed: bool = True, contexts: bool = False
+) -> tuple[Column, ...]:
+    """The columns that jobs of these kinds have: the common ones, and those that a kind adds.
+
+    Where nothing is `billed`, the cost is what it would be. `contexts`: they are of several contexts.
+    """
     own = [column for kind in kinds() if kind.key in listed for column in kind.columns]
     added = [Column(c.key, c.title, c.width, c.max_width, c.rank, c.right) for c in own]
-    state, name, *rest = COLUMNS
-    return (state, name, *([KIND] if len(listed) > 1 else ()), *rest, *added)
+    state, name, *rest = COLUMNS if billed else (*COLUMNS[:-1], WOULD_COST)
+    return (
+        state,
+        name,
+        *([CONTEXT] if contexts else ()),
+        *([KIND] if len(listed) > 1 else ()),
+        *rest,
+        *added,
+    )
 
 
 def job_cells(
     job: Job,
     now: datetime,
     *,
-    context: str = "",
     usage: Usage | None = None,
     cost: str = NOT_MEASURED,
+    billed: bool = True,
     ascii_only: bool = False,
 ) -> Cells:
-    """One job's row; with several contexts the region is shown after its context.
+    """One job's row.
 
-    `usage` returns the history of a metric of this job, `cost` is its cost so far.
+    `usage` returns the history of a metric of this job, `cost` is its cost so far; one
+    that is not `billed` is dim.
     """
     none = Content.styled(NOT_MEASURED, "$text-muted")
     loss = job.progress.last_loss
-    region = plain(job.region)
     kind = kind_of(job)
     own = {column.key: Content(plain(column.text(job))) for column in kind.columns}
     return {
@@ -120,7 +137,8 @@ def job_cells(
         "kind": Content.styled(kind.words.short or kind.words.noun, "$text-muted"),
         "state": state_content(job.state),
         "name": Content.styled(plain(job.display_name) or plain(job.id), "bold" if job.state.active else ""),
-        "region": Content.styled(f"{plain(context)}/{region}" if context else region, "$text-muted"),
+        "context": Content(plain(job.context)),
+        "region": Content.styled(plain(job.region), "$text-muted"),
         "replicas": Content(replicas(job)),
         "accelerators": Content(accelerators(job)),
         "strategy": Content.styled(_STRATEGY.get(job.strategy, plain(job.strategy).lower()), "$text-muted"),
@@ -131,7 +149,7 @@ def job_cells(
         "loss": none if loss is None else Content(f"{loss:.4g}"),
         "age": Content.styled(age(job.age(now)), "$text-muted"),
         "duration": Content.styled(age(job.duration(now)), "$text-muted"),
-        "cost": none if cost == NOT_MEASURED else Content(cost),
+        "cost": none if cost == NOT_MEASURED else Content.styled(cost, "" if billed else "$text-muted"),
     }
 
 

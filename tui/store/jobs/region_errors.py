@@ -1,0 +1,57 @@
+"""Regions that can't be read now, those with the same error together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from tui.backends.errors import BackendError
+from tui.store.jobs.table import RegionStatus
+
+NAMED = 2
+"""So many regions of one error are named; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegionErrors:
+    """Regions (`context/region` in a group) that fail alike, since the first of them does."""
+
+    regions: tuple[str, ...]
+    error: BackendError
+    failing_since: datetime | None
+    read_at: datetime | None
+    """When the one that was read last was read."""
+
+    @property
+    def names(self) -> str:
+        """`a, b and 4 more`."""
+        named, rest = self.regions[:NAMED], len(self.regions) - NAMED
+        return ", ".join(named) + (f" and {rest} more" if rest > 0 else "")
+
+
+def region_errors(statuses: Iterable[RegionStatus]) -> list[RegionErrors]:
+    """The errors of these regions in order; errors that differ only in the region's name are one."""
+    alike: dict[tuple[str, str], list[RegionStatus]] = {}
+    for status in statuses:
+        error = status.error
+        if error is not None:
+            alike.setdefault((error.code, _without_place(error.message, status.region)), []).append(status)
+    return [_together(found) for found in alike.values()]
+
+
+def _together(found: list[RegionStatus]) -> RegionErrors:
+    error = found[0].error
+    if error is None:
+        raise ValueError(f"{found[0].region} has no error")
+    since = [status.failing_since for status in found if status.failing_since is not None]
+    read = [status.read_at for status in found if status.read_at is not None]
+    regions = tuple(status.region for status in found)
+    return RegionErrors(regions, error, min(since, default=None), max(read, default=None))
+
+
+def _without_place(message: str, where: str) -> str:
+    """The message without the names of its context and region."""
+    for name in filter(None, (where, *where.split("/"))):
+        message = message.replace(name, "")
+    return message

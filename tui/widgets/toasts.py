@@ -1,0 +1,111 @@
+"""Toasts of one line each, at the bottom right above the footer: merged by topic, at most three at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+from textual.app import App
+from textual.notifications import Notification, Notify, SeverityLevel
+from textual.widget import Widget
+from textual.widgets._toast import Toast
+
+Result = TypeVar("Result")
+MOST = 3
+"""Toasts that are shown at the same time."""
+EDGE = 4
+"""Columns of a toast beside its text: its padding and its distance from the right edge."""
+CUT = "…"
+_GLYPHS: dict[SeverityLevel, str] = {"information": "", "warning": "! ", "error": "✗ "}
+_WEIGHT: dict[SeverityLevel, int] = {"information": 0, "warning": 1, "error": 2}
+
+
+@dataclass
+class TopicNotification(Notification):
+    """A notification about a topic; a later one of the same topic takes its place."""
+
+    topic: str = ""
+    whole: str = ""
+    """The text before it was cut to the width of the screen."""
+
+
+def one_line(text: str) -> str:
+    """The lines of a text as one, with punctuation between them."""
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    found = ""
+    for line in lines:
+        between = "" if not found else " " if found[-1] in ".:;?!" else ": " if line is lines[1] else "; "
+        found += between + line
+    return found
+
+
+class ToastApp(App[Result]):
+    """Shows notifications as toasts of one line. What does not fit goes to `toast_cut` as a whole.
+
+    Their style is in the app's style sheet: it has to win over that of Textual's toasts.
+    """
+
+    WHOLE_TEXT: ClassVar[str] = ""
+    """Where a cut toast can be read as a whole, as words after it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_topic: dict[str, TopicNotification] = {}
+
+    def toast_cut(self, text: str) -> None:
+        """Keep the whole text of a toast that has been cut."""
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+        topic: str = "",
+    ) -> None:
+        """Show plain text; `markup` is not read. A toast of the same `topic` or text is replaced."""
+        text = one_line(f"{title}: {message}" if title else message)
+        shown = _GLYPHS[severity] + text
+        room = max(20, self.size.width - EDGE)
+        if len(shown) > room:
+            tail = CUT + self.WHOLE_TEXT
+            shown = shown[: room - len(tail)].rstrip() + tail
+            self.toast_cut(text)
+        seconds = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
+        found = TopicNotification(shown, "", severity, seconds, topic=topic or text, whole=text)
+        self._by_topic[found.topic] = found
+        self.post_message(Notify(found))
+
+    def toast_of(self, topic: str) -> TopicNotification | None:
+        """The toast of this topic that is shown now, or will be with the next messages."""
+        found = self._by_topic.get(topic)
+        return None if found is None or found.has_expired else found
+
+    def _on_notify(self, event: Notify) -> None:
+        """Make room before Textual adds the new one: errors stay longest, then the newest."""
+        new = event.notification
+        shown = [each for each in self._notifications if isinstance(each, TopicNotification)]
+        replaced = [each for each in shown if isinstance(new, TopicNotification) and each.topic == new.topic]
+        staying = sorted((e for e in shown if e not in replaced), key=lambda each: _WEIGHT[each.severity])
+        for each in (*replaced, *staying[: max(0, len(staying) + 1 - MOST)]):
+            self.remove_toast(each)
+
+    def remove_toast(self, notification: Notification) -> None:
+        """Remove a toast now, from every screen that shows it; one that is not shown yet never is."""
+        notification.timeout = 0
+        self._unnotify(notification, refresh=False)
+        for screen in self.screen_stack:
+            for toast in screen.query(Toast):
+                if toast._notification is notification and isinstance(toast.parent, Widget):
+                    toast.parent.remove()
+
+    def _unnotify(self, notification: Notification, refresh: bool = True) -> None:
+        """Textual calls this when a toast has expired or was clicked, too."""
+        if (
+            isinstance(notification, TopicNotification)
+            and self._by_topic.get(notification.topic) is notification
+        ):
+            del self._by_topic[notification.topic]
+        super()._unnotify(notification, refresh)
