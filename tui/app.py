@@ -115,39 +115,39 @@ class VxtuiApp(ConsoleApp):
     # Actions from everywhere
 
     def action_job(self, reference: str) -> None:
-        """Open a job by name or id."""
-        job = self._find(reference)
-        if job is not None:
-            self.open_job(job.name)
+        """Open a job by name or id; of several that have the name, the one that is chosen."""
+        self._one(reference, lambda job: self.open_job(job.name))
 
     def action_cancel(self, reference: str) -> None:
         """Cancel a job by name or id."""
-        job = self._find(reference)
-        if job is not None and job.state.active:
+        self._one(reference, self._cancel)
+
+    def _cancel(self, job: Job) -> None:
+        if job.state.active:
             from tui.screens.jobs.job_actions import confirm_cancel
 
             confirm_cancel(self, [job])
-        elif job is not None:
+        else:
             self.notify(f"{plain(job.display_name)} has ended already.", severity="warning", markup=False)
 
     def action_delete(self, reference: str) -> None:
         """Delete an ended job by name or id."""
-        job = self._find(reference, ended=True)
-        if job is not None and job.state.terminal:
+        self._one(reference, self._delete, ended=True)
+
+    def _delete(self, job: Job) -> None:
+        if job.state.terminal:
             from tui.screens.jobs.job_actions import confirm_delete
 
             confirm_delete(self, [job])
-        elif job is not None:
+        else:
             words = f"{plain(job.display_name)} {job.state.phrase}; only an ended job can be deleted."
             self.notify(words, severity="warning", markup=False)
 
     def action_preempt(self, reference: str) -> None:
         """Preempt the machines of a job on the emulator."""
-        job = self._find(reference)
-        if job is not None:
-            from tui.screens.jobs.job_actions import confirm_preempt
+        from tui.screens.jobs.job_actions import confirm_preempt
 
-            confirm_preempt(self, job)
+        self._one(reference, partial(confirm_preempt, self))
 
     def action_emulator_stop(self) -> None:
         """Stop the emulator of this machine."""
@@ -155,18 +155,24 @@ class VxtuiApp(ConsoleApp):
 
         confirm_emulator_stop(self)
 
-    def _find(self, reference: str, *, ended: bool = False) -> Job | None:
-        found = self.store.find(reference, ended=ended)
+    def _one(self, reference: str, then: Callable[[Job], None], *, ended: bool = False) -> None:
+        """Do this with the job that has the name or id; the user chooses where several have it."""
+        found = {job.name: job for job in self.store.find(reference, ended=ended)}
         if len(found) == 1:
-            return found[0]
-        which = "use the id." if len({job.id for job in found}) == len(found) else "use the resource name."
-        words = (
-            f"{len(found)} jobs are called {reference}; {which}"
-            if found
-            else f"No job is called {reference}."
-        )
-        self.notify(words, severity="warning", markup=False)
-        return None
+            then(next(iter(found.values())))
+        elif found:
+            from tui.screens.dialogs.pick import PickScreen
+            from tui.screens.jobs.job_actions import choices
+
+            title = f"{len(found)} jobs are called {reference}: which one?"
+
+            def chosen(name: str | None) -> None:
+                if name is not None:
+                    then(found[name])
+
+            self.push_screen(PickScreen(title, choices(found.values(), self.clock())), chosen)
+        else:
+            self.notify(f"No job is called {reference}.", severity="warning", markup=False)
 
     async def action_launch(self, name: str) -> None:
         """Open the launch screen of a profile."""

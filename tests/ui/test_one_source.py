@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.ui.double import NOON, Clock, MemoryBackend, job
 from tests.ui.job_double import JobBackend
-from tests.ui.test_job_screen import header, text_of
+from tests.ui.test_job_screen import backend_of, header, tab, text_of
 from tests.ui.test_job_screen import opened as job_opened
 from tests.ui.test_jobs_screen import again, lines, opened, painted, shown, until
 from tests.unit.test_group import member
@@ -17,6 +17,7 @@ from tui.config.settings import Context
 from tui.domain.job import JobError
 from tui.domain.states import JobState
 from tui.domain.training.progress import Progress
+from tui.screens.job.logs import LogsPane
 from tui.screens.job.overview import OverviewPane
 from tui.widgets.notice import Notice
 
@@ -49,6 +50,8 @@ async def test_ages_and_costs_stand_still_while_the_service_is_down(tmp_path: Pa
         assert painted(app)[1] == row
         backend.error = None
         await again(app, pilot)
+        app.screen.tick()  # type: ignore[attr-defined]
+        await pilot.pause()
         assert "3h30" in painted(app)[1]
 
 
@@ -77,14 +80,14 @@ async def test_a_job_that_failed_before_it_ran_does_not_wait(tmp_path: Path) -> 
 
 
 async def test_a_lost_log_is_not_following(tmp_path: Path) -> None:
-    backend = JobBackend(job(1, "one"))
+    backend = backend_of()
     async with job_opened(backend, tmp_path) as (screen, pilot):
-        await pilot.press("L")
-        await until(pilot, lambda: "following" in text_of(screen, "#log-status"), "the log")
+        pane = await tab(screen, pilot, LogsPane)
+        await until(pilot, lambda: "following" in text_of(pane, "#log-status"), "the log")
         backend.log_error = Unavailable("no answer")
-        screen.feed.kick()
-        await until(pilot, lambda: "not reached" in text_of(screen, "#log-status"), "the loss")
-        assert "following" not in text_of(screen, "#log-status")
+        backend.say()
+        await until(pilot, lambda: "not reached" in text_of(pane, "#log-status"), "the loss")
+        assert "following" not in text_of(pane, "#log-status")
 
 
 async def test_a_problem_of_the_training_is_a_row_of_the_overview(tmp_path: Path) -> None:
@@ -101,7 +104,7 @@ async def test_a_problem_stands_in_the_place_of_the_progress_while_the_job_is_ac
     ended = job(2, "two", JobState.SUCCEEDED, progress=Progress(400, 400, problem=PROBLEM))
     async with opened(MemoryBackend([active, ended]), tmp_path, size=(160, 40)) as (app, _):
         rows = dict(zip(shown(app), painted(app)[1:], strict=False))
-        assert "rendezvous lacks 2 of 8 nodes" in rows["one"] and "3%" not in rows["one"]
+        assert "rendezvous lacks 2 of 8" in rows["one"] and "3%" not in rows["one"]
         assert "rendezvous" not in rows["two"] and "100%" in rows["two"]
 
 

@@ -180,12 +180,13 @@ async def test_launch_sends_what_was_typed_and_opens_the_job(
         await pilot.press("l")
         assert isinstance(app.screen, LaunchScreen) and "Launch local-2node" in lines(app)
         assert "price" in text(app, "#shape") and "1 + 1 × n1-standard-4" in text(app, "#shape")
-        await pilot.press("tab")
-        app.screen.query(Input).first().value = "europe-west4"
-        await pilot.press("tab", *"77", "enter")
+        app.screen.query(Input)[0].value = "mine-7"
+        app.screen.query(Input)[1].value = "europe-west4"
+        await pilot.press("tab", "tab", "tab", *"77", "enter")
         await until(pilot, lambda: went, "the job's screen")
         (request,) = backend.created
         assert request.region == "europe-west4"
+        assert request.resource["displayName"] == "mine-7"
         assert "--steps=77" in str(request.resource) and "${" not in str(request.resource)
         assert went == [next(iter(backend.stored))] and isinstance(app.screen, JobsScreen)
         assert "Launched" in app.journal.events[-1].text
@@ -271,7 +272,7 @@ async def test_a_wrong_value_is_said_at_once_and_blocks(
     backend = MemoryBackend()
     async with profiles(backend, tmp_path, monkeypatch) as (app, pilot, _):
         await choose(app, pilot, "local-2node")
-        await pilot.press("l", "tab", "tab", *"many")
+        await pilot.press("l", "tab", "tab", "tab", *"many")
         assert "whole number" in text(app, "#problems")
         await pilot.press("enter")
         assert not backend.created and "Can't be launched" in said(app)

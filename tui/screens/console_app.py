@@ -40,6 +40,7 @@ from tui.store.jobs.snapshot import Snapshot
 from tui.store.jobs.table import JobChange, JobStore
 from tui.store.journal import Journal
 from tui.store.log.retention import log_folder
+from tui.store.profiles.preferences import ProfilePreferences
 from tui.store.ui_state import UiState
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ class ConsoleApp(ContainingApp, ClipboardApp):
         self.state_dir = state_dir
         self.profile_folder = profile_folder
         self.profiles: list[ProfileEntry] = []
+        self.preferences = ProfilePreferences(state_dir)
         self.journal = Journal(state_dir / "audit.jsonl", clock)
         self.costs = Costs(state_dir)
         self.jobs_changed: Signal[JobChange] = Signal(self, "jobs_changed")
@@ -351,8 +353,10 @@ class ConsoleApp(ContainingApp, ClipboardApp):
         self.connection.again(hurry=True)
 
     async def load_profiles(self) -> None:
-        """Read the profiles from disk, in a thread."""
-        self.profiles = await asyncio.to_thread(self._read_profiles)
+        """Read the profiles from disk, in a thread; those that the user is likely to launch come first."""
+        await asyncio.to_thread(self.preferences.load)
+        found = await asyncio.to_thread(self._read_profiles)
+        self.profiles = self.preferences.ordered(found, self.context_name, local=self.bills_nothing)
 
     async def load_prices(self) -> None:
         """Read the prices from disk, in a thread, and have every screen show them."""
@@ -398,8 +402,9 @@ class ConsoleApp(ContainingApp, ClipboardApp):
         while len(self.screen_stack) > 1:
             self.pop_screen()
 
-    async def launched(self, job: Job) -> None:
-        """After a launch: open the job's screen above the jobs list."""
+    async def launched(self, job: Job, entry: ProfileEntry) -> None:
+        """After a launch of this profile: open the job's screen above the jobs list."""
+        await asyncio.to_thread(self.preferences.note_launch, entry, self.context_name)
         self._on_jobs(self.store.put(job))
         self.connection.again(hurry=True)
         self.close_to_list()

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from textual.content import Content
+
 from tui.actions.operations.runner import Outcome
-from tui.domain.formatting import pieces, stakes
+from tui.domain.formatting import age, pieces, stakes
 from tui.domain.job import Job
 from tui.domain.text import plain
 from tui.kinds.registry import titled
 from tui.screens.dialogs.confirm import ConfirmScreen
 from tui.screens.workers import background
+from tui.widgets.state import state_content
 
 if TYPE_CHECKING:
     from tui.screens.console_app import ConsoleApp
@@ -101,6 +105,19 @@ def _confirm(
             background(console, run, f"{verb} {jobs[0].name}", exclusive=False)
 
     console.push_screen(ConfirmScreen(question, details), answered)
+
+
+def choices(jobs: Iterable[Job], now: datetime) -> list[tuple[str, Content]]:
+    """(resource name, words) of each job to choose from: what tells jobs of one name apart."""
+    return [
+        (
+            job.name,
+            Content.assemble(
+                state_content(job.state), f"  {plain(job.id)}  {plain(job.region)}  {age(job.age(now))} old"
+            ),
+        )
+        for job in jobs
+    ]
 
 
 def _titles(jobs: Sequence[Job]) -> list[str]:

@@ -11,6 +11,7 @@ from textual.content import Content
 from tui.domain.formatting import age, pieces
 from tui.domain.job import Job
 from tui.domain.job_query import JobQuery
+from tui.domain.profile.job_name import short_ids
 from tui.domain.states import JobState
 from tui.domain.text import plain
 from tui.kinds.registry import kind_of
@@ -66,6 +67,8 @@ class JobRows:
         """Listed jobs that stand below the one they are a part of."""
         self.part_count = 0
         """Matching jobs that are a part of another matching one, in whatever group they stand."""
+        self._suffixes: Mapping[str, str] = {}
+        """Short ids of the jobs whose names repeat."""
         self._known_parents = 0
         self._asked: tuple[object, ...] = ()
         self._ticks = 0
@@ -103,6 +106,7 @@ class JobRows:
             order, parents = self._grouped_order(table if regrouped else None)
             table.show_lazily(order, self._cells, parents)
             table.change(before ^ self.parts)
+            table.change(self._note_repeats())
         table.change(changed.keys())
         if changed and self.group:
             table.change([key for key in table.in_view if key.startswith(HEAD)])
@@ -153,11 +157,23 @@ class JobRows:
             return self._head(key)
         self._looks[key] = self._time_texts(key)
         cells = dict(self._job_cells(self.store.jobs[key], self._moment(self.store.jobs[key])))
+        if key in self._suffixes:
+            cells["name"] = Content.assemble(
+                cells["name"], (f" #{plain(self._suffixes[key])}", "$text-muted")
+            )
         if key in self.parts:
             # A piece of work costs once: the row above says it.
             cells["name"] = Content.assemble((PART, "$text-muted"), cells["name"])
             cells["cost"] = Content("")
         return cells
+
+    def _note_repeats(self) -> list[str]:
+        """Find the jobs whose names repeat; returns those whose suffix differs now. Long lists have none."""
+        jobs, before = self.store.jobs, self._suffixes
+        self._suffixes = short_ids(jobs.values()) if len(jobs) <= MANY else {}
+        return [
+            name for name in before.keys() | self._suffixes if before.get(name) != self._suffixes.get(name)
+        ]
 
     def _time_texts(self, key: str) -> tuple[str, ...]:
         """The parts of a row that change with time alone."""

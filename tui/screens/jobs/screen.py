@@ -38,6 +38,8 @@ FIRST_RUN_FIX = "l launches one; local-2node trains on this machine in two minut
 SHOWN_AT_ONCE = 500
 """Up to this many jobs each page is shown when it arrives."""
 FIRST_PAGE = 50
+ID_FROM = 160
+"""Width of the screen from which the ids of the jobs have a column."""
 FIRST_WAIT, TOGETHER = 0.5, 1.0
 """Seconds until a longer list is first shown while it is read, and between updates."""
 
@@ -113,6 +115,9 @@ class JobsScreen(JobsViews):
     def _as_of(self, job: Job) -> datetime:
         return self.console.connection.as_of(job)
 
+    def on_resize(self) -> None:
+        self._show()
+
     def _in_view(self) -> Sequence[str]:
         # A table with its first rows has no height yet.
         return self.table.in_view or self.table.keys[:FIRST_PAGE]
@@ -161,7 +166,8 @@ class JobsScreen(JobsViews):
         if isinstance(table, JobTable):
             kinds = {job.kind for job in self.console.store.jobs.values()}
             group = self.console.connection.context.kind == "group"
-            table.show_kinds(kinds, billed=not self.console.bills_nothing, contexts=group)
+            wide, billed = self.size.width >= ID_FROM, not self.console.bills_nothing
+            table.show_kinds(kinds, billed=billed, contexts=group, ids=wide)
         table.set_sort(rows.sort, self._largest_first)
         rows.show(table)
         self._shown_at = time.monotonic()

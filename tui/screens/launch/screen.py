@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Mapping
 from functools import partial, reduce
 from operator import getitem
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from textual import on
@@ -22,6 +23,7 @@ from textual.widgets import Input, Static
 from tui.actions.registry import Action, bindings
 from tui.domain.masking import mask_text
 from tui.domain.profile.document_edit import Edit
+from tui.domain.profile.job_name import PLACEHOLDER, NameFacts, expand
 from tui.domain.profile.source import dotted
 from tui.domain.spec_format import format_of, request_of
 from tui.domain.text import plain
@@ -29,6 +31,7 @@ from tui.domain.vertex.cost import Estimate, estimate
 from tui.domain.vertex.dry_run import document, price_words
 from tui.domain.vertex.preflight import Check, CheckStatus, substituted
 from tui.domain.vertex.rules.base import Severity
+from tui.domain.vertex.rules.shape import name_problem
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.frame import FrameScreen
@@ -37,6 +40,7 @@ from tui.session import Session
 from tui.store.jobs.checks import preflight
 from tui.store.profiles.entries import Parameter, Prepared, ProfileEntry, ProfileError, shape_lines
 from tui.store.profiles.library import with_edits
+from tui.store.profiles.name_facts import name_facts
 from tui.widgets.checks import Checks
 from tui.widgets.header_lines import Line
 from tui.widgets.labelled_lines import Labelled, LabelledLines
@@ -48,6 +52,8 @@ if TYPE_CHECKING:
     from tui.packaging.prepare import PackagingStep
 
 REGION = "region"
+JOB_NAME = "job name"
+"""Label of the field with the job's name; no parameter is called like this."""
 SHAPE_LABEL = 10
 CHECK_AFTER = 0.4
 """Seconds without a change before the checks start."""
@@ -109,11 +115,15 @@ class LaunchScreen(FrameScreen):
         self._given_up = False
         self._failed_at = float("-inf")
         self._fixes: list[Edit] = []
+        self._own_name = ""
+        """What the field of the name holds until the user types one."""
+        self._facts: NameFacts | None = None
         self._timer: Timer | None = None
 
     def compose_body(self) -> Iterable[Widget]:
         with HorizontalGroup(id="above"):
             with VerticalScroll(id="form", can_focus=False):
+                yield LaunchField(JOB_NAME, "", "how it is listed")
                 yield LaunchField(
                     REGION,
                     self._region(),
@@ -138,6 +148,8 @@ class LaunchScreen(FrameScreen):
 
     def on_mount(self) -> None:
         self._prepare()
+        if self._prepared is not None and PLACEHOLDER.search(self._own_name):
+            background(self, self._read_facts, "name")
         self.console.prices_changed.subscribe(self, lambda _: self._show_shape())
 
     def _show_shape(self) -> None:
@@ -148,19 +160,45 @@ class LaunchScreen(FrameScreen):
         """Fill in the profile with the typed values and check it."""
         self._stop_waiting()
         fields = {field.field: field.value for field in self.query(LaunchField)}
-        region = fields.pop(REGION)
+        region, typed = fields.pop(REGION), fields.pop(JOB_NAME)
         try:
             self._prepared = self._entry.prepare(
                 fields, context=self.console.connection.context, region=region
             )
-            self._prepared = self._with_fixes(self._prepared)
-            self._problems = []
+            self._prepared = self._with_fixes(self._named(self._prepared, typed))
+            self._problems = self._name_problems(self._prepared)
         except ProfileError as error:
             self._prepared, self._problems = None, str(error).splitlines()
         self.query_one("#problems", LabelledLines).show(self._notes())
         self._show_shape()
         self._check_soon()
         self.refresh_frame()
+
+    def _named(self, prepared: Prepared, typed: str) -> Prepared:
+        """With the typed name, or until one is typed with the profile's own, its placeholders filled in."""
+        template = str(prepared.request.custom_job.get("displayName", ""))
+        if typed == self._own_name:
+            taken = (
+                [job.display_name for job in self.console.store.jobs.values()] if "{n}" in template else []
+            )
+            typed = expand(template, self._facts, taken) if self._facts is not None else template
+            self._own_name = typed
+            self._set(JOB_NAME, typed)
+        return prepared if typed == template else with_edits(prepared, [Edit(("displayName",), typed)])
+
+    def _name_problems(self, prepared: Prepared) -> list[str]:
+        """Why it can't be launched under its name."""
+        name = str(prepared.request.custom_job.get("displayName", ""))
+        if self._facts is None and name == self._own_name and PLACEHOLDER.search(name):
+            return ["The name is being filled in; one moment."]
+        found = name_problem(name)
+        return [" ".join(found)] if found is not None else []
+
+    async def _read_facts(self) -> None:
+        """Read what the placeholders of the name stand for: git takes a while."""
+        folder = self._entry.path.parent if self._entry.mine else Path.cwd()
+        self._facts = await asyncio.to_thread(name_facts, self._entry, self.console.clock(), folder)
+        self._prepare()
 
     def _notes(self) -> list[Labelled]:
         """Problems found by the rules, and changes for this launch."""
@@ -413,7 +451,7 @@ class LaunchScreen(FrameScreen):
             return
         if outcome.value is not None:
             self._under_way = True
-            await self.console.launched(outcome.value)
+            await self.console.launched(outcome.value, self._entry)
             return
         if not self.is_attached:
             self.console.tell(outcome)

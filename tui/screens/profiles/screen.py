@@ -134,13 +134,18 @@ class ProfilesScreen(ListScreen):
         wrong = _by_line(entry) or next(iter(self._refused(entry)), "")
         return {
             "state": self._mark(entry),
-            "name": Content.styled(plain(entry.name), "bold"),
+            "name": self._marked_name(entry),
             "shape": Content(plain(entry.shape)),
             "from": Content.styled(entry.owner, "$text-muted"),
             "text": Content.styled(plain(wrong), "$text-error")
             if wrong
             else Content.styled(plain(entry.description), "$text-muted"),
         }
+
+    def _marked_name(self, entry: ProfileEntry) -> Content:
+        star = (" ★", "$accent")
+        marked = self.console.preferences.is_favourite(entry)
+        return Content.assemble((plain(entry.name), "bold"), *([star] if marked else []))
 
     def _mark(self, entry: ProfileEntry) -> Content:
         found = self._rules.known(entry)
@@ -204,6 +209,18 @@ class ProfilesScreen(ListScreen):
         self.app.push_screen(
             PreviewScreen(f"Request of {entry.name}", path, request.resource, secrets=request.secrets)
         )
+
+    async def action_favourite(self) -> None:
+        """Mark or unmark the profile: favourites stand above the others."""
+        entry, console = self.current, self.console
+        if entry is None:
+            return
+        marked = await asyncio.to_thread(console.preferences.toggle, entry)
+        words = "is a favourite" if marked else "is no favourite any more"
+        console.notify(f"{plain(entry.name)} {words}", topic=f"favourite {entry.key}")
+        await console.load_profiles()
+        self.reload()
+        self.table.move_to(entry.key)
 
     def action_export(self) -> None:
         """Show the request as gcloud, curl and Python would send it."""

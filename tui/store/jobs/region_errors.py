@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -53,5 +54,5 @@ def _together(found: list[RegionStatus]) -> RegionErrors:
 def _without_place(message: str, where: str) -> str:
     """The message without the names of its context and region."""
     for name in filter(None, (where, *where.split("/"))):
-        message = message.replace(name, "")
+        message = re.sub(rf"\b{re.escape(name)}\b", "", message)
     return message

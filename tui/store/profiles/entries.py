@@ -62,6 +62,8 @@ class ProfileEntry:
     region: str = ""
     shape: str = ""
     parameters: tuple[Parameter, ...] = ()
+    accelerators: int = 0
+    """Of the whole job."""
     fill: Prepare | None = field(default=None, repr=False, compare=False)
     rules: RuleCheck | None = field(default=None, repr=False, compare=False)
 
@@ -69,6 +71,11 @@ class ProfileEntry:
     def key(self) -> str:
         """Identity of the profile."""
         return str(self.path)
+
+    @property
+    def runs_here(self) -> bool:
+        """A machine without accelerators runs it as it is."""
+        return not self.problem and not self.accelerators
 
     @property
     def owner(self) -> str:

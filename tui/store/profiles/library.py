@@ -101,12 +101,23 @@ def entry(path: Path, *, mine: bool) -> ProfileEntry:
     )
     return ProfileEntry(
         path.stem, path, mine, mask_text(profile.description), "", profile.region, shape(profile), parameters,
-        partial(_prepare, profile), partial(_check_rules, profile),
+        accelerators(profile), partial(_prepare, profile), partial(_check_rules, profile),
     )  # fmt: skip
 
 
 def _default(parameter: ProfileParameter) -> str:
     return "" if parameter.default is None else text(parameter.default)
+
+
+def accelerators(profile: Profile) -> int:
+    """Accelerators of all pools; a count that is a parameter is at least one."""
+    total = 0
+    for pool in filter(None, profile.job_spec.get("workerPoolSpecs", [])):
+        machine = pool.get("machineSpec") or {}
+        if machine.get("acceleratorType"):
+            each, nodes = machine.get("acceleratorCount", 1), pool.get("replicaCount", 1)
+            total += (each if isinstance(each, int) else 1) * (nodes if isinstance(nodes, int) else 1)
+    return total
 
 
 def shape(profile: Profile) -> str:

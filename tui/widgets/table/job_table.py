@@ -38,6 +38,8 @@ COLUMNS = (
 )
 WOULD_COST = replace(COLUMNS[-1], title="WOULD COST")
 """In the place of the cost where all jobs run on this machine."""
+ID = Column("id", "ID", 6, max_width=20, rank=5, whole=True)
+"""Shown where the screen is wide."""
 CONTEXT = Column("context", "CONTEXT", 8, max_width=20, rank=2)
 """Shown while several contexts are open as one."""
 KIND = Column("kind", "KIND", 8, max_width=10, rank=2)
@@ -86,20 +88,23 @@ class JobTable(Table):
         self.hidden, self.pinned = set(hidden), frozenset(kept)
         self._choose_columns()
 
-    def show_kinds(self, listed: Collection[str], *, billed: bool = True, contexts: bool = False) -> None:
+    def show_kinds(
+        self, listed: Collection[str], *, billed: bool = True, contexts: bool = False, ids: bool = False
+    ) -> None:
         """Show the columns that jobs of these kinds have; see `columns_for`."""
-        columns = columns_for(listed, billed=billed, contexts=contexts)
+        columns = columns_for(listed, billed=billed, contexts=contexts, ids=ids)
         if columns != self.columns:
             self.columns = columns
             self._choose_columns()
 
 
 def columns_for(
-    listed: Collection[str], *, billed: bool = True, contexts: bool = False
+    listed: Collection[str], *, billed: bool = True, contexts: bool = False, ids: bool = False
 ) -> tuple[Column, ...]:
     """The columns that jobs of these kinds have: the common ones, and those that a kind adds.
 
     Where nothing is `billed`, the cost is what it would be. `contexts`: they are of several contexts.
+    `ids`: there is room for their ids.
     """
     own = [column for kind in kinds() if kind.key in listed for column in kind.columns]
     added = [Column(c.key, c.title, c.width, c.max_width, c.rank, c.right) for c in own]
@@ -107,6 +112,7 @@ def columns_for(
     return (
         state,
         name,
+        *([ID] if ids else ()),
         *([CONTEXT] if contexts else ()),
         *([KIND] if len(listed) > 1 else ()),
         *rest,
@@ -137,6 +143,7 @@ def job_cells(
         "kind": Content.styled(kind.words.short or kind.words.noun, "$text-muted"),
         "state": state_content(job.state),
         "name": Content.styled(plain(job.display_name) or plain(job.id), "bold" if job.state.active else ""),
+        "id": Content.styled(plain(job.id), "$text-muted"),
         "context": Content(plain(job.context)),
         "region": Content.styled(plain(job.region), "$text-muted"),
         "replicas": Content(replicas(job)),

@@ -23,12 +23,19 @@ _KEY = re.compile(r"projects/[^/]+/locations/(?P<location>[^/]+)/keyRings/[^/]+/
 
 
 def display_name(case: Case) -> Iterator[Finding]:
-    name, path = str(case.job.get("displayName") or ""), ("displayName",)
+    found = name_problem(str(case.job.get("displayName") or ""))
+    if found is not None:
+        yield Finding(("displayName",), *found)
+
+
+def name_problem(name: str) -> tuple[str, str] | None:
+    """What is wrong with a display name, and what to do; `None` where the service takes it."""
     if not name:
-        yield Finding(path, "the display name is missing.", "Give the job a name; it need not be unique.")
-    elif len(name) > MAX_NAME:
+        return "the display name is missing.", "Give the job a name; it need not be unique."
+    if len(name) > MAX_NAME:
         sentence = f"the display name has {len(name)} characters; the maximum is {MAX_NAME}."
-        yield Finding(path, sentence, "Shorten it.")
+        return sentence, "Shorten it."
+    return None
 
 
 def labels(case: Case) -> Iterator[Finding]:

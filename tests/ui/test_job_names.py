@@ -1,0 +1,104 @@
+"""Jobs can be told apart: a name at launch, templates, suffixes, an id column, and a choice of several."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from textual.widgets import Input
+
+from tests.ui.double import MemoryBackend, job
+from tests.ui.test_jobs_screen import opened, painted, table, until
+from tui.config.settings import Context
+from tui.domain.states import JobState
+from tui.screens.dialogs.pick import PickScreen
+from tui.screens.launch.screen import LaunchScreen
+from tui.store.profiles.library import entries
+
+PROFILE = """
+displayName: "{profile}-{n}"
+parameters:
+  steps: {default: 10}
+jobSpec:
+  workerPoolSpecs:
+    - machineSpec: {machineType: n1-standard-4}
+      replicaCount: 1
+      containerSpec: {imageUri: "python:3.11", command: [python], args: ["--steps=${steps}"]}
+"""
+THREE = [job(number, "tiny", JobState.SUCCEEDED, age=60 + number) for number in (71234, 82345, 93456)]
+
+
+async def test_the_name_is_a_field_that_a_template_fills_in(tmp_path: Path) -> None:
+    folder = tmp_path / "profiles"
+    folder.mkdir()
+    (folder / "sweep.yaml").write_text(PROFILE)
+    backend = MemoryBackend([job(1, "sweep-4", JobState.SUCCEEDED)])
+    reader = partial(entries, folder)
+    async with opened(backend, tmp_path, read_profiles=reader) as (app, pilot):
+        await app.action_launch("sweep")
+        await until(pilot, lambda: isinstance(app.screen, LaunchScreen), "the form")
+        field = app.screen.query(Input).first()
+        await until(pilot, lambda: field.value == "sweep-5", "the next number")
+        field.value = "x" * 129
+        await pilot.pause()
+        assert "the maximum is 128" in str(app.screen.query_one("#problems").render())  # type: ignore[attr-defined]
+        field.value = "sweep-lr3"
+        await pilot.pause()
+        await pilot.press("enter")
+        await until(pilot, lambda: backend.created, "the launch")
+        assert backend.created[0].resource["displayName"] == "sweep-lr3"
+
+
+async def test_names_that_repeat_have_a_short_suffix(tmp_path: Path) -> None:
+    async with opened(MemoryBackend([*THREE, job(5, "other")]), tmp_path) as (app, _):
+        rows = "\n".join(painted(app))
+        for ending in ("tiny #234", "tiny #345", "tiny #456"):
+            assert ending in rows
+        assert "other #" not in rows
+
+
+async def test_wide_screens_have_an_id_column(tmp_path: Path) -> None:
+    for width, there in ((120, False), (160, True)):
+        async with opened(MemoryBackend(THREE), tmp_path / str(width), size=(width, 40)) as (app, _):
+            head, *rows = painted(app)
+            assert (" ID " in head) is there
+            assert any("82345" in row for row in rows) is there
+
+
+async def test_a_name_of_several_jobs_offers_a_choice(tmp_path: Path) -> None:
+    async with opened(MemoryBackend(THREE), tmp_path) as (app, pilot):
+        app.action_job("tiny")
+        await until(pilot, lambda: isinstance(app.screen, PickScreen), "the choice")
+        went: list[str] = []
+        app.open_job = went.append  # type: ignore[method-assign, assignment]
+        await pilot.press(*"82345", "enter")
+        await until(pilot, lambda: went, "the job")
+        assert went == [THREE[1].name]
+
+
+async def test_on_this_machine_what_runs_here_comes_first_then_what_was_launched_last(tmp_path: Path) -> None:
+    here = Context("test", kind="local", project="p")
+    reader = partial(entries, tmp_path / "profiles")
+    async with opened(MemoryBackend(), tmp_path, context=here, read_profiles=reader) as (app, pilot):
+        await pilot.press("l")
+        await until(pilot, lambda: table(app).keys, "the profiles")
+        by_key = {entry.key: entry for entry in app.profiles}
+        order = [by_key[key] for key in table(app).keys]
+        runs = [entry.runs_here for entry in order]
+        assert runs == sorted(runs, reverse=True) and True in runs and False in runs
+        assert order[0].name == "local-1node" and table(app).cursor == order[0].key
+        app.preferences.note_launch(next(entry for entry in order if entry.name == "local-2node"), "test")
+        await app.load_profiles()
+        assert [entry.name for entry in app.profiles][:2] == ["local-2node", "local-1node"]
+
+
+async def test_a_favourite_is_marked_by_a_key_and_stays_at_the_next_start(tmp_path: Path) -> None:
+    reader = partial(entries, tmp_path / "profiles")
+    for _ in range(2):
+        async with opened(MemoryBackend(), tmp_path, read_profiles=reader) as (app, pilot):
+            await pilot.press("2")
+            await until(pilot, lambda: table(app).keys, "the profiles")
+            if not any("★" in row for row in painted(app)):
+                table(app).move_to(next(e.key for e in app.profiles if e.name == "local-2node"))
+                await pilot.press("space")
+            await until(pilot, lambda: "local-2node ★" in painted(app)[1], "the favourite on top")

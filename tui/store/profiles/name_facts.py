@@ -1,0 +1,39 @@
+"""What the placeholders of a job's name stand for on this machine, now."""
+
+from __future__ import annotations
+
+import getpass
+import re
+import subprocess
+from datetime import datetime
+from pathlib import Path
+
+from tui.domain.profile.job_name import NameFacts
+from tui.store.profiles.entries import ProfileEntry
+
+GIT_SECONDS = 2.0
+NO_COMMIT = "nogit"
+
+
+def name_facts(entry: ProfileEntry, now: datetime, folder: Path) -> NameFacts:
+    """Facts for a launch of this profile from `folder`, whose commit is named; blocking."""
+    return NameFacts(entry.name, f"{now.astimezone():%Y%m%d}", _user(), _commit(folder))
+
+
+def _user() -> str:
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError):
+        return "user"
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name)
+
+
+def _commit(folder: Path) -> str:
+    """The short commit of a folder; `NO_COMMIT` where there is none, or git does not answer in time."""
+    command = ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=GIT_SECONDS, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return NO_COMMIT
+    found = done.stdout.strip()
+    return found if done.returncode == 0 and re.fullmatch(r"[0-9a-f]+", found) else NO_COMMIT
