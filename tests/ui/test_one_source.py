@@ -119,7 +119,7 @@ async def test_in_a_group_the_same_error_is_one_line_and_live_is_only_where_all_
         await until(pilot, lambda: len(shown(app)) == 1, "the jobs that can be read")
         await until(pilot, lambda: app.connection.unreached == (6, 7), "the others' errors")
         app.screen.tick()  # type: ignore[attr-defined]
-        told = text_of(app.screen, "#regions").splitlines()
+        told = str(app.screen.query_one("#regions").content).splitlines()  # type: ignore[attr-defined]
         assert len(told) == 1 and "a/us-central1, a/europe-west4 and 4 more: not reached" in told[0]
         assert "6 of 7 not reached" in lines(app) and "live" not in lines(app)
 
@@ -146,8 +146,11 @@ async def test_money_of_this_machine_is_marked_and_is_not_added(tmp_path: Path) 
     here, cloud = Context("local", kind="local", project="p"), Context("cloud", project="p")
     group = Context("all", kind="group", members=["local", "cloud"])
     jobs = [replace(job(1, "mine"), context="local"), replace(job(2, "theirs"), context="cloud")]
-    contexts = {"context": group, "contexts": [here, cloud, group]}
-    async with opened(MemoryBackend(jobs), tmp_path, size=(160, 40), **contexts) as (app, pilot):
+    contexts = [here, cloud, group]
+    async with opened(MemoryBackend(jobs), tmp_path, size=(160, 40), context=group, contexts=contexts) as (
+        app,
+        pilot,
+    ):
         await until(pilot, lambda: "2 running" in lines(app), "the jobs")
         rows = dict(zip(shown(app), painted(app)[1:], strict=False))
         assert "would ~$0.48" in rows["mine"] and "would" not in rows["theirs"]

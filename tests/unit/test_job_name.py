@@ -10,7 +10,6 @@ import pytest
 from tests.ui.double import NOON, job
 from tui.domain.profile.job_name import NameFacts, expand, short_ids
 from tui.domain.vertex.rules.shape import name_problem
-from tui.store.profiles.entries import ProfileEntry
 from tui.store.profiles.name_facts import NO_COMMIT, name_facts
 
 FACTS = NameFacts("tiny", "20261121", "ana", "9f3c2ab")
@@ -49,11 +48,11 @@ def test_only_names_that_repeat_have_a_suffix_and_it_differs() -> None:
 
 
 def test_the_facts_are_of_this_user_and_of_the_folder_s_commit(tmp_path: Path) -> None:
-    entry = ProfileEntry("tiny", tmp_path / "tiny.yaml", mine=True)
-    assert name_facts(entry, NOON, tmp_path).git == NO_COMMIT
+    profile = tmp_path / "tiny.yaml"
+    assert name_facts(profile, NOON).git == NO_COMMIT
     identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
     for command in (["init", "-q"], [*identity, "commit", "-q", "--allow-empty", "-m", "first"]):
         subprocess.run(["git", "-C", str(tmp_path), *command], check=True)
-    found = name_facts(entry, NOON, tmp_path)
+    found = name_facts(profile, NOON)
     assert found.profile == "tiny" and found.date == f"{NOON.astimezone():%Y%m%d}"
     assert len(found.git) >= 7 and int(found.git, 16) >= 0 and found.user

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from pathlib import Path
 
 import click
 
@@ -17,13 +18,17 @@ from tui.domain.formatting import pieces
 from tui.domain.job import Job
 from tui.domain.masking import remember
 from tui.domain.profile import Checked, Problem, ProfileInvalid, Request
+from tui.domain.profile.job_name import PLACEHOLDER, expand
 from tui.domain.states import JobState
 from tui.domain.text import sentences
 from tui.domain.training.progress import Progress
 from tui.domain.vertex.custom_job_spec import within
 from tui.domain.vertex.preflight import Check
 from tui.interrupts import INTERRUPTED
+from tui.domain.vertex.rules.shape import name_problem
+from tui.session import now
 from tui.store.profiles.library import NoProfile, check_in, find, read_profile
+from tui.store.profiles.name_facts import name_facts
 from tui.verbs.dry_run import (
     QUICK,
     DryRun,
@@ -74,6 +79,8 @@ async def launch(  # noqa: PLR0917 - one for each option
     check_regions([region] if region else [], context)
     checked = check(run, profile, assignments, region or "")
     request = checked.request
+    if not checked.errors:
+        request = await named(run, find(profile, profile_folder(run.settings)), request)
     package = None
     if not checked.errors:
         package = await plan_of(run, profile, request)
@@ -138,6 +145,27 @@ def prepare(run: Run, reference: str, assignments: tuple[str, ...]) -> Request:
     if checked.errors:
         raise _refused(checked.errors)
     return checked.request
+
+
+async def named(run: Run, profile: Path, request: Request) -> Request:
+    """The request with the placeholders of its name filled in; jobs are listed only for `{n}`.
+
+    Raises Failure where the service would refuse the name.
+    """
+    template = str(request.custom_job.get("displayName", ""))
+    if not PLACEHOLDER.search(template):
+        return request
+    facts = await asyncio.to_thread(name_facts, profile, now())
+    name = expand(template, facts, await _display_names(run) if "{n}" in template else ())
+    problem = name_problem(name)
+    if problem is not None:
+        raise Failure(f"{name}: {problem[0]}", fix=problem[1], code="INVALID_PROFILE")
+    return replace(request, custom_job={**request.custom_job, "displayName": name})
+
+
+async def _display_names(run: Run) -> list[str]:
+    async with run.backend() as backend:
+        return [job.display_name async for page in backend.list_jobs() for job in page.jobs]
 
 
 def _refused(problems: Sequence[Problem]) -> Failure:

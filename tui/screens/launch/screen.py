@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable, Mapping
 from functools import partial, reduce
 from operator import getitem
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from textual import on
@@ -196,8 +195,7 @@ class LaunchScreen(FrameScreen):
 
     async def _read_facts(self) -> None:
         """Read what the placeholders of the name stand for: git takes a while."""
-        folder = self._entry.path.parent if self._entry.mine else Path.cwd()
-        self._facts = await asyncio.to_thread(name_facts, self._entry, self.console.clock(), folder)
+        self._facts = await asyncio.to_thread(name_facts, self._entry.path, self.console.clock())
         self._prepare()
 
     def _notes(self) -> list[Labelled]:

@@ -9,15 +9,14 @@ from datetime import datetime
 from pathlib import Path
 
 from tui.domain.profile.job_name import NameFacts
-from tui.store.profiles.entries import ProfileEntry
 
 GIT_SECONDS = 2.0
 NO_COMMIT = "nogit"
 
 
-def name_facts(entry: ProfileEntry, now: datetime, folder: Path) -> NameFacts:
-    """Facts for a launch of this profile from `folder`, whose commit is named; blocking."""
-    return NameFacts(entry.name, f"{now.astimezone():%Y%m%d}", _user(), _commit(folder))
+def name_facts(profile: Path, now: datetime) -> NameFacts:
+    """Facts for a launch of this profile's file; the commit is that of its folder. Blocking."""
+    return NameFacts(profile.stem, f"{now.astimezone():%Y%m%d}", _user(), _commit(profile.resolve().parent))
 
 
 def _user() -> str:
