@@ -435,7 +435,7 @@ async def test_jobs_of_several_contexts_are_one_list_with_a_line_for_each_that_f
         head, *rows = painted(app)
         assert "CONTEXT" in head and "REGION" in head
         assert [row.split()[3:5] for row in rows[:2]] == [["one", "us-central1"], ["two", "us-central1"]]
-        assert "1 of 3 not reached" in lines(app) and "live" not in lines(app)
+        assert "1/3 not reached" in lines(app) and "live" not in lines(app)
         line = str(app.screen.query_one("#regions").content)  # type: ignore[attr-defined]
         assert "away/us-central1: not reached" in line and "no way there" in line
         await pilot.press("l")

@@ -121,7 +121,7 @@ async def test_in_a_group_the_same_error_is_one_line_and_live_is_only_where_all_
         app.screen.tick()  # type: ignore[attr-defined]
         told = str(app.screen.query_one("#regions").content).splitlines()  # type: ignore[attr-defined]
         assert len(told) == 1 and "a/us-central1, a/europe-west4 and 4 more: not reached" in told[0]
-        assert "6 of 7 not reached" in lines(app) and "live" not in lines(app)
+        assert "6/7 not reached" in lines(app) and "live" not in lines(app)
 
 
 async def test_a_job_whose_context_is_away_does_not_take_the_progress_of_the_others(tmp_path: Path) -> None:
@@ -140,6 +140,22 @@ async def test_a_job_whose_context_is_away_does_not_take_the_progress_of_the_oth
         await again(app, pilot)
         assert app.connection.poller.progress_error is None
         await until(pilot, lambda: "30%" in "".join(painted(app)), "the progress")
+
+
+async def test_in_a_group_the_progress_of_jobs_that_have_ended_here_is_read(tmp_path: Path) -> None:
+    here, cloud = member("here", 1), member("cloud", 2)
+    here.info = replace(here.info, local=True)
+    for backend in (here, cloud):
+        for name in list(backend.stored):
+            backend.change(name, state=JobState.SUCCEEDED, end_time=NOON, progress=Progress(400, 400))
+    group = GroupBackend("all", [here, cloud])
+    where = Context(name="all", kind="group", members=["here", "cloud"])
+    async with opened(group, tmp_path, context=where) as (app, pilot):  # type: ignore[arg-type]
+        await until(pilot, lambda: len(shown(app)) == 2, "the jobs of both")
+        await until(pilot, lambda: "100%" in "".join(painted(app)), "the progress of the job here")
+        rows = dict(zip(shown(app), painted(app)[1:], strict=False))
+        # A read of a log in the cloud counts against a quota: it is not asked.
+        assert "100%" in rows["here-1"] and "100%" not in rows["cloud-2"]
 
 
 async def test_money_of_this_machine_is_marked_and_is_not_added(tmp_path: Path) -> None:

@@ -145,6 +145,12 @@ class GroupBackend(Backend):
             raise NotFound(f"{job_name} is of none of the contexts {known}.", fix="`vxtui jobs` lists them.")
         return found
 
+    def runs_here(self, job_name: str) -> bool:
+        try:
+            return self.owner(job_name).info.local
+        except NotFound:
+            return False
+
     def unreachable(self) -> list[JobPage]:
         """A page for each region of the members that are not connected."""
         pages = []

@@ -455,6 +455,10 @@ class Backend(ABC):
         services = [service for key, service in found.items() if not kind or key == kind]
         return any(not operation or service.offers(operation) for service in services)
 
+    def runs_here(self, job_name: str) -> bool:
+        """Whether the job of this full resource name runs on this machine."""
+        return self.info.local
+
     def job_service(self, name: str) -> JobService:
         """The service that has the job of this full resource name.
 

@@ -187,7 +187,7 @@ def summary(console: ConsoleApp) -> Content:
 
 
 def connection_text(connection: Connection) -> Content:
-    """`live` where all is, `2 of 3 not reached`, `connecting…` or `not reached`; the age of what is shown."""
+    """`live` where all is, `2/3 not reached`, `connecting…` or `not reached`; the age of what is shown."""
     read_at = connection.read_at
     old = (connection.clock() - read_at).total_seconds() if read_at else 0.0
     seen = f"  seen {age(connection.clock() - read_at)} ago" if read_at else ""
@@ -197,7 +197,7 @@ def connection_text(connection: Connection) -> Content:
             failing, regions = connection.unreached
             if failing:
                 return Content.assemble(
-                    (f"! {failing} of {regions} not reached", "$text-warning"), (ago, "$text-muted")
+                    (f"! {failing}/{regions} not reached", "$text-warning"), (ago, "$text-muted")
                 )
             return Content.assemble(("live", "$text-success"), (ago, "$text-muted"))
         case ConnectionState.FAILED:

@@ -191,8 +191,7 @@ class Poller:
         ]
         # A cloud project has 60 log reads a minute: progress of ended jobs is read only where the console
         # saw them run, and on this machine.
-        if not local:
-            ended = [job for job in ended if job.progress != NOT_SAID]
+        ended = [j for j in ended if j.progress != NOT_SAID or self._backend.runs_here(j.name)]
         ended.sort(key=lambda job: job.end_time or now, reverse=True)
         self._asked.update(job.name for job in ended[:ENDED_AT_ONCE])
         return asked + ended[:ENDED_AT_ONCE]

@@ -1,0 +1,126 @@
+"""How toasts, several contexts, the launch with a name and the order of profiles look."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from tests.ui.double import MemoryBackend, console, fleet, job, progress_is_known
+from tests.ui.test_jobs_screen import table, until
+from tests.unit.test_group import member
+from tui.app import VxtuiApp
+from tui.backends.group import GroupBackend
+from tui.backends.interface import Unavailable
+from tui.config.settings import Context, Settings
+from tui.screens.launch.screen import LaunchScreen
+from tui.store.jobs.connection_state import ConnectionState
+from tui.store.profiles.library import entries
+
+LOOKS = pytest.mark.parametrize(
+    ("size", "theme"),
+    [
+        ((80, 24), "vxtui-dark"),
+        ((120, 40), "vxtui-dark"),
+        ((200, 60), "vxtui-dark"),
+        ((120, 40), "vxtui-light"),
+    ],
+    ids=["80", "120", "200", "120-light"],
+)
+LOCAL = Context("local", kind="local", project="p")
+Step = Callable[[VxtuiApp, Pilot[Any]], Awaitable[None]]
+
+
+@pytest.fixture
+def look(tmp_path: Path, snap_compare: Any) -> Callable[..., None]:
+    """Compare the console after `step` with its picture."""
+
+    def compare(backend: Any, size: tuple[int, int], theme: str, step: Step, **more: Any) -> None:
+        reader = partial(entries, tmp_path / "profiles")
+        app = console(
+            backend,
+            tmp_path,
+            settings=Settings(theme=theme),
+            read_profiles=reader,
+            profile_folder=Path("/home/ana/profiles"),
+            **more,
+        )
+
+        async def run_before(pilot: Pilot[Any]) -> None:
+            await until(pilot, lambda: app.connection.status.state is ConnectionState.LIVE, "the jobs")
+            await until(pilot, lambda: progress_is_known(app), "the progress of what runs")
+            await step(app, pilot)
+            await pilot.pause()
+
+        assert snap_compare(app, terminal_size=size, run_before=run_before)
+
+    return compare
+
+
+@LOOKS
+def test_toasts(look: Callable[..., None], size: tuple[int, int], theme: str) -> None:
+    async def toasts(app: VxtuiApp, pilot: Pilot[Any]) -> None:
+        # They stay for longer than the picture takes.
+        for severity, text in (
+            ("information", "6 jobs cancelled: sweep-0, sweep-1, sweep-2, sweep-3, sweep-4, sweep-5"),
+            ("warning", "Only an ended job can be deleted; c cancels it first."),
+            ("error", f"vit-ablation failed after 23h55: {fleet()[4].error.message}"),  # type: ignore[union-attr]
+        ):
+            app.notify(text, severity=severity, timeout=600)  # type: ignore[arg-type]
+
+    look(MemoryBackend(fleet(), regions=("us-central1", "europe-west4")), size, theme, toasts)
+
+
+@LOOKS
+def test_all_contexts_with_two_dead_regions(
+    look: Callable[..., None], size: tuple[int, int], theme: str
+) -> None:
+    here, cloud = member("local"), member("research", regions=("us-central1", "europe-west4", "us-east4"))
+    here.info, cloud.info = replace(here.info, local=True), replace(cloud.info)
+    here.stored = {j.name: replace(j, context="local") for j in (job(1, "tiny"), job(2, "tiny"))}
+    cloud.stored = {j.name: replace(j, context="research") for j in fleet() if j.region == "us-central1"}
+    for region in ("europe-west4", "us-east4"):
+        cloud.broken[region] = Unavailable(f"{region}-aiplatform.googleapis.com does not answer within 10 s")
+    contexts = [LOCAL, Context("research", project="research-project")]
+    group = Context("all", kind="group", members=["local", "research"])
+
+    async def both(app: VxtuiApp, pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: len(app.store.jobs) == len(here.stored) + len(cloud.stored), "all jobs")
+        await until(pilot, lambda: app.connection.unreached[0] == 2, "the two that can't be read")
+        await until(pilot, lambda: progress_is_known(app), "the progress")
+        app.screen.tick()  # type: ignore[attr-defined]
+
+    look(GroupBackend("all", [here, cloud]), size, theme, both, context=group, contexts=[*contexts, group])
+
+
+@LOOKS
+def test_the_launch_has_a_name(look: Callable[..., None], size: tuple[int, int], theme: str) -> None:
+    async def launch(app: VxtuiApp, pilot: Pilot[Any]) -> None:
+        await app.action_launch("local-2node")
+        await until(pilot, lambda: isinstance(app.screen, LaunchScreen), "the form")
+        await pilot.press("tab")
+
+    look(MemoryBackend([job(1, "tiny")]), size, theme, launch, context=replace(LOCAL, name="test"))
+
+
+@LOOKS
+def test_on_this_machine_the_profiles_that_run_here_come_first(
+    look: Callable[..., None], size: tuple[int, int], theme: str
+) -> None:
+    async def profiles(app: VxtuiApp, pilot: Pilot[Any]) -> None:
+        await pilot.press("2")
+        await until(pilot, lambda: table(app).keys, "the profiles")
+        favourite = next(entry for entry in app.profiles if entry.name == "local-2node-fsdp")
+        app.preferences.toggle(favourite)
+        await app.load_profiles()
+        app.screen.reload()  # type: ignore[attr-defined]
+        await until(pilot, lambda: all(app.screen._rules.known(e) for e in app.profiles), "the rules")  # type: ignore[attr-defined]
+        await pilot.pause()
+        app.screen.reload()  # type: ignore[attr-defined]
+
+    look(MemoryBackend([job(1, "tiny")]), size, theme, profiles, context=replace(LOCAL, name="test"))
