@@ -119,7 +119,7 @@ async def test_a_mend_without_a_parameter_is_of_this_launch_alone(
     backend.go.set()
     async with profiles(backend, folder, monkeypatch) as (app, pilot, went):
         await launch_screen(app, pilot, "far")
-        app.screen.query(Input).first().value = "us-east1"
+        app.screen.query(Input)[1].value = "us-east1"
         await until(pilot, lambda: "F  Use gs://arr-coc-us" in text(app, "#checks"), "the bucket's line")
         await until(pilot, lambda: "short by 16" not in text(app, "#checks"), "the other region's checks")
         await pilot.press("F")
@@ -175,7 +175,7 @@ async def test_checks_that_do_not_answer_hold_a_launch_up_for_a_while_only(
     async with profiles(backend, folder, monkeypatch) as (app, pilot, went):
         await choose(app, pilot, "far")
         await pilot.press("l")
-        app.screen.query(Input).first().value = "us-east1"
+        app.screen.query(Input)[1].value = "us-east1"
         await pilot.pause()
         await pilot.press("enter")
         await until(pilot, lambda: went, "the job's screen")

@@ -116,7 +116,9 @@ class JobsScreen(JobsViews):
         return self.console.connection.as_of(job)
 
     def on_resize(self) -> None:
-        self._show()
+        """A wide screen has room for the ids."""
+        if self.has_widgets:
+            self._show()
 
     def _in_view(self) -> Sequence[str]:
         # A table with its first rows has no height yet.
