@@ -19,7 +19,8 @@ from tui.domain.profile.document_edit import Edit
 from tui.domain.vertex.preflight import Check, CheckStatus, buckets_of, ok
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.preview import PreviewScreen
-from tui.screens.launch.screen import LaunchField, LaunchScreen
+from tui.screens.launch.field import LaunchField
+from tui.screens.launch.screen import LaunchScreen
 
 PROFILE = """\
 displayName: far

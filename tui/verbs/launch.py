@@ -24,8 +24,8 @@ from tui.domain.text import sentences
 from tui.domain.training.progress import Progress
 from tui.domain.vertex.custom_job_spec import within
 from tui.domain.vertex.preflight import Check
-from tui.interrupts import INTERRUPTED
 from tui.domain.vertex.rules.shape import name_problem
+from tui.interrupts import INTERRUPTED
 from tui.session import now
 from tui.store.profiles.library import NoProfile, check_in, find, read_profile
 from tui.store.profiles.name_facts import name_facts

@@ -11,10 +11,8 @@ from operator import getitem
 from typing import TYPE_CHECKING, Any, cast
 
 from textual import on
-from textual.app import ComposeResult
 from textual.containers import HorizontalGroup, VerticalScroll
 from textual.content import Content
-from textual.suggester import SuggestFromList
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -34,6 +32,7 @@ from tui.domain.vertex.rules.shape import name_problem
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.frame import FrameScreen
+from tui.screens.launch.field import LaunchField
 from tui.screens.workers import background
 from tui.session import Session
 from tui.store.jobs.checks import preflight
@@ -62,33 +61,6 @@ HELD_KEY_SECONDS = 1.0
 """Seconds after a failed launch before enter works again: a held key is one press."""
 CHECK_SECONDS = 5.0
 """Seconds that a launch waits for unfinished checks."""
-
-
-class LaunchField(HorizontalGroup):
-    """A name, a value and its explanation."""
-
-    def __init__(
-        self, name: str, value: str, hint: str, choices: Iterable[str] = (), *, secret: bool = False
-    ) -> None:
-        super().__init__()
-        self._secret = secret
-        self.field = name
-        self._value = value
-        self._hint = hint
-        self._choices = list(choices)
-
-    def compose(self) -> ComposeResult:
-        yield Static(Content(plain(self.field)), classes="name")
-        suggester = SuggestFromList(self._choices) if self._choices else None
-        line = Input(self._value, compact=True, suggester=suggester, password=self._secret)
-        line.cursor_blink = False
-        yield line
-        yield Static(Content.styled(plain(self._hint), "$text-muted"), classes="hint")
-
-    @property
-    def value(self) -> str:
-        """The typed text."""
-        return self.query_one(Input).value.strip()
 
 
 class LaunchScreen(FrameScreen):
