@@ -102,9 +102,9 @@ async def test_a_problem_of_the_training_is_a_row_of_the_overview(tmp_path: Path
 async def test_a_problem_stands_in_the_place_of_the_progress_while_the_job_is_active(tmp_path: Path) -> None:
     active = job(1, "one", progress=Progress(12, 400, problem=PROBLEM))
     ended = job(2, "two", JobState.SUCCEEDED, progress=Progress(400, 400, problem=PROBLEM))
-    async with opened(MemoryBackend([active, ended]), tmp_path, size=(160, 40)) as (app, _):
+    async with opened(MemoryBackend([active, ended]), tmp_path, size=(200, 40)) as (app, _):
         rows = dict(zip(shown(app), painted(app)[1:], strict=False))
-        assert "rendezvous lacks 2 of 8" in rows["one"] and "3%" not in rows["one"]
+        assert "rendezvous lacks 2 of 8 nodes" in rows["one"] and "3%" not in rows["one"]
         assert "rendezvous" not in rows["two"] and "100%" in rows["two"]
 
 
