@@ -43,6 +43,7 @@ class JobRows:
         cells: Callable[[Job, datetime], Cells],
         cost: Callable[[Job, datetime], str],
         spent: Callable[[Job, datetime], float | None],
+        *,
         as_of: Callable[[Job], datetime] | None = None,
     ) -> None:
         self.store = store

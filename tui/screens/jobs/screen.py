@@ -109,7 +109,7 @@ class JobsScreen(JobsViews):
         console = self.console
         costs = console.costs
         return JobRows(
-            console.store, console.clock, self._cells, console.spent_words, costs.spent, self._as_of
+            console.store, console.clock, self._cells, console.spent_words, costs.spent, as_of=self._as_of
         )
 
     def _as_of(self, job: Job) -> datetime:
