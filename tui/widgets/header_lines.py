@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from textual.content import Content
+from textual.style import Style
 from textual.widget import Widget
 
 EMPTY = Content("")
+
+
+def clickable(text: Content, action_id: str, argument: str | None = None) -> Content:
+    """The text as a link of the lines above a screen: a click runs an action of the registry."""
+    rest = "" if argument is None else f", {argument!r}"
+    return text.stylize(Style.from_meta({"@click": f"screen.do({action_id!r}{rest})"}))
+
+
 Line = tuple[Content, Content]
 
 
@@ -31,6 +40,9 @@ class HeaderLines(Widget):
         padding: 0 1;
     }
     """
+
+    # A link keeps its own colour: it says which tab is open.
+    auto_links = False
 
     def __init__(self) -> None:
         super().__init__()

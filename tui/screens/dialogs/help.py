@@ -62,7 +62,7 @@ class HelpScreen(ModalScreen[None]):
                 key = key_text(found, self._frame.keymap) or f":{found.word}"
                 reason = None if found.direct else self._frame.blocked_reason(found)
                 style = "$text-muted" if reason else ""
-                keys = Content.styled(f"  {key:<15}", "bold $text-muted" if reason else "bold")
+                keys = Content.styled(f"  {key:<13}  ", "bold $text-muted" if reason else "bold")
                 name = (f"{'':<{max(0, HELP - len(found.help))}}  {found.id}", "$text-muted")
                 words = Content.styled(found.help, style)
                 lines.append((keys, Content.assemble(words, name) if named else words))

@@ -6,8 +6,10 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from statistics import fmean
 
+from textual import on
 from textual.containers import Grid
 from textual.content import Content
 from textual.widget import Widget
@@ -15,6 +17,7 @@ from textual.widgets import Static
 
 from tui.actions.registry import Action
 from tui.domain.formatting import age, figure
+from tui.domain.job import Job
 from tui.domain.metric import CPU, GPU, GPU_MEMORY, MEMORY, NET_IN, NET_OUT, TRAINING_METRICS
 from tui.domain.replica import replica_order
 from tui.domain.text import plain
@@ -23,19 +26,26 @@ from tui.domain.training.training_steps import History
 from tui.kinds.registry import lost_runner
 from tui.screens.dialogs.pick import PickScreen
 from tui.screens.job.pane import JobPane, Scroll
+from tui.screens.job.run_compare import ATTEMPT, CHECKPOINT, MARKED, PinnedRun, marks_of, read_run, smoothed
 from tui.screens.job.training_charts import (
     TrainingChart,
     Value,
+    clock_text,
+    line_part,
     main_charts,
     other_charts,
+    percent,
+    step_line,
     thinned,
     thinned_history,
 )
+from tui.screens.workers import background
 from tui.store.job.feed import Changed, JobFeed
 from tui.store.jobs.connection_state import cure
 from tui.widgets.log.render import short_replica
-from tui.widgets.plot.chart import Chart, ChartFormat, ChartLine, XView
-from tui.widgets.plot.view_range import Range, ViewRange, part
+from tui.widgets.plot.chart import Chart, ChartFormat, ChartLine, Mark, XView
+from tui.widgets.plot.view_range import Range, ViewRange
+from tui.widgets.table.job_table import newest_first
 
 TITLES = {
     CPU: "CPU",
@@ -48,6 +58,9 @@ TITLES = {
 SHARES = frozenset({CPU, MEMORY, GPU, GPU_MEMORY})
 MAX_LINES = 6
 """With more replicas, min, mean and max are drawn instead."""
+SMOOTHINGS = (0.0, 0.6, 0.9, 0.97)
+MOST_RUNS = 200
+"""Runs offered to pin, the newest ones."""
 SPANS = (None, 3600.0, 600.0)
 """Seconds back from the newest, `None` for all."""
 STEP = 0.02
@@ -60,27 +73,6 @@ Drawn = tuple[ChartFormat, list[ChartLine]]
 _DARK = ("#79c0ff", "#d2a8ff", "#7fdbca", "#f0a6ca", "#a8b5ff", "#c9b38c")
 _LIGHT = ("#0a5fb0", "#7a3fb0", "#0b7a75", "#b03a7a", "#4a55c0", "#7d6430")
 _ANSI = ("cyan", "magenta", "bright_cyan", "bright_magenta", "cyan", "magenta")
-
-
-def percent(value: float) -> str:
-    """`61 %` of a share."""
-    return f"{value * 100:.0f}%"
-
-
-def clock_text(seconds: float) -> str:
-    """`40s`, `9m`, `9m30`, `5h02`, `2d`, `2d06h`: as short as possible for distinct ticks."""
-    whole = round(abs(seconds))
-    sign = "-" if seconds < 0 and whole else ""
-    minutes, rest = divmod(whole, 60)
-    hours, minute = divmod(minutes, 60)
-    days, hour = divmod(hours, 24)
-    if days:
-        return f"{sign}{days}d" + (f"{hour:02}h" if hour else "")
-    if hours:
-        return f"{sign}{hours}h{minute:02}"
-    if minutes:
-        return f"{sign}{minutes}m" + (f"{rest:02}" if rest else "")
-    return f"{sign}{whole}s" if whole else "0"
 
 
 class MetricsPane(JobPane):
@@ -106,6 +98,10 @@ class MetricsPane(JobPane):
         self.by_step = True
         self.view = ViewRange()
         self.replica = ""
+        self.smoothing = 0.0
+        """Weight of the values before, in the lines of training steps: 0 is off."""
+        self.log_axis = False
+        self.pinned: PinnedRun | None = None
         self._scroll = Scroll()
         self._grid = Grid(id="charts")
         self._missing = Static("", id="not-measured", markup=False)
@@ -141,6 +137,13 @@ class MetricsPane(JobPane):
         parts = ["by step" if self.by_step else "over time"]
         parts.append(self._span_text())
         parts.append(short_replica(self.replica) if self.replica else "all replicas")
+        if self.smoothing:
+            parts.append(f"smoothed {self.smoothing:g}")
+        if self.log_axis:
+            parts.append("log axis")
+        if self.pinned is not None:
+            parts.append(f"beside {plain(self.pinned.name)}")
+        parts += dict.fromkeys(f"{mark.glyph} {MARKED[mark.glyph]}" for mark in self._marks())
         note = Content.styled("   ".join(parts), "$text-muted")
         if self.feed.figures.simulated:
             note = Content.assemble(("simulated", "bold $text-warning"), "   ", note)
@@ -209,10 +212,13 @@ class MetricsPane(JobPane):
         by_time = self._time_view()
         view = self._in_steps(by_time, past.kept) if self.by_step else by_time
         found: dict[str, Drawn] = {}
+        marks = self._marks()
         for chart in charts:
             value = chart.value
             lines = self._by_step(past, value) if self.by_step else self._over_time(samples, value)
+            lines = self._with_pinned(lines, chart.key)
             if lines:
+                lines = [line if line.faint else smoothed(line, self.smoothing) for line in lines]
                 low = 0.0 if chart.from_zero else None
                 format = ChartFormat(
                     chart.title,
@@ -222,6 +228,8 @@ class MetricsPane(JobPane):
                     x_time=not self.by_step,
                     low=low,
                     x_view=view,
+                    log=self.log_axis,
+                    marks=marks,
                 )
                 found[chart.key] = (format, lines)
         return found
@@ -277,14 +285,33 @@ class MetricsPane(JobPane):
         if not known:
             return []
         undone = [[(s, y) for s in stretch if (y := value(s)) is not None] for stretch in past.undone]
-        lines = [_line(stretch, self._faint(), faint=True) for stretch in undone[-MAX_LINES:] if stretch]
-        return [_line(known, self._colour(0)), *lines]
+        lines = [step_line(stretch, self._faint(), faint=True) for stretch in undone[-MAX_LINES:] if stretch]
+        return [step_line(known, self._colour(0)), *lines]
 
     def _over_time(self, samples: Sequence[TrainingStep], value: Value) -> list[ChartLine]:
         start = self._start()
         known = [(s, y) for s in samples if (y := value(s)) is not None]
         xs = tuple((s.timestamp - start).total_seconds() for s, _ in known)
         return [ChartLine("", xs, tuple(y for _, y in known), self._colour(0))] if known else []
+
+    def _with_pinned(self, lines: list[ChartLine], key: str) -> list[ChartLine]:
+        """With the same figure of the pinned run, from its own start."""
+        other = self.pinned.line(key, by_step=self.by_step, colour=self._colour(1)) if self.pinned else None
+        if other is None or not lines:
+            return lines
+        return [replace(lines[0], name="this run", top=True), other, *lines[1:]]
+
+    def _marks(self) -> tuple[Mark, ...]:
+        """Checkpoints and new attempts, at their time or at the step reported by then."""
+        start, colours = self._start(), {CHECKPOINT: self._colour(2), ATTEMPT: self._colour(3)}
+        found = marks_of(self.feed.events.ordered(self.feed.job))
+        seconds = [((moment - start).total_seconds(), glyph) for moment, glyph in found]
+        if not self.by_step:
+            return tuple(Mark(x, glyph, colours[glyph]) for x, glyph in seconds)
+        kept = self.feed.history().kept
+        times = [(sample.timestamp - start).total_seconds() for sample in kept]
+        places = [(bisect_right(times, x) - 1, glyph) for x, glyph in seconds]
+        return tuple(Mark(float(kept[at].step), glyph, colours[glyph]) for at, glyph in places if at >= 0)
 
     def _metric_lines(self, metric: str) -> list[ChartLine]:
         start = self._start()
@@ -298,7 +325,7 @@ class MetricsPane(JobPane):
             lines.append(ChartLine(name, xs, tuple(v for _, v in points), ""))
         lines = [c for c in lines if c.x]
         if len(lines) > MAX_LINES:
-            return self._summary([_part(line, self.view.window(self._full())) for line in lines])
+            return self._summary([line_part(line, self.view.window(self._full())) for line in lines])
         return [ChartLine(c.name, c.x, c.y, self._colour(at)) for at, c in enumerate(lines)]
 
     def _summary(self, lines: list[ChartLine]) -> list[ChartLine]:
@@ -312,7 +339,7 @@ class MetricsPane(JobPane):
         xs = tuple(first + (at + 0.5) * width for at in sorted(stretches))
         groups = [stretches[at] for at in sorted(stretches)]
         return [
-            ChartLine(f"mean of {len(lines)}", xs, tuple(map(fmean, groups)), self._colour(0)),
+            ChartLine(f"mean of {len(lines)}", xs, tuple(map(fmean, groups)), self._colour(0), top=True),
             ChartLine("min", xs, tuple(map(min, groups)), self._colour(1)),
             ChartLine("max", xs, tuple(map(max, groups)), self._colour(2)),
         ]
@@ -355,7 +382,8 @@ class MetricsPane(JobPane):
     # Actions
 
     def blocked_reason(self, found: Action) -> str | None:
-        if found.id == "metrics.axis" and not self.feed.training_steps:
+        of_steps = {"metrics.axis", "metrics.smooth", "metrics.log_axis", "metrics.pin"}
+        if found.id in of_steps and not self.feed.training_steps:
             return "No training step has been reported."
         return None
 
@@ -402,11 +430,60 @@ class MetricsPane(JobPane):
         """Move the crosshair left."""
         self._set_view(self.view.move(self._full(), -STEP))
 
+    @on(Chart.Clicked)
+    def _clicked(self, event: Chart.Clicked) -> None:
+        event.stop()
+        at = event.x
+        if not event.chart.format.x_time:
+            # By step: the crosshair of all charts is a time.
+            kept = self.feed.history().kept
+            near = min(kept, key=lambda sample: abs(sample.step - at), default=None)
+            at = (near.timestamp - self._start()).total_seconds() if near is not None else 0.0
+        self._set_view(replace(self.view, cross=at))
+
     def back(self) -> bool:
         """Remove the crosshair, then the zoom."""
         before = self.view
         self._set_view(replace(before, cross=None) if before.cross is not None else ViewRange())
         return before != self.view
+
+    def action_smooth(self) -> None:
+        """Smooth the lines of training steps more, then not at all."""
+        at = SMOOTHINGS.index(self.smoothing)
+        self.smoothing = SMOOTHINGS[(at + 1) % len(SMOOTHINGS)]
+        self.show(Changed.TRAINING_STEPS)
+
+    def action_log_axis(self) -> None:
+        """Draw the figures of training steps by their logarithm, or plainly."""
+        self.log_axis = not self.log_axis
+        self.show(Changed.TRAINING_STEPS)
+
+    def action_pin(self) -> None:
+        """Choose a run to draw beside this one; the pinned one again takes it away."""
+        if self.pinned is not None:
+            self.pinned = None
+            self.show(Changed.TRAINING_STEPS)
+            return
+        here = self.feed.job.name if self.feed.job else ""
+        jobs = [job for job in self.console.store.jobs.values() if job.name != here]
+        options = [
+            (job.name, Content.assemble(plain(job.display_name), (f"  {plain(job.id)}", "$text-muted")))
+            for job in sorted(jobs, key=newest_first)
+        ]
+        self.app.push_screen(PickScreen("Draw beside this run", options[:MOST_RUNS]), self._pin)
+
+    def _pin(self, name: str | None) -> None:
+        job = self.console.store.jobs.get(name or "")
+        if job is not None:
+            background(self, partial(self._read_pinned, job), "pinned run")
+
+    async def _read_pinned(self, job: Job) -> None:
+        found, why = await read_run(self.feed.session, job)
+        if found is None:
+            self.console.notify(f"{plain(job.display_name)}: {plain(why)}", severity="warning", markup=False)
+            return
+        self.pinned = found
+        self.show(Changed.TRAINING_STEPS)
 
     def action_replica(self) -> None:
         """Choose the replica whose figures are shown."""
@@ -421,12 +498,3 @@ class MetricsPane(JobPane):
                 self.show(Changed.METRICS)
 
         self.app.push_screen(PickScreen("Show the figures of", options, self.replica), picked)
-
-
-def _part(line: ChartLine, window: Range) -> ChartLine:
-    x, y = part(line.x, line.y, window)
-    return ChartLine(line.name, tuple(x), tuple(y), line.colour)
-
-
-def _line(known: Sequence[tuple[TrainingStep, float]], colour: str, *, faint: bool = False) -> ChartLine:
-    return ChartLine("", tuple(float(s.step) for s, _ in known), tuple(y for _, y in known), colour, faint)

@@ -32,7 +32,7 @@ from tui.session import Session
 from tui.store.job.feed import Changed, JobFeed
 from tui.store.jobs.connection_state import ConnectionStatus
 from tui.store.jobs.table import JobChange
-from tui.widgets.header_lines import Line
+from tui.widgets.header_lines import Line, clickable
 from tui.widgets.log.view import LogView
 from tui.widgets.notice import Notice
 from tui.widgets.state import state_content
@@ -200,7 +200,8 @@ class JobScreen(FrameScreen):
             figures = Content("")
             room = self.size.width - 3 - tail.cell_length
         name = clip(name, max(8, room - len(crumb)))
-        return Content.assemble((crumb, "$text-muted"), (name, "bold"), tail), figures
+        way = clickable(Content.styled(crumb, "$text-muted"), "app.jobs")
+        return Content.assemble(way, (name, "bold"), tail), figures
 
     def as_of(self) -> datetime:
         """The moment of the job's figures: they stand still while the job can't be read."""
@@ -251,7 +252,8 @@ class JobScreen(FrameScreen):
         parts: list[Content | str | tuple[str, str]] = []
         for pane in self.panes.values():
             here = pane is self.pane
-            parts += [(f" {pane.title()} ", "bold $accent reverse" if here else "$text-muted"), " "]
+            tab = Content.styled(f" {pane.title()} ", "bold $accent reverse" if here else "$text-muted")
+            parts += [clickable(tab, f"job.{pane.TITLE.lower()}"), " "]
         return Content.assemble(*parts)
 
     def refresh_frame(self) -> None:

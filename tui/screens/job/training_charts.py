@@ -9,6 +9,8 @@ from tui.domain.formatting import figure, short_unit
 from tui.domain.text import clip, plain
 from tui.domain.training.progress import MOST_NUMBERS, TrainingStep
 from tui.domain.training.training_steps import History
+from tui.widgets.plot.chart import ChartLine
+from tui.widgets.plot.view_range import Range, part
 
 Value = Callable[[TrainingStep], float | None]
 """The value of a training step to draw."""
@@ -32,6 +34,27 @@ class TrainingChart:
 def loss_text(value: float) -> str:
     """A loss with enough digits for its chart."""
     return f"{value:.4g}"
+
+
+def percent(value: float) -> str:
+    """`61 %` of a share."""
+    return f"{value * 100:.0f}%"
+
+
+def clock_text(seconds: float) -> str:
+    """`40s`, `9m`, `9m30`, `5h02`, `2d`, `2d06h`: as short as possible for distinct ticks."""
+    whole = round(abs(seconds))
+    sign = "-" if seconds < 0 and whole else ""
+    minutes, rest = divmod(whole, 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    if days:
+        return f"{sign}{days}d" + (f"{hour:02}h" if hour else "")
+    if hours:
+        return f"{sign}{hours}h{minute:02}"
+    if minutes:
+        return f"{sign}{minutes}m" + (f"{rest:02}" if rest else "")
+    return f"{sign}{whole}s" if whole else "0"
 
 
 def main_charts(samples: Sequence[TrainingStep]) -> Iterator[TrainingChart]:
@@ -69,3 +92,14 @@ def _speed_in(unit: str) -> Value:
 
 def _number_of(numbers: Mapping[int, Mapping[str, float]], name: str) -> Value:
     return lambda sample: numbers[id(sample)].get(name)
+
+
+def line_part(line: ChartLine, window: Range) -> ChartLine:
+    """The points of a line within the window, and one beside it on each side."""
+    x, y = part(line.x, line.y, window)
+    return ChartLine(line.name, tuple(x), tuple(y), line.colour)
+
+
+def step_line(known: Sequence[tuple[TrainingStep, float]], colour: str, *, faint: bool = False) -> ChartLine:
+    """The values of training steps over the steps."""
+    return ChartLine("", tuple(float(s.step) for s, _ in known), tuple(y for _, y in known), colour, faint)

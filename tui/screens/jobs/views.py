@@ -8,14 +8,13 @@ from functools import partial
 from typing import Any
 
 from textual.content import Content
-from textual.style import Style
 
 from tui.domain.text import plain
 from tui.screens.jobs.rows import GROUPS, JobRows
 from tui.screens.list_screen import SEP, ListScreen
 from tui.screens.workers import background
 from tui.widgets.filter_bar import FilterBar
-from tui.widgets.header_lines import Line
+from tui.widgets.header_lines import Line, clickable
 from tui.widgets.table.job_table import SORTABLE, JobTable
 
 VIEW = "jobs"
@@ -129,8 +128,7 @@ class JobsViews(ListScreen):
         tabs = []
         for name, filter_text in {ALL: "", **self.filters}.items():
             style = "bold $accent underline" if filter_text == text else "$text-muted"
-            go = Style.from_meta({"@click": f"screen.do('jobs.show_filter', {name!r})"})
-            tabs.append(Content.styled(plain(name), style).stylize(go))
+            tabs.append(clickable(Content.styled(plain(name), style), "jobs.show_filter", name))
         return Content.assemble(Content("  ").join(tabs), SEP, left), right
 
     def action_next_filter(self) -> None:

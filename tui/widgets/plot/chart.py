@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 from textual.app import ComposeResult
 from textual.containers import VerticalGroup
 from textual.content import Content
+from textual.events import Click
+from textual.message import Message
 from textual.widgets import Static
 
 from tui.domain.formatting import NOT_MEASURED, figure
-from tui.domain.text import plain
+from tui.domain.text import clip, plain
 from tui.widgets.plot.view_range import Range, part, value_at
 from tui.widgets.state import wants_ascii
 
@@ -27,6 +29,10 @@ LABEL = 7
 """Cells for the labels of the y axis."""
 MARKS = "*o+x#@"
 FAINT_MARK = "."
+SHORTEST_TITLE = 8
+"""Cells that a title keeps where there is no room for its figures."""
+CROSS_MARGIN = 0.015
+"""Share of the range that is left free beside a crosshair at its end, so that the line is seen."""
 MAX_POINTS = 400
 """Points of one line given to the plot; a terminal has fewer columns."""
 
@@ -41,6 +47,8 @@ class ChartLine:
     colour: str
     faint: bool = False
     """It is drawn behind the others, without a value in the title and outside the range of y."""
+    top: bool = False
+    """It is drawn over the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,15 @@ FULL_VIEW = XView()
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """A moment marked at the foot of the plot, such as a checkpoint."""
+
+    x: float
+    glyph: str
+    colour: str
+
+
+@dataclass(frozen=True, slots=True)
 class ChartFormat:
     """Title, units, ranges and number formats of a chart."""
 
@@ -68,6 +85,9 @@ class ChartFormat:
     low: float | None = None
     high: float | None = None
     x_view: XView = FULL_VIEW
+    log: bool = False
+    """y is drawn by its logarithm; a value that is not above zero is left out."""
+    marks: tuple[Mark, ...] = ()
 
 
 def downsample(
@@ -118,6 +138,23 @@ class Chart(VerticalGroup):
         self._plot: PlotWidget | None = None
         self._ascii = False
 
+    @dataclass
+    class Clicked(Message):
+        """The plot was clicked at this x."""
+
+        chart: Chart
+        x: float
+
+    def on_click(self, event: Click) -> None:
+        """Say the x under the mouse."""
+        if self._plot is None:
+            return
+        canvas = self._plot.query_one("#plot").region
+        if canvas.contains(event.screen_x, event.screen_y):
+            x, _ = self._plot.get_coordinate_from_pixel(event.screen_x - canvas.x, event.screen_y - canvas.y)
+            first, last = self._window()
+            self.post_message(self.Clicked(self, max(first, min(last, float(x)))))
+
     def compose(self) -> ComposeResult:
         yield Static("", classes="chart-title", markup=False)
         self._ascii = wants_ascii(self)
@@ -150,30 +187,47 @@ class Chart(VerticalGroup):
             return
         title = self.query_one(".chart-title", Static)
         # Where lines meet, the one drawn last is visible.
-        ordered = sorted(self._lines, key=lambda line: not line.faint)
-        self._drawn = [self._cut(finite_part(line)) for line in ordered if line.x]
-        title.update(self._title().truncate(max(8, self.size.width - 2), ellipsis=True), layout=False)
+        ordered = sorted(self._lines, key=lambda line: (not line.faint, line.top))
+        found = [self._cut(finite_part(line)) for line in ordered if line.x]
+        self._drawn = [_logarithm(line) for line in found] if self.format.log else found
+        title.update(self._title(max(8, self.size.width - 2)), layout=False)
         if self._plot is not None:
             self._paint_plot(self._plot)
         else:
             self.query_one(".chart-text", Static).update(self._ascii_plot(), layout=False)
 
-    def _title(self) -> Content:
-        parts: list[Any] = [(self.format.title, "bold")]
+    def _title(self, room: int) -> Content:
+        """The title and each line's value, in `room` cells: the title is cut before a figure is."""
+        figures = self._title_figures()
+        name = self.format.title
+        over = len(name) + sum(each.cell_length for each in figures) - room
+        if over > 0:
+            name = clip(name, max(SHORTEST_TITLE, len(name) - over))
+        shown = Content.styled(name, "bold")
+        for at, each in enumerate(figures):
+            last = at == len(figures) - 1
+            if shown.cell_length + each.cell_length + (0 if last else 2) > room:
+                return Content.assemble(shown, (" …", "$text-muted"))
+            shown = shown + each
+        return shown
+
+    def _title_figures(self) -> list[Content]:
+        """What stands after the title: its unit, the crosshair, the value of each line."""
+        parts: list[Content] = []
         if self.format.unit:
-            parts.append((f" {self.format.unit}", "$text-muted"))
+            parts.append(Content.styled(f" {self.format.unit}", "$text-muted"))
         if self.format.x_view.cross is not None:
-            parts.append((f"  at {self.format.x_text(self.format.x_view.cross)}", "bold"))
+            parts.append(Content.styled(f"  at {self.format.x_text(self.format.x_view.cross)}", "bold"))
         for at, line in enumerate(c for c in self._lines if c.x and not c.faint):
             mark = MARKS[at % len(MARKS)] if self._ascii else "━"
-            if line.name:
-                parts += ["   ", (f"{mark} {plain(line.name)}", line.colour)]
             value = self._value(line)
-            parts.append(f" {NOT_MEASURED if value is None else self.format.y_text(value)}")
+            text = f" {NOT_MEASURED if value is None else self.format.y_text(value)}"
+            name = (f"   {mark} {plain(line.name)}", line.colour) if line.name else ("", "")
+            parts.append(Content.assemble(name, text))
         undone = next((c for c in self._lines if c.faint), None)
         if undone is not None:
-            parts += ["   ", (f"{FAINT_MARK if self._ascii else '━'} undone", undone.colour)]
-        return Content.assemble(*parts)
+            parts.append(Content.styled(f"   {FAINT_MARK if self._ascii else '━'} undone", undone.colour))
+        return parts
 
     def _value(self, line: ChartLine) -> float | None:
         """The newest value, or the one under the crosshair."""
@@ -210,26 +264,42 @@ class Chart(VerticalGroup):
                 plot.add_v_line(self.format.x_view.cross, self.format.x_view.colour)
             if drawn:
                 self._scale(plot, drawn)
+                foot = self._range(drawn)[0]
+                first, last = self._window()
+                for mark in self.format.marks:
+                    if first <= mark.x <= last:
+                        plot.scatter([mark.x], [foot], marker=mark.glyph, marker_style=mark.colour)
 
     def _range(self, drawn: Sequence[ChartLine]) -> tuple[float, float]:
         """Range of y: the fixed bounds, else min and max of the lines with a margin."""
         drawn = [line for line in drawn if not line.faint] or drawn
-        low = min(min(c.y) for c in drawn) if self.format.low is None else self.format.low
-        high = max(max(c.y) for c in drawn) if self.format.high is None else self.format.high
+        fixed_low, fixed_high = (None, None) if self.format.log else (self.format.low, self.format.high)
+        low = min(min(c.y) for c in drawn) if fixed_low is None else fixed_low
+        high = max(max(c.y) for c in drawn) if fixed_high is None else fixed_high
         margin = (high - low) * 0.05 or abs(high) * 0.05 or 1.0
         return (
-            low if self.format.low is not None else low - margin,
-            high if self.format.high is not None else high + margin,
+            low if fixed_low is not None else low - margin,
+            high if fixed_high is not None else high + margin,
         )
+
+    def _y_text(self, y: float) -> str:
+        """The figure of a drawn y."""
+        return self.format.y_text(10.0**y if self.format.log else y)
 
     def _scale(self, plot: PlotWidget, drawn: Sequence[ChartLine]) -> None:
         first, last = self._window()
         bottom, top = self._range(drawn)
-        plot.set_xlimits(first, last)
+        cross = self.format.x_view.cross
+        margin = (last - first) * CROSS_MARGIN
+        # A crosshair on the frame itself would not be seen.
+        plot.set_xlimits(
+            first - margin if cross is not None and cross < first + margin else first,
+            last + margin if cross is not None and cross > last - margin else last,
+        )
         plot.set_ylimits(bottom, top)
         across, up = max(2, self.size.width // 12), max(2, (self.size.height - 2) // 2)
         plot.set_x_formatter(_formatter(self.format.x_text, across, self.format.x_time))
-        plot.set_y_formatter(_formatter(self.format.y_text, up, False))
+        plot.set_y_formatter(_formatter(self._y_text, up, False))
 
     def _ascii_plot(self) -> Content:
         """The chart in ASCII: a mark a column, max and min of y at the left."""
@@ -253,11 +323,16 @@ class Chart(VerticalGroup):
                 row = round((high - y) / ((high - low) or 1) * (height - 1))
                 rows[max(0, min(height - 1, row))][column] = mark
         names = [""] * height
-        names[0], names[-1] = self.format.y_text(high), self.format.y_text(low)
+        names[0], names[-1] = self._y_text(high), self._y_text(low)
         lines = [f"{name:>{LABEL}} |{''.join(row)}" for name, row in zip(names, rows, strict=True)]
         left, right = self.format.x_text(first), self.format.x_text(last)
         lines.append(" " * (LABEL + 2) + left + right.rjust(max(0, width - len(left))))
         return Content("\n".join(lines))
+
+
+def _logarithm(line: ChartLine) -> ChartLine:
+    known = [(x, math.log10(y)) for x, y in zip(line.x, line.y, strict=True) if y > 0]
+    return replace(line, x=tuple(x for x, _ in known), y=tuple(y for _, y in known))
 
 
 _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400)

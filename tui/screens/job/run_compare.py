@@ -1,0 +1,82 @@
+"""What the charts of training steps are compared with: smoothed lines, marked moments, another run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from tui.domain.job import Job
+from tui.domain.training.progress import TrainingStep
+from tui.domain.training.training_steps import history
+from tui.screens.job.training_charts import main_charts, other_charts, thinned
+from tui.session import BackendError, Session
+from tui.store.job.events import JobEvent
+from tui.widgets.plot.chart import ChartLine
+
+CHECKPOINT, ATTEMPT = "▴", "◆"
+MARKED = {CHECKPOINT: "checkpoint", ATTEMPT: "attempt"}
+"""What each mark at the foot of a chart means."""
+MOST_MARKS = 60
+"""Marks drawn, the newest ones: a chart has about as many columns."""
+READ_SECONDS = 30.0
+_ATTEMPTS = frozenset({"resumed", "preempted"})
+
+
+def smoothed(line: ChartLine, weight: float) -> ChartLine:
+    """The exponential moving average of a line: `weight` is that of the values before, 0 to below 1.
+
+    The first values are corrected for the average's start at zero, as TensorBoard does.
+    """
+    if not weight:
+        return line
+    average, seen, found = 0.0, 1.0, []
+    for y in line.y:
+        average = weight * average + (1 - weight) * y
+        seen *= weight
+        found.append(average / (1 - seen))
+    return replace(line, y=tuple(found))
+
+
+def marks_of(events: Iterable[JobEvent]) -> list[tuple[datetime, str]]:
+    """The moments of the newest checkpoints and of new attempts, each with its glyph."""
+    found = [(e.timestamp, CHECKPOINT if e.kind == "checkpoint" else ATTEMPT) for e in events if _marked(e)]
+    return found[-MOST_MARKS:]
+
+
+def _marked(event: JobEvent) -> bool:
+    return event.kind == "checkpoint" or event.kind in _ATTEMPTS or event.text == "restarting"
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedRun:
+    """Another run's training steps; `start` is when it began to run."""
+
+    name: str
+    start: datetime
+    samples: Sequence[TrainingStep]
+
+    def line(self, key: str, *, by_step: bool, colour: str) -> ChartLine | None:
+        """Its line in the chart of this key; None where it has not reported that figure."""
+        charts = [*main_charts(self.samples), *other_charts(self.samples)]
+        chart = next((chart for chart in charts if chart.key == key), None)
+        if chart is None:
+            return None
+        steps = history(self.samples).kept if by_step else self.samples
+        known = [(s, y) for s in steps if (y := chart.value(s)) is not None]
+        xs = (float(s.step) if by_step else (s.timestamp - self.start).total_seconds() for s, _ in known)
+        return ChartLine(self.name, tuple(xs), tuple(y for _, y in known), colour) if known else None
+
+
+async def read_run(session: Session, job: Job) -> tuple[PinnedRun | None, str]:
+    """Read the steps of another run; None and why where there are none."""
+    try:
+        async with asyncio.timeout(READ_SECONDS):
+            samples = await session.backend.progress.training_steps(job.runner)
+    except (BackendError, TimeoutError) as error:
+        return None, str(error) or f"no answer within {READ_SECONDS:.0f} s"
+    if not samples:
+        return None, "it has reported no training step"
+    start = job.start_time or samples[0].timestamp
+    return PinnedRun(job.display_name or job.id, start, tuple(thinned(samples))), ""
