@@ -84,7 +84,13 @@ async def test_nothing_changes_on(place: str, tmp_path: Path, monkeypatch: pytes
         for found in [a for scope in screen.scopes() for a in actions(scope)]:
             if found.direct or found.id in LEAVES or found.method == "back":
                 continue
-            argument = {"NAME": "ended", "PROFILE": "mine", "THEME": app.theme}.get(found.argument)
+            argument = {
+                "NAME": "ended",
+                "PROFILE": "mine",
+                "THEME": app.theme,
+                "COLUMN": "name",
+                "FILTER": "none",
+            }.get(found.argument)
             reason = screen.blocked_reason(found)
             if found.mutates:
                 changing += 1

@@ -1,4 +1,4 @@
-"""Names of jobs: the placeholders of a profile's `displayName`, and a short suffix where names repeat.
+"""Names of jobs: the placeholders of a profile's `displayName`.
 
 `{profile}`, `{n}`, `{date}`, `{user}` and `{git}` are filled in at each launch; other braces stay.
 """
@@ -6,13 +6,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tui.domain.job import Job
-
 PLACEHOLDER = re.compile(r"\{(profile|n|date|user|git)\}")
-MIN_SUFFIX = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +41,3 @@ def expand(template: str, facts: NameFacts, taken: Iterable[str] = ()) -> str:
         for at in counters:
             filled[at] = str(max(used, default=0) + 1)
     return "".join(filled)
-
-
-def short_ids(jobs: Iterable[Job]) -> Mapping[str, str]:
-    """By resource name of each job whose display name repeats: the shortest end of its id that differs."""
-    by_name: dict[str, list[Job]] = {}
-    for job in jobs:
-        by_name.setdefault(job.display_name, []).append(job)
-    found: dict[str, str] = {}
-    for same in by_name.values():
-        if len(same) > 1:
-            length = _length([job.id for job in same])
-            found |= {job.name: job.id[-length:] for job in same}
-    return found
-
-
-def _length(ids: list[str]) -> int:
-    """The shortest length of endings that are all different, or of a whole id."""
-    longest = max(map(len, ids))
-    for length in range(MIN_SUFFIX, longest):
-        if len({each[-length:] for each in ids}) == len(ids):
-            return length
-    return max(longest, 1)

@@ -11,7 +11,7 @@ from textual.content import Content
 from tui.domain.formatting import age, pieces
 from tui.domain.job import Job
 from tui.domain.job_query import JobQuery
-from tui.domain.profile.job_name import short_ids
+from tui.domain.short_ids import short_ids
 from tui.domain.states import JobState
 from tui.domain.text import plain
 from tui.kinds.registry import kind_of

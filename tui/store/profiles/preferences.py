@@ -6,10 +6,12 @@ import contextlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tui.config.paths import write_whole
-from tui.store.profiles.entries import ProfileEntry
+
+if TYPE_CHECKING:
+    from tui.store.profiles.entries import ProfileEntry
 
 FILE = "profile_preferences.json"
 
