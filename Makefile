@@ -30,9 +30,9 @@ lint: $(STAMP)
 	$(BIN)/mypy tui trainer
 	$(BIN)/lint-imports
 
-# One process more than a small machine has cores: a third of the time tests wait for what runs elsewhere.
+# More processes than a small machine has cores: half of the time tests wait for what runs elsewhere.
 unit: $(STAMP)
-	$(BIN)/pytest -n 3 --dist loadgroup
+	$(BIN)/pytest -n 4 --dist loadgroup
 
 # Figures beside those of their peers (tests/benchmarks, docs/BENCHMARKS.md). It takes long and wants a quiet machine.
 bench: $(STAMP) peers

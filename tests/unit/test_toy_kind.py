@@ -28,7 +28,7 @@ from tui.screens.jobs.screen import JobsScreen
 from tui.verbs import run as verbs_run
 from tui.verbs.job_changes import cancel, delete
 from tui.verbs.jobs import describe, jobs
-from tui.verbs.logs import logs
+from tui.verbs.log.verb import logs
 from tui.verbs.metrics import metrics
 from tui.widgets.table.job_table import JobTable
 
