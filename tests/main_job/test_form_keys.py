@@ -103,7 +103,7 @@ def test_duplicate_add_a_pool_reduce_break_fix_save_launch(place: Home) -> None:
         screen.press("enter")
         wait_for(lambda: place.count("SUCCEEDED"), "SUCCEEDED")
         (job,) = place.jobs()
-        assert job["display_name"] == "hello-a100"
+        assert job["display_name"] == "hello-4"
         screen.press("\x11")
         assert screen.wait_exit() == 0
     finally:

@@ -98,11 +98,16 @@ def test_all_contexts_with_two_dead_regions(
     look(GroupBackend("all", [here, cloud]), size, theme, both, context=group, contexts=[*contexts, group])
 
 
+def painted(app: VxtuiApp) -> str:
+    return "\n".join(line.text for line in app.screen._compositor.render_strips())
+
+
 @LOOKS
 def test_the_launch_has_a_name(look: Callable[..., None], size: tuple[int, int], theme: str) -> None:
     async def launch(app: VxtuiApp, pilot: Pilot[Any]) -> None:
         await app.action_launch("local-2node")
         await until(pilot, lambda: isinstance(app.screen, LaunchScreen), "the form")
+        await until(pilot, lambda: "no preflight" in painted(app), "the checks")
         await pilot.press("tab")
 
     look(MemoryBackend([job(1, "tiny")]), size, theme, launch, context=replace(LOCAL, name="test"))

@@ -158,8 +158,11 @@ class AttemptDir:
 
     @property
     def messages(self) -> Path:
-        """The platform's messages of the attempt's start that are in the log, one a line; by the server."""
-        return self.root / "messages"
+        """The platform's messages of the attempt's start that are in the log, one a line; by the server.
+
+        It is beside the attempt, whose directory is there once the attempt is.
+        """
+        return self.root.with_name(f"messages-{self.number}")
 
     @property
     def commands(self) -> Path:

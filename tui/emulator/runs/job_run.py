@@ -347,7 +347,7 @@ class JobRun:
         """As `_log`, once for an attempt, whatever number of servers prepares it."""
         file, line = self.attempt.messages, " ".join(text.split())
         try:
-            self.attempt.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if file.exists() and line in file.read_text().splitlines():
                 return
             with file.open("a") as found:
