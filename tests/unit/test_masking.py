@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.domain.masking import MASK, looks_secret, mask_text, masked
+from tui.domain.masking import MASK, looks_secret, mark_declared, mask_text, masked, remember
+from tui.domain.masking import text as masking_text
 
 
 @pytest.mark.parametrize(
@@ -71,3 +72,14 @@ def test_the_shape_stays_and_masking_twice_changes_nothing(value: Any) -> None:
 
 def test_text_without_secrets_stays() -> None:
     assert mask_text("gs://bucket/path?x=1") == "gs://bucket/path?x=1"
+
+
+def test_a_second_launch_names_its_secrets_as_the_first_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(masking_text, "_remembered", {})
+    task = {"args": ["--db=correct horse", "--lr=0.1"], "env": [{"name": "A", "value": "correct horse"}]}
+    job = {"jobSpec": {"workerPoolSpecs": [{"containerSpec": task}]}}
+    first = mark_declared(job, ["correct horse"])
+    remember(["correct horse"])
+    assert mark_declared(job, ["correct horse"]) == first
+    env = first["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["env"]
+    assert env[-1] == {"name": "VXTUI_SECRETS", "value": "args:0 env:A"}

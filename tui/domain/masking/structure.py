@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tui.domain.masking.names import is_secret
-from tui.domain.masking.text import MASK, SHORT, Cover, mask_text, no_name
+from tui.domain.masking.text import MASK, SHORT, Cover, holds, mask_text, no_name
 
 DECLARED = "VXTUI_SECRETS"
 """Variable of a job that names its arguments and variables which a profile declares as secrets."""
@@ -186,12 +186,12 @@ def _mark(task: dict[str, Any], secrets: Sequence[str]) -> None:
         f"{key}:{at}"
         for key in _LISTS
         for at, text in enumerate(task.get(key) or [])
-        if mask_text(str(text), secrets) != mask_text(str(text))
+        if holds(str(text), secrets)
     ]
     places += [
         f"env:{variable['name']}"
         for variable in task.get("env") or []
-        if mask_text(str(variable.get("value", "")), secrets) != mask_text(str(variable.get("value", "")))
+        if holds(str(variable.get("value", "")), secrets)
     ]
     if places:
         task["env"] = [*(task.get("env") or []), {"name": DECLARED, "value": " ".join(places)}]

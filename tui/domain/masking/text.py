@@ -51,6 +51,11 @@ def mask_text(text: str, known: Iterable[str] = (), cover: Cover = no_name) -> s
     return found
 
 
+def holds(text: str, secrets: Iterable[str]) -> bool:
+    """Whether one of these secrets is in the text, whatever was remembered and whatever its shape."""
+    return _without_known(text, secrets, no_name) != text
+
+
 def _without_known(text: str, known: Iterable[str], cover: Cover) -> str:
     for secret in sorted({k for k in known if k}, key=len, reverse=True):
         if secret not in text:
