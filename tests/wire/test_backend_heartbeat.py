@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 from tests.wire.control import PARENT, Clients, emulator, python
 from tests.wire.fake_vertex import FixedEndpoint, backend
 from tui.backends.interface import LogBatch, LogQuery, Unavailable
@@ -43,7 +43,7 @@ async def place() -> AsyncIterator[tuple[VertexBackend, Clients]]:
 
 
 async def test_an_undecodable_reply_is_a_lost_connection_and_tried_again(
-    place: tuple[VertexBackend, Clients],
+    place: tuple[VertexBackend, Clients], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found, clients = place
     job = await clients.create(python("pass"))
@@ -53,6 +53,8 @@ async def test_an_undecodable_reply_is_a_lost_connection_and_tried_again(
     assert lost.value.fix
     await clients.admin(do="clear")
     await clients.admin(do="api", method="*", kind="malformed", times=1)
+    # A read that has to be repeated may take longer than the little patience that suits the read above.
+    monkeypatch.setattr(found._endpoint, "pace", replace(PACE, patience=LIMIT))
     assert (await found.job_service(job.name).get(job.name)).name == job.name
 
 
