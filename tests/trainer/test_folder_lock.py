@@ -18,7 +18,7 @@ from tests.trainer.ranks import Ranks
 from tests.trainer.test_multi_node import ROOT
 from tests.waiting import wait_for
 from trainer.checkpoint import folder_lock
-from trainer.checkpoint.folder_lock import LOCK, FolderLock, Owner
+from trainer.checkpoint.folder_lock import LOCK, FolderLock, LaunchHold, Owner
 from trainer.errors import CheckpointError
 
 OTHER = Owner("run-a", ["launch-a"], "host-a", 7, "another machine", "2026-01-01", "key-a", beat=3)
@@ -39,6 +39,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder_lock, "_SILENCE", 0.6)
     monkeypatch.setattr(folder_lock, "_FUSE_SILENCE", 0.6)
     monkeypatch.setattr(folder_lock, "_BEING_WRITTEN", 0.6)
+    monkeypatch.setattr(folder_lock, "_END_OF_PROCESSES", 0.6)
     monkeypatch.setattr(folder_lock, "HEARTBEAT", 0.05)
 
 
@@ -130,3 +131,56 @@ def test_a_second_job_in_one_folder_is_refused_and_the_first_one_goes_on(tmp_pat
     third = Ranks(tmp_path / "second", 1, *flags, "--steps=1", env={"VXTUI_RUN_ID": "run-2"})
     assert third.wait() == [0], third.errors()
     assert any(line["kind"] == "resumed" for line in third.lines())
+
+
+def test_a_launch_keeps_its_folder_between_two_attempts(tmp_path: Path) -> None:
+    """Its supervisor lives; its process was killed, or has released the folder after a failed save."""
+    supervise = (
+        "import sys; from trainer.config import parse; from trainer.launch.program import TrainerProgram\n"
+        "from trainer.launch.topology import Topology\n"
+        "program = TrainerProgram(parse(['--checkpoint-dir', sys.argv[1]]), [])\n"
+        "program.open(Topology.from_env({})); print('open', flush=True); sys.stdin.readline()\n"
+        "program.close()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", supervise, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": ROOT, "VXTUI_RUN_ID": "launch-a"},
+    )
+    try:
+        assert process.stdout is not None and process.stdout.readline() == b"open\n"
+        attempt = FolderLock(tmp_path, ["launch-a"])
+        assert taken(attempt) is None
+        attempt.release()
+        other = FolderLock(tmp_path, ["launch-b"])
+        problem = taken(other)
+        assert other.refused and "is in use by run launch-a" in str(problem)
+        other.release()
+        second = FolderLock(tmp_path, ["launch-a"])
+        assert taken(second) is None, "the next attempt of the same launch"
+        second.release()
+        process.communicate(b"\n")
+        third = FolderLock(tmp_path, ["launch-b"])
+        assert third.poll() and not third.refused, "the launch has ended"
+        third.release()
+        assert [path.name for path in tmp_path.iterdir()] == [LOCK]
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_a_launch_on_another_machine_is_known_by_its_counter(tmp_path: Path, lives: bool) -> None:
+    """The process that had the folder says nothing more; `flock` does not reach so far."""
+    write(tmp_path, OTHER)
+    hold = LaunchHold(tmp_path, "launch-a")
+    wait_for(lambda: any(tmp_path.glob(".launch-*")), "its file", every=0.01)
+    if not lives:
+        hold.close()
+        next(iter(tmp_path.glob(".launch-*")), tmp_path / ".launch-0").write_text("5")
+    lock = FolderLock(tmp_path, ["launch-b"])
+    problem = taken(lock)
+    assert lock.refused == lives and ("run run-a" in str(problem)) == lives
+    lock.release()
+    hold.close()

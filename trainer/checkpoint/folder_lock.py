@@ -6,6 +6,9 @@ none (https://cloud.google.com/storage/docs/gcs-fuse, limitations; when it write
 repository). So an owner also writes a counter every few seconds, and an owner on another machine whose
 counter stands still for long enough has ended. A restart of the same launch waits for nothing.
 
+Between two attempts no process of a launch has the lock. So its supervisor has a file of its own beside it,
+`.launch-*`, with a lock and a counter of the same kind: an owner whose launch lives keeps the folder.
+
 Two jobs on two machines that begin within one look of each other can both take the folder where `flock` does
 not reach. Then the file has the later one's name, and the saves of the earlier one fail with it.
 """
@@ -13,6 +16,7 @@ not reach. Then the file has the later one's name, and the saves of the earlier 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import secrets
@@ -39,6 +43,8 @@ _FUSE_SILENCE = 90.0
 """The same through FUSE: Cloud Storage FUSE may show a file as it was 60 s ago (metadata-cache: ttl-secs)."""
 _BEING_WRITTEN = 2.0
 """Seconds in which a text that can't be read may be one that its owner writes."""
+_END_OF_HOLD = 1.0
+"""Seconds for the removal of a launch's file."""
 _own_keys: set[str] = set()
 """Keys of the locks that this process has."""
 
@@ -81,7 +87,8 @@ class FolderLock:
             datetime.now(UTC).isoformat(timespec="seconds"), secrets.token_hex(8),
         )  # fmt: skip
         self._file: int | None = None
-        self._began, self._first_beat = time.monotonic(), -1
+        self._began = time.monotonic()
+        self._first_beats: tuple[int | str, ...] | None = None
         self._locked, self._kernel_decides = False, True
         """`flock`; false for the second where the file system has no such locks."""
         self._stop, self._writing = threading.Event(), threading.Lock()
@@ -138,24 +145,35 @@ class FolderLock:
         self._locked = self._locked or self._flock()
         if found is None and self._is_written() and waited < _BEING_WRITTEN:
             return False
-        if found is None or found.released:
+        own_launch = found is not None and self._is_own(found)
+        launches = [] if found is None or own_launch else self._launches_of(found)
+        if found is None or (found.released and not launches):
             return self._take(found) if self._locked else self._refuse_after(_END_OF_PROCESSES, waited, found)
-        own_launch = not set(found.launches).isdisjoint(self._owner.launches)
         here = self._kernel_decides and found.machine == self._owner.machine
-        if self._locked and (own_launch or here):
+        if self._locked and (own_launch or (here and not any(map(_is_locked, launches)))):
             return self._take(found)
         if own_launch and waited > _END_OF_PROCESSES:
             # The lock of a node that was lost outlives it on the file server.
             return self._take(found)
         if here:
             return self._refuse_after(_END_OF_PROCESSES, waited, found)
-        if self._first_beat < 0:
-            self._first_beat = found.beat
-        if found.beat != self._first_beat and not own_launch:
+        beats: tuple[int | str, ...] = (found.beat, *(_text(path) for path in launches))
+        if self._first_beats is None:
+            self._first_beats = beats
+        if beats != self._first_beats and not own_launch:
             return self._refuse_after(0.0, waited, found)
         if waited <= (_FUSE_SILENCE if _through_fuse(self._path) else _SILENCE):
             return False
         return self._take(found) if self._locked else self._refuse_after(0.0, waited, found)
+
+    def _is_own(self, owner: Owner) -> bool:
+        """Whether the owner is of the same launch."""
+        return not set(owner.launches).isdisjoint(self._owner.launches)
+
+    def _launches_of(self, owner: Owner) -> list[Path]:
+        """The files of the owner's launches whose supervisors have not ended properly."""
+        paths = [self._path.with_name(_launch_file(launch)) for launch in owner.launches]
+        return [path for path in paths if path.exists()]
 
     def _flock(self) -> bool:
         assert self._file is not None
@@ -181,6 +199,9 @@ class FolderLock:
 
     def _take(self, previous: Owner | None) -> bool:
         self.previous = previous
+        if previous is not None and not self._is_own(previous):
+            for path in self._launches_of(previous):
+                path.unlink(missing_ok=True)
         _own_keys.add(self._owner.key)
         self._write()
         threading.Thread(target=self._beat, name="folder lock", daemon=True).start()
@@ -232,3 +253,88 @@ def _through_fuse(path: Path) -> bool:
             if resolved.startswith(f"{mount.rstrip('/')}/") and len(mount) >= len(best):
                 best, kind = mount, found
     return kind.startswith("fuse")
+
+
+class LaunchHold:
+    """A supervisor's hold on the folder of its launch, also while none of its processes runs.
+
+    A thread does all of it: the folder may be on a disk that does not answer. What it can't do is left out:
+    the processes report a folder that can't be used.
+    """
+
+    def __init__(self, folder: Path, launch: str) -> None:
+        self._path = folder / _launch_file(launch)
+        self._file: int | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._hold, name="launch hold", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """The launch has ended: the next owner need not wait."""
+        self._stop.set()
+        self._thread.join(_END_OF_HOLD)
+
+    def _hold(self) -> None:
+        beat = 0
+        while True:
+            with suppress(OSError):
+                self._lock()
+                beat += 1
+                # In place: a full disk has room for what is there.
+                with self._path.open("rb+") as file:
+                    file.write(b"%012d" % beat)
+            if self._stop.wait(HEARTBEAT):
+                break
+        with suppress(OSError):
+            self._remove()
+
+    def _lock(self) -> None:
+        """Other nodes of the launch here have the same file; the first to end may have deleted it."""
+        if self._file is not None and self._path.exists() and _is_at(self._file, self._path):
+            return
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        # Another job's look at it takes no time. Where there are no such locks the counter decides alone.
+        with suppress(OSError):
+            fcntl.flock(self._file, fcntl.LOCK_SH)
+
+    def _remove(self) -> None:
+        if self._file is None:
+            return
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._path.unlink(missing_ok=True)
+        finally:
+            os.close(self._file)
+            self._file = None
+
+
+def _launch_file(launch: str) -> str:
+    """A launch's id may have any characters."""
+    return f".launch-{hashlib.sha256(launch.encode()).hexdigest()[:16]}"
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether a supervisor on this machine has this file of its launch."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    return os.path.samestat(os.fstat(descriptor), path.stat())
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, ValueError):
+        return ""

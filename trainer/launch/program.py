@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Protocol
 
 from trainer import exit_codes
+from trainer.checkpoint.folder_lock import LaunchHold
 from trainer.checkpoint.locations import checkpoint_folder, open_store, upload_uri
 from trainer.checkpoint.manifest import last_save, step_folders, step_of
 from trainer.checkpoint.peers.process import StoreProcess
 from trainer.checkpoint.remote_store import RemoteStoreError
 from trainer.checkpoint.run_identity import RUN_ID, launch_id
+from trainer.cloud_paths import bucket_path, buckets_mounted
 from trainer.config import Config, LaunchConfig
 from trainer.launch.topology import Topology
 from trainer.metrics.goodput import last_step_time
@@ -82,7 +84,11 @@ class TrainerProgram:
 
     def __init__(self, config: Config, flags: Sequence[str]) -> None:
         self._upload_dir, self._flags = config.checkpoint.upload_dir, list(flags)
-        self._folder = checkpoint_folder(config.checkpoint.checkpoint_dir)
+        given = config.checkpoint.checkpoint_dir
+        self._folder = checkpoint_folder(given)
+        self._is_usable = bucket_path(given) is None or buckets_mounted()
+        """Whether the folder can be on this node; if not, its processes refuse it."""
+        self._hold: LaunchHold | None = None
         self._run_id = launch_id(os.environ)
         """Of this launch, for its processes: by it a restart finds its own run."""
         self.launch, self.grace = config.launch, config.checkpoint.grace
@@ -96,12 +102,17 @@ class TrainerProgram:
         return ["task", *self._flags]
 
     def open(self, topology: Topology) -> None:
+        if self._is_usable:
+            # Between two attempts too, no other job may take it.
+            self._hold = LaunchHold(self._folder, self._run_id)
         if self._peer_copies and topology.nodes > 1:
             self._copies = StoreProcess(topology, self._peer_copies)
 
     def close(self) -> None:
         if self._copies is not None:
             self._copies.close()
+        if self._hold is not None:
+            self._hold.close()
 
     def variables(self, address: str) -> dict[str, str]:
         copies = self._copies.variables(address) if self._copies is not None else {}
