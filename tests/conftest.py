@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import psutil
+import pytest
 from hypothesis import HealthCheck, settings
 
 # A profile's bodies are those of the registered kinds; the console's own modules import the registry.
 import tui.kinds.registry  # noqa: F401
+from tests.processes import asked, end, running_in
 
 # A property holds or not; how long an example takes depends on what else the machine does. So no example has
 # a deadline, and the generation of examples is not timed either. The suite's own timeout ends what hangs.
 settings.register_profile("vxtui", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("vxtui")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_is_left_running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """An emulator or a replica that a test leaves behind is named, and ended."""
+    yield
+    place = str(tmp_path_factory.getbasetemp())
+    # The fork server of these tests ends with this process; its environment is that of its first caller.
+    found = {process: " ".join(asked(process.cmdline, [])) for process in running_in(place)}
+    ours = [process for process, command in found.items() if "multiprocessing" not in command]
+    # What was told to end may still be about to.
+    _, left = psutil.wait_procs(ours, timeout=10)
+    end(left)
+    assert not left, f"left running below {place}: {[found[process] for process in left]}"

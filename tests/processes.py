@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TypeVar
@@ -29,3 +30,14 @@ def end(processes: Iterable[psutil.Process]) -> None:
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.kill()
+
+
+def running_in(place: str) -> list[psutil.Process]:
+    """Processes other than this one that have the path `place` in their environment or command line."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            words = (*process.environ().values(), *process.cmdline())
+            if process.pid != os.getpid() and lives(process) and any(place in word for word in words):
+                found.append(process)
+    return found

@@ -9,14 +9,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
 
-from tests.processes import end
+from tests.processes import end, running_in
 from tui.emulator import launcher
 from tui.emulator.admin_client import AdminError, admin_call
 from tui.emulator.paths import StateDir
@@ -89,12 +89,7 @@ class Home:
 
     def processes(self) -> list[psutil.Process]:
         """Processes that have this home in their environment or command line."""
-        found = []
-        for process in psutil.process_iter():
-            with suppress(psutil.Error):
-                if any(str(self.root) in text for text in (*process.environ().values(), *process.cmdline())):
-                    found.append(process)
-        return found
+        return running_in(str(self.root))
 
     def job_processes(self, job_id: str) -> list[psutil.Process]:
         """Processes that carry this job's id in their environment, the runner's children and theirs."""

@@ -117,7 +117,10 @@ def test_the_verb_repairs_and_doctor_offers_it(tmp_path: Path, monkeypatch: pyte
     assert done.exit_code == 0, done.output
     names = {one["name"]: one["aside"] for one in json.loads(done.output)["databases"]}
     assert names["state.db"] and not names["logs.db"]
-    assert "damaged" not in CliRunner().invoke(cli, ["doctor"]).output
+    try:
+        assert "damaged" not in CliRunner().invoke(cli, ["doctor"]).output
+    finally:
+        launcher.stop(state)
 
 
 async def test_a_lost_socket_is_restored_and_a_lost_directory_ends_the_server() -> None:
