@@ -17,6 +17,7 @@ from tui.config.settings import Settings
 from tui.config.themes import load_themes
 from tui.display.clipboard_app import ClipboardApp
 from tui.domain.text import plain
+from tui.screens.containment import ContainingApp
 from tui.screens.dialogs.help import HelpScreen
 from tui.screens.frame import FrameScreen
 from tui.screens.job.logs import LogsPane
@@ -80,7 +81,7 @@ class FileScreen(FrameScreen):
             self.app.exit()
 
 
-class FileViewer(ClipboardApp):
+class FileViewer(ContainingApp, ClipboardApp):
     """An app of one screen."""
 
     TITLE = "vxtui"

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from textual import pilot as textual_pilot
 from textual.pilot import Pilot
+from textual.screen import ModalScreen
 
 from tui.display.ordered_keys import OrderedKeysApp
-from tui.screens.containment import ErrorBoundary
+from tui.screens.containment import ContainingApp, ErrorBoundary
 
 MAX_KEY_WAIT = 30.0
 """Seconds to wait for a key: one that stops the app is never handled."""
@@ -41,15 +42,20 @@ def _keys_are_handled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _no_pane_fails(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The console contains a pane's exception; in a test it is a failure like any other."""
+    """The console contains the exception of a pane or dialog; in a test it is a failure like any other."""
     found: list[str] = []
-    fail = ErrorBoundary.fail
+    fail, close_failed = ErrorBoundary.fail, ContainingApp.close_failed
 
     def failing(self: ErrorBoundary, what: str, why: str) -> None:
         found.append(why)
         fail(self, what, why)
 
+    def closing(self: ContainingApp, dialog: ModalScreen[Any], why: str) -> None:
+        found.append(why)
+        close_failed(self, dialog, why)
+
     monkeypatch.setattr(ErrorBoundary, "fail", failing)
+    monkeypatch.setattr(ContainingApp, "close_failed", closing)
     yield
     assert not found, "\n".join(found)
 
