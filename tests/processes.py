@@ -33,11 +33,11 @@ def end(processes: Iterable[psutil.Process]) -> None:
 
 
 def running_in(place: str) -> list[psutil.Process]:
-    """Processes other than this one that have the path `place` in their environment or command line."""
-    found = []
+    """Processes with the path `place` in their environment or command line, but this one and its parents."""
+    found, mine = [], {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             words = (*process.environ().values(), *process.cmdline())
-            if process.pid != os.getpid() and lives(process) and any(place in word for word in words):
+            if process.pid not in mine and lives(process) and any(place in word for word in words):
                 found.append(process)
     return found
