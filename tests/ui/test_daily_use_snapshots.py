@@ -114,6 +114,21 @@ def test_the_launch_has_a_name(look: Callable[..., None], size: tuple[int, int],
 
 
 @LOOKS
+def test_the_launch_has_choices_and_says_what_is_wrong(
+    look: Callable[..., None], size: tuple[int, int], theme: str
+) -> None:
+    async def launch(app: VxtuiApp, pilot: Pilot[Any]) -> None:
+        await app.action_launch("local-1node")
+        await until(pilot, lambda: isinstance(app.screen, LaunchScreen), "the form")
+        await pilot.press("tab", "tab", "tab", *"many", "tab", "tab")
+        await until(pilot, lambda: "not valid: steps" in painted(app), "what is wrong")
+        await pilot.press("enter")
+        await until(pilot, lambda: "keeps its machines" in painted(app), "the choices")
+
+    look(MemoryBackend([job(1, "tiny")]), size, theme, launch, context=replace(LOCAL, name="test"))
+
+
+@LOOKS
 def test_on_this_machine_the_profiles_that_run_here_come_first(
     look: Callable[..., None], size: tuple[int, int], theme: str
 ) -> None:

@@ -12,6 +12,7 @@ from tests.ui.test_jobs_screen import opened, painted, table, until
 from tui.config.settings import Context
 from tui.domain.states import JobState
 from tui.screens.dialogs.pick import PickScreen
+from tui.screens.launch.form import LaunchForm
 from tui.screens.launch.screen import LaunchScreen
 from tui.store.profiles.library import entries
 
@@ -41,7 +42,7 @@ async def test_the_name_is_a_field_that_a_template_fills_in(tmp_path: Path) -> N
         await until(pilot, lambda: field.value == "sweep-5", "the next number")
         field.value = "x" * 129
         await pilot.pause()
-        assert "the maximum is 128" in str(app.screen.query_one("#problems").render())  # type: ignore[attr-defined]
+        assert "the maximum is 128" in app.screen.query_one(LaunchForm).name_field.problem
         field.value = "sweep-lr3"
         await pilot.pause()
         await pilot.press("enter")

@@ -24,6 +24,7 @@ from tui.domain.job import Job
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.jobs.screen import JobsScreen
+from tui.screens.launch.form import LaunchForm
 from tui.screens.launch.screen import LaunchScreen
 from tui.screens.profile_form.screen import FormScreen
 from tui.screens.profiles.screen import ProfilesScreen
@@ -182,7 +183,7 @@ async def test_launch_sends_what_was_typed_and_opens_the_job(
         assert "price" in text(app, "#shape") and "1 + 1 × n1-standard-4" in text(app, "#shape")
         app.screen.query(Input)[0].value = "mine-7"
         app.screen.query(Input)[1].value = "europe-west4"
-        await pilot.press("tab", "tab", "tab", *"77", "enter")
+        await pilot.press("tab", "tab", "tab", *"77", "escape", "enter")
         await until(pilot, lambda: went, "the job's screen")
         (request,) = backend.created
         assert request.region == "europe-west4"
@@ -273,10 +274,10 @@ async def test_a_wrong_value_is_said_at_once_and_blocks(
     async with profiles(backend, tmp_path, monkeypatch) as (app, pilot, _):
         await choose(app, pilot, "local-2node")
         await pilot.press("l", "tab", "tab", "tab", *"many")
-        assert "whole number" in text(app, "#problems")
-        await pilot.press("enter")
-        assert not backend.created and "Can't be launched" in said(app)
-        await pilot.press("escape")
+        assert "whole number" in app.screen.query_one(LaunchForm).parameters["steps"].problem
+        assert "not valid: steps" in text(app, "#problems")
+        await pilot.press("escape", "enter")
+        assert not backend.created and "Can't be launched: steps takes a whole number" in said(app)
         assert isinstance(app.screen, LaunchScreen) and app.screen.focused is None
         await pilot.press("escape")
         assert isinstance(app.screen, ProfilesScreen)

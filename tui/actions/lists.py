@@ -1,4 +1,4 @@
-"""Actions of the frame and of the lists: everywhere, jobs, profiles, launch, quotas, events."""
+"""Actions of the frame and of the lists: everywhere, jobs, profiles, quotas, events."""
 
 from __future__ import annotations
 
@@ -380,26 +380,6 @@ _PROFILES = (
     ),
 )
 
-_LAUNCH = (
-    Action(
-        "launch.go",
-        "enter",
-        "launch",
-        "Launch the job",
-        "launch",
-        "go",
-        operation="job.launch",
-        needs="jobs.create",
-    ),
-    Action("launch.next", "tab", "change a value", "Edit the next value", "launch", "next"),
-    Action("launch.preview", "v", "view request", "Show the exact request", "launch", "preview"),
-    Action("launch.fix", "F", "fix", "Fix what a check found, for this launch", "launch", "fix"),
-    Action("launch.dry", "d", "dry run", "Show the dry run as JSON", "launch", "dry"),
-    Action("launch.down", "pagedown", "more", "Scroll the checks down", "launch", "down", footer=False),
-    Action("launch.up", "pageup", "less", "Scroll the checks up", "launch", "up", footer=False),
-    Action("launch.back", "escape", "back", "Back without launching", "launch", "back"),
-)
-
 _PREVIEW = (
     Action("preview.format", "j", "YAML or JSON", "Switch between YAML and JSON", "preview", "format"),
     Action("preview.unmask", "x", "unmask", "Show or mask secrets", "preview", "unmask"),
@@ -452,5 +432,5 @@ _EVENTS = (
 )
 
 ACTIONS: tuple[Action, ...] = (
-    *_JOBS, *_PROFILES, *_LAUNCH, *_PREVIEW, *_EXPORT, *_QUOTA_GRID, *_QUOTAS, *_EVENTS, *_TABLE, *_APP,
+    *_JOBS, *_PROFILES, *_PREVIEW, *_EXPORT, *_QUOTA_GRID, *_QUOTAS, *_EVENTS, *_TABLE, *_APP,
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """The one registry of actions: footer, help, palette, key map, read-only mode and verbs follow from it.
 
-A scope's actions stand in the module of the part that has the screens: `lists`, `profile_form` and `job`. A
+A scope's actions stand in the module of the part that has the screens, e.g. `lists` or `profile_form`. A
 screen or widget takes its keys with `BINDINGS = bindings(SCOPE)`; a key then runs `FrameScreen.action_do`,
 which asks `blocked_reason` before the scope's target runs the action.
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tui.actions.action import Action
 from tui.actions.job import ACTIONS as _JOB
+from tui.actions.launch import ACTIONS as _LAUNCH
 from tui.actions.lists import ACTIONS as _LISTS
 from tui.actions.profile_form import ACTIONS as _FORM
 from tui.actions.verbs import ACTIONS as _VERBS
@@ -74,7 +75,7 @@ def register(found: Iterable[Action]) -> None:
 
 
 # Those of the command line first: their labels name an operation where no key was pressed.
-register((*_VERBS, *_LISTS, *_FORM, *_JOB))
+register((*_VERBS, *_LISTS, *_LAUNCH, *_FORM, *_JOB))
 
 
 def actions(scope: str | None = None) -> list[Action]:

@@ -18,6 +18,8 @@ _LONGEST = 315_576_000_000
 """Seconds that a duration of the wire can have."""
 _WHOLE = re.compile(r"-?\d{1,19}")
 _PERIOD = re.compile(r"(\d{1,9})\s*(s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?|w|weeks?)")
+MOST_NAMED = 8
+"""Values that a sentence names."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -222,7 +224,8 @@ class Checker:
         near = nearest(str(value).upper(), list(kind.choices))
         fix = suggestion(str(value).upper(), list(kind.choices))
         edits = (Edit(path, near),) if near else ()
-        message = f"{describe(value)} is not one of its values."
+        few = len(kind.choices) <= MOST_NAMED
+        message = f"{describe(value)} is not one of {', '.join(kind.choices) if few else 'its values'}."
         self.refuse(path, message, fix, "profile.enum", *edits)
         return value if isinstance(value, str) else _LEFT_OUT
 

@@ -22,7 +22,7 @@ HELP = 58
 _TITLES = {
     "app": "everywhere", "table": "in the list", "job_events": "events", "quota_grid": "quotas",
     "quotas": "list of quotas", "pane": "in the tab", "formview": "in the form", "logview": "in the log",
-    "heatmap": "in the map",
+    "heatmap": "in the map", "launchvalue": "in a value", "launchchoice": "in a value with choices",
 }  # fmt: skip
 
 

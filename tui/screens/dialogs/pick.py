@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from textual import on
@@ -17,10 +17,21 @@ from textual.widgets.option_list import Option
 from tui.domain.text import plain
 
 
+def value_options(values: Iterable[tuple[str, str]]) -> list[tuple[str, Content]]:
+    """Options of (value, what it means), the meanings in a column."""
+    found = [(value, plain(value) or "none", plain(meaning)) for value, meaning in values]
+    wide = max((len(shown) for _, shown, _ in found), default=0)
+    return [
+        (value, Content.assemble(f"{shown:<{wide}}  ", (meaning, "$text-muted")))
+        for value, shown, meaning in found
+    ]
+
+
 class PickScreen(ModalScreen[str]):
     """Returns the key of the chosen option, or None on esc. Typing filters the options.
 
-    With `free` the typed text itself can be chosen.
+    With `free` the typed text itself can be chosen. `typed` narrows the options from the start;
+    `no_match` is said where it leaves none.
     """
 
     CSS_PATH = "pick.tcss"
@@ -31,28 +42,39 @@ class PickScreen(ModalScreen[str]):
     ]
 
     def __init__(
-        self, title: str, options: Sequence[tuple[str, Content]], current: str = "", *, free: bool = False
+        self,
+        title: str,
+        options: Sequence[tuple[str, Content]],
+        current: str = "",
+        *,
+        free: bool = False,
+        typed: str = "",
+        no_match: str = "Nothing matches.",
     ) -> None:
         super().__init__()
         self._free = free
         self._title = plain(title)
         self._options = list(options)
         self._current = current
+        self._typed_before = typed
+        self._no_match = no_match
         self._shown: list[str] = []
 
     def compose(self) -> ComposeResult:
         with VerticalGroup(id="dialog"):
             yield Static(Content.styled(self._title, "bold"))
-            line = Input(placeholder="type to narrow", compact=True)
+            line = Input(
+                self._typed_before, placeholder="type to narrow", compact=True, select_on_focus=False
+            )
             line.cursor_blink = False
             yield line
             yield OptionList(id="options", compact=True)
-            yield Static(Content.styled("Nothing matches.", "$text-muted"), id="none")
+            yield Static(Content.styled(plain(self._no_match), "$text-muted"), id="none")
             yield Static(Content.styled("enter chooses   esc back", "$text-muted"))
 
     def on_mount(self) -> None:
         self.query_one(OptionList).can_focus = False
-        self._fill("")
+        self._fill(self._typed_before)
 
     def _fill(self, text: str) -> None:
         found = [(key, label) for key, label in self._options if text.lower() in label.plain.lower()]

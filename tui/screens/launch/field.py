@@ -1,40 +1,131 @@
-"""One value of a launch."""
+"""One value of a launch: a line to type in, with a list to choose from where the values are known."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import dataclass
 
 from textual.app import ComposeResult
-from textual.containers import HorizontalGroup
+from textual.containers import HorizontalGroup, VerticalGroup
 from textual.content import Content
-from textual.suggester import SuggestFromList
+from textual.events import Key
+from textual.message import Message
 from textual.widgets import Input, Static
 
+from tui.actions.registry import bindings
 from tui.domain.text import plain
+from tui.domain.vertex.field_check import MOST_NAMED
+from tui.domain.vertex.form.choices import Offer
+from tui.screens.dialogs.pick import PickScreen, value_options
 
 
-class LaunchField(HorizontalGroup):
-    """A name, a value and its explanation."""
+class ValueInput(Input):
+    """A text; `enter` goes on to the next value."""
+
+    SCOPE = "launchvalue"
+    BINDINGS = bindings(SCOPE)
+
+    @dataclass
+    class Left(Message):
+        """Move the focus by `move` values."""
+
+        move: int
+
+    def __init__(self, value: str, *, secret: bool = False) -> None:
+        super().__init__(value, compact=True, password=secret)
+        self.cursor_blink = False
+
+    def action_go_on(self) -> None:
+        """Go on to the next value."""
+        self.post_message(self.Left(1))
+
+    def action_go_back(self) -> None:
+        """Go back to the value before."""
+        self.post_message(self.Left(-1))
+
+
+class ChoiceInput(ValueInput):
+    """A value with choices: `enter` and letters open their list; other text comes by pasting alone."""
+
+    SCOPE = "launchchoice"
+    BINDINGS = bindings(SCOPE)
+
+    @dataclass
+    class Asked(Message):
+        """Open the list of this line, narrowed by `typed`."""
+
+        line: ChoiceInput
+        typed: str
+
+    def action_choose(self) -> None:
+        """Open the list."""
+        self.post_message(self.Asked(self, ""))
+
+    async def _on_key(self, event: Key) -> None:
+        if event.is_printable and event.character and not event.character.isspace():
+            event.stop()
+            event.prevent_default()
+            self.post_message(self.Asked(self, event.character))
+        elif not event.is_printable:
+            await super()._on_key(event)
+
+
+class LaunchField(VerticalGroup):
+    """A name, a value, and its explanation or what is wrong with it.
+
+    The explanation stands beside the value, or below it on a narrow screen while the value has the focus.
+    """
 
     def __init__(
-        self, name: str, value: str, hint: str, choices: Iterable[str] = (), *, secret: bool = False
+        self, name: str, value: str, hint: str, offer: Offer | None = None, *, secret: bool = False
     ) -> None:
         super().__init__()
         self._secret = secret
         self.field = name
         self._value = value
-        self._hint = hint
-        self._choices = list(choices)
+        self._hint = Content.styled(plain(hint), "$text-muted")
+        self._offer = offer
+        self.problem = ""
+        """What is wrong with the value, as a sentence."""
 
     def compose(self) -> ComposeResult:
-        yield Static(Content(plain(self.field)), classes="name")
-        suggester = SuggestFromList(self._choices) if self._choices else None
-        line = Input(self._value, compact=True, suggester=suggester, password=self._secret)
-        line.cursor_blink = False
-        yield line
-        yield Static(Content.styled(plain(self._hint), "$text-muted"), classes="hint")
+        with HorizontalGroup():
+            yield Static(Content(plain(self.field)), classes="name")
+            kind = ValueInput if self._offer is None else ChoiceInput
+            yield kind(self._value, secret=self._secret)
+            yield Static(Content.styled("▾" if self._offer else "", "$text-muted"), classes="mark")
+            yield Static(self._hint, classes="hint")
+        yield Static(self._hint, classes="below")
+
+    def on_resize(self) -> None:
+        """Keep the explanation of the current value in view when it opens below the line."""
+        if self.has_class("-current"):
+            self.scroll_visible(animate=False)
+
+    @property
+    def line(self) -> ValueInput:
+        """The line with the value."""
+        return self.query_one(ValueInput)
 
     @property
     def value(self) -> str:
         """The typed text."""
-        return self.query_one(Input).value.strip()
+        return self.line.value.strip()
+
+    def show_problem(self, sentence: str) -> None:
+        """Say what is wrong with the value; "" for nothing."""
+        if sentence == self.problem:
+            return
+        self.problem = sentence
+        self.set_class(bool(sentence), "-wrong")
+        text = Content.styled(f"✗ {plain(sentence)}", "$text-error") if sentence else self._hint
+        for note in self.query(".hint, .below").results(Static):
+            note.update(text)
+
+    def pick(self, offer: Offer, typed: str) -> PickScreen:
+        """The list of the choices, narrowed by `typed`."""
+        values = [choice.value or "none" for choice in offer.choices]
+        no_match = "Nothing matches."
+        if len(values) <= MOST_NAMED:
+            no_match += f" It is one of {', '.join(values)}."
+        options = value_options((choice.value, choice.help) for choice in offer.choices)
+        return PickScreen(self.field, options, self.value, free=offer.free, typed=typed, no_match=no_match)

@@ -15,9 +15,9 @@ from textual.containers import HorizontalGroup, VerticalScroll
 from textual.content import Content
 from textual.timer import Timer
 from textual.widget import Widget
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
-from tui.actions.registry import Action, bindings
+from tui.actions.registry import Action, bindings, key_text
 from tui.domain.masking import mask_text
 from tui.domain.profile.document_edit import Edit
 from tui.domain.profile.job_name import PLACEHOLDER, NameFacts, expand
@@ -32,11 +32,12 @@ from tui.domain.vertex.rules.shape import name_problem
 from tui.screens.dialogs.choice import ChoiceScreen
 from tui.screens.dialogs.preview import PreviewScreen
 from tui.screens.frame import FrameScreen
-from tui.screens.launch.field import LaunchField
+from tui.screens.launch.field import LaunchField, ValueInput
+from tui.screens.launch.form import NAME, LaunchForm
 from tui.screens.workers import background
 from tui.session import Session
 from tui.store.jobs.checks import preflight
-from tui.store.profiles.entries import Parameter, Prepared, ProfileEntry, ProfileError, shape_lines
+from tui.store.profiles.entries import Prepared, ProfileEntry, ProfileError, shape_lines
 from tui.store.profiles.library import with_edits
 from tui.store.profiles.name_facts import name_facts
 from tui.widgets.checks import Checks
@@ -49,9 +50,6 @@ if TYPE_CHECKING:
     from tui.domain.job import Job
     from tui.packaging.prepare import PackagingStep
 
-REGION = "region"
-JOB_NAME = "job name"
-"""Label of the field with the job's name; no parameter is called like this."""
 SHAPE_LABEL = 10
 CHECK_AFTER = 0.4
 """Seconds without a change before the checks start."""
@@ -76,6 +74,9 @@ class LaunchScreen(FrameScreen):
         self._entry = entry
         self._prepared: Prepared | None = None
         self._problems: list[str] = []
+        """What is wrong with the profile's file."""
+        self._wrong_values: list[str] = []
+        """What is wrong with the values of this launch; each is said at its field."""
         self._under_way = False
         self._waiting = False
         """A launch waits for its checks."""
@@ -93,19 +94,7 @@ class LaunchScreen(FrameScreen):
 
     def compose_body(self) -> Iterable[Widget]:
         with HorizontalGroup(id="above"):
-            with VerticalScroll(id="form", can_focus=False):
-                yield LaunchField(JOB_NAME, "", "how it is listed")
-                yield LaunchField(
-                    REGION,
-                    self._region(),
-                    "where it runs",
-                    self.console.connection.regions,
-                )
-                for parameter in self._entry.parameters:
-                    yield LaunchField(
-                        parameter.name, parameter.default, _hint(parameter), parameter.choices,
-                        secret=parameter.secret,
-                    )  # fmt: skip
+            yield LaunchForm(self._entry, self._region(), self.console.connection.regions)
             yield LabelledLines("shape")
         with VerticalScroll(id="ahead", can_focus=False):
             yield Static("", id="answer", markup=False)
@@ -126,20 +115,23 @@ class LaunchScreen(FrameScreen):
     def _show_shape(self) -> None:
         self.query_one("#shape", LabelledLines).show(self._shape())
 
-    @on(Input.Changed)
+    @property
+    def _form(self) -> LaunchForm:
+        return self.query_one(LaunchForm)
+
+    @on(LaunchForm.Changed)
     def _prepare(self) -> None:
         """Fill in the profile with the typed values and check it."""
         self._stop_waiting()
-        fields = {field.field: field.value for field in self.query(LaunchField)}
-        region, typed = fields.pop(REGION), fields.pop(JOB_NAME)
+        form, context = self._form, self.console.connection.context
         try:
-            self._prepared = self._entry.prepare(
-                fields, context=self.console.connection.context, region=region
-            )
-            self._prepared = self._with_fixes(self._named(self._prepared, typed))
-            self._problems = self._name_problems(self._prepared)
+            self._prepared = self._entry.prepare(form.values, context=context, region=form.region_field.value)
+            self._prepared = self._with_fixes(self._named(self._prepared, form.name_field.value))
+            self._problems, wrong = [], self._wrong_name(self._prepared)
         except ProfileError as error:
-            self._prepared, self._problems = None, str(error).splitlines()
+            self._prepared, self._problems, wrong = None, error.others, error.at
+        self._wrong_values = list(wrong.values())
+        form.show_problems(wrong)
         self.query_one("#problems", LabelledLines).show(self._notes())
         self._show_shape()
         self._check_soon()
@@ -154,16 +146,16 @@ class LaunchScreen(FrameScreen):
             )
             typed = expand(template, self._facts, taken) if self._facts is not None else template
             self._own_name = typed
-            self._set(JOB_NAME, typed)
+            self._form.name_field.line.value = typed
         return prepared if typed == template else with_edits(prepared, [Edit(("displayName",), typed)])
 
-    def _name_problems(self, prepared: Prepared) -> list[str]:
-        """Why it can't be launched under its name."""
+    def _wrong_name(self, prepared: Prepared) -> dict[str, str]:
+        """Why it can't be launched under its name, as what is wrong at the name's field."""
         name = str(prepared.request.custom_job.get("displayName", ""))
         if self._facts is None and name == self._own_name and PLACEHOLDER.search(name):
-            return ["The name is being filled in; one moment."]
+            return {NAME: "The name is being filled in; one moment."}
         found = name_problem(name)
-        return [" ".join(found)] if found is not None else []
+        return {NAME: " ".join(found)} if found is not None else {}
 
     async def _read_facts(self) -> None:
         """Read what the placeholders of the name stand for: git takes a while."""
@@ -175,6 +167,9 @@ class LaunchScreen(FrameScreen):
         lines = [
             (Content.styled("✗ ", "$text-error"), Content(plain(mask_text(text)))) for text in self._problems
         ]
+        if wrong := [field.field for field in self._form.fields if field.problem]:
+            words = f"not valid: {', '.join(wrong)}"
+            lines.append((Content.styled("✗ ", "$text-error"), Content(plain(words))))
         for problem in self._prepared.problems if self._prepared else ():
             mark = ("! ", "$text-warning") if problem.severity is Severity.WARNING else ("· ", "$text-muted")
             lines.append(
@@ -241,27 +236,21 @@ class LaunchScreen(FrameScreen):
             self.notify(plain(check.fix or check.sentence), severity="warning", markup=False)
             return
         if check.region:
-            self._set(REGION, check.region)
-        before = {field.field: field.value for field in self.query(LaunchField)}
+            self._form.region_field.line.value = check.region
+        before = {field: field.value for field in self._form.fields}
         for edit in check.edits:
             self._fix(edit, self._prepared, before)
         self._prepare()
 
-    def _fix(self, edit: Edit, prepared: Prepared, before: Mapping[str, str]) -> None:
+    def _fix(self, edit: Edit, prepared: Prepared, before: Mapping[LaunchField, str]) -> None:
         """Change the value that the field comes from, if there is one; else the request alone."""
         old = reduce(getitem, edit.path, cast("Any", prepared.request.custom_job))
-        for field in self.query(LaunchField):
-            was = before.get(field.field)
+        for field, was in before.items():
             new = substituted(was, str(old), str(edit.value)) if was else None
             if new is not None:
-                self._set(field.field, new)
+                field.line.value = new
                 return
         self._fixes.append(edit)
-
-    def _set(self, name: str, value: str) -> None:
-        for field in self.query(LaunchField):
-            if field.field == name:
-                field.query_one(Input).value = value
 
     def action_dry(self) -> None:
         """Show this launch as a dry run prints it."""
@@ -315,25 +304,58 @@ class LaunchScreen(FrameScreen):
     def second_line(self) -> Line:
         return Content.styled(plain(self._entry.description), "$text-muted"), Content("")
 
+    # Keys
+
+    @property
+    def _value(self) -> ValueInput | None:
+        """The value that has the focus."""
+        return self.focused if isinstance(self.focused, ValueInput) else None
+
+    def scopes(self) -> tuple[str, ...]:
+        value = self._value
+        return super().scopes() if value is None else (value.SCOPE, *super().scopes())
+
+    def target(self, found: Action) -> object:
+        value = self._value
+        return value if value is not None and found.scope == value.SCOPE else super().target(found)
+
+    def footer_actions(self) -> list[Action]:
+        """The keys that work now: a value with the focus takes the letters and its own keys."""
+        found, value = super().footer_actions(), self._value
+        if value is None:
+            return found
+        own = {key for a in found if a.scope == value.SCOPE for key in self._keys(a)}
+        return [
+            a for a in found
+            if a.scope == value.SCOPE or not any(len(key) == 1 or key in own for key in self._keys(a))
+        ]  # fmt: skip
+
+    def _keys(self, found: Action) -> list[str]:
+        return key_text(found, self.keymap).split(" ")
+
+    def on_descendant_focus(self) -> None:
+        """Another value takes the keys."""
+        self.refresh_frame()
+
+    def on_descendant_blur(self) -> None:
+        """The keys are the screen's again."""
+        self.refresh_frame()
+
     def blocked_reason(self, found: Action) -> str | None:
         if found.id == "launch.go":
             if self._waiting:
                 return "It waits for the checks; esc gives it up."
             if self._under_way:
                 return "It is being launched; one moment."
-            if self._problems or self._prepared is None:
-                return f"Can't be launched: {self._problems[0] if self._problems else 'not valid'}"
+            if problems := [*self._wrong_values, *self._problems]:
+                return f"Can't be launched: {problems[0]}"
         if found.id in {"launch.preview", "launch.dry"} and self._prepared is None:
             return "There is no request as long as the profile is not valid."
-        if found.id == "launch.fix" and self._problems:
+        if found.id == "launch.fix" and self._prepared is None:
             return "Errors of the profile are fixed in its form: e on it, then n and F."
         if found.id == "launch.fix" and not self._wrong:
             return "The checks have found nothing to fix."
         return super().blocked_reason(found)
-
-    @on(Input.Submitted)
-    async def _entered(self) -> None:
-        await self.action_do("launch.go")
 
     def action_go(self) -> None:
         """Launch it once, however long the key is held."""
@@ -438,8 +460,12 @@ class LaunchScreen(FrameScreen):
             self._answer(Content.styled(plain(step.line), "$text-warning"), "esc gives it up")
 
     def action_next(self) -> None:
-        """Focus the next value."""
-        self.focus_next(Input)
+        """Focus the first value."""
+        self._form.go(1)
+
+    def action_previous(self) -> None:
+        """Focus the last value."""
+        self._form.go(-1)
 
     def action_preview(self) -> None:
         """Show the exact request with these values."""
@@ -471,8 +497,3 @@ class LaunchScreen(FrameScreen):
             self._stop_waiting()
         elif not self._under_way:
             self.dismiss()
-
-
-def _hint(parameter: Parameter) -> str:
-    choices = "" if parameter.secret else " | ".join(parameter.choices)
-    return "  ".join(part for part in (parameter.description, choices or parameter.kind) if part)

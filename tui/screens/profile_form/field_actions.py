@@ -13,15 +13,22 @@ from tui.domain.profile import Problem
 from tui.domain.profile.document_edit import Edit, edited
 from tui.domain.profile.model import path_in_file
 from tui.domain.profile.source import dotted
-from tui.domain.text import plain
 from tui.domain.vertex import reducers
 from tui.domain.vertex.form import changes
 from tui.domain.vertex.form.changes import Refused
-from tui.domain.vertex.form.choices import Choice, choices, machines_with, pool_of, pools_path, region_of
+from tui.domain.vertex.form.choices import (
+    FREE,
+    Choice,
+    choices,
+    machines_with,
+    pool_of,
+    pools_path,
+    region_of,
+)
 from tui.domain.vertex.form.fields import ROLES
 from tui.domain.vertex.form.rows import MAX_POOLS, Row, RowKind
 from tui.domain.vertex.form.values import MISSING, Path, at, canonical, scalar_text
-from tui.screens.dialogs.pick import PickScreen
+from tui.screens.dialogs.pick import PickScreen, value_options
 from tui.screens.dialogs.prompt import PromptScreen
 from tui.screens.frame import FrameScreen
 from tui.screens.profile_form.body import FormBody
@@ -32,8 +39,6 @@ from tui.screens.workers import background
 
 ALL = "\x00all"
 """The choice that shows every machine."""
-FREE = frozenset({"machineType", "region", "bootDiskType", "acceleratorCount", "tpuTopology"})
-"""Fields whose catalogue may be older than the service: any text may be typed."""
 
 EDITS = frozenset({"open", "switch", "add", "remove", "fix", "parameter", "inline", "undo", "redo"})
 """Methods of the form's actions that change the draft."""
@@ -159,7 +164,7 @@ class FieldActions:
 
     def _pick(self, row: Row, found: Sequence[Choice]) -> None:
         name = row.field.name if row.field else ""
-        options = [(c.value, choice_line(c)) for c in found]
+        options = value_options((c.value, c.help) for c in found)
         if name == "machineType":
             options.append((ALL, Content.styled("… every machine", "$text-muted")))
 
@@ -176,7 +181,7 @@ class FieldActions:
         """Choose a machine that takes the accelerator; `before` are edits to make with it."""
         values = self._editor.values
         region = region_of(values, self._editor.region) if accelerator else ""
-        options = [(c.value, choice_line(c)) for c in machines_with(accelerator, region)]
+        options = value_options((c.value, c.help) for c in machines_with(accelerator, region))
         pool = pool_of(row)
 
         def chosen(value: str | None) -> None:
@@ -354,11 +359,6 @@ def switches(row: Row) -> bool:
     """The row is a switch, or a yes or no."""
     boolean = row.kind is RowKind.FIELD and row.field is not None and row.field.kind.name == "boolean"
     return row.kind is RowKind.SWITCH or boolean
-
-
-def choice_line(choice: Choice) -> Content:
-    """A choice in a list: the value, and what it means."""
-    return Content.assemble(f"{plain(choice.value) or 'none':<22} ", (plain(choice.help), "$text-muted"))
 
 
 def _pool_hint(position: int) -> str:

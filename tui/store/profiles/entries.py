@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,22 @@ from tui.domain.vertex.reducers import is_reducer
 if TYPE_CHECKING:
     from tui.domain.profile.model import Request
     from tui.domain.profile.source import Problem
+    from tui.domain.vertex.form.choices import Offer
 
 
 class ProfileError(Exception):
-    """The profile can't be turned into a request; one line for each problem."""
+    """The profile can't be turned into a request; one line for each problem.
+
+    `at` has the sentence of each launch value that is wrong (a parameter's name, or `REGION`), and `others`
+    are the lines of what is wrong with the file itself.
+    """
+
+    def __init__(
+        self, message: str, at: Mapping[str, str] | None = None, others: Sequence[str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.at = dict(at or {})
+        self.others = message.splitlines() if others is None else list(others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +58,11 @@ class Prepared:
     order: PackageRequest | None = None
 
 
+REGION = "\x00region"
+"""Stands for the region where a parameter's name is meant otherwise; no parameter is called like this."""
+
 Prepare = Callable[[Mapping[str, str], Context, str], Prepared]
+Offers = Callable[[Mapping[str, str], str], dict[str, "Offer"]]
 RuleCheck = Callable[[Context], tuple[tuple[str, ...], tuple[str, ...]]]
 
 
@@ -66,6 +82,7 @@ class ProfileEntry:
     """Of the whole job."""
     fill: Prepare | None = field(default=None, repr=False, compare=False)
     rules: RuleCheck | None = field(default=None, repr=False, compare=False)
+    offer: Offers | None = field(default=None, repr=False, compare=False)
 
     @property
     def key(self) -> str:
@@ -91,6 +108,10 @@ class ProfileEntry:
         if self.problem or self.fill is None:
             raise ProfileError(self.problem or f"{self.path} can't be read")
         return self.fill(values, context, region)
+
+    def offers(self, values: Mapping[str, str], region: str) -> dict[str, Offer]:
+        """The choices of each parameter that has some, with these values and in this region."""
+        return {} if self.offer is None else self.offer(values, region)
 
     def check_rules(self, context: Context) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Errors and warnings of a launch in this context, a sentence each; takes milliseconds."""

@@ -14,12 +14,15 @@ from tui.domain.masking import looks_secret, mask_text, mask_value
 from tui.domain.profile import Checked, Problem, Profile, ProfileInvalid, load, problems_of
 from tui.domain.profile.document_edit import Edit, edited
 from tui.domain.profile.parameters import Parameter as ProfileParameter
+from tui.domain.profile.parameters import references
+from tui.domain.profile.source import Path as FieldPath
 from tui.domain.profile.source import decode
 from tui.domain.text import sentences
 from tui.domain.vertex.field_check import text
+from tui.domain.vertex.form.choices import Offer, offers
 from tui.domain.vertex.packaging import LaunchTarget, PackageRequest, PackagingError
 from tui.domain.vertex.rules.base import Severity
-from tui.store.profiles.entries import Parameter, Prepared, ProfileEntry, ProfileError
+from tui.store.profiles.entries import REGION, Parameter, Prepared, ProfileEntry, ProfileError
 
 SUFFIXES = (".yaml", ".yml", ".json")
 MAX_BYTES = 1_000_000
@@ -102,6 +105,7 @@ def entry(path: Path, *, mine: bool) -> ProfileEntry:
     return ProfileEntry(
         path.stem, path, mine, mask_text(profile.description), "", profile.region, shape(profile), parameters,
         accelerators(profile), partial(_prepare, profile), partial(_check_rules, profile),
+        partial(_offers, profile),
     )  # fmt: skip
 
 
@@ -163,9 +167,9 @@ def _prepare(profile: Profile, values: Mapping[str, str], context: Context, regi
     try:
         checked = check_in(profile, values, context, region)
     except ProfileInvalid as error:
-        raise ProfileError(str(error)) from error
+        raise _refused(profile, values, error.problems) from error
     if checked.errors:
-        raise ProfileError("\n".join(map(str, checked.errors)))
+        raise _refused(profile, values, checked.errors)
     request = checked.request
     if request.package is None:
         return Prepared(request, checked.problems)
@@ -177,6 +181,34 @@ def _prepare(profile: Profile, values: Mapping[str, str], context: Context, regi
         return Prepared(replace(request, custom_job=order.preview()), checked.problems, order)
     except PackagingError as error:
         raise ProfileError(sentences(error.message, error.fix)) from error
+
+
+def _offers(profile: Profile, values: Mapping[str, str], region: str) -> dict[str, Offer]:
+    return offers(profile.document.value, profile.spec_path, values, region)
+
+
+def _refused(profile: Profile, values: Mapping[str, str], problems: Sequence[Problem]) -> ProfileError:
+    """The problems, each at the launch's values that it comes from; a value is in no file."""
+    changed = {p.name for p in profile.parameters if values.get(p.name, _default(p)) != _default(p)}
+    rest = {key: value for key, value in profile.document.value.items() if key != "parameters"}
+    users: dict[FieldPath, set[str]] = {}
+    for name, path in references(rest):
+        users.setdefault(path, set()).add(name)
+    at: dict[str, str] = {}
+    others = []
+    for problem in problems:
+        path = profile.document.spelled(problem.path)
+        if path[:1] == ("parameters",) and path[1:]:
+            names = {str(path[1])}
+        else:
+            names = users.get(path, set()) & changed
+        if path == ("region",) and not names:
+            names = {REGION}
+        for name in names:
+            at.setdefault(name, mask_text(sentences(problem.message, problem.fix)))
+        if not names:
+            others.append(str(problem))
+    return ProfileError("\n".join(map(str, problems)), at, others)
 
 
 def with_edits(prepared: Prepared, edits: Sequence[Edit]) -> Prepared:

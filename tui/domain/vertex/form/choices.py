@@ -3,8 +3,8 @@ machine → count."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tui.domain.profile.parameters import TYPES
@@ -16,14 +16,16 @@ from tui.domain.vertex.catalog import (
     machines,
     region_accelerators,
 )
-from tui.domain.vertex.form.changes import parameter_choices
+from tui.domain.vertex.form.changes import parameter_choices, parameter_type
 from tui.domain.vertex.form.fields import CHOICE_HELP
-from tui.domain.vertex.form.rows import Row, RowKind, plain_value, pool_value
+from tui.domain.vertex.form.rows import FormState, Row, RowKind, build_rows, plain_value, pool_value
 from tui.domain.vertex.form.values import Path, actual, at
 from tui.domain.vertex.rules.machine import DISKS
 
 NONE = ""
 """The choice that removes the field."""
+FREE = frozenset({"machineType", "region", "bootDiskType", "acceleratorCount", "tpuTopology"})
+"""Fields whose catalogue may be older than the service: any text may be typed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,14 @@ class Choice:
 
     value: str
     help: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The choices of a value; with `free` another text may be typed."""
+
+    choices: tuple[Choice, ...]
+    free: bool = False
 
 
 def pool_of(row: Row) -> Path | None:
@@ -62,7 +72,7 @@ def choices(root: Any, row: Row, region: str, regions: Sequence[str] = ()) -> li
     pool = pool_of(row)
     found = _pool_choices(root, at(root, pool), row.field.name, region) if pool is not None else []
     if row.field.name == "region":
-        found = _region_choices(regions)
+        found = region_choices(regions)
     if not found and row.field.kind.choices:
         names = [c for c in row.field.kind.choices if CHOICE_HELP.get(c, "").split(":")[0] != "deprecated"]
         found = [Choice(c, CHOICE_HELP.get(c, "")) for c in names]
@@ -87,7 +97,34 @@ def _pool_choices(root: Any, pool: Any, name: str, region: str) -> list[Choice]:
     return []
 
 
-def _region_choices(own: Sequence[str]) -> list[Choice]:
+def offers(root: Any, spec_path: Path, given: Mapping[str, str], region: str) -> dict[str, Offer]:
+    """The choices of a profile's parameters at a launch, by name; one that takes any value is left out.
+
+    A parameter without choices of its own has those of the field that it is the whole value of, as the form
+    has them for the `given` values and the `region`.
+    """
+    settings = at(root, ("parameters",))
+    if not isinstance(settings, Mapping):
+        return {}
+    filled = {name: {"default": given[name]} if name in given else value for name, value in settings.items()}
+    root = {**root, "parameters": filled}
+    found = {}
+    for row in build_rows(FormState(root, root, spec_path, expanded=True)):
+        if row.parameter and row.parameter not in found and row.field is not None:
+            taken = choices(root, replace(row, parameter=""), region)
+            if taken:
+                found[row.parameter] = Offer(tuple(taken), row.field.name in FREE)
+    for name in settings:
+        own = parameter_choices({"parameters": settings}, name)
+        if not own and parameter_type({"parameters": settings}, name) == "boolean":
+            own = ["true", "false"]
+        if own:
+            found[name] = Offer(tuple(Choice(value, CHOICE_HELP.get(value, "")) for value in own))
+    return found
+
+
+def region_choices(own: Sequence[str]) -> list[Choice]:
+    """Regions with their accelerators, those of the context first."""
     known = region_accelerators()
     ordered = [*dict.fromkeys([*own, *known])]
     return [

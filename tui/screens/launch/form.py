@@ -1,0 +1,115 @@
+"""The values of a launch: the job's name, the region, and the profile's parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.message import Message
+from textual.widgets import Input
+
+from tui.domain.vertex.form.choices import Offer, region_choices
+from tui.screens.launch.field import ChoiceInput, LaunchField, ValueInput
+from tui.store.profiles.entries import REGION, Parameter, ProfileEntry
+
+NAME = "\x00name"
+"""Key of the job's name among what is wrong; no parameter is called like this."""
+
+
+class LaunchForm(VerticalScroll, can_focus=False):
+    """One `LaunchField` for each value, in the order of `tab`. Posts `Changed` when a value differs."""
+
+    class Changed(Message):
+        """A value differs."""
+
+    def __init__(self, entry: ProfileEntry, region: str, regions: Sequence[str]) -> None:
+        super().__init__(id="form")
+        self._entry = entry
+        self._regions = Offer(tuple(region_choices(regions)), free=True)
+        self.name_field = LaunchField("job name", "", "how it is listed")
+        self.region_field = LaunchField("region", region, "where it runs", self._regions)
+        offers = entry.offers({}, region)
+        self.parameters: dict[str, LaunchField] = {
+            p.name: LaunchField(
+                p.name, p.default, _hint(p), None if p.secret else offers.get(p.name), secret=p.secret
+            )
+            for p in entry.parameters
+        }
+
+    @property
+    def fields(self) -> list[LaunchField]:
+        """The fields from the top."""
+        return [self.name_field, self.region_field, *self.parameters.values()]
+
+    def compose(self) -> ComposeResult:
+        yield from self.fields
+
+    @property
+    def values(self) -> dict[str, str]:
+        """The parameters' texts."""
+        return {name: field.value for name, field in self.parameters.items()}
+
+    def show_problems(self, found: Mapping[str, str]) -> None:
+        """Say at each field what is wrong with its value: by parameter, `REGION` or `NAME`."""
+        known = {NAME: self.name_field, REGION: self.region_field, **self.parameters}
+        for key, field in known.items():
+            field.show_problem(found.get(key, ""))
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.post_message(self.Changed())
+
+    @on(ChoiceInput.Asked)
+    def _choose(self, event: ChoiceInput.Asked) -> None:
+        """Open a value's list; a chosen one is taken, and the next value has its turn."""
+        event.stop()
+        field = next(f for f in self.fields if f.line is event.line)
+        # The choices of one value may depend on another: a machine's on the region.
+        offers = self._entry.offers(self.values, self.region_field.value)
+        offer = self._regions if field is self.region_field else offers.get(field.field)
+        if offer is None:
+            return
+
+        def chosen(value: str | None) -> None:
+            if value is not None:
+                field.line.value = value
+                self.go(1)
+
+        self.app.push_screen(field.pick(offer, event.typed), chosen)
+
+    # Moving
+
+    @on(ValueInput.Left)
+    def _left(self, event: ValueInput.Left) -> None:
+        """Go to the next value, or from the last one to the screen's keys."""
+        event.stop()
+        self.go(event.move)
+
+    def go(self, move: int) -> None:
+        """Focus the value `move` fields further: from none the first or last one, beyond the ends none."""
+        lines = [field.line for field in self.fields]
+        at = next(
+            (i for i, line in enumerate(lines) if line is self.screen.focused), -1 if move > 0 else len(lines)
+        )
+        self.screen.set_focus(lines[at + move] if 0 <= at + move < len(lines) else None)
+
+    def on_descendant_focus(self) -> None:
+        """Show the explanation of the value with the focus."""
+        self._mark_current()
+
+    def on_descendant_blur(self) -> None:
+        """No value may have the focus now."""
+        self._mark_current()
+
+    def _mark_current(self) -> None:
+        for field in self.fields:
+            field.set_class(field.line is self.screen.focused, "-current")
+
+
+def _hint(parameter: Parameter) -> str:
+    """What the value means; of one without an explanation what it may be."""
+    choices: Iterable[str] = () if parameter.secret else parameter.choices
+    return parameter.description or " | ".join(choices) or parameter.kind
