@@ -27,6 +27,8 @@ from trainer.strategy.ddp import DDP
 
 # 40.9 M parameters with two moments: 491 MB; ZeRO keeps the weights twice, and has 30.4 M for 487 MB.
 WIDTH, LAYERS, ZERO_LAYERS = 1024, 39, 29
+ROWS = 256
+"""So few tokens a step that a larger batch only hides more of a save."""
 
 
 class Stack(nn.Module):
@@ -49,30 +51,41 @@ def main(folder: Path, rounds: int, name: str) -> None:
     model = Stack(layers)
     strategy.setup(Workload(model, list(model.layers), Windows(torch.zeros(100, dtype=torch.uint8), 8), 8))
     # DeepSpeed makes the moments at the first step.
-    strategy.forward_backward((torch.ones(1, WIDTH),), last=True)
-    strategy.update(1e-4, strategy.squared_norm(), None)
+    step(strategy)
     CheckpointManager(config, group)
     run = SavedRun(RunIdentity.new("bench"), {}, {})
     saver = Saver(folder / "ours", strategy, group, shared=True, keep=1, run=run)
     saver.warm_up()
-    stalls, durable, peer = [], [], []
-    for step in range(1, rounds + 1):
+    seconds: dict[str, list[float]] = {}
+    for number in range(1, rounds + 1):
         began = time.monotonic()
         at_once(strategy, folder / "peer")
-        peer.append(time.monotonic() - began)
+        seconds.setdefault("at_once", []).append(time.monotonic() - began)
         shutil.rmtree(folder / "peer")
-        stalls.append(saver.save(step, {}))
-        saved = saver.result(wait=True)
-        assert saved is not None
-        durable.append(saved.seconds)
+        began = time.monotonic()
+        step(strategy)
+        seconds.setdefault("step", []).append(time.monotonic() - began)
+        for deferred in (True, False):
+            began = time.monotonic()
+            saver.save(2 * number + deferred, {})
+            if not deferred:
+                saver.finish_copies()
+            step(strategy)
+            seconds.setdefault(f"save_and_step_{deferred}", []).append(time.monotonic() - began)
+            saved = saver.result(wait=True)
+            assert saved is not None
+            seconds.setdefault(f"stall_{deferred}", []).append(saved.stall)
+            seconds.setdefault("durable", []).append(saved.seconds)
     shutil.rmtree(folder / "ours")
-    found = {
-        "stall": statistics.median(stalls), "durable": statistics.median(durable),
-        "at_once": statistics.median(peer), "bytes": saved.bytes,
-    }  # fmt: skip
-    print(json.dumps(found))
+    medians = {name: statistics.median(values) for name, values in seconds.items()}
+    print(json.dumps({**medians, "bytes": saved.bytes}))
     sys.stdout.flush()
     os._exit(0)
+
+
+def step(strategy: Strategy) -> None:
+    strategy.forward_backward((torch.ones(ROWS, WIDTH),), last=True)
+    strategy.update(1e-4, strategy.squared_norm(), None)
 
 
 def at_once(strategy: Strategy, folder: Path) -> None:

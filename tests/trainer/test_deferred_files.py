@@ -53,17 +53,21 @@ def tensors(folder: Path) -> dict[str, torch.Tensor]:
 
 def test_nothing_is_written_before_take(tmp_path: Path) -> None:
     disk = Disk()
-    late = DeferredFiles(disk, pinned=False)
-    value = torch.ones(3)
+    value, buffer = torch.ones(3), torch.ones(3)
+    late = DeferredFiles(disk, lambda: [buffer], pinned=False)
     late.makedirs(str(tmp_path / "step-1"), exist_ok=True)
-    late.save({"w": value}, str(tmp_path / "step-1" / "states.pt"))
+    late.save({"w": value, "mean": buffer}, str(tmp_path / "step-1" / "states.pt"))
+    buffer.zero_()
+    staged = late.take()
+    late.finish()
     value.zero_()
     assert not late.is_decoupled() and not disk.written and not list(tmp_path.iterdir())
-    write = late.take()
-    write()
-    late.take()()
+    staged.copies.complete()
+    staged.write()
+    late.take().write()
     assert [path.split("/")[-1] for path in disk.written] == ["states.pt"]
-    assert disk.written[str(tmp_path / "step-1" / "states.pt")]["w"].tolist() == [1, 1, 1]
+    written = disk.written[str(tmp_path / "step-1" / "states.pt")]
+    assert written["w"].tolist() == written["mean"].tolist() == [1, 1, 1]
     assert (tmp_path / "step-1").is_dir()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -27,6 +28,13 @@ class Scaler:
         self.scale = 8.0
 
 
+def copied(buffers: TensorBuffers, tree: Any) -> Any:
+    """The copy, complete."""
+    found = buffers.copy(tree)
+    buffers.take().complete()
+    return found
+
+
 @pytest.fixture
 def one_rank() -> Iterator[None]:
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -38,16 +46,16 @@ def test_a_copy_shares_no_memory_and_the_next_one_reuses_its_buffers() -> None:
     flat = torch.arange(12.0)
     tree = {"a": flat[2:6], "b": [flat[2:6], (flat.view(3, 4).t(), 7)], "c": OrderedDict(x=Scaler())}
     buffers = TensorBuffers(pinned=False)
-    first = buffers.copy(tree)
+    first = copied(buffers, tree)
     flat += 100
     tree["c"]["x"].scale = 0.5
     assert first["a"].tolist() == [2, 3, 4, 5] and first["b"][0] is first["a"], "tied weights stay tied"
     assert first["b"][1][0].tolist() == torch.arange(12.0).view(3, 4).t().tolist()
     assert first["a"].untyped_storage().nbytes() == 16, "not all that it was a piece of"
     assert first["c"]["x"].scale == 8.0 and type(first["c"]) is OrderedDict
-    second = buffers.copy(tree)
+    second = copied(buffers, tree)
     assert second["a"] is first["a"] and second["a"].tolist() == [102, 103, 104, 105]
-    assert buffers.copy({"a": torch.zeros(9)})["a"].shape == (9,)
+    assert copied(buffers, {"a": torch.zeros(9)})["a"].shape == (9,)
 
 
 @pytest.mark.usefixtures("one_rank")
@@ -55,12 +63,12 @@ def test_a_shard_is_copied_with_its_place_in_the_whole() -> None:
     mesh = init_device_mesh("cpu", (1,))
     weight = DTensor.from_local(torch.arange(6.0).view(2, 3), mesh, [Shard(0)])
     buffers = TensorBuffers(pinned=False)
-    copied = buffers.copy({"weight": weight})["weight"]
+    first = copied(buffers, {"weight": weight})["weight"]
     weight.to_local().add_(100)
-    assert isinstance(copied, DTensor) and copied._spec == weight._spec
-    assert copied.to_local().tolist() == [[0, 1, 2], [3, 4, 5]]
-    again = buffers.copy({"weight": weight})["weight"]
-    assert again.to_local().data_ptr() == copied.to_local().data_ptr()
+    assert isinstance(first, DTensor) and first._spec == weight._spec
+    assert first.to_local().tolist() == [[0, 1, 2], [3, 4, 5]]
+    again = copied(buffers, {"weight": weight})["weight"]
+    assert again.to_local().data_ptr() == first.to_local().data_ptr()
 
 
 @pytest.mark.usefixtures("one_rank")

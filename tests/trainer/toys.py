@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from trainer import registry
 from trainer.config import Config
 from trainer.models.workload import Workload
 from trainer.strategy.ddp import DDP
+from trainer.strategy.deferred_copies import StagedState
 from trainer.weights.saved import LazyWeights, SavedWeights
 
 
@@ -42,9 +43,9 @@ class OneFile:
 class ToyStrategy(DDP):
     name, layout = "toy", OneFile()  # type: ignore[assignment]
 
-    def stage(self, folder: Path, ranks: dist.ProcessGroup) -> Callable[[], None]:
+    def stage(self, folder: Path, ranks: dist.ProcessGroup) -> StagedState:
         copied = {name: tensor.clone() for name, tensor in self.state().items()}
-        return lambda: torch.save(copied, folder / "toy.pt") if dist.get_rank() == 0 else None
+        return StagedState(lambda: torch.save(copied, folder / "toy.pt") if dist.get_rank() == 0 else None)
 
     def load(self, path: Path, saved_world_size: int, ranks: dist.ProcessGroup) -> None:
         saved = torch.load(path / "toy.pt", weights_only=True)

@@ -1,4 +1,4 @@
-"""Saving checkpoints: the state is copied to the CPU, training continues, and a thread writes the copy.
+"""Saving checkpoints: a thread copies the state to the CPU before training changes it, and writes the copy.
 
 The copy goes to buffers that are reused, so a save costs one pass over memory. The ranks' threads communicate
 in a process group of their own. The manifest is written last, then the folder is renamed.
@@ -24,6 +24,7 @@ from trainer.checkpoint.run_identity import RunIdentity
 from trainer.distributed.process_group import ProcessGroup
 from trainer.errors import CheckpointError, UsageError, one_line
 from trainer.strategy.base import Strategy
+from trainer.strategy.deferred_copies import DeferredCopies, StagedState
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class _PendingSave:
     """A save that the training thread passes to the writing thread."""
 
     step: int
-    write: Callable[[], None]
+    state: StagedState
     extra: dict[str, Any]
     progress: dict[str, Any]
     began: float
@@ -83,6 +84,8 @@ class Saver:
         self._use_group(shared=shared)
         self._thread = ThreadPoolExecutor(1, "checkpoint")
         self._pending: Future[SavedCheckpoint] | None = None
+        self._copies = DeferredCopies()
+        """Those of the last save."""
 
     def _use_group(self, *, shared: bool) -> None:
         group = self._group
@@ -99,21 +102,27 @@ class Saver:
 
     def warm_up(self) -> None:
         """Allocate the buffers: their first use takes several times as long as later ones."""
-        self._strategy.stage(self.folder, self._writers)
+        self._copies = self._strategy.stage(self.folder, self._writers).copies
+        self.finish_copies()
 
     def save(self, step: int, progress: dict[str, Any]) -> float:
-        """Begin a save; return the seconds that training stopped. `result` returns how it ended.
+        """Begin a save; return the seconds that training stopped so far. `result` returns how it ended.
 
         Call `result(wait=True)` for an earlier save first.
         """
         assert self._pending is None
         began = time.monotonic()
         extra = {"rng": get_rng_state(), "common": self._strategy.extra_state(), "time": time.time()}
-        write = self._strategy.stage(self._partial(step), self._writers)
+        state = self._strategy.stage(self._partial(step), self._writers)
+        self._copies = state.copies
         stall = time.monotonic() - began
-        job = _PendingSave(step, write, extra, progress, began, stall)
+        job = _PendingSave(step, state, extra, progress, began, stall)
         self._pending = self._thread.submit(self._finish, job)
         return stall
+
+    def finish_copies(self) -> None:
+        """Make what is left of the copies of the last save, instead of beside the next step."""
+        self._copies.finish()
 
     def result(self, *, wait: bool) -> SavedCheckpoint | None:
         """The save that has ended since the last call, or None.
@@ -124,7 +133,9 @@ class Saver:
         if self._pending is None or not (wait or self._pending.done()):
             return None
         pending, self._pending = self._pending, None
-        return pending.result()
+        saved = pending.result()
+        # Training may have waited for the copies since it began.
+        return replace(saved, stall=saved.stall + self._copies.waited)
 
     @property
     def pending(self) -> bool:
@@ -141,9 +152,10 @@ class Saver:
         """In the thread. Every rank makes the same collective calls, even after a failure."""
         group, ranks = self._group, self._group.checkpoint_group
         partial, final = self._partial(job.step), self.folder / f"step-{job.step}"
+        problem = self._try(job.state.copies.complete)
         extras = group.all_gather(job.extra, ranks)
-        problem = self._try(lambda: self._write_extra_state(partial, extras))
-        problem = self._try(job.write) or problem
+        problem = self._try(lambda: self._write_extra_state(partial, extras)) or problem
+        problem = self._try(job.state.write) or problem
         problem = group.first_problem(problem, ranks)
         committed: list[int] = []
         if problem is None and self.coordinates:

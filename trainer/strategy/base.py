@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,6 +11,7 @@ import torch.distributed as dist
 from trainer.config import Config
 from trainer.data.loader import Batch
 from trainer.models.workload import Workload
+from trainer.strategy.deferred_copies import StagedState
 from trainer.strategy.layout import CheckpointLayout
 
 Weight = float | torch.Tensor
@@ -56,10 +56,11 @@ class Strategy(Protocol):
     def evaluate(self, batch: Batch) -> torch.Tensor:
         """What the model returns without gradients or dropout: the loss, a scalar; of prompts, answers."""
 
-    def stage(self, folder: Path, ranks: dist.ProcessGroup) -> Callable[[], None]:
-        """Copy weights and optimizer state to the CPU; return a function that writes the copy into `folder`.
+    def stage(self, folder: Path, ranks: dist.ProcessGroup) -> StagedState:
+        """Weights and optimizer state as they are now, to be written into `folder`.
 
-        Another thread calls that function, on all of `ranks` at once. It raises the errors of its writer.
+        Another thread completes the copies and then writes, on all of `ranks` at once; this raises the errors
+        of its writer. What would change a copied tensor (`update`, `load`) first finishes the copies.
         """
 
     def prepare_load(self, path: Path, saved_world_size: int) -> None:

@@ -6,7 +6,7 @@ The optimizer is torch's own: DeepSpeed's would be compiled at run time.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,6 +23,7 @@ from trainer.optimizers.build import make_optimizer
 from trainer.strategy.base import Weight, compute_dtype
 from trainer.strategy.deepspeed_package import TAG, load_deepspeed
 from trainer.strategy.deepspeed_settings import CONVERTIBLE, engine_settings
+from trainer.strategy.deferred_copies import StagedState
 from trainer.strategy.deferred_files import DeferredFiles
 from trainer.strategy.layout import CheckpointLayout
 from trainer.strategy.model_setup import prepare_model
@@ -104,7 +105,9 @@ class ZeRO:
         from deepspeed.runtime.checkpoint_engine import TorchCheckpointEngine
 
         writer = TorchCheckpointEngine(self.engine._config)
-        self._files = DeferredFiles(writer, pinned=self._device.type == "cuda")
+        pinned = self._device.type == "cuda"
+        # A forward pass changes the model's buffers, which are among its weights in the file.
+        self._files = DeferredFiles(writer, self.engine.module.buffers, pinned=pinned)
         self.engine.checkpoint_engine = self._files
         # It would copy a conversion script into a folder that does not exist yet; trainer.export replaces it.
         self.engine._copy_recovery_script = lambda _: None
@@ -127,6 +130,7 @@ class ZeRO:
         return None
 
     def update(self, rate: float, norm: torch.Tensor | None, keep: torch.Tensor | None) -> torch.Tensor:
+        self._files.finish()
         self._skip_step = keep is not None and not bool(keep)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -168,10 +172,8 @@ class ZeRO:
     def load_extra_state(self, state: dict[str, Any]) -> None:
         return None
 
-    def stage(self, folder: Path, ranks: dist.ProcessGroup) -> Callable[[], None]:
+    def stage(self, folder: Path, ranks: dist.ProcessGroup) -> StagedState:
         self.engine.save_checkpoint(str(folder), tag=TAG, save_latest=False)
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
         return self._files.take()
 
     def prepare_load(self, path: Path, saved_world_size: int) -> None:
@@ -196,6 +198,7 @@ class ZeRO:
         tag = None if universal else TAG
         inner = self.optimizer.optimizer
         settings = [{k: v for k, v in group.items() if k != "params"} for group in inner.param_groups]
+        self._files.finish()
         loaded, _ = self.engine.load_checkpoint(str(folder), tag=tag)
         if loaded is None:
             raise RuntimeError(f"DeepSpeed found nothing to load in {folder}")

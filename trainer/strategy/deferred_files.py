@@ -1,24 +1,31 @@
 """Deferred writing of DeepSpeed's files: each is copied when DeepSpeed saves it, and a thread writes it.
 
 DeepSpeed passes each file to its checkpoint engine as a tree of plain containers and tensors. The engine
-here copies the tensors to reused buffers, like the other strategies; DeepSpeed's own engine writes the file.
+here has the tensors copied to reused buffers, like the other strategies; DeepSpeed's own engine writes the
+file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from trainer.strategy.deferred_copies import StagedState
 from trainer.strategy.tensor_buffers import TensorBuffers
 
 
 class DeferredFiles:
     """A DeepSpeed checkpoint engine that keeps copies of the files until `take`."""
 
-    def __init__(self, engine: Any, *, pinned: bool) -> None:
-        """`engine` writes and reads the files, and has all other methods of a checkpoint engine."""
-        self._engine = engine
+    def __init__(self, engine: Any, unstable: Callable[[], Iterable[torch.Tensor]], *, pinned: bool) -> None:
+        """`engine` writes and reads the files, and has all other methods of a checkpoint engine.
+
+        `unstable` returns the tensors that change between two steps of the optimizer.
+        """
+        self._engine, self._unstable = engine, unstable
         self._buffers = TensorBuffers(pinned=pinned)
         self._files: dict[str, Any] = {}
 
@@ -30,10 +37,14 @@ class DeferredFiles:
 
     def save(self, state_dict: Any, path: str) -> None:
         """Copy the file. Its name, without the step's folder, selects the buffers."""
-        self._files[path] = self._buffers.copy(state_dict, Path(path).name)
+        self._files[path] = self._buffers.copy(state_dict, Path(path).name, self._unstable())
 
-    def take(self) -> Callable[[], None]:
-        """A function that writes the files saved since the last call; it raises OSError or RuntimeError."""
+    def finish(self) -> None:
+        """Make what is left of the copies: before training changes what they are of."""
+        self._buffers.finish()
+
+    def take(self) -> StagedState:
+        """The files saved since the last call; writing them raises OSError or RuntimeError."""
         files, self._files = self._files, {}
 
         def write() -> None:
@@ -41,4 +52,4 @@ class DeferredFiles:
                 Path(path).parent.mkdir(parents=True, exist_ok=True)
                 self._engine.save(tree, path)
 
-        return write
+        return StagedState(write, self._buffers.take())

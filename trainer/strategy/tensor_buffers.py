@@ -7,13 +7,14 @@ a quarter more for tensors of 4 MiB.
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import torch
 from torch.distributed.tensor import DTensor
 
 from trainer.optimizers.sharded import local_shard
+from trainer.strategy.deferred_copies import DeferredCopies
 
 
 class TensorBuffers:
@@ -22,14 +23,32 @@ class TensorBuffers:
     def __init__(self, *, pinned: bool) -> None:
         self._pinned = pinned
         self._buffers: dict[Hashable, torch.Tensor] = {}
+        self._copies, self._last = DeferredCopies(), DeferredCopies()
+        self._unstable: set[int] = set()
+        self._at_once = False
 
-    def copy(self, tree: Any, name: Hashable = "") -> Any:
+    def copy(self, tree: Any, name: Hashable = "", unstable: Iterable[torch.Tensor] = ()) -> Any:
         """A tree that shares no memory with `tree`; each `name` has buffers of its own.
 
-        Tensors that share their memory (tied weights) share it in the copy, too. Copies from a GPU are
-        complete only after the device is synchronized.
+        Tensors that share their memory (tied weights) share it in the copy, too. Those of the memory of
+        `unstable` tensors, which a forward pass changes, are copied at once; the others when `take` says.
         """
+        self.finish()
+        self._unstable = {tensor.untyped_storage().data_ptr() for tensor in unstable}
         return self._copy(tree, (name,), {}, {})
+
+    def take(self) -> DeferredCopies:
+        """The copies that are still to be made of what was passed to `copy` since the last call."""
+        # Whether training does not leave the state alone.
+        self._at_once = self._at_once or self._last.changed
+        self._last, self._copies = self._copies, DeferredCopies()
+        if self._at_once:
+            self._last.finish()
+        return self._last
+
+    def finish(self) -> None:
+        """Make what is left of the copies that were taken: before training changes the state."""
+        self._last.finish()
 
     def clear(self) -> None:
         """Free the memory."""
@@ -64,6 +83,9 @@ class TensorBuffers:
         if buffer is None or buffer.shape != value.shape or buffer.dtype != value.dtype:
             buffer = torch.empty_like(value, device="cpu", pin_memory=self._pinned)
             self._buffers[path] = buffer
-        buffer.copy_(value, non_blocking=self._pinned)
+        if value.untyped_storage().data_ptr() in self._unstable:
+            buffer.copy_(value)
+        else:
+            self._copies.add(buffer, value)
         seen[memory] = buffer
         return buffer

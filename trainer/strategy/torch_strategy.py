@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,6 +20,7 @@ from trainer.errors import CheckpointError, one_line
 from trainer.models.workload import Workload
 from trainer.optimizers.sharded import ShardedOptimizer, local_shard
 from trainer.strategy.base import Weight, compute_dtype
+from trainer.strategy.deferred_copies import StagedState
 from trainer.strategy.layout import CheckpointLayout
 from trainer.strategy.model_setup import prepare_model
 from trainer.strategy.tensor_buffers import TensorBuffers
@@ -69,6 +69,7 @@ class TorchStrategy(ABC):
 
     def release(self) -> None:
         """Forget the step in progress and what uses the process group, which ends (`--elastic`)."""
+        self._copies_to_save.finish()
         self._wrapped = self._module
         self._module.zero_grad(set_to_none=True)
         if self._scaler.is_enabled():
@@ -99,6 +100,7 @@ class TorchStrategy(ABC):
 
     def update(self, rate: float, norm: torch.Tensor | None, keep: torch.Tensor | None) -> torch.Tensor:
         assert norm is not None
+        self._copies_to_save.finish()
         limit = self._config.optimizer.clip
         if keep is None and self.has_loss_scaler:
             keep = torch.isfinite(norm)
@@ -134,10 +136,8 @@ class TorchStrategy(ABC):
             found.setdefault(_shard_of(tensor), {})[name] = local_shard(tensor)
         return found
 
-    def stage(self, folder: Path, ranks: dist.ProcessGroup) -> Callable[[], None]:
+    def stage(self, folder: Path, ranks: dist.ProcessGroup) -> StagedState:
         staged: dict[str, Any] = self._copies_to_save.copy(self.state())
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
 
         def write() -> None:
             # Not synced file by file: the manifest's inventory does that once for all of them.
@@ -145,16 +145,18 @@ class TorchStrategy(ABC):
                 staged, storage_writer=dcp.FileSystemWriter(folder, sync_files=False), process_group=ranks
             )
 
-        return write
+        return StagedState(write, self._copies_to_save.take())
 
     def warm_up(self) -> None:
         """Allocate the buffers of `stage`."""
         self._copies_to_save.copy(self.state())
+        self._copies_to_save.take().finish()
 
     def prepare_load(self, path: Path, saved_world_size: int) -> None:
         return None
 
     def load(self, path: Path, saved_world_size: int, ranks: dist.ProcessGroup) -> None:
+        self._copies_to_save.finish()
         try:
             dcp.load(self.state(), storage_reader=dcp.FileSystemReader(path), process_group=ranks)
         except BaseException as error:
