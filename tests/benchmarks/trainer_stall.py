@@ -1,7 +1,7 @@
 """How long training stands still for a checkpoint of about 500 MB, beside torch.save and fsync.
 
 Copies are made beside the step that follows, so that step is measured, too: beside one after a save that has
-copied everything at first.
+copied everything at first. Runs of the same differ by some percent.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def run() -> Iterator[Result]:
         )  # fmt: skip
         yield Result(
             f"the same, with the step that follows on it: {found['step']:.2f} s alone",
-            found["save_and_step_True"], 1.0, "s", found["save_and_step_False"], "all copied at first",
+            found["save_and_step_True"], 1.05, "s", found["save_and_step_False"], "all copied at first",
         )  # fmt: skip
         yield Result(
             "training stands still if all is copied at first",

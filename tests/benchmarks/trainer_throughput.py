@@ -1,117 +1,165 @@
 """The trainer beside a hand-written loop of the same strategy, and beside accelerate and Fabric.
 
-Two processes; all loops live in the same ones and take turns, so that a busy machine is busy for all. What
-is compared is the CPU time of both processes for the same steps, paired by rounds; the losses must agree
-to rounding. A ratio of 1.02 means that the loop written by hand needs 2 % more.
+Each loop has two processes of its own, ours with heartbeat and flight recorder, as below a supervisor. The
+pairs take turns, so that a busy machine is busy for all. What is compared is the CPU time of both processes
+for the same steps, paired by rounds; the losses must agree to rounding. A ratio of 1.02 means that the loop
+written by hand needs 2 % more. $STRATEGIES, $SIZES and $LAUNCHES (`ddp,zero2`, `0.9m`, `2`) make a run short.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import socket
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
-from itertools import chain, product
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.harness import PEERS, ROOT, Result
+from trainer.hang.flight_recorder import BUFFER_SIZE, DEFAULT_BUFFER
+from trainer.hang.heartbeat import FILE, SUPERVISOR, Heartbeat
 
 STRATEGIES = ("ddp", "fsdp", "hsdp", "zero1", "zero2", "zero3")
 SIZES = {"0.9m": (48, 0.95), "10m": (24, 0.98)}
 """Rounds and goal for each number of parameters: the fewer, the more of a step is not theirs."""
-STEPS = 1
-"""Of a turn: what a busy machine does to a loop it does within the second to the others too."""
 LAUNCHES = 4
-"""Fresh pairs of processes, in each another loop made first: where a loop's tensors happen to lie in memory
-is worth a percent or two."""
+"""Fresh pairs of processes: where a loop's tensors happen to lie in memory is worth a percent or two."""
 SAME = 5e-6
 """Largest difference of losses: the mean over two processes is rounded in another order."""
 WITH_PEERS = PEERS / "trainer" / "bin" / "python"
+REPLY = "@"
+"""Begins a line of a child's output that is for this process; the others are the trainer's log."""
+
+Measured = dict[str, list[dict[str, Any]]]
+"""For each loop its turns: `cpu` of both processes in seconds, and the mean `loss`."""
 
 
 def run() -> Iterator[Result]:
-    for size, strategy in product(SIZES, STRATEGIES):
+    launches = int(os.environ.get("LAUNCHES", LAUNCHES))
+    for size, strategy in product(_chosen("SIZES", [*SIZES]), _chosen("STRATEGIES", STRATEGIES)):
         rounds, goal = SIZES[size]
-        ranks = _together([_measure(strategy, size, rounds, first) for first in range(LAUNCHES)])
-        bare = ranks[0]["bare"]
-        for name in [n for n in ranks[0] if n != "bare"]:
-            pairs_of = zip(ranks[0][name]["losses"], bare["losses"], strict=True)
-            if max(abs(a - b) for a, b in pairs_of) > SAME:
+        peers = ("accelerate", "fabric") if strategy == "ddp" else ()
+        found: Measured = {}
+        for _ in range(launches):
+            for name, turns in _measure(strategy, size, rounds, ("bare", "ours", *peers)).items():
+                found.setdefault(name, []).extend(turns)
+        for name, turns in found.items():
+            if any(abs(a["loss"] - b["loss"]) > SAME for a, b in zip(turns, found["bare"], strict=False)):
                 yield Result(f"{strategy} {size}: {name} has other losses", 1.0, 0.0, "")
-        pairs = _cpu(ranks, "bare"), _cpu(ranks, "ours")
-        yield _line(f"{strategy} {size}: the loop by hand by ours, CPU", *pairs, goal, "loop by hand")
-        for peer in ("accelerate", "fabric"):
-            if strategy != "ddp":
-                continue
+        what = f"{strategy} {size}: the loop by hand by ours, CPU"
+        yield _line(what, found["bare"], found["ours"], goal, "loop by hand")
+        for peer in peers:
             what = f"{strategy} {size}: {peer} by ours, CPU"
-            if peer not in ranks[0]:
+            if peer not in found:
                 yield Result(what, 0.0, 1.0, "s", missing=f"{peer} is not installed: make peers")
                 continue
-            yield _line(what, _cpu(ranks, peer), _cpu(ranks, "ours"), 1.0, peer)
+            yield _line(what, found[peer], found["ours"], 1.0, peer)
 
 
-def _together(launches: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """The rounds of all launches, one after the other, as of one; the losses are those of each."""
-    return [
-        {
-            name: {what: [*chain.from_iterable(one[rank][name][what] for one in launches)] for what in found}
-            for name, found in launches[0][rank].items()
-        }
-        for rank in range(len(launches[0]))
-    ]
+def _chosen(variable: str, known: Sequence[str]) -> list[str]:
+    wanted = os.environ.get(variable, "")
+    return [name for name in known if not wanted or name in wanted.split(",")]
 
 
-def _line(name: str, peer: list[float], ours: list[float], goal: float, who: str) -> Result:
+def _line(name: str, peer: list[dict[str, Any]], ours: list[dict[str, Any]], goal: float, who: str) -> Result:
     """The mean of the middle half of the rounds' ratios, as seconds a step of both processes.
 
     One round is off by a tenth. The median of as many ratios is less certain, and their mean is moved by a
     few that are far out.
     """
-    ratios = sorted(p / o for p, o in zip(peer, ours, strict=True))
+    ratios = sorted(p["cpu"] / o["cpu"] for p, o in zip(peer, ours, strict=True))
     ratio = statistics.fmean(ratios[len(ratios) // 4 : -(len(ratios) // 4) or None])
-    each = statistics.median(ours) / STEPS
+    each = statistics.median(turn["cpu"] for turn in ours)
     return Result(name, each * ratio, goal, "s", each, f"{who} ÷ ours", at_least=True)
 
 
-def _cpu(ranks: list[dict[str, Any]], name: str) -> list[float]:
-    return [sum(of_ranks) for of_ranks in zip(*(rank[name]["cpu"] for rank in ranks), strict=True)]
+def _measure(strategy: str, size: str, rounds: int, names: Sequence[str]) -> Measured:
+    """Turns of one step of each loop, in an order that is another one in each round."""
+    found: Measured = {}
+    with ExitStack() as stack:
+        pairs = {name: stack.enter_context(_Pair(name, strategy, size, rounds)) for name in names}
+        pairs = {name: pair for name, pair in pairs.items() if pair.installed}
+        order = list(pairs)
+        for turn in range(rounds + 1):
+            random.Random(turn).shuffle(order)
+            for name in order:
+                measured = pairs[name].step()
+                if turn:  # the first one warms up
+                    found.setdefault(name, []).append(measured)
+    return found
 
 
-def _measure(strategy: str, size: str, rounds: int, first: int) -> list[dict[str, Any]]:
-    """What each rank has measured, by loop."""
-    python = str(WITH_PEERS) if WITH_PEERS.exists() else sys.executable
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    processes = []
-    for rank in range(2):
-        env = os.environ | {
-            "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
-            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo",
-            "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu", "PYTHONPATH": str(ROOT),
-        }  # fmt: skip
+class _Pair:
+    """Two processes with one loop, which do a step when they are told to."""
+
+    def __init__(self, name: str, strategy: str, size: str, rounds: int) -> None:
+        self._name = name
+        self._home = tempfile.TemporaryDirectory(prefix="vxthroughput")
+        python = str(WITH_PEERS) if WITH_PEERS.exists() else sys.executable
         command = [
             python,
             "-m",
             "tests.benchmarks.trainer_throughput_child",
+            name,
             strategy,
             size,
             str(rounds),
-            str(STEPS),
-            str(first),
         ]
-        processes.append(
-            subprocess.Popen(
-                command, env=env, cwd=Path(ROOT), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-            )
-        )
-    found = []
-    for process in processes:
-        out, err = process.communicate(timeout=900)
-        if process.returncode:
-            raise RuntimeError(f"{strategy}: exit code {process.returncode}: {err[-2000:]}")
-        found.append(json.loads(out.splitlines()[-1]))
-    return found
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = str(server.getsockname()[1])
+        self._errors = Path(self._home.name, "errors")
+        self._processes = []
+        for rank in (0, 1):
+            env = os.environ | {
+                "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
+                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo",
+                "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu", "PYTHONPATH": str(ROOT),
+            }  # fmt: skip
+            if name == "ours":
+                env |= self._observed(rank)
+            with self._errors.open("ab") as errors:
+                process = subprocess.Popen(
+                    command, env=env, cwd=self._home.name, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                    stderr=errors, text=True,
+                )  # fmt: skip
+            self._processes.append(process)
+
+    def _observed(self, rank: int) -> dict[str, str]:
+        """Variables by which a supervisor reads the rank's progress and its collectives."""
+        beat = Heartbeat(Path(self._home.name, f"heartbeat-{rank}"), create=True)
+        return {FILE: str(beat.path), SUPERVISOR: str(os.getpid()), BUFFER_SIZE: str(DEFAULT_BUFFER)}
+
+    def __enter__(self) -> _Pair:
+        replies = [self._reply(process) for process in self._processes]
+        self.installed = all(reply["installed"] for reply in replies)
+        return self
+
+    def step(self) -> dict[str, Any]:
+        """CPU seconds of both processes, and the mean loss."""
+        for process in self._processes:
+            assert process.stdin is not None
+            process.stdin.write("step\n")
+            process.stdin.flush()
+        replies = [self._reply(process) for process in self._processes]
+        return {"cpu": sum(reply["cpu"] for reply in replies), "loss": replies[0]["loss"]}
+
+    def _reply(self, process: subprocess.Popen[str]) -> dict[str, Any]:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith(REPLY):
+                found: dict[str, Any] = json.loads(line.removeprefix(REPLY))
+                return found
+        raise RuntimeError(f"{self._name} has ended: {self._errors.read_text()[-2000:]}")
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes:
+            process.kill()
+            process.communicate()
+        self._home.cleanup()

@@ -1,13 +1,10 @@
-"""One of two processes: the trainer's own loop and hand-written ones take turns over the same steps."""
+"""One of two processes of one loop: the trainer's own, or one written by hand."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import random
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +16,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from tests.benchmarks.trainer_throughput import REPLY
 from trainer import registry
 from trainer.config import Config, parse
 from trainer.data.sampler import permute
@@ -26,6 +24,7 @@ from trainer.data.text import Windows
 from trainer.data.token_cache import token_file_of
 from trainer.data.token_file import TokenFile
 from trainer.distributed.batch_plan import BatchPlan
+from trainer.hang import agent
 from trainer.loop.schedule import learning_rate
 from trainer.models.gpt import GPT
 from trainer.models.workload import Workload
@@ -40,7 +39,7 @@ SIZES = {"0.9m": (4, 4, 128, 16), "10m": (6, 6, 384, 4)}
 
 def _size() -> str:
     """That of the command line, where this module is the command."""
-    return next((name for name in sys.argv[2:3] if name in SIZES), "10m")
+    return next((name for name in sys.argv[3:4] if name in SIZES), "10m")
 
 
 LAYERS, HEADS, WIDTH, BATCH = SIZES[_size()]
@@ -181,55 +180,42 @@ def own(trainer: Trainer) -> Loop:
     return step
 
 
-def main(strategy: str, rounds: int, steps: int, first: int) -> None:
-    """`first`: which of the loops is made first, for what is made later lies elsewhere in memory."""
+def main(name: str, strategy: str, rounds: int) -> None:
+    """Make the loop, then do a step for each line of the standard input."""
     rank = int(os.environ["RANK"])
+    agent.start()
     registry.MODELS["bench"] = registry.ModelEntry("tests.benchmarks.trainer_throughput_child:workload")
     flags = [
         "--model=bench", "--device=cpu", *FLAGS.get(strategy, [f"--strategy={strategy}"]),
         f"--batch={BATCH}", "--micro-batch=16",
-        f"--steps={rounds * steps + steps}", "--checkpoint-every=0", "--grace=0", "--log-every=10",
+        f"--steps={rounds + 1}", "--checkpoint-every=0", "--grace=0", "--log-every=10",
     ]  # fmt: skip
     config = parse(flags)
     trainer = Trainer(config)
     trainer.group.init(CPU, 300)
-    makers: dict[str, Callable[[], Loop]] = {
-        "bare": lambda: bare(config, stream(rank)),
-        "ours": lambda: own(trainer),
-    }
-    if strategy == "ddp":
-        makers["accelerate"] = lambda: accelerate(config, stream(rank))
-        makers["fabric"] = lambda: fabric(config, stream(rank))
-    order_of = list(makers)
-    loops: dict[str, Loop] = {}
-    for name in order_of[first % len(order_of) :] + order_of[: first % len(order_of)]:
-        with contextlib.suppress(ImportError):
-            loops[name] = makers[name]()
-    found: dict[str, dict[str, list[float]]] = {name: {"cpu": [], "wall": [], "losses": []} for name in loops}
-    names = list(loops)
-    for turn in range(rounds + 1):
-        # Shuffled, the same on both ranks: what a loop leaves behind in memory is met by each of the others.
-        random.Random(turn).shuffle(names)
-        for name in names:
-            dist.barrier()
-            cpu, wall = time.process_time(), time.monotonic()
-            losses = [loops[name](turn * steps + n) for n in range(steps)]
-            spent = time.process_time() - cpu, time.monotonic() - wall
-            if name != "ours":
-                mean = torch.tensor(losses) / 2
-                dist.all_reduce(mean)
-                losses = mean.tolist()
-            found[name]["losses"] += [round(loss, 6) for loss in losses]
-            if turn:  # the first one warms up
-                found[name]["cpu"].append(spent[0])
-                found[name]["wall"].append(spent[1])
-    sys.stdout.write("\n" + json.dumps(found) + "\n")
+    makers = {"bare": bare, "accelerate": accelerate, "fabric": fabric}
+    try:
+        step = own(trainer) if name == "ours" else makers[name](config, stream(rank))
+    except ImportError:
+        reply(installed=False)
+        return
+    reply(installed=True)
+    for number, _ in enumerate(sys.stdin):
+        began = time.process_time()
+        loss = step(number)
+        spent = time.process_time() - began
+        if name != "ours":
+            mean = torch.tensor([loss]) / 2
+            dist.all_reduce(mean)
+            loss = float(mean)
+        reply(cpu=spent, loss=round(loss, 6))
+
+
+def reply(**fields: object) -> None:
+    sys.stdout.write("\n" + REPLY + json.dumps(fields) + "\n")
     sys.stdout.flush()
-    os._exit(0)
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(prefix="vxthroughput") as home:
-        os.environ["PYTHONWARNINGS"] = "ignore"
-        os.chdir(home)
-        main(sys.argv[1], int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))
+    os.environ["PYTHONWARNINGS"] = "ignore"
+    main(sys.argv[1], sys.argv[2], int(sys.argv[4]))
