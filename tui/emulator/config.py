@@ -51,6 +51,9 @@ class EmulatorConfig(BaseModel):
     denied_permissions: list[str] = Field(default_factory=list)
     """Permissions that callers don't have, with shell wildcards; they have all others."""
 
+    log_megabytes: int = Field(2048, ge=16)
+    """Room for the log entries of all jobs; the oldest make room for new ones."""
+
     service_accounts: list[str] = Field(
         default_factory=lambda: [
             "trainer@*.iam.gserviceaccount.com",

@@ -31,11 +31,11 @@ from tui.emulator.faults.api import ApiFaults
 from tui.emulator.faults.disk import DiskFault
 from tui.emulator.faults.half_open import HalfOpen, link_admin, link_socket
 from tui.emulator.faults.requests import Faults
+from tui.emulator.interfaces import JobRecord
 from tui.emulator.lock import Lock, remove_stale_files, write_info
 from tui.emulator.logging import service as logging_service
-from tui.emulator.logging.faults import ActiveLogFaults
 from tui.emulator.logging.ingest import LogCollector
-from tui.emulator.logging.retention import run_retention
+from tui.emulator.logging.retention import delete_job, run_retention
 from tui.emulator.logging.store import LogStore
 from tui.emulator.monitoring import service as monitoring_service
 from tui.emulator.paths import StateDir, StateDirError
@@ -52,7 +52,7 @@ from tui.emulator.storage.server import BucketServer
 from tui.emulator.vertex import resource_service
 from tui.emulator.vertex.job_catalog import JobTableCatalog
 from tui.emulator.vertex.job_service import JobServer
-from tui.emulator.vertex.job_table import Job, JobTable
+from tui.emulator.vertex.job_table import JobTable
 from tui.emulator.vertex.locations import Locations
 from tui.emulator.vertex.operations import Operations
 from tui.emulator.vertex.quota import Quotas, check_quotas
@@ -179,15 +179,18 @@ class Emulator:
         stack.push_async_callback(pipelines.settle)
         catalog = JobTableCatalog(table, quotas)
 
-        sink, log_methods, faults = await self._open_logs(catalog)
+        store, sink = await self._open_logs(config.log_megabytes * 1024**2)
         dependencies = Dependencies(
             state, config, table, quotas, Ports(state.root), LocalRunner(), sink, planner=environment
         )
         scheduler = Scheduler(dependencies)
         training_pipelines = TrainingPipelines(pipelines, table, scheduler)
 
-        async def forget(job: Job) -> None:
-            await sink.forget(job.record)
+        async def forget(job: JobRecord) -> None:
+            await sink.forget(job)
+            # The log of a training pipeline's custom job is the pipeline's too.
+            if all(pipeline.job_id != job.id for pipeline in pipelines.all()):
+                await delete_job(store, job)
 
         operations = Operations(database, table, state, forget)
         stack.push_async_callback(operations.close)
@@ -197,7 +200,7 @@ class Emulator:
         stack.push_async_callback(training_pipelines.close)
         training_pipelines.adopt()
         checks = ActiveCheckFaults()
-        all_faults = Faults(self.api_faults, self.disk, self.connections, faults, checks, self.buckets)
+        all_faults = Faults(self.api_faults, self.disk, self.connections, store.faults, checks, self.buckets)
         stack.callback(all_faults.close)
         admin = Admin(table, pipelines, scheduler, self.info, self.stopping.set, all_faults)
         # The faults of the API are not in the way of the request that clears them.
@@ -206,7 +209,7 @@ class Emulator:
             *TrainingPipelineServer(pipelines, training_pipelines, operations).methods(),
             *operations.methods(),
             *Locations(catalog).methods(),
-            *log_methods,
+            *logging_service.methods(store, catalog),
             *monitoring_service.methods(state, catalog),
             *checks.apply("quotas", quota_service.methods(catalog)),
             *billing.methods(),
@@ -222,18 +225,16 @@ class Emulator:
 
         return FaultyHttp(app, self.api_faults, self.disk)
 
-    async def _open_logs(
-        self, catalog: JobTableCatalog
-    ) -> tuple[LogCollector, list[Method], ActiveLogFaults]:
+    async def _open_logs(self, max_bytes: int) -> tuple[LogStore, LogCollector]:
         store = LogStore(self.state.log_database)
         store.before_write = self.disk.check_database
         self._stack.callback(store.close)
         collector = LogCollector(self.state, store)
         await collector.start()
         self._stack.push_async_callback(collector.close)
-        tidying = asyncio.create_task(run_retention(store), name="log-retention")
+        tidying = asyncio.create_task(run_retention(store, max_bytes), name="log-retention")
         self._stack.callback(tidying.cancel)
-        return collector, logging_service.methods(store, catalog), store.faults
+        return store, collector
 
     async def _serve_grpc(self, methods: list[Method]) -> None:
         server = grpc.aio.server(options=_OPTIONS)

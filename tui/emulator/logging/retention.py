@@ -1,4 +1,4 @@
-"""Deletes log entries after the retention period of the `_Default` bucket."""
+"""Deletes log entries: of deleted jobs, after the `_Default` bucket's retention, and above a size."""
 
 from __future__ import annotations
 
@@ -6,33 +6,86 @@ import asyncio
 import logging
 import sqlite3
 import time
+from collections.abc import Iterable
 
-from tui.emulator.logging.store import LogStore
+from tui.emulator.interfaces import JobRecord
+from tui.emulator.logging.record import LogSource
+from tui.emulator.logging.store import LAST, LogStore
 
 log = logging.getLogger(__name__)
 
 RETENTION_SECONDS = 30 * 86_400
 """Retention after an entry's timestamp, as in the `_Default` bucket (vertex facts 5)."""
 INTERVAL_SECONDS = 6 * 3600.0
-"""Between two deletions."""
+"""Between two deletions of what is too old."""
+SIZE_SECONDS = 5.0
+"""Between two looks at the size."""
+_ROOM_SHARE = 16
+"""Above the bound, this share of it becomes free, so that not each look deletes."""
 
 
-async def run_retention(store: LogStore) -> None:
-    """Delete old entries at once and every `INTERVAL_SECONDS`, until cancelled; retry after a disk error."""
+async def run_retention(store: LogStore, max_bytes: int) -> None:
+    """Delete what is too old or too much, until cancelled; retry after a disk error."""
+    due = time.monotonic()
     while True:
         try:
-            deleted = await delete_older(store, time.time_ns() - RETENTION_SECONDS * 10**9)
+            if time.monotonic() >= due:
+                due = time.monotonic() + INTERVAL_SECONDS
+                deleted = await delete_older(store, time.time_ns() - RETENTION_SECONDS * 10**9)
+                if deleted:
+                    log.info(
+                        "deleted %d log entries older than %d days", deleted, RETENTION_SECONDS // 86_400
+                    )
+            deleted = await delete_above(store, max_bytes)
             if deleted:
-                log.info("deleted %d log entries older than %d days", deleted, RETENTION_SECONDS // 86_400)
+                log.warning(
+                    "deleted the %d oldest log entries: the logs were above %d bytes", deleted, max_bytes
+                )
         except sqlite3.Error as error:
             log.warning("can't delete old log entries: %s", error)
-        await asyncio.sleep(INTERVAL_SECONDS)
+        await asyncio.sleep(SIZE_SECONDS)
 
 
 async def delete_older(store: LogStore, before: int) -> int:
     """Delete entries with timestamps before `before` (ns) in batches; return their number."""
+    return await _delete(store, store.sources(), before)
+
+
+async def delete_job(store: LogStore, job: JobRecord) -> int:
+    """Delete all entries of a deleted job; return their number.
+
+    What can't be deleted now goes when it is too old.
+    """
+    labels = {"project_id": job.project, "job_id": job.id}.items()
+    try:
+        return await _delete(store, [s for s in store.sources() if labels <= s.resource_labels.items()], LAST)
+    except sqlite3.Error as error:
+        log.warning("can't delete the log of %s: %s", job.name, error)
+        return 0
+
+
+async def delete_above(store: LogStore, max_bytes: int) -> int:
+    """Delete the oldest entries of all jobs when more than `max_bytes` are in use; return their number."""
+    deleted, bound = 0, max_bytes
+    while await store.write(store.used) > bound:
+        bound = max_bytes - max_bytes // _ROOM_SHARE
+        source = await store.write(store.oldest)
+        if source is None:
+            break
+        deleted += await store.write(store.delete_before, source, LAST)
+    await _give_back(store)
+    return deleted
+
+
+async def _delete(store: LogStore, sources: Iterable[LogSource], before: int) -> int:
     deleted = 0
-    for source in store.sources():
+    for source in sources:
         while count := await store.write(store.delete_before, source, before):
             deleted += count
+    await _give_back(store)
     return deleted
+
+
+async def _give_back(store: LogStore) -> None:
+    while await store.write(store.give_back_room):
+        pass

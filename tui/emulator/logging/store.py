@@ -31,6 +31,12 @@ P = ParamSpec("P")
 
 VERSION = 1
 READERS = 3
+_INCREMENTAL = 2
+"""SQLite's number of the mode in which a file is shortened on request."""
+_FREE_PAGES = 256
+"""Unused pages that stay in the file for new entries."""
+_PAGES_PER_STEP = 2000
+"""Pages that one step gives back, because other writers wait for it."""
 DELETE_BATCH = 5_000
 """Maximum number of entries deleted in one transaction."""
 FIRST, LAST = 0, 2**63 - 1
@@ -233,6 +239,40 @@ class LogStore:
                 "DELETE FROM entries WHERE source=? AND timestamp<=?", (source.id, last)
             ).rowcount
 
+    def used(self) -> int:
+        """Bytes of the file that are in use."""
+        pages, free, size = (self._pragma(name) for name in ("page_count", "freelist_count", "page_size"))
+        return (pages - free) * size
+
+    def give_back_room(self) -> bool:
+        """Shorten the file by some of the room of deleted entries; return whether more can be given back."""
+        free = self._pragma("freelist_count")
+        if free <= _FREE_PAGES:
+            return False
+        if self._pragma("auto_vacuum") == _INCREMENTAL:
+            # Not by `execute`, which takes only the first of the statement's steps.
+            self._db.executescript(f"PRAGMA incremental_vacuum({min(_PAGES_PER_STEP, free - _FREE_PAGES)})")
+        elif free < self._pragma("page_count") // 2:
+            return False
+        else:
+            # Once for a file of an earlier version: it is written anew.
+            self._db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            self._db.execute("VACUUM")
+        more = self._pragma("freelist_count") > _FREE_PAGES
+        if not more:
+            # Else the write-ahead log keeps the size that the deletion took.
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return more
+
+    def _pragma(self, name: str) -> int:
+        return int(self._db.execute(f"PRAGMA {name}").fetchone()[0])
+
+    def oldest(self) -> LogSource | None:
+        """The source with the oldest entry; `None` without entries."""
+        query = "SELECT min(timestamp) FROM entries WHERE source=?"
+        found = ((self._db.execute(query, (s.id,)).fetchone()[0], s) for s in self.sources())
+        return min(((at, s.id, s) for at, s in found if at is not None), default=(0, 0, None))[2]
+
     def database(self) -> sqlite3.Connection:
         """The writer's connection, for the collector's own table `streams`."""
         return self._db
@@ -316,6 +356,8 @@ class LogStore:
 
     def _open(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
+        # Before anything is written: only a new file takes it.
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")
         db.execute("PRAGMA journal_mode = WAL")
         # Entries lost in a power failure are read again from the output files: their offsets are lost too.
         db.execute("PRAGMA synchronous = NORMAL")

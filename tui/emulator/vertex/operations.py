@@ -16,6 +16,7 @@ from google.rpc import code_pb2
 
 from tui.emulator.database import Database, OperationRow
 from tui.emulator.faults import clock
+from tui.emulator.interfaces import JobRecord
 from tui.emulator.paths import StateDir
 from tui.emulator.rpc.methods import Method, WireError, invalid, not_found
 from tui.emulator.rpc.page_token import read_token, write_token
@@ -49,7 +50,7 @@ class Operations:
         database: Database,
         table: JobTable,
         state: StateDir,
-        forget: Callable[[Job], Awaitable[None]],
+        forget: Callable[[JobRecord], Awaitable[None]],
     ) -> None:
         self._database = database
         self._table = table
@@ -64,14 +65,14 @@ class Operations:
             number = row.operation.name.rsplit("/", 1)[1]
             self._rows[number] = row
             if not row.operation.done:
-                self._tasks[number] = asyncio.create_task(self._remove_files(number))
+                self._tasks[number] = asyncio.create_task(self._finish(number))
 
     async def close(self) -> None:
         """Wait for the deletions in progress."""
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def delete_job(self, job: Job) -> operations_pb2.Operation:
-        """Delete an ended job: its row at once, its files soon after."""
+        """Delete an ended job: its row at once, its log and files soon after."""
         # Shielded: disk and memory must agree even if the client disconnects.
         number = await asyncio.shield(asyncio.ensure_future(self._delete_job(job)))
         task = self._tasks.get(number)
@@ -83,13 +84,21 @@ class Operations:
         self, table: TrainingPipelineTable, pipeline: TrainingPipeline
     ) -> operations_pb2.Operation:
         """Delete an ended training pipeline; its custom job stays."""
-        deletion = self._delete_row(table, pipeline, TRAINING_PIPELINE_KIND, done=True)
+        deletion = self._delete_pipeline(table, pipeline)
         number = await asyncio.shield(asyncio.ensure_future(deletion))
         return self._rows[number].operation
 
+    async def _delete_pipeline(self, table: TrainingPipelineTable, pipeline: TrainingPipeline) -> str:
+        number = await self._delete_row(table, pipeline, TRAINING_PIPELINE_KIND, done=True)
+        if self._table.get(pipeline.job_id) is None:
+            # The log of its custom job, which was deleted before, stayed for it.
+            record = pipeline.record
+            await self._forget(JobRecord(record.project, record.location, pipeline.job_id))
+        return number
+
     async def _delete_job(self, job: Job) -> str:
         number = await self._delete_row(self._table, job, CUSTOM_JOB_KIND, done=False)
-        self._tasks[number] = asyncio.create_task(self._finish(number, job))
+        self._tasks[number] = asyncio.create_task(self._finish(number))
         return number
 
     async def _delete_row(self, table: ResourceTable[R], resource: R, kind: str, *, done: bool) -> str:
@@ -115,8 +124,9 @@ class Operations:
             table.remove(resource)
         return number
 
-    async def _finish(self, number: str, job: Job) -> None:
-        await self._forget(job)
+    async def _finish(self, number: str) -> None:
+        row = self._rows[number]
+        await self._forget(JobRecord(row.project, row.location, row.subject_id))
         await self._remove_files(number)
 
     async def _remove_files(self, number: str) -> None:
