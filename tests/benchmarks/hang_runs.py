@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.harness import ROOT
+from trainer.launch.network import free_port
 
 SCRIPTS = ROOT / "tests" / "trainer"
 AT_ONCE = int(os.environ.get("HANGS_AT_ONCE", "6"))
@@ -57,7 +57,7 @@ class Run:
 @contextmanager
 def launched(command: Sequence[str], folder: Path, *, nodes: int = 1, processes: int = 3) -> Iterator[Run]:
     """`python -m trainer.launch` or another module with this command line, until the block ends."""
-    address = f"127.0.0.1:{_free_port()}"
+    address = f"127.0.0.1:{free_port()}"
     running: list[subprocess.Popen[bytes]] = []
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("RANK", "WORLD", "LOCAL"))}
     common = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
@@ -83,8 +83,3 @@ def launched(command: Sequence[str], folder: Path, *, nodes: int = 1, processes:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])

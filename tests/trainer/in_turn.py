@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.trainer.ranks import _SERVER, BASE, free_port
+from tests.trainer.ranks import _SERVER, BASE
+from trainer.launch.network import free_port
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import json
 import multiprocessing
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -14,15 +13,12 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from trainer.launch.network import free_port
+
 _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(["tests.trainer.preload"])
 
 BASE = ("--preset=tiny", "--device=cpu", "--log-every=1", "--grace=0", "--warmup=4")
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def _main(env: dict[str, str], home: str, flags: Sequence[str]) -> None:

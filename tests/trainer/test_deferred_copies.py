@@ -14,12 +14,13 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from tests.trainer.ranks import _SERVER, free_port
+from tests.trainer.ranks import _SERVER
 from trainer.config import parse
 from trainer.data.text import Windows
 from trainer.distributed.batch_plan import BatchPlan
 from trainer.distributed.process_group import ProcessGroup
 from trainer.errors import CheckpointError
+from trainer.launch.network import free_port
 from trainer.models.tensor_plan import TensorPlan
 from trainer.models.workload import Workload
 from trainer.strategy.base import Strategy

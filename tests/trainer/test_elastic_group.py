@@ -7,11 +7,12 @@ from pathlib import Path
 
 import torch
 
-from tests.trainer.ranks import _SERVER, free_port
+from tests.trainer.ranks import _SERVER
 from trainer.elastic.group import ElasticGroup
 from trainer.elastic.link import Told
 from trainer.elastic.membership import Member, Membership
 from trainer.elastic.store import Superseded
+from trainer.launch.network import free_port
 
 LIMIT = 30.0
 """Seconds after which a rank that waits for another one gives up."""

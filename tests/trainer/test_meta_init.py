@@ -13,11 +13,12 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 from transformers import AutoModelForCausalLM, LlamaConfig
 
-from tests.trainer.ranks import _SERVER, free_port
+from tests.trainer.ranks import _SERVER
 from trainer.config import parse
 from trainer.distributed.batch_plan import BatchPlan
 from trainer.distributed.process_group import ProcessGroup
 from trainer.errors import UsageError
+from trainer.launch.network import free_port
 from trainer.models.build import build_workload
 from trainer.models.causal_lm import load_model
 from trainer.strategy.build import build_strategy

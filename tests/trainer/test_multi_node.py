@@ -17,8 +17,8 @@ import psutil
 import pytest
 
 from tests.processes import asked, end, lives
-from tests.trainer.ranks import free_port
 from tests.waiting import wait_for
+from trainer.launch.network import free_port
 
 ROOT = str(Path(__file__).parents[2])
 STEPS = 40

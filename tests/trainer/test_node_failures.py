@@ -16,9 +16,9 @@ import psutil
 import pytest
 
 from tests.processes import end
-from tests.trainer.ranks import free_port
 from tests.trainer.test_multi_node import FLAGS, ROOT, STEPS, Cluster, Node, losses, wait_step, when
 from tests.waiting import wait_for
+from trainer.launch.network import free_port
 
 PHASES = ("failed", "rendezvous", "starting", "resumed", "training", "step")
 

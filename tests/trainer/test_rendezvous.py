@@ -13,12 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.trainer.ranks import free_port
 from tests.waiting import wait_for
 from trainer.launch import protocol
 from trainer.launch.failure import Failure
 from trainer.launch.messages import MessageStream
-from trainer.launch.network import interface_of
+from trainer.launch.network import free_port, interface_of
 from trainer.launch.protocol import Attempt, AttemptEnd
 from trainer.launch.rendezvous import (
     Follower,

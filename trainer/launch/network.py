@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import random
 import socket
 import struct
 
 _GET_ADDRESS = 0x8915
 """SIOCGIFADDR: the IPv4 address of an interface."""
+_LISTENERS = range(20_000, 30_000)
 
 
 def local_address(sock: socket.socket) -> str:
@@ -45,7 +47,15 @@ def listen_on(port: int) -> socket.socket:
 
 
 def free_port() -> int:
-    """A port that is free now. If another process takes it, the attempt fails and the next has another."""
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return int(probe.getsockname()[1])
+    """A port that is free now, below those that Linux gives to outgoing connections (from 32,768).
+
+    A connection of any process would else take it before its listener does. If a listener takes it first, the
+    attempt fails and the next one has another. Raises OSError if none is free.
+    """
+    for port in random.SystemRandom().choices(_LISTENERS, k=1000):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            # As torch's store does; a port of a connection that has just ended counts as free.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("", port))
+            return port
+    raise OSError(f"no port from {_LISTENERS.start} to {_LISTENERS.stop - 1} is free")
