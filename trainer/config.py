@@ -243,7 +243,7 @@ class LaunchConfig:
     peer_timeout: float = _flag(15.0, "seconds of silence after which another node counts as lost")
     hang_timeout: float = _flag(300.0, "seconds after which a collective call of a hanging rank fails")
     elastic: int = _flag(
-        0, "ddp: when a node is lost, the others train on if at least so many are left; 0: all start again"
+        0, "ddp, fsdp: when a node is lost, the others train on if so many are left; 0: all start again"
     )
     hang_factor: float = _flag(
         10.0,
@@ -399,9 +399,15 @@ def _check_strategy_flags(given: dict[str, Any]) -> None:
     elastic = [name for name, entry in STRATEGIES.items() if entry.elastic]
     if given["elastic"] and given["strategy"] not in elastic:
         raise UsageError(
-            f"--elastic {given['elastic']} needs --strategy {' or '.join(elastic)}, not {given['strategy']}, "
-            "whose ranks have shards that no other rank has"
+            f"--elastic {given['elastic']} needs --strategy {' or '.join(elastic)}, not {given['strategy']}: "
+            "DeepSpeed's engine keeps its process groups, and can't continue with other ranks"
         )
+    for name, why in (
+        ("tensor_parallel", "would divide each layer over processes that --elastic gives other samples"),
+        ("data_parallel_replicate", "has no effect with --elastic, where each node is a copy: omit it"),
+    ):
+        if given["elastic"] and given[name] != defaults[name]:
+            raise UsageError(f"--{name.replace('_', '-')} {given[name]} {why}")
 
 
 def _defaults() -> dict[str, Any]:

@@ -17,12 +17,12 @@ class StrategyEntry:
 
     `target` is `module:class` of a `strategy.base.Strategy`. `flags` are settings of such strategies
     only. A function `preload(config)` of the module, if any, imports before the fork what the class needs.
-    With `elastic` every rank has the whole state, so that the others train on when one is lost.
+    `elastic` is the class for --elastic, where each node has the whole state; none: --elastic is refused.
     """
 
     target: str
     flags: tuple[str, ...] = ()
-    elastic: bool = False
+    elastic: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,12 @@ class OptimizerEntry:
 _DEEPSPEED_FLAGS = ("offload", "deepspeed_config")
 
 STRATEGIES: dict[str, StrategyEntry] = {
-    "ddp": StrategyEntry("trainer.strategy.ddp:DDP", elastic=True),
-    "fsdp": StrategyEntry("trainer.strategy.fsdp:FSDP", ("data_parallel_replicate", "tensor_parallel")),
+    "ddp": StrategyEntry("trainer.strategy.ddp:DDP", elastic="trainer.strategy.ddp:DDP"),
+    "fsdp": StrategyEntry(
+        "trainer.strategy.fsdp:FSDP",
+        ("data_parallel_replicate", "tensor_parallel"),
+        elastic="trainer.elastic.replica:ReplicaFSDP",
+    ),
     "zero1": StrategyEntry("trainer.strategy.deepspeed:ZeRO1", _DEEPSPEED_FLAGS),
     "zero2": StrategyEntry("trainer.strategy.deepspeed:ZeRO2", _DEEPSPEED_FLAGS),
     "zero3": StrategyEntry("trainer.strategy.deepspeed:ZeRO3", _DEEPSPEED_FLAGS),

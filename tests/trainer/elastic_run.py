@@ -58,12 +58,15 @@ class Steps:
     """What was recorded below a folder: samples by step, and the hashes of the weights after it."""
 
     samples: dict[int, list[int]]
-    hashes: dict[int, set[str]]
+    hashes: dict[int, set[tuple[int, str]]]
+    """With the shard that they are of."""
     processes: int
 
     @classmethod
-    def of(cls, folder: Path) -> Steps:
-        """Of a step that was repeated the last one: before, it was aborted, or its ranks were all lost."""
+    def of(cls, folder: Path, shards: int = 1) -> Steps:
+        """With so many processes a node, each of which has one of the `shards`.
+
+        Of a step that was repeated the last one: before, it was aborted, or its ranks were all lost."""
         lines = []
         files = list(folder.glob("*.jsonl"))
         for path in files:
@@ -75,9 +78,9 @@ class Steps:
             if "hash" in line:
                 done[line["step"]] = max(line["epoch"], done.get(line["step"], 0))
         samples: dict[int, list[int]] = {step: [] for step in done}
-        hashes: dict[int, set[str]] = {step: set() for step in done}
+        hashes: dict[int, set[tuple[int, str]]] = {step: set() for step in done}
         for line in lines:
             if done.get(line["step"]) == line["epoch"]:
                 samples[line["step"]] += line.get("samples", [])
-                hashes[line["step"]] |= {line["hash"]} if "hash" in line else set()
+                hashes[line["step"]] |= {(line["rank"] % shards, line["hash"])} if "hash" in line else set()
         return cls({step: sorted(found) for step, found in samples.items()}, hashes, len(files))

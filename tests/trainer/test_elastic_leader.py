@@ -19,7 +19,7 @@ from trainer.elastic.leader import (
     Rules,
 )
 from trainer.elastic.membership import Membership, may_train, read_membership
-from trainer.elastic.protocol import NodeState
+from trainer.elastic.protocol import SHARDS, NodeState
 from trainer.launch.failure import Failure
 from trainer.launch.protocol import ProtocolError
 
@@ -186,6 +186,16 @@ def test_a_node_with_other_data_is_refused_and_the_others_train_on(three: Nodes)
     three.tell(2, ready=True, data="other")
     decision = three.decide()
     assert decision.told == {2} and "node 2 has other data" in decision.refused
+
+
+def test_a_node_with_another_number_of_shards_is_refused_by_it(three: Nodes) -> None:
+    for node, shards in enumerate((2, 2, 1)):
+        three.tell(node, data=f"data{SHARDS}{shards}")
+    three.leader.remove(2, GONE)
+    three.change()
+    three.settle(step=1)
+    three.tell(2, ready=True, data=f"data{SHARDS}1")
+    assert "node 2 has 1 processes" in three.decide().refused
 
 
 def test_an_error_of_a_member_ends_the_attempt_and_that_of_another_node_does_not(three: Nodes) -> None:

@@ -274,7 +274,7 @@ class Finder:
                 continue
             try:
                 manifest = store.manifest(step)
-                layout_of(manifest.strategy)
+                layout_of(manifest.strategy, manifest.layout)
             except FormatError as error:
                 raise UsageError(f"{store.name}/step-{step}: {error}") from error
             except CheckpointError as error:
@@ -301,7 +301,7 @@ class Finder:
                 continue
             try:
                 manifest = manifests.read(path)
-                layout_of(manifest.strategy)
+                layout_of(manifest.strategy, manifest.layout)
             except FormatError as error:
                 raise UsageError(str(error)) from error
             except CheckpointError as error:
@@ -414,7 +414,7 @@ class Finder:
         manifest = owners[rank]
         same_ranks = manifest.world_size == self._group.world_size and len(owners) == manifest.nodes
         if not _has_all_files(manifest) and same_ranks:
-            return layout_of(manifest.strategy).shared_files(manifest.files)
+            return layout_of(manifest.strategy, manifest.layout).shared_files(manifest.files)
         return sorted(manifest.files)
 
     def _send(self, path: Path, source: int, *, lacks: bool) -> None:
@@ -476,4 +476,4 @@ def _usable(disks: list[Copies], held: list[dict[int, HeldCopy]], run_id: str) -
 
 def _has_all_files(manifest: Manifest) -> bool:
     """Whether this copy has every file: the folder is shared, or all ranks have the same state."""
-    return manifest.shared or layout_of(manifest.strategy).replicated
+    return manifest.shared or layout_of(manifest.strategy, manifest.layout).replicated

@@ -55,7 +55,7 @@ def check_compatible(found: FoundCheckpoint, strategy: Strategy, config: Mapping
     """
     manifest, path = found.manifest, found.path
     remedy = f"start in another --checkpoint-dir with only its weights: --init-weights {path}"
-    if layout_of(manifest.strategy).family != strategy.layout.family:
+    if layout_of(manifest.strategy, manifest.layout).family != strategy.layout.family:
         raise UsageError(
             f"{path} was saved by {manifest.strategy}, whose files {strategy.name} can't load; continue with "
             f"--strategy {manifest.strategy}, or {remedy}"

@@ -44,7 +44,7 @@ def open_weights(path: Path, manifest: Manifest) -> SavedWeights:
     Raises:
         CheckpointError: when some are on another node, or the strategy that saved it is unknown.
     """
-    layout = layout_of(manifest.strategy)
+    layout = layout_of(manifest.strategy, manifest.layout)
     if not layout.replicated and not manifest.shared and manifest.nodes > 1:
         raise CheckpointError(
             f"{path} has only the shards of node {manifest.node}; take an uploaded checkpoint"

@@ -64,13 +64,13 @@ class ProcessGroup:
             device_id=device if device.type == "cuda" else None,
         )
         if math.isfinite(connect):
-            _set_timeout(dist.group.WORLD, default)
-        self.control_group = _new_group(None, connect)
-        self.checkpoint_group = _new_group(None, connect)
+            set_timeout(dist.group.WORLD, default)
+        self.control_group = new_group(None, connect)
+        self.checkpoint_group = new_group(None, connect)
         members: dict[int, list[int]] = {}
         for rank, node in enumerate(self.all_gather(self.node_rank)):
             members.setdefault(node, []).append(rank)
-        node_groups = {node: _new_group(ranks, connect) for node, ranks in members.items()}
+        node_groups = {node: new_group(ranks, connect) for node, ranks in members.items()}
         self.node_group = node_groups[self.node_rank]
 
     def destroy(self) -> None:
@@ -108,15 +108,15 @@ class ProcessGroup:
                     file.write(chunk.numpy().tobytes())
 
 
-def _new_group(ranks: list[int] | None, connect: float) -> Any:
+def new_group(ranks: list[int] | None, connect: float) -> Any:
     """These ranks or all, which have `connect` seconds to reach one another and then longer for each call."""
     seconds = min(connect, _LONG_TIMEOUT.total_seconds())
     group = dist.new_group(ranks, backend="gloo", timeout=timedelta(seconds=seconds))
     if math.isfinite(connect) and group is not dist.GroupMember.NON_GROUP_MEMBER:
-        _set_timeout(group, _LONG_TIMEOUT)
+        set_timeout(group, _LONG_TIMEOUT)
     return group
 
 
-def _set_timeout(group: Any, timeout: timedelta) -> None:
+def set_timeout(group: Any, timeout: timedelta) -> None:
     """Of the calls on CPUs from now on."""
     group._get_backend(torch.device("cpu")).set_timeout(timeout)

@@ -6,14 +6,16 @@ import gc
 import os
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from datetime import timedelta
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
-from trainer.distributed.process_group import ProcessGroup
+from trainer.distributed.process_group import ProcessGroup, new_group, set_timeout
+from trainer.distributed.replica_group import ReplicaGroup
 from trainer.elastic.link import Told
 from trainer.elastic.store import AbortableStore, Superseded
 
@@ -31,7 +33,16 @@ class ElasticGroup(ProcessGroup):
         super().__init__()
         self._others: frozenset[tuple[int, int]] | None = None
         """Sockets from before this membership; None while there is none."""
+        self.replica: ReplicaGroup | None = None
+        """The ranks of this node, if they share one copy of the model."""
+        self.counterparts: dist.ProcessGroup | None = None
+        """With a replica the ranks that have the same shards on all nodes; None for a single node."""
         self._own_interface = "GLOO_SOCKET_IFNAME" in os.environ
+
+    def make_replica(self, timeout: float) -> ReplicaGroup:
+        """Before the first membership: the ranks of this node stay together, and share one copy."""
+        self.replica = ReplicaGroup(timeout)
+        return self.replica
 
     def join(self, told: Told, device: torch.device, timeout: float, superseded: Callable[[], bool]) -> None:
         """Create the groups of this membership; a collective call of its ranks.
@@ -55,13 +66,26 @@ class ElasticGroup(ProcessGroup):
         self._others = frozenset(_sockets())
         try:
             self._create(store, device, timeout, CONNECT_TIMEOUT)
+            if self.replica is not None:
+                self._find_counterparts(self.replica, timeout)
         except RuntimeError as error:
             raise Superseded(f"the ranks did not reach one another: {error}") from error
 
+    def _find_counterparts(self, replica: ReplicaGroup, timeout: float) -> None:
+        replica.renumber(self.rank - self.local_rank)
+        if self.nodes == 1:
+            return
+        for local_rank in range(replica.size):
+            group = new_group(list(range(local_rank, self.world_size, replica.size)), CONNECT_TIMEOUT)
+            if local_rank == self.local_rank:
+                self.counterparts = group
+                set_timeout(group, timedelta(seconds=timeout))
+
     def leave(self) -> None:
-        """Free the groups. Whoever waits in them at another rank fails at once."""
-        self._others = None
-        self.destroy()
+        """Free the groups but the replica's. Whoever waits in them at another rank fails at once."""
+        self._others, self.counterparts = None, None
+        with self.replica.kept() if self.replica is not None else nullcontext():
+            self.destroy()
         # torch counts its groups for their names in the store, and begins again only when it destroys them. A
         # rank whose groups were not made would look for other names than the rest.
         distributed_c10d._world.group_count = 0

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from trainer import exit_codes
 from trainer.elastic.membership import Member, Membership, may_train
-from trainer.elastic.protocol import NodeState
+from trainer.elastic.protocol import SHARDS, NodeState
 from trainer.launch.failure import Failure
 from trainer.launch.protocol import AttemptEnd
 
@@ -186,9 +186,12 @@ class Leader:
         for node in list(ready):
             if known and self.states[node].data not in known:
                 ready.remove(node)
+                own, _, shards = self.states[node].data.partition(SHARDS)
                 why = (
                     f"node {node} has other data than the nodes that train: all nodes must see the same data"
                 )
+                if own in {each.partition(SHARDS)[0] for each in known}:
+                    why = f"node {node} has {shards} processes, the nodes that train have another number"
                 return Decision(frozenset({node}), refused=why)
         return None
 

@@ -16,6 +16,8 @@ from trainer.launch.topology import Topology
 VERSION = 1
 LINK = "VXTUI_ELASTIC"
 """Variable with the path of the supervisor's socket, in the processes of an elastic run."""
+SHARDS = ", shards: "
+"""Before their number, in what a node tells of its data, where all nodes need as many."""
 _MAX_PORT = 65535
 
 
@@ -24,9 +26,9 @@ class NodeState:
     """What a node tells of itself. Its supervisor listens at `port`.
 
     `spawn` counts the starts of its processes; `ready`: they are prepared, and wait or train. `data` is the
-    hash of their data. `store_port` is free on this machine. `epoch` is the last membership it knows,
-    `settled` the one with which its processes train, from `step` on; `broken` is one whose connections
-    between the processes broke, 0 if none did. `leaving`: it got a signal.
+    hash of their data, and the number of shards. `store_port` is free on this machine. `epoch` is the last
+    membership it knows, `settled` the one with which its processes train, from `step` on; `broken` is one
+    whose connections between the processes broke, 0 if none did. `leaving`: it got a signal.
     """
 
     node: int

@@ -3,15 +3,17 @@
 It prepares itself alone and then trains with whoever is there. When the membership changes, it leaves the
 process groups, makes new ones, and continues: the most advanced rank gives its state to those that lack the
 last step, and to new ones. Each step is done with all samples of its global batch, or not at all.
+
+With fsdp the ranks of a node are one copy of the model (`distributed.replica_group`): they enter and leave
+each membership together, and each gives its shards to its counterparts on other nodes.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
-
-import torch.distributed as dist
 
 from trainer import exit_codes
 from trainer.checkpoint.finder import FoundCheckpoint
@@ -22,10 +24,13 @@ from trainer.config import Config
 from trainer.data.fingerprint import data_fingerprint
 from trainer.data.same_data import same_data
 from trainer.distributed.batch_plan import BatchPlan
+from trainer.distributed.replica_group import Disagreed, ReplicaGroup
 from trainer.distributed.step_sync import StepOutcome, StepSync
 from trainer.distributed.wait import Interrupted
 from trainer.elastic.group import ElasticGroup
 from trainer.elastic.link import SupervisorLink, Told
+from trainer.elastic.protocol import SHARDS
+from trainer.elastic.replica import ReplicaFSDP
 from trainer.elastic.store import Superseded
 from trainer.errors import CheckpointError, UsageError
 from trainer.launch.failure import noticed_a_lost_peer
@@ -50,7 +55,7 @@ class MembershipChanges(Exception):
 class ElasticTrainer(Trainer):
     """One rank, below `elastic.supervisor`."""
 
-    strategy: DDP
+    strategy: DDP | ReplicaFSDP
     group: ElasticGroup
 
     def __init__(self, config: Config, link_path: str) -> None:
@@ -90,7 +95,7 @@ class ElasticTrainer(Trainer):
         self.group.init(self.device, self.config.launch.hang_timeout)
         try:
             data = self._prepare_alone()
-            self._link.ready(f"{data['samples']} {data['hash']}")
+            self._link.ready(self._needed_alike(data))
             code: int | None = None
             while code is None:
                 code = self._run_epoch(data)
@@ -101,10 +106,18 @@ class ElasticTrainer(Trainer):
             code = exit_codes.PREEMPTED if saved else exit_codes.STOPPED
         return code
 
+    def _needed_alike(self, data: Mapping[str, Any]) -> str:
+        """What all nodes must have the same: a node that comes later with another one is refused."""
+        shards = "" if self.group.replica is None else f"{SHARDS}{self.group.replica.size}"
+        return f"{data['samples']} {data['hash']}{shards}"
+
     def _prepare_alone(self) -> dict[str, Any]:
         """Everything that needs no other node; returns the fingerprint of the data."""
         self._local = self._make_workload()
-        self.strategy = build_strategy(self.config, self.plan, self.device)  # type: ignore[assignment]
+        strategy: Any = build_strategy(self.config, self.plan, self.device, elastic=True)
+        self.strategy = strategy
+        if isinstance(strategy, ReplicaFSDP):
+            self._begin_replica(strategy)
         self._set_up()
         if self.config.checkpoint.async_save == "on":
             # The buffers: their first use takes several times as long as later ones.
@@ -112,11 +125,23 @@ class ElasticTrainer(Trainer):
         self.group.leave()
         return data_fingerprint(self.workload)
 
+    def _begin_replica(self, strategy: ReplicaFSDP) -> None:
+        replica = self.group.make_replica(self.config.launch.hang_timeout)
+        batch, size = self.config.data.batch, replica.size
+        if batch % size:
+            # The ranks of a node gather weights together, so they need as many micro-batches.
+            raise UsageError(
+                f"--batch {batch} can't be split over the {size} processes of a node, as --elastic needs it "
+                f"with --strategy fsdp; use {max(1, batch // size) * size}"
+            )
+        strategy.replica = replica
+        if self._local.model.init_weights:
+            self._init_weights(self._local.model.init_weights)
+
     def _run_epoch(self, data: Mapping[str, Any]) -> int | None:
         """Train with the next membership; the exit code, or None if the membership changes."""
         try:
-            told = self._link.wait(self._epoch, self._received_while_waiting)
-            assert told is not None
+            told = self._next_membership()
             if told.membership.index(told.node) < 0:
                 return self._left()
             self._join(told, dict(data))
@@ -127,6 +152,19 @@ class ElasticTrainer(Trainer):
             self._await_decision(error)
         self._release()
         return None
+
+    def _next_membership(self) -> Told:
+        """The newest one; the ranks of a replica continue with the same."""
+        after = self._epoch
+        while True:
+            told = self._link.wait(after, self._received_while_waiting)
+            assert told is not None
+            if self.group.replica is None:
+                return told
+            low, after = self.group.replica.extremes(told.membership.epoch)
+            if low == after:
+                return told
+            after -= 1
 
     def _received_while_waiting(self) -> int:
         """The signal of this rank; one that has trained first saves, with the others."""
@@ -140,13 +178,17 @@ class ElasticTrainer(Trainer):
         """
         if not self._is_about_others(error):
             raise error
+        if self.group.replica is not None and not isinstance(error, Disagreed):
+            # An error means that the node is lost: its supervisor ends this process.
+            with suppress(RuntimeError):
+                self.group.replica.agree(ok=False)
         self._link.broken(self._epoch)
         seconds = self.config.launch.peer_timeout + _DECISION_MARGIN
         if self._link.wait(self._epoch, lambda: 0, seconds) is None:
             raise error
 
     def _is_about_others(self, error: Exception) -> bool:
-        if isinstance(error, Superseded) or noticed_a_lost_peer(error):
+        if isinstance(error, Superseded | Disagreed) or noticed_a_lost_peer(error):
             return True
         if not isinstance(error, RuntimeError | CheckpointError | TimeoutError):
             return False
@@ -172,13 +214,15 @@ class ElasticTrainer(Trainer):
         self.group.join(told, self.device, timeout, lambda: self._link.epoch > epoch)
         self._use_ranks()
         self.step_log.epoch = epoch
-        steps = self.group.all_gather(self.step if self._has_state else -1)
+        if self.group.replica is not None:
+            _check_sizes(told, self.group.replica)
+        steps = self._steps_by_rank()
         source = steps.index(max(steps))
         if steps[source] < 0:
             self._begin_together(data)
         else:
             self._take_over(source, steps, data)
-        self.strategy.regroup(self.plan)
+        self.strategy.regroup(self.plan, self.group.counterparts)
         self._measure_steps()
         before = self.evaluation.step
         self._make_evaluation()
@@ -193,6 +237,13 @@ class ElasticTrainer(Trainer):
             events.regrouped(told.membership, self.step, seconds)
         self._phase("training")
 
+    def _steps_by_rank(self) -> list[int]:
+        """The step that each rank has done, or all ranks of its replica; -1 without its state."""
+        steps: list[int] = self.group.all_gather(self.step if self._has_state else -1)
+        size = 1 if self.group.replica is None else self.group.replica.size
+        lowest = [min(steps[first : first + size]) for first in range(0, len(steps), size)]
+        return [step for step in lowest for _ in range(size)]
+
     def _begin_together(self, data: dict[str, Any]) -> None:
         """No rank has a state: load the newest checkpoint, or begin."""
         self.checkpoints = CheckpointManager(self.config, self.group, lambda: self.sync.received_signal)
@@ -201,7 +252,7 @@ class ElasticTrainer(Trainer):
             self._resume(found)
         elif self._half_loaded:
             raise RuntimeError("the nodes with the state of the run were lost, and there is no checkpoint")
-        elif self._local.model.init_weights:
+        elif self._local.model.init_weights and self.group.replica is None:
             self._init_weights(self._local.model.init_weights)
         self.checkpoints.attach(self.strategy, found)
         self._has_state = True
@@ -223,8 +274,8 @@ class ElasticTrainer(Trainer):
             own = (self._progress(), self.rollback_reason, self.rolled_back_to, self.stop_early)
         state = self.group.all_gather((own, self.strategy.extra_state() if own else None))[source]
         (progress, reason, rolled_back_to, stop_early), extra = state
-        for _, tensor in sorted(self.strategy.state().items()):
-            dist.broadcast(tensor, source)
+        own_part = 0 if self.group.replica is None else self.group.local_rank
+        self.strategy.send_state(source + own_part, self.group.counterparts)
         if lacks:
             self.strategy.load_extra_state(extra)
             self._load_progress(steps[source], progress)
@@ -261,3 +312,13 @@ class ElasticTrainer(Trainer):
         had_state, self._has_state, self._half_loaded = self._has_state, False, True
         super()._restore(found)
         self._has_state, self._half_loaded = had_state, False
+
+
+def _check_sizes(told: Told, replica: ReplicaGroup) -> None:
+    """Raises UsageError if the nodes have other numbers of processes."""
+    for member in told.membership.members:
+        if member.processes != replica.size:
+            raise UsageError(
+                f"node {member.node} has {member.processes} processes and node {told.node} {replica.size}: "
+                "--elastic with --strategy fsdp needs as many on each, for the same shards of the model"
+            )

@@ -11,15 +11,18 @@ from trainer.registry import STRATEGIES, resolve
 from trainer.strategy.base import Strategy
 
 
-def build_strategy(config: Config, plan: BatchPlan, device: torch.device) -> Strategy:
-    """The strategy of `--strategy`, imported only here.
+def build_strategy(
+    config: Config, plan: BatchPlan, device: torch.device, *, elastic: bool = False
+) -> Strategy:
+    """The strategy of `--strategy`, imported only here; with `elastic` one whose ranks can change.
 
     Raises:
         UsageError: if its package is missing, or it does not support the flags on this device.
     """
     name = config.parallel.strategy
     try:
-        strategy: Strategy = resolve(STRATEGIES[name].target)(config, plan, device)
+        entry = STRATEGIES[name]
+        strategy: Strategy = resolve(entry.elastic if elastic else entry.target)(config, plan, device)
     except ModuleNotFoundError as error:
         raise UsageError(
             f"--strategy {name} needs the package {error.name}: pip install 'vxtui[trainer]'"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -22,9 +23,12 @@ class DDP(TorchStrategy):
     def wrap(self, model: nn.Module, workload: Workload) -> nn.Module:
         return self._replicate(model)
 
-    def regroup(self, plan: BatchPlan) -> None:
-        """Continue with other ranks (`--elastic`) after `release`; all have the same weights."""
-        self._plan, self.gradient_replicas = plan, plan.world_size
+    def regroup(self, plan: BatchPlan, counterparts: dist.ProcessGroup | None) -> None:
+        """Continue with other ranks (`--elastic`) after `release`; all have the same weights.
+
+        `counterparts`: none but all ranks, the default group.
+        """
+        self._plan = plan
         self._wrapped = self._replicate(self._module, init_sync=False)
 
     def _replicate(self, model: nn.Module, *, init_sync: bool = True) -> nn.Module:

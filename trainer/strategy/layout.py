@@ -57,8 +57,12 @@ class DcpLayout:
         return DcpWeights(dcp.FileSystemReader(path), "model.")
 
 
-def layout_of(strategy: str) -> CheckpointLayout:
-    """The layout of the checkpoints of a strategy, by the name that the manifest has.
+COPIES = DcpLayout("copies", replicated=True)
+"""Shards on the ranks of each node, which together have all of them (`--elastic` with fsdp)."""
+
+
+def layout_of(strategy: str, layout: str) -> CheckpointLayout:
+    """The layout of a checkpoint, by the names of its strategy and layout that the manifest has.
 
     Raises:
         CheckpointError: if this trainer has no such strategy.
@@ -66,5 +70,7 @@ def layout_of(strategy: str) -> CheckpointLayout:
     entry = STRATEGIES.get(strategy)
     if entry is None:
         raise CheckpointError(f"it was saved by the strategy {strategy}, which this trainer does not have")
-    layout: CheckpointLayout = resolve(entry.target).layout
-    return layout
+    if layout == COPIES.name:
+        return COPIES
+    usual: CheckpointLayout = resolve(entry.target).layout
+    return usual

@@ -78,6 +78,13 @@ class TorchStrategy(ABC):
             self._scaler = torch.amp.GradScaler(self._device.type)  # type: ignore[attr-defined]
             self._scaler.load_state_dict(state)
 
+    def send_state(self, source: int, ranks: dist.ProcessGroup | None) -> None:
+        """Rank `source` gives its weights and optimizer state to `ranks`, which have the same shards."""
+        for _, tensor in sorted(self.state().items()):
+            shard = local_shard(tensor)
+            if shard.numel():
+                dist.broadcast(shard, source, group=ranks)
+
     def forward_backward(self, batch: Batch, weight: Weight = 1.0, *, last: bool) -> torch.Tensor:
         with self.gradient_sync(last):
             with self.autocast():
