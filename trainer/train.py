@@ -162,7 +162,7 @@ class Trainer:
         config = self.config
         for seed in (random.seed, np.random.seed, torch.manual_seed):
             seed(config.seed)
-        copied = download_inputs(config, self.group)
+        copied = download_inputs(config, self.group, lambda: self.sync.received_signal)
         local = prepare_data(copied, self.group, lambda: self.sync.received_signal)
         self.workload = build_workload(local)
         if config.data.micro_batch == AUTO:

@@ -1,7 +1,8 @@
 """Kills of a node of three, spread over all parts of a run: who else dies, how long the others stand still.
 
-Each node has one process. The victim is killed in a save, while it starts, while it joins again, and in its
-forward pass, backward pass and optimizer; then the next node is the victim. At the end the samples, weights
+Each node has one process, with `$VXTUI_STRATEGY` fsdp two, which have a shard each. The victim is killed in a
+save, while it starts, while it joins again, and in its forward pass, backward pass and optimizer; then the
+next node is the victim. At the end the samples, weights
 and loss of each step are compared with those of a run of one process. 50 kills, or `$VXTUI_KILLS`.
 """
 
@@ -51,11 +52,11 @@ class _Kill:
 class _Soak:
     """Three nodes, of which one is the victim."""
 
-    def __init__(self, root: Path, kills: int) -> None:
-        self._wanted = kills
+    def __init__(self, root: Path, kills: int, *strategy: str) -> None:
+        self.wanted = kills
         steps = STEPS_PER_KILL * kills
         self.flags = (f"--steps={steps}", "--batch=8", "--checkpoint-every=40", "--log-every=5")
-        self.cluster = ElasticCluster(root, 3, *self.flags, "--elastic=1", "--max-restarts=20")
+        self.cluster = ElasticCluster(root, 3, *self.flags, "--elastic=1", "--max-restarts=20", *strategy)
         self._pace = SharedNumber(root / "pace", _PASS_MEANWHILE)
         self._random = random.Random(0)
         self.nodes = {rank: self.cluster.node(rank, SLOW=str(self._pace.path)) for rank in range(3)}
@@ -65,7 +66,7 @@ class _Soak:
 
     def run(self) -> None:
         self._await_training()
-        while len(self.kills) < self._wanted and not self._ended():
+        while len(self.kills) < self.wanted and not self._ended():
             done = len(self.kills)
             self._kill((done // len(STAGES)) % 3, STAGES[done % len(STAGES)])
         self._join_again()
@@ -76,7 +77,7 @@ class _Soak:
     def _kill(self, victim: int, stage: str) -> None:
         if stage == "save":
             self._join_again()
-        others = {rank: node.worker() for rank, node in self.nodes.items() if rank != victim}
+        others = {rank: node.workers() for rank, node in self.nodes.items() if rank != victim}
         node = self._at_stage(victim, stage)
         if node.process.poll() is None:
             node.process.kill()
@@ -88,8 +89,8 @@ class _Soak:
         if not self._ended():
             self.dead += [
                 f"node {rank} at kill {len(self.kills)} ({stage})"
-                for rank, worker in others.items()
-                if worker is None or not lives(worker)
+                for rank, workers in others.items()
+                if not workers or not all(map(lives, workers))
             ]
         print(f"  kill {len(self.kills)}: {self.kills[-1]}", flush=True)
 
@@ -100,7 +101,7 @@ class _Soak:
             return self.nodes[victim]
         if stage in {"init", "rejoin"}:
             node = self._start(victim)
-            wait_for(node.worker, "its process", _WAIT, every=0.01)
+            wait_for(node.workers, "its process", _WAIT, every=0.01)
             if stage == "rejoin":
                 wait_for(lambda: _said(node, "starting"), "its preparation", _WAIT, every=0.01)
             self._pace.set(_PASS)
@@ -148,23 +149,25 @@ def run() -> Iterator[Result]:
     kills = int(os.environ.get("VXTUI_KILLS", KILLS))
     with tempfile.TemporaryDirectory(prefix="vxsurvive", ignore_cleanup_errors=True) as folder:
         root = Path(folder)
-        soak = _Soak(root, kills)
+        shards = 2 if os.environ.get("VXTUI_STRATEGY", "ddp") == "fsdp" else 1
+        soak = _Soak(root, kills, *(("--strategy=fsdp", f"--nproc={shards}") if shards > 1 else ()))
         try:
             soak.run()
             alone = Ranks(root / "alone", 1, *MODEL, *soak.flags, f"--step-log={root}/alone/steps")
             alone.wait(_WAIT)
-            yield from _results(soak, alone, root, kills)
+            yield from _results(soak, alone, root, shards)
         finally:
             soak.cluster.end()
 
 
-def _results(soak: _Soak, alone: Ranks, root: Path, kills: int) -> Iterator[Result]:
-    ours, whole = Steps.of(root / "steps"), Steps.of(root / "alone" / "steps")
+def _results(soak: _Soak, alone: Ranks, root: Path, shards: int) -> Iterator[Result]:
+    kills = soak.wanted
+    ours, whole = Steps.of(root / "steps", shards), Steps.of(root / "alone" / "steps")
     lines = changes(soak.cluster.nodes)
     lost = [line["seconds"] for line in lines if line["lost"]]
     joined = [line["seconds"] for line in lines[1:] if line["joined"] and not line["lost"]]
     wrong = sum(ours.samples.get(step) != samples for step, samples in whole.samples.items())
-    differing = sum(len(hashes) != 1 for hashes in ours.hashes.values())
+    differing = sum(len(hashes) != shards for hashes in ours.hashes.values())
     losses = [_done(lines)["loss_last"] for lines in (_ends(soak), alone.lines())]
     yield Result("SIGKILLs of a node", len(soak.kills), kills, "kills", at_least=True)
     for stage, count in Counter(kill.stage for kill in soak.kills).items():

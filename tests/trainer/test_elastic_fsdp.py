@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 import pytest
 
-from tests.processes import asked
 from tests.trainer.elastic_run import MODEL, ElasticCluster, SharedNumber, Steps, changes
 from tests.trainer.ranks import Ranks
 from tests.trainer.test_multi_node import Node, wait_step
@@ -41,7 +39,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         zero, one = (cluster.node(rank, SLOW=str(slow.path)) for rank in (0, 1))
         wait_step(zero, 4)
         slow.set(0.2)
-        _process(one, SHARDS - 1).send_signal(signal.SIGKILL)
+        one.workers()[-1].send_signal(signal.SIGKILL)
         wait_for(lambda: any(1 in line["joined"] for line in changes([zero])[1:]), "its return")
         slow.set(0.02)
         wait_step(zero, max(line["step"] for line in zero.lines("step")) + 3)
@@ -54,11 +52,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     finally:
         cluster.end()
         alone.kill()
-
-
-def _process(node: Node, local_rank: int) -> psutil.Process:
-    name = f"train-rank-{local_rank}"
-    return next(process for process in node.family() if asked(process.name, "") == name)
 
 
 @of_one_run

@@ -192,6 +192,19 @@ def test_a_signal_ends_the_wait_for_a_dead_bucket_on_all_ranks(tmp_path: Path, c
     assert "SIGTERM before the first step" in run.lines()[-1]["message"]
 
 
+def test_a_signal_ends_the_copy_of_inputs_from_a_bucket(tmp_path: Path, cloud: Buckets) -> None:
+    cloud.server.faults.set(DEAD)
+    env = {"STORAGE_EMULATOR_HOST": cloud.url}
+    run = Ranks(tmp_path, 1, "--data=gs://training-run/text", "--batch=4", env=env)
+    wait_for(lambda: any("copying gs://" in line["message"] for line in run.lines()), "it", every=0.05)
+    run.signal(signal.SIGTERM)
+    # It does not wait until the client gives up, which would be an error of the data.
+    assert run.wait() == [exit_codes.STOPPED], run.errors()
+    said = [line["message"] for line in run.lines()]
+    assert any("SIGTERM while gs://training-run/text was copied to this node" in text for text in said)
+    assert "SIGTERM before the first step" in said[-1]
+
+
 def test_a_bucket_that_does_not_exist_is_refused_at_once(tmp_path: Path, cloud: Buckets) -> None:
     flags, env = in_bucket(cloud, "--steps=4")
     run = Ranks(tmp_path, 1, *flags, "--upload-dir=gs://no-such-bucket/run", env=env)

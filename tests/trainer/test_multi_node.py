@@ -46,7 +46,11 @@ class Node:
 
     def worker(self) -> psutil.Process | None:
         """The process that trains."""
-        return next((c for c in self.family() if asked(c.name, "").startswith("train-rank-")), None)
+        return next(iter(self.workers()), None)
+
+    def workers(self) -> list[psutil.Process]:
+        """The processes that train."""
+        return [c for c in self.family() if asked(c.name, "").startswith("train-rank-")]
 
 
 def outside_a_cluster() -> dict[str, str]:

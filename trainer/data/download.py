@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +13,7 @@ from trainer.checkpoint.remote_store import RemoteStoreError
 from trainer.cloud_paths import bucket_path, buckets_mounted
 from trainer.config import Config
 from trainer.distributed.process_group import ProcessGroup
+from trainer.distributed.wait import Interrupted, wait_together
 from trainer.errors import DataError
 from trainer.hang import progress
 from trainer.hang.heartbeat import DOWNLOADING
@@ -19,13 +23,14 @@ FOLDER = Path("fetched")
 """Copies are at BUCKET/OBJECT below it; one that is up to date is used again."""
 
 
-def download_inputs(config: Config, group: ProcessGroup) -> Config:
+def download_inputs(config: Config, group: ProcessGroup, received: Callable[[], int] = lambda: 0) -> Config:
     """The settings with paths of copies instead of gs://. Every rank calls it; one rank of each node copies.
 
-    Images that a .jsonl names are not copied.
+    Images that a .jsonl names are not copied. `received` returns the signal that this rank has got, or 0.
 
     Raises:
         DataError: on every rank, if a node can't copy a file.
+        Interrupted: on every rank, after a signal.
     """
     data, model = config.data, config.model
     uris = [*data.data.split(","), data.tokenizer, model.weights, model.init_weights]
@@ -33,8 +38,14 @@ def download_inputs(config: Config, group: ProcessGroup) -> Config:
     if not paths_in_buckets or buckets_mounted():
         return config
     with progress.phase(DOWNLOADING):
-        problem = _download_all(paths_in_buckets) if group.local_rank == 0 else None
-        problem = group.first_problem(problem)
+        copying = _Copying(paths_in_buckets) if group.local_rank == 0 else None
+        try:
+            wait_together(group, copying.ended if copying is not None else lambda: True, received)
+        except Interrupted as signaled:
+            if copying is not None:
+                copying.report_interrupted(signaled.number)
+            raise
+        problem = group.first_problem(copying.result() if copying is not None else None)
     if problem:
         raise DataError(problem)
     paths = ",".join(map(_copy_of, data.data.split(",")))
@@ -50,16 +61,48 @@ def _copy_of(uri: str) -> str:
     return uri.strip() if path is None else str(FOLDER / path)
 
 
-def _download_all(paths: list[str]) -> str | None:
-    """The problem, or None."""
-    from trainer.checkpoint.gcs_store import GcsStore  # noqa: PLC0415 - imports for half a second
+class _Copying(threading.Thread):
+    """Copies in a thread, which ends with its process: a signal need not wait for a bucket."""
 
-    for path in paths:
-        uri, began = f"gs://{path}", time.monotonic()
+    def __init__(self, paths: list[str]) -> None:
+        super().__init__(name="copy inputs", daemon=True)
+        self._paths, self._at = paths, ""
+        self._problem: str | None = None
+        self._error: Exception | None = None
+        self.start()
+
+    def run(self) -> None:
         try:
-            size = GcsStore(uri).download_tree(FOLDER)
-        except RemoteStoreError as error:
-            return f"{uri} can't be copied to this node, where no bucket is mounted: {error}"
-        seconds = time.monotonic() - began
-        emit("phase", f"{uri}: {size / 1e6:,.1f} MB copied to this node in {seconds:.1f} s", phase="starting")
-    return None
+            self._problem = self._copy_all()
+        except Exception as error:  # noqa: BLE001 - the main thread raises it
+            self._error = error
+
+    def ended(self) -> bool:
+        return not self.is_alive()
+
+    def result(self) -> str | None:
+        """The problem, or None. Raises an error that is none of the bucket's."""
+        if self._error is not None:
+            raise self._error
+        return self._problem
+
+    def report_interrupted(self, number: int) -> None:
+        name = signal.Signals(number).name
+        text = f"{name} while {self._at or 'an input'} was copied to this node: a restart copies the rest"
+        emit("phase", text, severity="WARNING", phase="starting")
+
+    def _copy_all(self) -> str | None:
+        """The problem, or None."""
+        from trainer.checkpoint.gcs_store import GcsStore  # noqa: PLC0415 - imports for half a second
+
+        for path in self._paths:
+            uri, began = f"gs://{path}", time.monotonic()
+            self._at = uri
+            emit("phase", f"copying {uri} to this node", phase="starting")
+            try:
+                size = GcsStore(uri).download_tree(FOLDER)
+            except RemoteStoreError as error:
+                return f"{uri} can't be copied to this node, where no bucket is mounted: {error}"
+            text = f"{uri}: {size / 1e6:,.1f} MB copied to this node in {time.monotonic() - began:.1f} s"
+            emit("phase", text, phase="starting")
+        return None
