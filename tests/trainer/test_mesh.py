@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
-from transformers import LlamaConfig, MambaConfig, PretrainedConfig, Qwen3Config
+import torch
+from transformers import LlamaConfig, MambaConfig, MixtralConfig, PretrainedConfig, Qwen3Config
 
 from tests.trainer.in_turn import Finished, InTurn
+from tests.trainer.toys import toy_model
 from trainer.config import parse
+from trainer.distributed.batch_plan import BatchPlan
 from trainer.distributed.mesh import ParallelMesh
 from trainer.errors import UsageError
+from trainer.strategy.ddp import DDP
 
 pytestmark = [pytest.mark.arithmetic, pytest.mark.xdist_group("mesh")]
 
@@ -22,10 +28,25 @@ BASE = (
     "--schedule=constant",
 )  # fmt: skip
 HSDP, TENSOR = "--data-parallel-replicate=2", "--tensor-parallel=2"
+LORA = (
+    "--lora-rank=3", "--lora-targets=all-linear", "--learning-rate=0.5", "--warmup=0", "--steps=4",
+    # Adam would make steps of any size of the rounding of gradients near 0.
+    "--optimizer=sgd", "--momentum=0.9",
+)  # fmt: skip
 CLOSE = 1e-5
 """Losses and norms are below 8, where float32 is exact to 5e-7; Adam repeats a difference for some steps."""
-SMALL = {"vocab_size": 300, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
-HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64, "head_dim": 8}
+SMALL: dict[str, Any] = {
+    "vocab_size": 300,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+}
+HEADS: dict[str, Any] = {
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+    "head_dim": 8,
+}
 MODELS: dict[str, PretrainedConfig] = {
     "llama": LlamaConfig(**SMALL, **HEADS, tie_word_embeddings=True),
     # It has a norm of each head, whose weight all ranks share.
@@ -97,13 +118,38 @@ def test_models_of_hugging_face_follow_their_own_plan(tmp_path: Path) -> None:
         flags = (*BASE, "--model=causal-lm", f"--weights={tmp_path / name / 'config.json'}", "--steps=3")
         runs[name] = (*flags, "--checkpoint-every=0")
         runs[f"{name} tensor"] = (*flags, TENSOR, "--checkpoint-every=0")
+        if name == "qwen3":
+            # Updates of divided layers, and of some that are not.
+            runs["lora"] = (*runs[name], *LORA)
+            runs["lora tensor"] = (*runs[f"{name} tensor"], *LORA)
+    low = (*BASE, "--precision=fp16", "--steps=6", "--checkpoint-every=0")
+    runs |= {"fp16": low, "fp16 tensor": (*low, TENSOR)}
     found = InTurn(tmp_path / "runs", 2, runs).wait()
-    for name in MODELS:
+    for name in (*MODELS, "lora"):
         divided = found[f"{name} tensor"]
         assert divided.code == 0, divided.errors
         for field in ("loss", "grad_norm"):
-            assert len(divided.steps(field)) == 3
+            assert len(divided.steps(field)) == (4 if name == "lora" else 3)
             assert divided.steps(field) == pytest.approx(found[name].steps(field), abs=CLOSE), (name, field)
+
+    plain, divided = found["fp16"], found["fp16 tensor"]
+    assert divided.code == 0, divided.errors
+    # fp16 has 11 bits, and a loss scaler skips the same steps until it has found its scale.
+    assert divided.steps("loss") == pytest.approx(plain.steps("loss"), abs=0.02)
+    assert [math.isinf(norm) for norm in divided.steps("grad_norm")] == [
+        math.isinf(norm) for norm in plain.steps("grad_norm")
+    ]
+
+
+@pytest.mark.usefixtures("group")
+def test_ranks_agree_on_the_scale_of_the_loss() -> None:
+    strategy = DDP(parse(["--precision=fp16", "--device=cpu"]), BatchPlan.of(2, 2, 1), torch.device("cpu"))
+    strategy.setup(toy_model(parse(["--model=gpt", "--context=4"])))
+    before = strategy.extra_state()["scaler"]["scale"]
+    strategy.forward_backward((torch.ones(2, 4), torch.ones(2, 1)), 1e-4, last=True)
+    assert torch.isfinite(strategy.squared_norm()), "only another rank has an infinite gradient"
+    strategy.update(0.1, torch.tensor(math.inf), None)
+    assert strategy.extra_state()["scaler"]["scale"] == before / 2
 
 
 @pytest.mark.parametrize(
@@ -131,8 +177,13 @@ def test_only_fsdp_has_a_mesh() -> None:
 def test_a_model_that_cannot_be_divided_is_refused(tmp_path: Path) -> None:
     LlamaConfig(**{**SMALL, "intermediate_size": 63}, **HEADS).save_pretrained(tmp_path / "odd")
     MambaConfig(vocab_size=300, hidden_size=16, num_hidden_layers=1).save_pretrained(tmp_path / "mamba")
+    MixtralConfig(**SMALL, **HEADS, num_local_experts=2).save_pretrained(tmp_path / "mixtral")
     flags = (*BASE, TENSOR, "--model=causal-lm", "--steps=1")
-    for name, said in (("odd", "does not divide the 63 hidden units"), ("mamba", "has no plan for it")):
+    for name, said in (
+        ("odd", "does not divide the 63 hidden units"),
+        ("mamba", "has no plan for it"),
+        ("mixtral", "this is a mixture of experts, whose weights are stacked (mlp.experts: moe_tp_experts)"),
+    ):
         where = f"--weights={tmp_path / name / 'config.json'}"
         found = InTurn(tmp_path / "runs", 2, {name: (*flags, where)}).wait()[name]
         assert "UsageError: --tensor-parallel 2" in found.errors and said in found.errors

@@ -152,8 +152,7 @@ def causal_lm(config: Config) -> Workload:
         # A frozen weight has no gradient of its own.
         flops_per_token=4.0 * weights + 2.0 * trained,
         weights=deferred.source(model),
-        # Its styles are for plain linear layers, not for updates beside them.
-        tensor_plan=None if config.model.lora_rank else plan_of(model.model, "model."),
+        tensor_plan=plan_of(model.model, "model."),
     )
 
 

@@ -8,6 +8,9 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.placement_types import Placement
 from torch.nn import functional as F
 
 from trainer.models.loss_head import LossHead
@@ -32,12 +35,35 @@ class LowRank(nn.Module):
         self.lora_a = nn.Parameter(torch.empty(rank, base.in_features, dtype=torch.float32, device=device))
         self.lora_b = nn.Parameter(torch.zeros(base.out_features, rank, dtype=torch.float32, device=device))
         nn.init.kaiming_uniform_(self.lora_a, a=math.sqrt(5))
+        self._divided: tuple[DeviceMesh, Placement] | None = None
+
+    def divide(self, mesh: DeviceMesh, *, inputs: bool) -> None:
+        """Divide the update as tensor parallelism divides the layer on `mesh`: by its inputs, or its outputs.
+
+        Each rank then has its columns of A, or its rows of B, and all of the other.
+        """
+        parts = (Shard(1), Replicate()) if inputs else (Replicate(), Shard(0))
+        for name, part in zip(("lora_a", "lora_b"), parts, strict=True):
+            whole = getattr(self, name).detach()
+            setattr(self, name, nn.Parameter(distribute_tensor(whole, mesh, [part])))
+        self._divided = mesh, Shard(-1) if inputs else Replicate()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         dropped = F.dropout(x.to(self.lora_a.dtype), self.dropout, self.training)
-        low = F.linear(F.linear(dropped, self.lora_a), self.lora_b)
+        low = self._low_rank(dropped)
         base: torch.Tensor = self.base(x)
         return base + (self.scale * low).to(x.dtype)
+
+    def _low_rank(self, x: torch.Tensor) -> torch.Tensor:
+        """`x Aᵀ Bᵀ`; where the layer is divided, of this rank's inputs or for its outputs."""
+        if self._divided is None:
+            return F.linear(F.linear(x, self.lora_a), self.lora_b)
+        mesh, inputs = self._divided
+        low: Any = F.linear(DTensor.from_local(x, mesh, [inputs], run_check=False), self.lora_a)
+        # The sum over the ranks' inputs, while it is small.
+        outputs: Any = F.linear(low.redistribute(placements=[Replicate()]), self.lora_b)
+        local: torch.Tensor = outputs.to_local()
+        return local
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         """Also load the weights of a plain layer, saved by a model without updates."""

@@ -42,8 +42,9 @@ class ShardedOptimizer:
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """The weights themselves, whose gradients a loss scaler divides."""
-        return [{"params": [weight for weight, _ in self._names.values()]}]
+        """This rank's shards, whose gradients a loss scaler divides; they share memory with the weights'."""
+        self._connect()
+        return [{"params": [shard for _, shard in self._names.values()]}]
 
     def gradients(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Weights with a gradient, and this rank's shard of it; not copied."""
@@ -55,11 +56,7 @@ class ShardedOptimizer:
 
         Both are scalars on the device. A fused kernel reads them there, the others make the host wait.
         """
-        for weight, shard in self._names.values():
-            if shard is not weight:
-                # FSDP moves a shard to padded memory at its first use.
-                shard.data = local_shard(weight)
-                shard.grad = None if weight.grad is None else local_shard(weight.grad)
+        self._connect()
         for optimizer in self._optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate
@@ -72,6 +69,15 @@ class ShardedOptimizer:
             optimizer.step()
         for weight, shard in self._names.values():
             weight.grad = shard.grad = None
+
+    @torch.no_grad()
+    def _connect(self) -> None:
+        """Have the shards refer to the weights' present memory and to that of their gradients."""
+        for weight, shard in self._names.values():
+            if shard is not weight:
+                # FSDP moves a shard to padded memory at its first use.
+                shard.data = local_shard(weight)
+                shard.grad = None if weight.grad is None else local_shard(weight.grad)
 
     def state(self) -> dict[str, torch.Tensor]:
         """Its state by the weight's name and its own, sharded as the weights; not copied. No counters."""

@@ -17,7 +17,6 @@ from torch.distributed.tensor import DTensor
 from trainer.config import Config
 from trainer.distributed.batch_plan import BatchPlan
 from trainer.distributed.mesh import REPLICATE, SHARD, TENSOR, ParallelMesh
-from trainer.errors import UsageError
 from trainer.models.workload import Workload
 from trainer.strategy.layout import DcpLayout
 from trainer.strategy.tensor_parallel import parallelize
@@ -39,8 +38,6 @@ class FSDP(TorchStrategy):
         super().__init__(config, plan, device)
         self._mesh = ParallelMesh.of(config.parallel, plan.world_size * config.parallel.tensor_parallel)
         self._copies: dict[torch.Tensor, int] = {}
-        if self.has_loss_scaler and self._mesh.tensor > 1:
-            raise UsageError("--tensor-parallel has no loss scaler for fp16; use --precision bf16")
 
     def wrap(self, model: nn.Module, workload: Workload) -> nn.Module:
         mesh = self._data_mesh(model, workload)

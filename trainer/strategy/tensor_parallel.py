@@ -19,6 +19,7 @@ from torch.distributed.tensor.parallel import (
 )
 
 from trainer.errors import UsageError
+from trainer.models.lora import LowRank
 from trainer.models.tensor_plan import TensorPlan
 
 _HEADS = 2
@@ -38,16 +39,51 @@ def parallelize(model: nn.Module, plan: TensorPlan | None, mesh: DeviceMesh) -> 
     for what, number in plan.sizes.items():
         if number % size:
             raise UsageError(f"--tensor-parallel {size} does not divide the {number} {what} of the model")
-    unknown = sorted({style for style in plan.styles.values() if _style(style) is None})
-    if unknown:
-        raise UsageError(
-            f"--tensor-parallel {size}: the model's plan has {unknown[0]}, which is not supported; remove "
-            "the flag"
-        )
-    parallelize_module(model, mesh, {name: _style(style) for name, style in plan.styles.items()})  # type: ignore[misc]
+    _refuse_unknown(plan, size)
+    styles = {}
+    for name, module in model.named_modules():
+        for style in (style for pattern, style in plan.styles.items() if _matches(name, pattern)):
+            if isinstance(module, LowRank):
+                _divide_update(module, mesh, inputs=style == "rowwise")
+            styles[f"{name}.base" if isinstance(module, LowRank) else name] = _style(style)
+    frozen = {name for name, weight in model.named_parameters() if not weight.requires_grad}
+    parallelize_module(model, mesh, styles)  # type: ignore[arg-type]
+    for name, weight in model.named_parameters():
+        # The style of norms makes new weights, which are trained.
+        weight.requires_grad_(name not in frozen)
     for name, module in model.named_modules():
         if any(fnmatch(name, pattern) for pattern in plan.heads):
             _own_random_numbers(module, mesh.get_local_rank())
+
+
+def _refuse_unknown(plan: TensorPlan, size: int) -> None:
+    unknown = {style: pattern for pattern, style in sorted(plan.styles.items()) if _style(style) is None}
+    if not unknown:
+        return
+    style, pattern = next(iter(unknown.items()))
+    layers, way_out = pattern.rpartition("*.")[2], "remove the flag: FSDP shards these weights too"
+    if any(word in pattern for word in ("experts", "router")):
+        raise UsageError(
+            f"--tensor-parallel {size}: this is a mixture of experts, whose weights are stacked ({layers}: "
+            f"{style}), and torch divides single linear layers only; {way_out}"
+        )
+    raise UsageError(
+        f"--tensor-parallel {size}: the model's plan has {style} for {layers}, for which torch has no style; "
+        f"{way_out}"
+    )
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """Whether each part of a module's path is that of the pattern."""
+    parts, wanted = name.split("."), pattern.split(".")
+    return len(parts) == len(wanted) and all(map(fnmatch, parts, wanted))
+
+
+def _divide_update(layer: LowRank, mesh: DeviceMesh, *, inputs: bool) -> None:
+    layer.divide(mesh, inputs=inputs)
+    if inputs and layer.dropout:
+        # Each rank drops some of its own inputs.
+        _own_random_numbers(layer, mesh.get_local_rank())
 
 
 def _style(name: str) -> ParallelStyle | None:

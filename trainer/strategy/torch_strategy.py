@@ -93,7 +93,7 @@ class TorchStrategy(ABC):
         return loss.detach()
 
     def squared_norm(self) -> torch.Tensor:
-        # It reads only the gradients of the weights, which it reduces over their shards.
+        # It reads only this rank's shards; `update` has all ranks know of an infinite gradient.
         self._scaler.unscale_(self.optimizer)  # type: ignore[arg-type]
         by_copies: dict[int, list[torch.Tensor]] = {}
         for weight, gradient in self.optimizer.gradients():
@@ -120,8 +120,15 @@ class TorchStrategy(ABC):
             divisor = None if divisor is not None and divisor == 1.0 else divisor
             skip = None if skip is not None and skip == 0.0 else skip
         self.optimizer.step(rate, divisor, skip)
-        self._scaler.update()
+        self._update_scale(norm)
         return norm
+
+    def _update_scale(self, norm: torch.Tensor) -> None:
+        """By the norm of all ranks: only one of them may hold the infinite gradient."""
+        if self.has_loss_scaler:
+            for found in self._scaler._found_inf_per_device(self.optimizer).values():  # type: ignore[arg-type]
+                found.copy_(~torch.isfinite(norm))
+        self._scaler.update()
 
     def evaluate(self, batch: Batch) -> torch.Tensor:
         self._wrapped.eval()
