@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from trainer.config import Config
+from trainer.models.tensor_plan import TensorPlan
 from trainer.models.workload import Workload
 from trainer.optimizers.sharded import local_shard
 
@@ -30,12 +31,12 @@ class Layers(nn.Module):
 
 
 class Samples:
-    """Random rows. After `at` forward passes of rank `rank` a bit flips; with `again` each time that it gets
-    the same sample.
+    """Random rows. After `at` forward passes of rank `rank` a bit of a weight flips; with `again` each time
+    that it gets the same sample.
     """
 
-    def __init__(self, model: Layers, rank: int, at: int, again: bool) -> None:
-        self._model, self._at, self._again = model, at, again
+    def __init__(self, model: Layers, rank: int, at: int, again: bool, name: str) -> None:
+        self._model, self._at, self._again, self._name = model, at, again, name
         self._here = int(os.environ["RANK"]) == rank
 
     def __len__(self) -> int:
@@ -51,10 +52,22 @@ class Samples:
         return (torch.randn(16, generator=torch.Generator().manual_seed(index)),)
 
     def _flip(self) -> None:
-        weight = local_shard(next(self._model.parameters()).detach())
+        weight = local_shard(self._model.get_parameter(self._name).detach())
         weight.view(torch.int32).view(-1)[3] ^= 1 << 12
 
 
-def build(config: Config, rank: int = -1, at: int = 0, again: bool = False) -> Workload:
+def build(
+    config: Config,
+    rank: int = -1,
+    at: int = 0,
+    *,
+    again: bool = False,
+    name: str = "layers.0.weight",
+    frozen: bool = False,
+) -> Workload:
+    """`name` is the weight with the bit; with `frozen` that of the first layer is not trained."""
     model = Layers()
-    return Workload(model, list(model.layers), Samples(model, rank, at, again))
+    model.layers[0].requires_grad_(not frozen)
+    samples = Samples(model, rank, at, again, name)
+    plan = TensorPlan({"layers.0": "colwise", "layers.1": "rowwise"}, {"units": 16})
+    return Workload(model, list(model.layers), samples, tensor_plan=plan)

@@ -135,6 +135,34 @@ def test_replicas_of_shards_are_compared(tmp_path: Path) -> None:
     assert (found["step"], found["ranks"], found["majority"]) == (4, [1, 3], False)
 
 
+@pytest.mark.parametrize(
+    ("flags", "name"),
+    [
+        # A weight that is trained is overwritten in each step, by its owner's.
+        (["--strategy=zero2", "--model-args=rank=1,at=2,frozen=True"], "layers.0.weight"),
+        # Both ranks have the bias of a layer that is divided by its inputs.
+        (
+            ["--strategy=fsdp", "--tensor-parallel=2", "--model-args=rank=1,at=2,name=layers.1.bias"],
+            "layers.1.bias",
+        ),
+    ],
+    ids=["zero2", "tensor"],
+)
+def test_what_zero_and_tensor_parallelism_leave_whole_is_compared(
+    tmp_path: Path, flags: list[str], name: str
+) -> None:
+    good = Ranks(
+        tmp_path / "good", 2, *FLAGS, "--steps=5", *flags[:-1], flags[-1].replace("rank=1", "rank=9")
+    )
+    bad = Ranks(tmp_path / "bad", 2, *FLAGS, *flags)
+    assert good.wait() == [0, 0], good.errors()
+    assert bad.wait() == [exit_codes.REPLICAS_DIFFER] * 2, bad.errors()
+    assert not said(good.lines())
+    (found,) = said(bad.lines())
+    assert (found["step"], found["ranks"], found["majority"]) == (4, [0, 1], False)
+    assert name in {tensor.removeprefix("model.") for tensor in found["tensors"]}
+
+
 def test_without_replicas_the_flag_is_refused(tmp_path: Path) -> None:
     run = Ranks(tmp_path, 2, *FLAGS, "--strategy=fsdp")
     assert run.wait() == [exit_codes.USAGE] * 2
