@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError
 from tui.emulator.database import Database, DatabaseError
 from tui.emulator.interfaces import CustomJobPb, TrainingPipelinePb
 from tui.emulator.lock import Lock
+from tui.emulator.logging.entry_blocks import damaged_blocks
 from tui.emulator.logging.store import LogStore
 from tui.emulator.paths import StateDir
 
@@ -51,7 +52,7 @@ def repair(state: StateDir) -> list[Repaired]:
     try:
         return [
             _repair(state.database, _check_state, _drop_unreadable),
-            _repair(state.log_database, _check_logs, lambda _: None),
+            _repair(state.log_database, _check_logs, _drop_damaged_blocks),
         ]
     finally:
         lock.release()
@@ -101,8 +102,17 @@ def _check_logs(path: Path) -> None:
     """The same for the log. Raises DatabaseError."""
     try:
         LogStore(path).close()
+        with _opened(path) as db:
+            damaged = damaged_blocks(db)
     except sqlite3.Error as error:
         raise DatabaseError(str(error)) from error
+    if damaged:
+        raise DatabaseError(f"{len(damaged)} blocks can't be decoded")
+
+
+def _drop_damaged_blocks(path: Path) -> None:
+    with _opened(path) as db:
+        db.executemany("DELETE FROM blocks WHERE id=?", [(number,) for number in damaged_blocks(db)])
 
 
 class _opened:

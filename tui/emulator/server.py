@@ -35,6 +35,7 @@ from tui.emulator.interfaces import JobRecord
 from tui.emulator.lock import Lock, remove_stale_files, write_info
 from tui.emulator.logging import service as logging_service
 from tui.emulator.logging.ingest import LogCollector
+from tui.emulator.logging.packing import run_packing
 from tui.emulator.logging.retention import delete_job, run_retention
 from tui.emulator.logging.store import LogStore
 from tui.emulator.monitoring import service as monitoring_service
@@ -232,8 +233,8 @@ class Emulator:
         collector = LogCollector(self.state, store)
         await collector.start()
         self._stack.push_async_callback(collector.close)
-        tidying = asyncio.create_task(run_retention(store, max_bytes), name="log-retention")
-        self._stack.callback(tidying.cancel)
+        for work in (run_retention(store, max_bytes), run_packing(store)):
+            self._stack.callback(asyncio.create_task(work).cancel)
         return store, collector
 
     async def _serve_grpc(self, methods: list[Method]) -> None:

@@ -216,7 +216,7 @@ class LogCollector:
                 self._finish([(stream.key,)])
                 stream.done = True
             return False
-        self._store.add(chunk.rows, [(chunk.offset, chunk.last, 0, stream.key)], fresh=True)
+        self._store.add(chunk.rows, [(chunk.offset, chunk.last, 0, stream.key)], fresh=stream.fresh)
         stream.accept(chunk)
         return chunk.more or ended
 
@@ -227,13 +227,15 @@ class LogCollector:
             job.project, log_name(job, stream.replica), RESOURCE, resource_labels(job, stream.replica)
         )
         with db:
-            db.execute(
+            known = db.execute(
                 "INSERT OR IGNORE INTO streams VALUES (?,?,?,?,?,?,?,0,0,0)",
                 (
                     stream.key, job.project, job.location, job.id,
                     stream.attempt, stream.replica, stream.stream,
                 ),
-            )  # fmt: skip
+            ).rowcount == 0  # fmt: skip
+        # A repair may have kept entries and lost the offset after them.
+        stream.fresh = known or not self._store.has_entries(source)
         row = db.execute("SELECT offset, last FROM streams WHERE key=?", (stream.key,)).fetchone()
         stream.source = source.id
         stream.offset, stream.last = row

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tui.emulator.filters import FilterError, parse
@@ -95,11 +96,15 @@ class EntryQuery:
         sources = [source for source in store.sources() if self._wants(source)]
         if not sources:
             return [], ""
+        rows = store.scan(sources, self.plan.window, newest_first=self.newest_first, after=self.after)
+        with contextlib.closing(rows):
+            return self._page(store, rows)
+
+    def _page(self, store: LogStore, rows: Iterator[StoredEntry]) -> tuple[list[StoredEntry], str]:
         deadline = time.monotonic() + SCAN_SECONDS
         page: list[StoredEntry] = []
         last: StoredEntry | None = None
         wanted = self.plan.entry
-        rows = store.scan(sources, self.plan.window, newest_first=self.newest_first, after=self.after)
         for count, record in enumerate(rows):
             if count % 1000 == 999 and last is not None and (time.monotonic() > deadline or store.closed):
                 return page, write_token(last.key, self.digest)

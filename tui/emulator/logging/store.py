@@ -1,8 +1,9 @@
 """Log entries and the read offset of each output file, in one SQLite file (WAL).
 
 Entries are clustered by source (one log of one resource), then timestamp and insert_id; a list over several
-sources merges their entries. One thread does all writes, so an entry and the offset after it are stored in
-one transaction; reads have their own threads and connections and never wait for a write.
+sources merges their entries. Older entries are in compressed blocks (`entry_blocks`), newer ones in rows. One
+thread does all writes, so an entry and the offset after it are stored in one transaction; reads have their
+own threads and connections and never wait for a write.
 """
 
 from __future__ import annotations
@@ -14,13 +15,18 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from tui.emulator.database import DatabaseError, unusable
+from tui.emulator.logging.entry_blocks import BLOCK, BlockHead, BlockTable
+from tui.emulator.logging.entry_blocks import SCHEMA as BLOCKS
 from tui.emulator.logging.faults import ActiveLogFaults
 from tui.emulator.logging.record import EntryRow, LogSource, StoredEntry
 
@@ -29,8 +35,11 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 P = ParamSpec("P")
 
-VERSION = 1
+VERSION = 2
+_WITHOUT_BLOCKS = 1
+"""The version before, which had rows only."""
 READERS = 3
+_BUSY_SECONDS = 10
 _INCREMENTAL = 2
 """SQLite's number of the mode in which a file is shortened on request."""
 _FREE_PAGES = 256
@@ -58,7 +67,7 @@ CREATE TABLE streams (
     offset INTEGER NOT NULL, last INTEGER NOT NULL, done INTEGER NOT NULL
 ) WITHOUT ROWID;
 """
-_COLUMNS = "source, timestamp, insert_id, severity, kind, payload, received"
+COLUMNS = "source, timestamp, insert_id, severity, kind, payload, received"
 
 Listener = Callable[[Sequence[StoredEntry]], None]
 """Called in the writer's thread with the entries of each commit."""
@@ -86,6 +95,24 @@ class RowRange:
             and (timestamp >= self.either[0] or received >= self.either[1])
         )
 
+    def may_hold(self, head: BlockHead) -> bool:
+        """Whether entries of a block may lie within."""
+        return (
+            self.first <= head.last
+            and head.first <= self.last
+            and head.severity >= self.severity
+            and self.received <= head.received_last
+            and head.received <= self.received_last
+            and (head.last >= self.either[0] or head.received_last >= self.either[1])
+        )
+
+
+def _follows(row: EntryRow, after: tuple[int, str, int], newest_first: bool) -> bool:
+    """Whether a row comes after the entry that ended the last page."""
+    if row[1] != after[0]:
+        return (row[1] < after[0]) == newest_first
+    return (row[2], row[0]) > after[1:]
+
 
 class LogStore:
     """The file `logs.db`.
@@ -106,6 +133,9 @@ class LogStore:
         self._local = threading.local()
         self._reading: list[sqlite3.Connection] = []
         self._closed = threading.Event()
+        self.blocks = BlockTable()
+        self.added: dict[int, tuple[int, float]] = {}
+        """Of each source, new entries not yet considered for blocks, and when the last came (monotonic)."""
         try:
             self._db = self._open()
         except sqlite3.Error as error:
@@ -175,10 +205,12 @@ class LogStore:
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
             self.before_write()
-            new = rows if fresh or not self._listeners else self._new(rows)
+            new = rows if fresh else self._new(rows)
             before = self._db.total_changes
             self._db.executemany("INSERT OR IGNORE INTO entries VALUES (?,?,?,?,?,?,?)", new)
             count = self._db.total_changes - before
+            for source, number in Counter(row[0] for row in new).items():
+                self.added[source] = (self.added.get(source, (0, 0.0))[0] + number, time.monotonic())
             self._db.executemany("UPDATE streams SET offset=?, last=?, done=? WHERE key=?", offsets)
         if self.faults.current.late_share:
             self._keep_late(new)
@@ -207,37 +239,56 @@ class LogStore:
             return list(self._late)
 
     def _new(self, rows: Sequence[EntryRow]) -> list[EntryRow]:
-        """Rows that are neither stored nor repeated here: listeners get only new entries."""
+        """Rows that are neither stored nor repeated here."""
         query = "SELECT 1 FROM entries WHERE source=? AND timestamp=? AND insert_id=?"
         first = {row[:3]: row for row in reversed(rows)}
         return [
-            row for row in rows if first[row[:3]] is row and not self._db.execute(query, row[:3]).fetchone()
+            row
+            for row in rows
+            if first[row[:3]] is row
+            and not self._db.execute(query, row[:3]).fetchone()
+            and not self.blocks.has(self._db, row)
         ]
 
     def delete_log(self, project: str, log_name: str) -> int:
         """Delete a log's entries; return their number."""
+        found = [(s.id,) for s in self.sources() if (s.project, s.log_name) == (project, log_name)]
         with self._db:
-            return self._db.execute(
-                "DELETE FROM entries WHERE source IN (SELECT id FROM sources WHERE project=? AND log_name=?)",
-                (project, log_name),
-            ).rowcount
+            self._db.execute("BEGIN IMMEDIATE")
+            before = self._db.total_changes
+            self._db.executemany("DELETE FROM entries WHERE source=?", found)
+            deleted = self._db.total_changes - before
+            for (source,) in found:
+                heads = list(self.blocks.between(self._db, source, FIRST, LAST))
+                deleted += self.blocks.remove(self._db, heads)
+        return deleted
 
     def delete_before(self, source: LogSource, timestamp: int) -> int:
         """Delete the oldest entries of a source before a timestamp (ns); return their number, 0 for none.
 
-        One call deletes at most `DELETE_BATCH`, because other writers wait for it.
+        One call deletes about `DELETE_BATCH`, because other writers wait for it. Of a block it deletes all
+        entries or none.
         """
-        last = self._db.execute(
+        found = self.blocks.between(self._db, source.id, FIRST, timestamp - 1)
+        heads = [head for head in islice(found, max(1, DELETE_BATCH // BLOCK)) if head.last < timestamp]
+        last = heads[-1].last if heads else self._last_row(source, timestamp)
+        if last is None:
+            return 0
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            deleted = self._db.execute(
+                "DELETE FROM entries WHERE source=? AND timestamp<=?", (source.id, last)
+            ).rowcount
+            return deleted + self.blocks.remove(self._db, heads)
+
+    def _last_row(self, source: LogSource, timestamp: int) -> int | None:
+        """The timestamp up to which one batch of rows before `timestamp` reaches."""
+        found: int | None = self._db.execute(
             "SELECT max(timestamp) FROM (SELECT timestamp FROM entries WHERE source=? AND timestamp<?"
             " ORDER BY timestamp LIMIT ?)",
             (source.id, timestamp, DELETE_BATCH),
         ).fetchone()[0]
-        if last is None:
-            return 0
-        with self._db:
-            return self._db.execute(
-                "DELETE FROM entries WHERE source=? AND timestamp<=?", (source.id, last)
-            ).rowcount
+        return found
 
     def used(self) -> int:
         """Bytes of the file that are in use."""
@@ -260,8 +311,11 @@ class LogStore:
             self._db.execute("VACUUM")
         more = self._pragma("freelist_count") > _FREE_PAGES
         if not more:
-            # Else the write-ahead log keeps the size that the deletion took.
+            # Else the write-ahead log keeps the size that the deletion took. It waits for readers; writers
+            # must not wait for as long.
+            self._db.execute("PRAGMA busy_timeout = 200")
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._db.execute(f"PRAGMA busy_timeout = {_BUSY_SECONDS * 1000}")
         return more
 
     def _pragma(self, name: str) -> int:
@@ -269,8 +323,11 @@ class LogStore:
 
     def oldest(self) -> LogSource | None:
         """The source with the oldest entry; `None` without entries."""
-        query = "SELECT min(timestamp) FROM entries WHERE source=?"
-        found = ((self._db.execute(query, (s.id,)).fetchone()[0], s) for s in self.sources())
+        query = (
+            "SELECT min(at) FROM (SELECT min(timestamp) AS at FROM entries WHERE source=:id"
+            " UNION ALL SELECT min(first) FROM blocks WHERE source=:id)"
+        )
+        found = ((self._db.execute(query, {"id": s.id}).fetchone()[0], s) for s in self.sources())
         return min(((at, s.id, s) for at, s in found if at is not None), default=(0, 0, None))[2]
 
     def database(self) -> sqlite3.Connection:
@@ -285,8 +342,11 @@ class LogStore:
 
     def has_entries(self, source: LogSource) -> bool:
         """Whether a source has entries (reader's thread)."""
-        query = "SELECT 1 FROM entries WHERE source=? LIMIT 1"
-        return self._reader().execute(query, (source.id,)).fetchone() is not None
+        query = (
+            "SELECT EXISTS (SELECT 1 FROM entries WHERE source=:id)"
+            " OR EXISTS (SELECT 1 FROM blocks WHERE source=:id)"
+        )
+        return bool(self._reader().execute(query, {"id": source.id}).fetchone()[0])
 
     def scan(
         self,
@@ -295,17 +355,62 @@ class LogStore:
         *,
         newest_first: bool,
         after: tuple[int, str, int] | None = None,
-    ) -> Iterator[StoredEntry]:
+    ) -> Generator[StoredEntry, None, None]:
         """Entries of these sources in order of their keys, merged lazily (reader's thread).
 
         With `newest_first` timestamps descend; entries with equal timestamps are in order of insert_id.
+        Raises sqlite3.Error, for a block that can't be decoded too (DamagedBlock).
         """
-        found = [self._rows(source, window, newest_first, after) for source in sources]
-        if len(found) == 1:
-            return found[0]
-        if newest_first:
-            return heapq.merge(*found, key=lambda r: (-r.row[1], r.row[2], r.row[0]))
-        return heapq.merge(*found, key=lambda r: r.key)
+        key = (lambda r: (-r.row[1], r.row[2], r.row[0])) if newest_first else (lambda r: r.key)
+        # A late entry is not visible yet.
+        window = replace(window, received_last=min(window.received_last, time.time_ns()))
+        # One snapshot: an entry that is packed meanwhile would be in both or in neither.
+        with self._snapshot() as db:
+            found = [
+                part
+                for source in sources
+                for part in (
+                    self._rows(source, window, newest_first, after),
+                    self._packed(db, source, window, newest_first, after),
+                )
+            ]
+            yield from heapq.merge(*found, key=key)
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[sqlite3.Connection]:
+        db = self._reader()
+        if db.in_transaction:
+            yield db
+            return
+        db.execute("BEGIN")
+        try:
+            yield db
+        finally:
+            if not self.closed:
+                db.execute("COMMIT")
+
+    def _packed(
+        self,
+        db: sqlite3.Connection,
+        source: LogSource,
+        window: RowRange,
+        newest_first: bool,
+        after: tuple[int, str, int] | None,
+    ) -> Iterator[StoredEntry]:
+        """The entries in blocks."""
+        first, last = window.first, window.last
+        if after is not None:
+            first, last = (first, min(last, after[0])) if newest_first else (max(first, after[0]), last)
+        for head in self.blocks.between(db, source.id, first, last, newest_first=newest_first):
+            if not window.may_hold(head):
+                continue
+            rows = self.blocks.rows(db, source.id, head.id)
+            # Stable: entries with equal timestamps stay in order.
+            for row in sorted(rows, key=lambda row: -row[1]) if newest_first else rows:
+                if window.holds(row[1], row[3], row[6]) and (
+                    after is None or _follows(row, after, newest_first)
+                ):
+                    yield StoredEntry(source, row)
 
     def _rows(
         self, source: LogSource, window: RowRange, newest_first: bool, after: tuple[int, str, int] | None
@@ -330,15 +435,14 @@ class LogStore:
     ) -> Iterator[StoredEntry]:
         order = "timestamp DESC, insert_id" if newest_first else "timestamp, insert_id"
         rows = self._reader().execute(
-            f"SELECT {_COLUMNS} FROM entries WHERE source = ? AND {where} AND severity >= ?"
+            f"SELECT {COLUMNS} FROM entries WHERE source = ? AND {where} AND severity >= ?"
             f" AND received BETWEEN ? AND ? AND (timestamp >= ? OR received >= ?) ORDER BY {order}",
             (
                 source.id,
                 *values,
                 window.severity,
                 window.received,
-                # A late entry is not visible yet.
-                min(window.received_last, time.time_ns()),
+                window.received_last,
                 *window.either,
             ),
         )
@@ -348,14 +452,19 @@ class LogStore:
     def _reader(self) -> sqlite3.Connection:
         db: sqlite3.Connection | None = getattr(self._local, "db", None)
         if db is None:
-            db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
+            db = self._connect()
             db.execute("PRAGMA query_only = ON")
             self._local.db = db
             self._reading.append(db)
         return db
 
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(
+            self.path, isolation_level=None, check_same_thread=False, timeout=_BUSY_SECONDS
+        )
+
     def _open(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
+        db = self._connect()
         # Before anything is written: only a new file takes it.
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")
         db.execute("PRAGMA journal_mode = WAL")
@@ -363,7 +472,9 @@ class LogStore:
         db.execute("PRAGMA synchronous = NORMAL")
         version = db.execute("PRAGMA user_version").fetchone()[0]
         if version == 0:
-            db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
+            db.executescript(f"BEGIN; {_SCHEMA} {BLOCKS} PRAGMA user_version = {VERSION}; COMMIT;")
+        elif version == _WITHOUT_BLOCKS:
+            db.executescript(f"BEGIN; {BLOCKS} PRAGMA user_version = {VERSION}; COMMIT;")
         elif version != VERSION:
             raise DatabaseError(
                 f"{self.path} was written by another version of vxtui (layout {version}, this one reads "
@@ -371,6 +482,7 @@ class LogStore:
             )
         self._db = db
         self._load_sources()
+        self.blocks.load(db)
         return db
 
     def _load_sources(self) -> None:

@@ -58,6 +58,8 @@ class OutputFile:
         self.done = False
         self.ready = False
         """Its source and offset in the store are known."""
+        self.fresh = True
+        """None of its entries after the offset are in the store."""
         self.ended = False
         """The attempt has ended: the file does not grow any more."""
         self._path = attempt.output(replica, stream)

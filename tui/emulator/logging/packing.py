@@ -1,0 +1,146 @@
+"""Moves older log entries from their rows to compressed blocks.
+
+The newest entries of a source stay rows, which are cheap to add, until more have come. Each step is one
+transaction, so a killed server has every entry once, in a row or in a block.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sqlite3
+import time
+from collections.abc import Sequence
+from itertools import islice
+
+from tui.emulator.logging.entry_blocks import BLOCK, BlockHead, DamagedBlock
+from tui.emulator.logging.record import EntryRow
+from tui.emulator.logging.store import COLUMNS, FIRST, LAST, LogStore
+
+log = logging.getLogger(__name__)
+
+PACK_SECONDS = 2.0
+"""Between two looks for rows to pack."""
+IDLE_SECONDS = 60.0
+"""After it, a source that got no entries is packed to its end."""
+STEP_ROWS = 2 * BLOCK
+"""Rows that one step packs, because other writers wait for it."""
+STEP_BYTES = 1 << 24
+STEP_BLOCKS = 4
+"""Blocks that one step writes anew with rows that came late."""
+LEAST = BLOCK // 4
+"""Fewer rows are left until more have come: their block would be small, or others be rewritten for them."""
+
+
+async def run_packing(store: LogStore) -> None:
+    """Pack what is due, until cancelled; retry after a disk error."""
+    packer = Packer(store)
+    while True:
+        try:
+            await packer.pack()
+        except sqlite3.Error as error:
+            log.warning("can't pack log entries: %s", error)
+        await asyncio.sleep(PACK_SECONDS)
+
+
+class Packer:
+    """Which sources have rows to pack."""
+
+    def __init__(self, store: LogStore) -> None:
+        self._store = store
+        self._left: dict[int, int] = {}
+        """Rows that the last look at a source left."""
+
+    async def pack(self) -> None:
+        """Pack the sources that have got many rows since the last look, and all rows of idle ones.
+
+        Raises:
+            sqlite3.Error: the rest is packed by a later call.
+        """
+        now = time.monotonic()
+        for source in self._store.sources():
+            added, at = self._store.added.get(source.id, (0, 0.0))
+            idle = now - at > IDLE_SECONDS
+            left = self._left.get(source.id)
+            # Rows that can't be packed yet are not looked at again for each new one.
+            if left is not None and not (idle and added) and added < max(BLOCK, left // 4):
+                continue
+            position: int | None = FIRST
+            while position is not None:
+                position = await self._store.write(self.step, source.id, position, 0 if idle else BLOCK)
+            self._left[source.id] = await self._store.write(self._finish, source.id, added)
+
+    # -- in the writer's thread
+
+    def _finish(self, source: int, added: int) -> int:
+        count, at = self._store.added.get(source, (0, 0.0))
+        self._store.added[source] = (count - added, at)
+        query = "SELECT count(*) FROM entries WHERE source=?"
+        return int(self._store.database().execute(query, (source,)).fetchone()[0])
+
+    def step(self, source: int, position: int, keep: int) -> int | None:
+        """Pack rows of a source after timestamp `position`, without its newest `keep` ones.
+
+        Returns the position of the next step, `None` at the end.
+        """
+        db, blocks = self._store.database(), self._store.blocks
+        rows = self._rows(source, position, keep)
+        if rows is None:
+            return None
+        whole = _whole(rows)
+        if not whole:
+            # So many entries of one timestamp stay rows: they would be one block.
+            return rows[-1][1]
+        heads = list(islice(blocks.between(db, source, whole[0][1], whole[-1][1]), STEP_BLOCKS + 1))
+        if len(heads) > STEP_BLOCKS:
+            heads.pop()
+            whole = [row for row in whole if row[1] <= heads[-1].last]
+        if len(whole) >= LEAST:
+            # Beside a block that can't be decoded they stay rows.
+            with contextlib.suppress(DamagedBlock):
+                self._replace(source, whole, heads)
+        return whole[-1][1]
+
+    def _rows(self, source: int, position: int, keep: int) -> list[EntryRow] | None:
+        db, limit = self._store.database(), LAST
+        if keep:
+            query = "SELECT timestamp FROM entries WHERE source=? ORDER BY timestamp DESC LIMIT 1 OFFSET ?"
+            found = db.execute(query, (source, keep - 1)).fetchone()
+            if found is None:
+                return None
+            limit = found[0]
+        rows, held = [], 0
+        for row in db.execute(
+            f"SELECT {COLUMNS} FROM entries WHERE source=? AND timestamp>? AND timestamp<?"
+            " ORDER BY timestamp, insert_id LIMIT ?",
+            (source, position, limit, STEP_ROWS + 1),
+        ):
+            rows.append(row)
+            held += len(row[5])
+            if held > STEP_BYTES:
+                break
+        else:
+            if len(rows) <= STEP_ROWS:
+                # A row of another timestamp: the last ones are all there are.
+                rows.append((source, limit, "", 0, 0, "", 0))
+        return rows if len(rows) > 1 else None
+
+    def _replace(self, source: int, rows: Sequence[EntryRow], heads: Sequence[BlockHead]) -> None:
+        """Put rows into blocks, together with the blocks in between."""
+        db, blocks = self._store.database(), self._store.blocks
+        found = {row[1:3]: row for head in heads for row in blocks.rows(db, source, head.id)}
+        merged = sorted(({row[1:3]: row for row in rows} | found).values(), key=lambda row: row[1:3])
+        with db:
+            db.execute("BEGIN IMMEDIATE")
+            blocks.remove(db, heads)
+            blocks.add(db, source, merged)
+            db.execute(
+                "DELETE FROM entries WHERE source=? AND timestamp BETWEEN ? AND ?",
+                (source, rows[0][1], rows[-1][1]),
+            )
+
+
+def _whole(rows: Sequence[EntryRow]) -> list[EntryRow]:
+    """Rows before the timestamp of the last one, which may have more of them."""
+    return [row for row in rows if row[1] < rows[-1][1]]
