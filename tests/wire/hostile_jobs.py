@@ -135,3 +135,9 @@ arguments = st.lists(argument, max_size=3)
 hostile = st.builds(
     Hostile, name, labels, arguments, arguments, output, output, st.sampled_from((0, 0, 1, 7))
 )
+
+
+def harmless(number: int) -> Hostile:
+    """A job as people have them, with about as many lines."""
+    lines = [f"step {at}/60 loss {2 - at / 50:.3f} lr 1e-4".encode() for at in range(30)]
+    return Hostile(f"train-{number}", {"team": "vision"}, ["a"], ["--epochs=3"], lines, lines[:5], 0)

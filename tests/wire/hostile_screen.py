@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import gc
+import time
+import unicodedata
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from time import thread_time
 from typing import Any
 
+from textual import events
 from textual.pilot import Pilot
+from textual.widgets import Input
 
+from tests.benchmarks.harness import percentile
 from tests.ui.test_jobs_screen import until
+from tests.waiting import LIMIT
 from tui.app import VxtuiApp
 from tui.backends.factory import open_backend
 from tui.config.paths import config_dir, shipped, state_dir
@@ -26,17 +35,47 @@ KEYS = (
     "l", "minus", "0", "question_mark", "space", "slash", "a", "f", "W", "o", "T", "u", "m",
 )  # fmt: skip
 """Keys that change nothing outside the console, some of them pressed on every tab."""
+CHARACTERS = {"plus": "+", "minus": "-", "slash": "/", "space": " ", "question_mark": "?"}
 TABS = 6
+PARTS = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 
 
 @dataclass
-class Seconds:
-    """CPU of the console's thread, by key, in seconds: what else the machine does is not in it."""
+class KeyTimes:
+    """CPU of the console's thread from a key to the paint that follows it: (key, seconds), in order.
 
-    of_keys: dict[str, list[float]] = field(default_factory=dict)
+    Not the time of a clock: what else the machine does is not in it.
+    """
 
-    def add(self, key: str, seconds: float) -> None:
-        self.of_keys.setdefault(key, []).append(seconds)
+    of_keys: list[tuple[str, float]] = field(default_factory=list)
+
+    def share(self, part: float) -> float:
+        """The seconds below which this part (0 to 1) of the keys lies."""
+        return percentile((seconds for _, seconds in self.of_keys), part)
+
+    def words(self) -> str:
+        """For a report."""
+        figures = ", ".join(f"{name} {self.share(part) * 1e3:.1f} ms" for name, part in PARTS.items())
+        slowest = max(self.of_keys, key=lambda found: found[1])[0]
+        return f"{len(self.of_keys)} keys, CPU to the paint: {figures} ({slowest})"
+
+
+async def press(app: VxtuiApp, key: str) -> float:
+    """Seconds of CPU of this thread until its change is painted."""
+    began = thread_time()
+    app.post_message(events.Key(key, CHARACTERS.get(key, key if len(key) == 1 else None)))
+    await asyncio.sleep(0)
+    until = time.monotonic() + LIMIT
+    while app.key_in_progress or to_paint(app):
+        assert time.monotonic() < until, f"{key} is never over"
+        await asyncio.sleep(0.001)
+    return thread_time() - began
+
+
+def to_paint(app: VxtuiApp) -> bool:
+    """Whether something on the screen has changed that is not painted yet."""
+    screen = app.screen
+    return bool(screen._dirty_widgets) or screen._layout_required or screen._repaint_required
 
 
 def app_of(home: Path) -> VxtuiApp:
@@ -51,50 +90,64 @@ def app_of(home: Path) -> VxtuiApp:
     )  # fmt: skip
 
 
-async def look_at(names: list[str], home: Path, unsafe: Callable[[str], bool], keys: int) -> Seconds:
-    """Open each job, press some keys on each of its tabs.
+@asynccontextmanager
+async def console(home: Path) -> AsyncIterator[tuple[VxtuiApp, Pilot[Any]]]:
+    """It runs until the end of the block, and has not ended by itself."""
+    app = app_of(home)
+    # As the command does: what was made until now is not looked at by each collection.
+    gc.disable()
+    async with app.run_test(size=SIZE) as pilot:
+        yield app, pilot
+        assert app.return_code is None
+
+
+async def look_at(app: VxtuiApp, pilot: Pilot[Any], name: str, chosen: Random, keys: int) -> KeyTimes:
+    """Open a job, press some keys on each of its tabs; what is painted is looked at.
 
     Raises:
         AssertionError: for a control character on the screen, or an error of the console.
     """
-    app, seconds = app_of(home), Seconds()
-    chosen = Random(" ".join(names))
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: all(name in app.store.jobs for name in names), "the list")
-        check(app, unsafe)
-        for name in names:
-            for at in range(TABS):
-                await _open(app, pilot, name, at)
-                for key in chosen.choices(KEYS, k=keys):
-                    began = thread_time()
-                    await pilot.press(key)
-                    seconds.add(key, thread_time() - began)
-                    check(app, unsafe)
-                await _leave(app, pilot)
-        assert app.return_code is None
-    return seconds
+    times = KeyTimes()
+    await until(pilot, lambda: name in app.store.jobs, "the job in the list")
+    screen = await _open(app, pilot, name)
+    for pane in screen.panes.values():
+        while screen.pane is not pane:
+            await press(app, "right_square_bracket")
+        for key in chosen.choices(KEYS, k=keys):
+            times.of_keys.append((f"{key} on {pane.TITLE}", await press(app, key)))
+            check(app)
+        while app.screen is not screen or isinstance(app.focused, Input):
+            await press(app, "escape")
+    await _leave(app)
+    return times
 
 
-async def _open(app: VxtuiApp, pilot: Pilot[Any], name: str, tab: int) -> None:
+async def _open(app: VxtuiApp, pilot: Pilot[Any], name: str) -> JobScreen:
     app.open_job(name)
     await until(pilot, lambda: isinstance(app.screen, JobScreen) and app.screen.is_mounted, "the job")
     screen = app.screen
     assert isinstance(screen, JobScreen) and len(screen.panes) == TABS
     await until(pilot, lambda: screen.feed.sources["logs"].done, "its log")
-    for _ in range(tab):
-        await pilot.press("right_square_bracket")
+    return screen
 
 
-async def _leave(app: VxtuiApp, pilot: Pilot[Any]) -> None:
+async def _leave(app: VxtuiApp) -> None:
     """Back to the jobs by the key for it, out of whatever is open."""
     for _ in range(10):
         if isinstance(app.screen, JobsScreen):
             return
-        await pilot.press("escape")
+        await press(app, "escape")
     raise AssertionError(f"escape does not leave {app.screen}")
 
 
-def check(app: VxtuiApp, unsafe: Callable[[str], bool]) -> None:
+def unsafe(character: str) -> bool:
+    """A terminal may act on it: a control character, or one that turns the direction of the text."""
+    return unicodedata.category(character) in ("Cc", "Zl", "Zp") or unicodedata.bidirectional(character) in (
+        "LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI",
+    )  # fmt: skip
+
+
+def check(app: VxtuiApp) -> None:
     """Look at every cell of the screen."""
     for line in app.screen._compositor.render_strips():
         for segment in line:

@@ -30,7 +30,7 @@ from tui.backends.errors import (
     Unauthenticated,
     Unavailable,
 )
-from tui.backends.merge import merged
+from tui.backends.merge import all_or_enough, merged
 from tui.domain.job import LAUNCH_LABEL, Job
 from tui.domain.log_entry import LogEntry, LogGap, Severity
 from tui.domain.metric import MetricsReading
@@ -112,6 +112,8 @@ class LogQuery:
     include_service: bool = True
     received: datetime | None = None
     """Only what the service received since, as `LogBatch.received` of an earlier read says it."""
+    created: datetime | None = None
+    """When the job was created, where that is known: the service need not be asked for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -491,5 +493,7 @@ class Backend(ABC):
         return None
 
     async def find_jobs(self, reference: str) -> list[Job]:
-        """Jobs of every kind that a person may mean."""
-        return [job for service in self.jobs.values() for job in await service.find(reference)]
+        """Jobs of every kind that a person may mean; an id or a full name that is found means that one."""
+        finds = [service.find(reference) for service in self.jobs.values()]
+        answers = await all_or_enough(finds, lambda jobs: any(reference in {j.id, j.name} for j in jobs))
+        return [job for jobs in answers for job in jobs]

@@ -1,11 +1,11 @@
-"""Several async generators read at once, as one."""
+"""Several questions asked at once, and several async generators read at once, as one."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
-from typing import TypeVar
+from typing import Any, TypeVar
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -44,6 +44,28 @@ async def merged(
                 waiting -= 1
             else:
                 yield found
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def all_or_enough(
+    questions: Sequence[Coroutine[Any, Any, T]], enough: Callable[[T], bool]
+) -> Sequence[T]:
+    """Every answer in order, or the first alone that is enough as soon as it is there.
+
+    Without one that is enough it raises what a question raises.
+    """
+    tasks = [asyncio.create_task(question) for question in questions]
+    waiting = set(tasks)
+    try:
+        while waiting:
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                if task.exception() is None and enough(task.result()):
+                    return [task.result()]
+        return [task.result() for task in tasks]
     finally:
         for task in tasks:
             task.cancel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -114,10 +115,13 @@ async def describe(run: Run, job: str, reveal: bool) -> None:
     async with run.backend() as backend:
         found = await find_job(backend, job)
         service = backend.job_service(found.name)
-        found = await service.get(found.name)
-        progress = await read_progress(backend, found)
-        spec = await service.spec(found.name)
-        parent = await parent_of(backend, found)
+        # Each is a round trip of its own.
+        found, progress, spec, parent = await asyncio.gather(
+            service.get(found.name),
+            read_progress(backend, found),
+            service.spec(found.name),
+            parent_of(backend, found),
+        )
     found = replace(found, parent=parent.name if parent else "")
     if run.json:
         print_json({**job_json(found, progress), "resource": spec if reveal else masked(spec)[0]})

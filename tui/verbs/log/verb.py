@@ -79,7 +79,9 @@ async def logs(  # noqa: PLR0917 - one for each option
         for replica in replicas:
             if replica not in known and replica != "service":
                 raise Failure(f"{found.display_name} has no replica {replica}; it has {', '.join(known)}.")
-        query = LogQuery(runner_of(found, "logs"), tuple(replicas), since=begin, severity=lowest)
+        runner = runner_of(found, "logs")
+        created = found.create_time if runner == found.name else None
+        query = LogQuery(runner, tuple(replicas), since=begin, severity=lowest, created=created)
         async for batch in _batches(backend, found, query, follow):
             if batch.note:
                 note(batch.note)

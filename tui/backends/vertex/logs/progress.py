@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -84,9 +85,12 @@ class ProgressReader(ProgressService):
         ids = list(by_id)
         for start in range(0, len(ids), JOBS_PER_READ):
             await self._advance([by_id[i] for i in ids[start : start + JOBS_PER_READ]])
-        asked = 0
+        unknown = [job for job in jobs if self._wants_first_loss(self._known[job.name])]
+        await asyncio.gather(*(self._read_first_loss(job) for job in unknown[:FIRST_LOSSES]))
         for job in jobs:
-            asked += await self._first_loss(job, may_read=asked < FIRST_LOSSES)
+            known = self._known[job.name]
+            if known.first_loss is not None:
+                known.reader.progress = replace(known.reader.progress, first_loss=known.first_loss)
         return {job.name: self._known[job.name].reader.progress for job in jobs}
 
     async def _advance(self, jobs: Sequence[Job]) -> None:
@@ -113,9 +117,11 @@ class ProgressReader(ProgressService):
                 k.read_until = now
         if left_out and len(jobs) > 1:
             # Busy jobs filled the page; read the quiet ones on their own, once.
-            for job in [job for job in new if known[job.id].reader.last is None][:ALONE]:
+            quiet = [job for job in new if known[job.id].reader.last is None][:ALONE]
+            for job in quiet:
                 known[job.id].whole = True
-                await self._advance([job])
+            await asyncio.gather(*(self._advance([job]) for job in quiet))
+            for job in quiet:
                 known[job.id].read_until = now
 
     async def _page(self, jobs: Sequence[Job], text: str, now: datetime) -> Any:
@@ -153,21 +159,15 @@ class ProgressReader(ProgressService):
             return last[0] - self._overlap
         return (job.create_time - BEFORE) if job.create_time is not None else now - RETENTION
 
-    async def _first_loss(self, job: Job, *, may_read: bool) -> bool:
-        """The first loss of the job, which users compare with; the newest lines do not contain it.
+    def _wants_first_loss(self, known: _Known) -> bool:
+        """Whether it is still to be read: users compare with it, and the newest lines do not contain it."""
+        return known.first_loss is None and known.reader.progress.last_loss is not None
 
-        Whether it took a read of its own.
-        """
+    async def _read_first_loss(self, job: Job) -> None:
         known = self._known[job.name]
-        progress = known.reader.progress
-        asks = may_read and known.first_loss is None and progress.last_loss is not None
-        if asks:
-            oldest = await self._oldest_loss(job)
-            # The oldest lines may have no loss; they are not read again for it.
-            known.first_loss = progress.first_loss if oldest is None else oldest
-        if known.first_loss is not None:
-            known.reader.progress = replace(progress, first_loss=known.first_loss)
-        return asks
+        oldest = await self._oldest_loss(job)
+        # The oldest lines may have no loss; they are not read again for it.
+        known.first_loss = known.reader.progress.first_loss if oldest is None else oldest
 
     async def _oldest_loss(self, job: Job) -> float | None:
         text = self._step_filter(job.name, self._lower(job, None, datetime.now(UTC)))

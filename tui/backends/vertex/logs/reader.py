@@ -114,6 +114,8 @@ class LogReader:
         if query.since is not None:
             return query.since - RETENTION
         known = self._created.get(query.job_name)
+        if query.created is not None:
+            known = query.created - RETENTION
         if known is None:
             try:
                 created = (await self._get(query.job_name)).create_time
