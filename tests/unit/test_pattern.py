@@ -58,7 +58,7 @@ def test_it_finds_what_pythons_engine_finds(pattern: str, texts: list[str], fold
 
 @settings(max_examples=200, deadline=None)
 @given(
-    st.sampled_from(["a+", "[äb]+", "(lo|s)", "o", r"\d", "a.", "ä|x"]),
+    st.sampled_from(["a+", "[äb]+", "(lo|s)", "o", r"\d", "a.", "ä|x", "(ä|)", "(o|)b*"]),
     st.text(alphabet="abä1loS€😀", max_size=20),
 )
 def test_spans_are_those_of_the_characters(pattern: str, text: str) -> None:

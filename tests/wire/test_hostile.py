@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from random import Random
 
 import pytest
 import textual.pilot
@@ -27,8 +26,12 @@ from tui.emulator.paths import StateDir
 from tui.verbs.command_group import run
 
 pytestmark = pytest.mark.xdist_group("hostile")
-USUAL, FROZEN = 2, 10
-"""So many times the CPU of a harmless job at most: a key in the median, and each key beside their p99."""
+USUAL, FROZEN = 2, 3
+"""So many times the CPU of a harmless job's keys at most: in the median, and each key beside their p99."""
+AGAIN = 2
+"""Further looks at a job with a key above that: a collection of garbage may have come between."""
+PEER_KEYS = 6
+"""Keys on each tab of a harmless job."""
 PARENT = "projects/local/locations/us-central1"
 ENDED = ("SUCCEEDED", "FAILED")
 
@@ -115,22 +118,25 @@ def check_by_verbs(names: list[str], jobs: list[Hostile]) -> None:
 async def check_by_keys(
     place: Home, names: list[str], jobs: list[Hostile], plain: list[str], keys: int
 ) -> None:
-    """Every tab of each job; a key of a hostile job costs as much as one of a harmless job."""
-    chosen = Random(names[0])
+    """Every tab of each job; a key of a hostile job costs about as much as one of a harmless job."""
     ours, peer = KeyTimes(), KeyTimes()
     async with console(place.root) as (app, pilot):
-        for at, name in enumerate(names):
+        for name in plain:
+            peer.of_keys += (await look_at(app, pilot, name, PEER_KEYS)).of_keys
+        limit = FROZEN * peer.share(0.99)
+        for name, job in zip(names, jobs, strict=True):
             try:
-                ours.of_keys += (await look_at(app, pilot, name, chosen, keys)).of_keys
+                times = await look_at(app, pilot, name, keys)
+                for _ in range(AGAIN):
+                    if times.share(1) > limit:
+                        times = times.least(await look_at(app, pilot, name, keys))
+                assert times.share(1) <= limit, (times.words(), limit)
             except AssertionError as error:
-                error.add_note(repr(jobs[at]))
+                error.add_note(repr(job))
                 raise
-            if at < len(plain):
-                peer.of_keys += (await look_at(app, pilot, plain[at], chosen, keys)).of_keys
+            ours.of_keys += times.of_keys
     print(f"hostile: {ours.words()}\nharmless: {peer.words()}")
     assert ours.share(0.5) <= USUAL * peer.share(0.5)
-    frozen = [found for found in ours.of_keys if found[1] > FROZEN * peer.share(0.99)]
-    assert not frozen, frozen
 
 
 def check_all(place: Home, jobs: list[Hostile], keys: int, peers: int) -> None:
@@ -180,4 +186,4 @@ def test_a_few_jobs(place: Home) -> None:
 @pytest.mark.parametrize("part", range(5))
 def test_five_hundred_jobs(place: Home, part: int) -> None:
     """A hundred of them, which run at the same time and are looked at by one console."""
-    check_all(place, drawn(100, a_seed() + part), keys=3, peers=20)
+    check_all(place, drawn(100, a_seed() + part), keys=1, peers=5)

@@ -57,6 +57,10 @@ class Pattern:
         return self._engine.among(whole, lines)
 
 
+_CONTINUATION = bytes(range(0x80, 0xC0))
+"""Bytes of UTF-8 that begin no character."""
+
+
 @lru_cache(maxsize=128)
 def compile_pattern(text: str, *, ignore_case: bool = False) -> Pattern:
     """The pattern of a text. Raises PatternError."""
@@ -110,14 +114,16 @@ class _Linear:
         plain, at, characters = len(data) == len(text), 0, 0
         for match in self._line.finditer(data):
             start, end = match.span()
+            if end == start:
+                # It may lie within a character: RE2 goes on by one byte after an empty match.
+                continue
             if plain:
-                found = start, end
-            else:
-                characters += len(data[at:start].decode())
-                found = characters, characters + len(data[start:end].decode())
-                at, characters = end, found[1]
-            if end > start:
-                yield found
+                yield start, end
+                continue
+            characters += _characters(data[at:start])
+            found = characters, characters + _characters(data[start:end])
+            at, characters = end, found[1]
+            yield found
 
     def among(self, whole: str, lines: Sequence[str]) -> Iterator[int]:
         data = _bytes(whole)
@@ -134,6 +140,11 @@ class _Linear:
                 return
             number, counted = number + 1, next_line
             found = self._block.search(data, next_line)
+
+
+def _characters(data: bytes) -> int:
+    """Characters that begin in UTF-8; a match of a single byte, by `\\C`, may end within one."""
+    return len(data.translate(None, _CONTINUATION))
 
 
 def _bytes(text: str) -> bytes:
