@@ -138,6 +138,26 @@ def test_a_sparse_file_of_100_gb_is_counted_and_its_end_is_read(tmp_path: Path) 
     log.close()
 
 
+def test_a_search_skips_the_blocks_in_which_no_line_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "sparse"
+    with path.open("wb") as file:
+        file.write(b"first\n")
+        file.truncate(2000 * text_file.BLOCK)
+        file.seek(0, os.SEEK_END)
+        file.write(b"\nlast\n")
+    log = TextFile(path)
+    while not log.count_new_lines(1):
+        pass
+    read: list[int] = []
+    lines = TextFile._lines
+    monkeypatch.setattr(TextFile, "_lines", lambda self, at: read.append(at) or lines(self, at))
+    assert sum(len(found) for _, found in log.columns(0, log.end)) == 3
+    assert len(read) <= 3
+    log.close()
+
+
 def test_a_line_of_megabytes_is_bounded(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"a\n" + b"x" * 10_000_000 + b"\nb\n")

@@ -183,10 +183,9 @@ class TextFile:
         """(number of the first line, columns) of each block with lines from `start` up to before `stop`."""
         at = max(0, bisect_right(self._starts, start) - 1)
         while at < len(self._starts) - 1 and self._starts[at] < stop:
-            lines = self._block(at)
-            if len(lines):
-                yield self._starts[at], lines
-            at += 1
+            yield self._starts[at], self._block(at)
+            # Over the blocks in which no line begins: those of a long line, or of a hole.
+            at = bisect_right(self._starts, self._starts[at + 1]) - 1
 
     def _block(self, at: int) -> Lines:
         """The lines that begin in a block."""
