@@ -84,7 +84,7 @@ def _measure(strategy: str, size: str, rounds: int, names: Sequence[str]) -> Mea
     """Turns of one step of each loop, in an order that is another one in each round."""
     found: Measured = {}
     with ExitStack() as stack:
-        pairs = {name: stack.enter_context(_Pair(name, strategy, size, rounds)) for name in names}
+        pairs = {name: stack.enter_context(Pair(name, strategy, size, rounds)) for name in names}
         pairs = {name: pair for name, pair in pairs.items() if pair.installed}
         order = list(pairs)
         for turn in range(rounds + 1):
@@ -96,7 +96,7 @@ def _measure(strategy: str, size: str, rounds: int, names: Sequence[str]) -> Mea
     return found
 
 
-class _Pair:
+class Pair:
     """Two processes with one loop, which do a step when they are told to."""
 
     def __init__(self, name: str, strategy: str, size: str, rounds: int) -> None:
@@ -136,7 +136,7 @@ class _Pair:
         beat = Heartbeat(Path(self._home.name, f"heartbeat-{rank}"), create=True)
         return {FILE: str(beat.path), SUPERVISOR: str(os.getpid()), BUFFER_SIZE: str(DEFAULT_BUFFER)}
 
-    def __enter__(self) -> _Pair:
+    def __enter__(self) -> Pair:
         replies = [self._reply(process) for process in self._processes]
         self.installed = all(reply["installed"] for reply in replies)
         return self

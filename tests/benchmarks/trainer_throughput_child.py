@@ -180,6 +180,19 @@ def own(trainer: Trainer) -> Loop:
     return step
 
 
+def hashes(trainer: Trainer) -> Loop:
+    """A step of the trainer's, then a check of the replicas after it, in turns."""
+    step = own(trainer)
+
+    def turn(number: int) -> float:
+        if number % 2 == 0:
+            return step(number)
+        trainer._check_replicas()
+        return trainer.last_loss
+
+    return turn
+
+
 def main(name: str, strategy: str, rounds: int) -> None:
     """Make the loop, then do a step for each line of the standard input."""
     rank = int(os.environ["RANK"])
@@ -190,12 +203,13 @@ def main(name: str, strategy: str, rounds: int) -> None:
         f"--batch={BATCH}", "--micro-batch=16",
         f"--steps={rounds + 1}", "--checkpoint-every=0", "--grace=0", "--log-every=10",
     ]  # fmt: skip
-    config = parse(flags)
+    config = parse([*flags, "--check-replicas=1"] if name == "hashes" else flags)
     trainer = Trainer(config)
     trainer.group.init(CPU, 300)
     makers = {"bare": bare, "accelerate": accelerate, "fabric": fabric}
     try:
-        step = own(trainer) if name == "ours" else makers[name](config, stream(rank))
+        loops = {"ours": own, "hashes": hashes}
+        step = loops[name](trainer) if name in loops else makers[name](config, stream(rank))
     except ImportError:
         reply(installed=False)
         return
@@ -204,7 +218,7 @@ def main(name: str, strategy: str, rounds: int) -> None:
         began = time.process_time()
         loss = step(number)
         spent = time.process_time() - began
-        if name != "ours":
+        if name not in loops:
             mean = torch.tensor([loss]) / 2
             dist.all_reduce(mean)
             loss = float(mean)
