@@ -102,6 +102,11 @@ class JobRun:
         """Whether a runner was started for the present attempt."""
         self._running_since = 0.0
         """Time of the last "Job is running." in the log."""
+        self._started_at: float | None = None
+        """When the first attempt started, in monotonic seconds: the wall clock may be set meanwhile."""
+        if job.pb.HasField("start_time"):
+            age = clock.time() - job.pb.start_time.ToNanoseconds() / 1e9
+            self._started_at = time.monotonic() - max(0.0, age)
 
     @property
     def attempt(self) -> AttemptDir:
@@ -249,9 +254,9 @@ class JobRun:
 
     def _time_left(self) -> float:
         """The rest of the job's timeout, which all attempts share."""
-        if not self.job.pb.HasField("start_time"):
+        if self._started_at is None:
             return self._timeout()
-        return max(0.1, float(self._timeout() - clock.time() + self.job.pb.start_time.ToNanoseconds() / 1e9))
+        return max(0.1, self._timeout() - (time.monotonic() - self._started_at))
 
     async def _follow(self) -> AttemptStatus:
         """Watch the runner until it has recorded an outcome."""
@@ -264,6 +269,8 @@ class JobRun:
             begun = up or status.outcome is not None or bool(status.events)
             if begun and self.job.pb.state == State.JOB_STATE_PENDING:
                 await self._store(_to_running)
+                if self._started_at is None:
+                    self._started_at = time.monotonic()
                 # A replica may have ended before this read, and "Job is running." has to precede its events:
                 # by two microseconds, because the log rounds to whole ones. A replica may also end while
                 # the state is being stored, so the time of the read is the latest possible.
