@@ -15,7 +15,7 @@ _WARM = 2
 
 def run() -> Iterator[Result]:
     """CPU seconds of both processes, with 10 million parameters; `STRATEGIES` as for `trainer_throughput`."""
-    for strategy in os.environ.get("STRATEGIES", "ddp zero2").split():
+    for strategy in os.environ.get("STRATEGIES", "ddp,zero2").split(","):
         with Pair("hashes", strategy, "10m", 2 * (ROUNDS + _WARM)) as pair:
             turns = [(pair.step()["cpu"], pair.step()["cpu"]) for _ in range(ROUNDS + _WARM)][_WARM:]
         step, check = (statistics.median(each) for each in zip(*turns, strict=True))
