@@ -76,7 +76,7 @@ class DataConfig:
 
     data: str = _flag(
         "",
-        "folders, files (comma-separated), gs://…, or a .bin of trainer.prepare; default: Python's sources",
+        "folders, files (comma-separated), gs://…, or .bin of trainer.prepare; default: Python's sources",
     )
     tokenizer: str = _flag("bytes", "bytes, a tokenizer.json or a folder with one")
     format: str = _flag(

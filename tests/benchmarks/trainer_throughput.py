@@ -51,8 +51,9 @@ def run() -> Iterator[Result]:
             for name, turns in _measure(strategy, size, rounds, ("bare", "ours", *peers)).items():
                 found.setdefault(name, []).extend(turns)
         for name, turns in found.items():
-            if any(abs(a["loss"] - b["loss"]) > SAME for a, b in zip(turns, found["bare"], strict=False)):
-                yield Result(f"{strategy} {size}: {name} has other losses", 1.0, 0.0, "")
+            most = max(abs(a["loss"] - b["loss"]) for a, b in zip(turns, found["bare"], strict=True))
+            if most > SAME:
+                yield Result(f"{strategy} {size}: {name} has other losses, by as much as", most, SAME, "")
         what = f"{strategy} {size}: the loop by hand by ours, CPU"
         yield _line(what, found["bare"], found["ours"], goal, "loop by hand")
         for peer in peers:

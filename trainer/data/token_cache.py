@@ -95,6 +95,14 @@ def token_file_of(config: Config, tokenizer: str, progress: Progress | None = No
     return path
 
 
+def token_files_of(config: Config, tokenizer: str, progress: Progress | None = None) -> list[Path]:
+    """The token files that `--data` names, in their order, or the one of its text. Raises as the latter."""
+    paths = [local_path(path.strip()) for path in config.data.data.split(",")]
+    if all(path.suffix == ".bin" for path in paths):
+        return paths
+    return [token_file_of(config, tokenizer, progress)]
+
+
 def _name(files: list[TextFile], source: TextSource) -> str:
     return cache_name(
         format=FORMAT,

@@ -2,6 +2,8 @@
 
 In a file with marked targets the highest bit of an id says that it is one, and NAME.starts has the places
 of the documents (int64): 0, and the end of each.
+
+Of a file in a mounted bucket only the ranges are read that a step needs: nothing is copied whole.
 """
 
 from __future__ import annotations
@@ -9,8 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +169,11 @@ class TokenFile:
             self._starts = np.memmap(self.path.with_suffix(".starts"), _START, "r")
         return self._starts
 
+    @property
+    def where(self) -> str:
+        """As `--data` names it."""
+        return str(self.path)
+
     def __getstate__(self) -> dict[str, object]:
         # A worker maps the files itself; the tokens are not pickled.
         return self.__dict__ | {"_tokens": None, "_starts": None}
@@ -173,6 +182,64 @@ class TokenFile:
     def hash(self) -> str:
         """The same where the tokens are the same."""
         return self.info.hash
+
+
+class TokenShards:
+    """The ids of several token files by slice, in the order that is given; windows cross their edges.
+
+    Raises:
+        DataError: if a file is damaged, of conversations, or of another tokenizer than the first.
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._files = [TokenFile(path) for path in paths]
+        first = self._files[0].info
+        for file in self._files:
+            info = file.info
+            if info.marked:
+                raise DataError(f"{file.path} has conversations: one file of them can be used, no more")
+            if (info.vocabulary, info.end, info.tokenizer) != (first.vocabulary, first.end, first.tokenizer):
+                raise DataError(
+                    f"{file.path} has the ids of {info.tokenizer}, and {self._files[0].path} those of "
+                    f"{first.tokenizer}: write all of them with one tokenizer"
+                )
+        self._ends = list(accumulate(file.info.tokens for file in self._files))
+        hashes = "".join(file.hash for file in self._files)
+        self.info = replace(
+            first, tokens=self._ends[-1], documents=sum(file.info.documents for file in self._files),
+            hash=hashlib.blake2b(hashes.encode(), digest_size=16).hexdigest(),
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        return self.info.tokens
+
+    def __getitem__(self, part: slice) -> npt.NDArray[Any]:
+        start, end, _ = part.indices(len(self))
+        parts = []
+        number = bisect_right(self._ends, start)
+        while start < end:
+            before = self._ends[number] - len(self._files[number])
+            here = min(end, self._ends[number])
+            parts.append(self._files[number][start - before : here - before])
+            start, number = here, number + 1
+        if not parts:
+            return np.zeros(0, self.info.dtype)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    @property
+    def where(self) -> str:
+        """As `--data` names them."""
+        return ",".join(str(file.path) for file in self._files)
+
+    @property
+    def hash(self) -> str:
+        """The same where the tokens are the same, in the same files."""
+        return self.info.hash
+
+
+def open_tokens(paths: Sequence[Path]) -> TokenFile | TokenShards:
+    """The tokens of one file, or of several. Raises DataError as these do."""
+    return TokenFile(paths[0]) if len(paths) == 1 else TokenShards(paths)
 
 
 def read_info(path: Path) -> TokenFileInfo:

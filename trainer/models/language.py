@@ -15,8 +15,8 @@ from trainer.data.loader import Batch, Dataset
 from trainer.data.packing import packs_of
 from trainer.data.split import hold_out
 from trainer.data.text import Conversations, Windows
-from trainer.data.token_cache import token_file_of
-from trainer.data.token_file import TokenFile, TokenFileInfo
+from trainer.data.token_cache import token_files_of
+from trainer.data.token_file import TokenFile, TokenFileInfo, TokenShards, open_tokens
 from trainer.data.tokenizer import BYTES, is_bytes, tokenizer_of
 from trainer.errors import DataError, UsageError
 from trainer.models.causal_lm import CausalLM, load_model
@@ -49,7 +49,7 @@ def load_text(config: Config, tokenizer: str) -> TextData:
     masked, context = config.data.document_masks == "on", config.model.context
     samples: Dataset = (
         Conversations(tokens, context, packs)
-        if tokens.info.marked
+        if isinstance(tokens, TokenFile) and tokens.info.marked
         else Windows(tokens, context, tokens.info.end if masked else None)
     )
     if not config.eval_every:
@@ -60,14 +60,16 @@ def load_text(config: Config, tokenizer: str) -> TextData:
     return TextData(train, evaluation, tokens.info)
 
 
-def _prepare(config: Config, tokenizer: str, progress: Progress | None) -> tuple[TokenFile, Path | None]:
+def _prepare(
+    config: Config, tokenizer: str, progress: Progress | None
+) -> tuple[TokenFile | TokenShards, Path | None]:
     """The tokens, and which conversations share a sample, both written now if they are not."""
     spec, context, masked = config.data.data, config.model.context, config.data.document_masks == "on"
-    tokens = TokenFile(token_file_of(config, tokenizer, progress))
+    tokens = open_tokens(token_files_of(config, tokenizer, progress))
     info = tokens.info
     if info.marked != (config.data.format == "chat"):
         raise DataError(f"--data {spec} was written with --format {'chat' if info.marked else 'text'}")
-    if info.marked:
+    if isinstance(tokens, TokenFile) and info.marked:
         return tokens, packs_of(tokens, context, cache_folder(config), progress) if masked else None
     if masked and info.tokenizer == "bytes" and info.end < BYTES:
         raise DataError(
@@ -80,12 +82,12 @@ def _prepare(config: Config, tokenizer: str, progress: Progress | None) -> tuple
 
 def prepare_gpt(config: Config, progress: Progress) -> str:
     """The token file of `gpt`. Raises DataError as `load_text` does."""
-    return str(_prepare(config, config.data.tokenizer, progress)[0].path)
+    return _prepare(config, config.data.tokenizer, progress)[0].where
 
 
 def prepare_causal_lm(config: Config, progress: Progress) -> str:
     """The token file of `causal_lm`. Raises DataError as `load_text` does."""
-    return str(_prepare(config, _tokenizer(config), progress)[0].path)
+    return _prepare(config, _tokenizer(config), progress)[0].where
 
 
 def count_targets(batch: Batch) -> int:
