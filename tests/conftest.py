@@ -17,15 +17,17 @@ from tests.processes import asked, end, running_in
 settings.register_profile("vxtui", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("vxtui")
 
+_SERVICES = ("multiprocessing", "wandb-core")
+"""Servers of a test process, which end with it. Their environment is that of the test that came first."""
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _nothing_is_left_running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """An emulator or a replica that a test leaves behind is named, and ended."""
     yield
     place = str(tmp_path_factory.getbasetemp())
-    # The fork server of these tests ends with this process; its environment is that of its first caller.
     found = {process: " ".join(asked(process.cmdline, [])) for process in running_in(place)}
-    ours = [process for process, command in found.items() if "multiprocessing" not in command]
+    ours = [process for process, command in found.items() if not any(name in command for name in _SERVICES)]
     # What was told to end may still be about to.
     _, left = psutil.wait_procs(ours, timeout=10)
     end(left)
