@@ -79,18 +79,54 @@ def test_quotes_and_comments_stay() -> None:
     )
 
 
-def test_an_alias_gives_the_edited_pool_a_copy() -> None:
+def test_a_pool_with_an_alias_overrides_the_changed_key() -> None:
     found = after(SHARED, Edit((*POOLS, 1, "machineSpec", "machineType"), "n1-highmem-2"))
     assert changed_lines(SHARED, found) == (
         ["    - machineSpec: *machine"],
-        ["    - machineSpec: {machineType: n1-highmem-2}"],
+        ["    - machineSpec: {<<: *machine, machineType: n1-highmem-2}"],
     )
 
 
-def test_an_anchor_moves_to_the_pool_that_keeps_the_value() -> None:
+def test_the_others_override_what_the_pool_with_the_anchor_had() -> None:
     found = after(SHARED, Edit((*POOLS, 0, "machineSpec", "machineType"), "n1-highmem-2"))
-    assert "- machineSpec: {machineType: 'n1-highmem-2'}  # small" in found
-    assert "- machineSpec: &machine {machineType: n1-standard-4}" in found
+    assert "- machineSpec: &machine {machineType: 'n1-highmem-2'}  # small" in found
+    assert "- machineSpec: {<<: *machine, machineType: n1-standard-4}" in found
+
+
+TASK = """\
+jobSpec:
+  workerPoolSpecs:
+    - replicaCount: 1
+      containerSpec: &task
+        imageUri: a/b:1
+        # What it runs.
+        command: [python, -m, train]
+        args:
+          - --one
+          - --two
+          - --three
+        env:
+          - {name: A, value: "1"}
+    - replicaCount: 2
+      containerSpec: *task
+    - replicaCount: 3
+      containerSpec: *task
+"""
+
+
+def test_a_variable_for_one_of_three_pools_leaves_the_others_on_the_anchor() -> None:
+    new = {"name": "B", "value": "2"}
+    found = after(TASK, Edit((*POOLS, 1, "containerSpec", "env", 1), new))
+    at = TASK.index("      containerSpec: *task\n")
+    end = at + len("      containerSpec: *task\n")
+    assert found.startswith(TASK[:at]) and found.endswith(TASK[end:])
+    changed = found[at : len(found) - len(TASK[end:])].splitlines()
+    assert changed[:2] == ["      containerSpec:", "        <<: *task"] and len(changed) <= 5
+    # The pool with the anchor keeps its text; the two others state the list they had.
+    found = after(TASK, Edit((*POOLS, 0, "containerSpec", "env", 1), new))
+    old, added = changed_lines(TASK, found)
+    assert set(old) <= {"      containerSpec: *task"} and found.count("<<: *task") == 2
+    assert len(added) <= 5 and "# What it runs." in found
 
 
 def test_a_shared_reference_is_replaced_in_one_place_only() -> None:
@@ -155,7 +191,7 @@ def test_a_merge_key_keeps_what_the_others_take() -> None:
         "jobSpec:\n  <<: *a  # shared\n  workerPoolSpecs: []\n"
     )
     found = after(text, Edit(("jobSpec", "scheduling", "timeout"), "2s"))
-    assert "<<: *a  # shared" in found and "scheduling: {timeout: 2s}" in found
+    assert "<<: *a  # shared" in found and "scheduling: {<<: *scheduling, timeout: 2s}" in found
     found = after(text, Edit(("jobSpec", "serviceAccount"), REMOVED))
     assert "<<" not in found and text.splitlines()[0] in found
 

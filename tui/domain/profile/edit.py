@@ -25,8 +25,8 @@ def apply(text: str, file: str, edits: Sequence[Edit]) -> str:
 
     - A value that is one whole `${name}` reference stays one: `parameters.name.default` is changed instead,
       where the parameter is used nowhere else and takes the value. Otherwise the value replaces it.
-    - A value that an anchor or `<<` shares with other places changes in the edited place only: it gets a
-      copy of its own first, the others keep what they had.
+    - A value that an anchor or `<<` shares with other places changes in the edited place only: it merges the
+      shared map with `<<` and overrides the key, or gets a copy first where `<<` can't say the change.
     - In a file whose top level is the job's spec an edit of `displayName`, `labels`, … puts the spec under
       `jobSpec` first; the paths of later edits may then begin with `jobSpec` or not.
 

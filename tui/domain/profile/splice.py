@@ -2,7 +2,8 @@
 
 The tree of `tui.domain.profile.tree` has the span of each value; only that span is rewritten, so
 comments, order, quotes and the layout of everything else stay. Where an alias or `<<` shares the value
-among several places, the place that is changed gets a copy first, and the others keep what they had.
+among several places, the edited place overrides what it shares with `<<` and a key of its own. Where
+`<<` can't say that, it gets a copy first, and the others keep what they had.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from tui.domain.profile import write
 from tui.domain.profile.document_edit import REMOVED, Edit
+from tui.domain.profile.sharing import own_index, slot_of
 from tui.domain.profile.source import is_merge, plain
 from tui.domain.profile.tree import Node, parse
 
@@ -51,14 +53,18 @@ class _Text:
         """The text with one shared node on the path of `edit` copied; None if no node is shared."""
         node, flow, column = self.root, self.root.flow, 0
         for depth, part in enumerate(edit.path):
-            shared = self._unshared(node, flow, column, {node})
+            last = depth == len(edit.path) - 1
+            shared = self._overridden(node, part, flow, column, edit, last=last)
+            if shared is None:
+                shared = self._unshared(node, flow, column, {node})
+            if shared == self.text:
+                shared = None
             if shared is not None:
                 return shared
-            index = _index(node, part)
-            if index is None and isinstance(part, str) and _merged(node, part) is not None:
-                last = depth == len(edit.path) - 1
-                if not last or edit.value is REMOVED:
-                    return self._unmerged(node, part if not last else None, flow)
+            index = own_index(node, part)
+            merged = index is None and isinstance(part, str) and slot_of(node, part).index is not None
+            if merged and (not last or edit.value is REMOVED):
+                return self._unmerged(node, None if last else str(part), flow)
             if index is None or index >= len(node.items):
                 return None
             column = self._column(node)
@@ -69,6 +75,58 @@ class _Text:
         if node.kind == "alias":
             return None
         return self._unshared(node, flow, column, set(_inside(node)))
+
+    def _overridden(
+        self, node: Node, part: str | int, flow: bool, column: int, edit: Edit, *, last: bool
+    ) -> str | None:
+        """The text one step nearer to an override of `part` by `<<`; None if that does not make it unshared.
+
+        The same text says that each other place has a value of its own there.
+        """
+        if not isinstance(part, str) or node.real.kind != "map" or not node.real.items:
+            return None
+        if node.kind == "alias":
+            return None if last and edit.value is REMOVED else self._merging(node, flow, column)
+        index = own_index(node, part)
+        others = [alias for alias in self.aliases if alias.target is node]
+        if index is None or not others or set(others) & set(_inside(node)):
+            return None
+        for alias in others:
+            parent, flow, column = self._around(alias)
+            if parent.kind != "map" or not is_merge(parent.keys[parent.items.index(alias)]):
+                return self._merging(alias, flow, column)
+            if own_index(parent, part) is None:
+                return self._given_key(parent, part, node.items[index], flow or parent.flow, last=last)
+        return self.text
+
+    def _merging(self, alias: Node, flow: bool, column: int) -> str | None:
+        """The text with a map that merges the alias' target in place of the alias; None if it can't."""
+        parent, *_ = self._around(alias)
+        merge = f"<<: *{alias.real.anchor}"
+        if parent.kind == "map" and is_merge(parent.keys[parent.items.index(alias)]):
+            return None
+        if flow or alias.real.flow:
+            return self._replaced(alias, f"{{{merge}}}")
+        lead = "" if parent.kind == "list" else self.newline + " " * (column + 2)
+        return self._replaced(alias, lead + merge)
+
+    def _given_key(self, node: Node, key: str, value: Node, flow: bool, *, last: bool) -> str:
+        """The map gets a key of its own with the merged value: as an alias where the edit goes on inside."""
+        if last or value.real.kind != "map" or not value.real.items or value.kind == "alias":
+            raw = f"*{value.real.anchor}" if value.kind == "alias" else ""
+            return self._add_key(node, key, plain(value), flow, raw=raw)
+        if value.anchor is None:
+            return self._anchored(value, key)
+        return self._add_key(node, key, None, flow, raw=f"*{value.anchor}")
+
+    def _anchored(self, value: Node, key: str) -> str:
+        """The text with an anchor at a map's value that is named like its key."""
+        parent, *_ = self._around(value)
+        taken = {node.anchor for node in _inside(self.root)}
+        names = (key, *(f"{key}-{number}" for number in range(2, len(taken) + 3)))
+        name = next(name for name in names if name not in taken)
+        at = self.text.index(":", parent.keys[parent.items.index(value)].end) + 1
+        return f"{self.text[:at]} &{name}{self.text[at:]}"
 
     def _unshared(self, node: Node, flow: bool, column: int, gone: set[Node]) -> str | None:
         if node.kind == "alias":
@@ -103,9 +161,9 @@ class _Text:
         """`<<` gives the map a key of its own: `wanted`, or with None all of them and `<<` goes."""
         flow = flow or node.flow
         if wanted is not None:
-            found = _merged(node, wanted)
-            assert found is not None
-            return self._add_key(node, wanted, plain(found), flow)
+            slot = slot_of(node, wanted)
+            assert slot.index is not None
+            return self._given_key(node, wanted, slot.holder.items[slot.index], flow, last=False)
         text, own = self.text, {k.text for k in node.keys if not is_merge(k)}
         at = next(i for i, key in enumerate(node.keys) if is_merge(key))
         source = plain(node.items[at])
@@ -141,7 +199,7 @@ class _Text:
         if not edit.path:
             return self._replaced(node, "\n".join(write.block(edit.value)))
         for part in edit.path[:-1]:
-            index = _index(node, part)
+            index = own_index(node, part)
             if index is None or index >= len(node.items):
                 raise CannotSplice("a parent is missing")
             node = node.items[index].real
@@ -154,7 +212,7 @@ class _Text:
         raise CannotSplice("a scalar has no parts")
 
     def _change_map(self, node: Node, key: str, edit: Edit, flow: bool) -> str:
-        index = _index(node, key)
+        index = own_index(node, key)
         if edit.value is REMOVED:
             if index is None:
                 return self.text
@@ -177,7 +235,8 @@ class _Text:
         else:
             # A list or mapping that was on one line stays on one where it fits.
             new = self._value_text(value, parent.kind == "list", self._column(parent))
-        return self._replaced(node, new)
+        kept = node.anchor is not None and any(alias.target is node for alias in self.aliases)
+        return self._replaced(node, f"&{node.anchor} {new}" if kept else new)
 
     def _remove_key(self, node: Node, index: int, flow: bool) -> str:
         spans = [(k.start, v.end) for k, v in zip(node.keys, node.items, strict=True)]
@@ -215,14 +274,17 @@ class _Text:
             end = len(self.text) - len(rest[1:]) if rest.startswith(",") else end
         return self.text[:start] + self.text[end:]
 
-    def _add_key(self, node: Node, key: str, value: Any, flow: bool) -> str:
+    def _add_key(self, node: Node, key: str, value: Any, flow: bool, raw: str = "") -> str:
+        """Add a key with a value, or with the text `raw` as its value."""
         if flow or node.flow:
-            text = f"{write.scalar(key, flow=True)}: {write.flow(value)}"
+            text = f"{write.scalar(key, flow=True)}: {raw or write.flow(value)}"
             return self._add_flow(node, len(node.items), text)
         pad = " " * self._column(node)
-        lines = [pad + line if line else "" for line in write.entry(key, value, write.WIDE - len(pad))]
-        rank = write.RANKS.get(key, len(write.RANKS))
-        before = [i for i, k in enumerate(node.keys) if write.RANKS.get(k.text, len(write.RANKS)) <= rank]
+        entry = [f"{key}: {raw}"] if raw else write.entry(key, value, write.WIDE - len(pad))
+        lines = [pad + line if line else "" for line in entry]
+        # What overrides a merged key reads best after the `<<`.
+        ranks = [-1 if is_merge(k) else write.RANKS.get(k.text, len(write.RANKS)) for k in node.keys]
+        before = [i for i, r in enumerate(ranks) if r <= write.RANKS.get(key, len(write.RANKS))]
         if not before and self._first_on_line(node.keys[0].start):
             return self._insert_lines(self._line_start(node.keys[0].start), lines)
         last = node.items[before[-1] if before else -1]
@@ -327,27 +389,6 @@ class _Text:
 
 def _is_scalar(value: Any) -> bool:
     return not isinstance(value, dict | list)
-
-
-def _index(node: Node, part: str | int) -> int | None:
-    """The index of the item that a part of a path names."""
-    if node.kind == "map":
-        return next((i for i, k in enumerate(node.keys) if k.real.text == part and not is_merge(k)), None)
-    return part if node.kind == "list" and isinstance(part, int) else None
-
-
-def _merged(node: Node, key: str) -> Node | None:
-    """The value of a key that `<<` merges."""
-    for name, value in zip(node.keys, node.items, strict=True):
-        if is_merge(name):
-            for source in value.real.items if value.real.kind == "list" else [value]:
-                index = _index(source.real, key)
-                if index is not None:
-                    return source.real.items[index].real
-                deeper = _merged(source.real, key)
-                if deeper is not None:
-                    return deeper
-    return None
 
 
 def _inside(node: Node) -> list[Node]:
