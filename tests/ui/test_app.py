@@ -15,7 +15,7 @@ from textual.widgets import OptionList
 from tests.ui.double import NOON, Clock, MemoryBackend, console, fleet, job
 from tests.ui.test_jobs_screen import footer, lines, opened, said, shown, table, until
 from tui.actions import registry
-from tui.actions.registry import Action, actions
+from tui.actions.registry import Action, action, actions
 from tui.backends.interface import Unauthenticated, Unavailable
 from tui.config.settings import Context, Settings
 from tui.domain.quota import Quota
@@ -59,14 +59,17 @@ def first_hit(app: Any) -> str:
 # Start
 
 
-async def test_it_opens_at_once_with_nothing_to_talk_to(tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["2", "l"])
+async def test_it_opens_at_once_with_nothing_to_talk_to(tmp_path: Path, key: str) -> None:
     backend = SlowBackend()
     app = console(backend, tmp_path)
     async with app.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: backend.connects, "an attempt")
         assert "Connecting to test" in notice(app) and "connecting…" in lines(app)
-        await pilot.press("2")
+        await pilot.press(key)
         assert isinstance(app.screen, ProfilesScreen)
+        launching = app.screen.blocked_reason(action("profiles.launch"))
+        assert launching == "Not connected yet: still connecting to test."
     assert backend.closed
 
 

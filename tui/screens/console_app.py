@@ -31,6 +31,7 @@ from tui.kinds.kind import Kind
 from tui.kinds.registry import kind_of
 from tui.screens.containment import ContainingApp
 from tui.screens.unanswered import UnansweredLaunches
+from tui.screens.unconnected import not_connected
 from tui.screens.workers import background
 from tui.session import Session, now
 from tui.store.jobs.connection import Connection, Opener
@@ -383,7 +384,7 @@ class ConsoleApp(ContainingApp, ClipboardApp):
             kind = kind_of(self.store.jobs.get(name))
             self.push_screen(type(self).JOB_SCREEN(self.session, name, where, replica, kind))
         elif self.trouble is not None:
-            self.notify("Not connected yet; ctrl+r tries again.", severity="warning", markup=False)
+            self.notify(not_connected(self), severity="warning", markup=False)
         else:
             self._to_open = (self.screen, name, replica)
             self.notify(f"Opens as soon as {plain(self.context_name)} is reached.", markup=False)

@@ -18,6 +18,7 @@ from tui.config.access import Access
 from tui.config.settings import Context, one_context
 from tui.domain.job import Job
 from tui.screens.containment import ErrorBoundary
+from tui.screens.unconnected import not_connected
 from tui.session import Session
 from tui.widgets.header_lines import HeaderLines, Line
 from tui.widgets.key_footer import KeyFooter
@@ -164,8 +165,8 @@ class FrameScreen(ErrorBoundary, Screen[None]):
         read_only = self.access.read_only
         if read_only is not None and found.mutates:
             return f"{refusal(found, read_only)} {read_only.fix}"
-        if (found.needs or found.local) and session is None:
-            return "Not connected yet; ctrl+r tries again."
+        if (found.needs or found.local) and session is None and not self.runs_unconnected(found):
+            return not_connected(self.app)
         if session is not None and found.local and not session.backend.info.local:
             return f"{found.title} is possible on the emulator alone."
         if found.needs == "jobs.create" and (reason := self.group_reason()):
@@ -173,6 +174,10 @@ class FrameScreen(ErrorBoundary, Screen[None]):
         if session is not None and found.needs and not session.backend.offers(found.needs):
             return f"{session.backend.info.name} can't do this: {found.label} is not offered there."
         return None
+
+    def runs_unconnected(self, found: Action) -> bool:
+        """The action asks the context for nothing yet, though what it leads to does."""
+        return False
 
     def group_reason(self) -> str:
         """Why what needs one context is not possible: a group is open; "" where none is."""

@@ -302,6 +302,10 @@ class JobsScreen(JobsViews):
         names = marked or [table.cursor or ""]
         return [jobs[name] for name in names if name in jobs]
 
+    def runs_unconnected(self, found: Action) -> bool:
+        # `l` opens the profiles, as `2` does; launching one of them waits for the connection.
+        return found.id == "jobs.launch"
+
     def blocked_reason(self, found: Action) -> str | None:
         reason = super().blocked_reason(found)
         if reason is not None:

@@ -11,6 +11,7 @@ from tui.domain.profile import ProfileInvalid
 from tui.domain.text import sentences
 from tui.domain.vertex.interchange import Imported, from_resource
 from tui.screens.dialogs.prompt import PromptScreen
+from tui.screens.unconnected import not_connected
 from tui.screens.workers import background
 from tui.session import BackendError
 from tui.store.profiles.files import bad_name
@@ -30,7 +31,7 @@ def clone(console: ConsoleApp, job: Job) -> None:
 async def _read(console: ConsoleApp, job: Job) -> None:
     session = console.session
     if session is None:
-        console.notify("Not connected yet; ctrl+r tries again.", severity="warning", markup=False)
+        console.notify(not_connected(console), severity="warning", markup=False)
         return
     try:
         async with asyncio.timeout(READ_SECONDS):

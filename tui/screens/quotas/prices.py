@@ -15,6 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from tui.domain.text import plain
+from tui.screens.unconnected import not_connected
 from tui.screens.workers import background
 from tui.session import BackendError, Session
 from tui.widgets.labelled_lines import EMPTY, Labelled, LabelledLines
@@ -88,7 +89,7 @@ def refresh(console: ConsoleApp) -> None:
     if costs.reading_since is not None:
         return
     if session is None:
-        costs.answer = (False, "Not connected yet; ctrl+r tries again.")
+        costs.answer = (False, not_connected(console))
         return
     costs.reading_since = time.monotonic()
     background(console, partial(_read, console, session), "read prices", exclusive=False)
