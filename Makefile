@@ -12,7 +12,7 @@ run: $(STAMP)
 help:
 	@echo "make run            open the console on the emulator of this machine"
 	@echo "make quick          lint, types and unit tests: under 2 minutes on 2 cores"
-	@echo "make test           the same and every other test: under 12 minutes on 2 cores"
+	@echo "make test           the same and every other test: under 20 minutes on 2 cores"
 	@echo "make lint           ruff, mypy and the import contract alone"
 	@echo "make bench          benchmarks beside other tools (BENCH=name for one of them)"
 	@echo "make trainer-sdist  the trainer as a Python package (TO=gs://bucket/folder to upload it)"

@@ -128,6 +128,14 @@ async def test_it_shows_every_job_newest_first(tmp_path: Path) -> None:
         assert "2 running" in lines(app) and "2 waiting" in lines(app) and "live" in lines(app)
 
 
+async def test_a_reading_outlives_the_screen(tmp_path: Path) -> None:
+    """The connection asks which jobs are in view from its own task, as the screen is removed."""
+    async with opened(MemoryBackend(fleet()), tmp_path) as (app, _):
+        looked_at = app.connection.looked_at
+        assert looked_at is not None and len(looked_at()) > 2
+    assert looked_at() == ()
+
+
 async def test_columns_fold_with_the_width(tmp_path: Path) -> None:
     seen: dict[int, set[str]] = {}
     for width in (60, 80, 100, 120, 200):

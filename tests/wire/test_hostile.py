@@ -32,6 +32,8 @@ AGAIN = 2
 """Further looks at a job with a key above that: a collection of garbage may have come between."""
 PEER_KEYS = 6
 """Keys on each tab of a harmless job."""
+FOR_A_MEDIAN = 100
+"""With fewer keys the median says which keys were drawn: some cost fifty times as much as others."""
 PARENT = "projects/local/locations/us-central1"
 ENDED = ("SUCCEEDED", "FAILED")
 
@@ -136,7 +138,8 @@ async def check_by_keys(
                 raise
             ours.of_keys += times.of_keys
     print(f"hostile: {ours.words()}\nharmless: {peer.words()}")
-    assert ours.share(0.5) <= USUAL * peer.share(0.5)
+    if min(len(ours.of_keys), len(peer.of_keys)) >= FOR_A_MEDIAN:
+        assert ours.share(0.5) <= USUAL * peer.share(0.5)
 
 
 def check_all(place: Home, jobs: list[Hostile], keys: int, peers: int) -> None:

@@ -121,6 +121,9 @@ class JobsScreen(JobsViews):
             self._show()
 
     def _in_view(self) -> Sequence[str]:
+        # The connection asks from its own task: before the table is there, and while the screen is removed.
+        if not self.has_widgets:
+            return ()
         # A table with its first rows has no height yet.
         return self.table.in_view or self.table.keys[:FIRST_PAGE]
 
