@@ -47,9 +47,9 @@ peers: $(STAMP)
 # These share our torch: the trainer and its peers are measured in the same two processes.
 	test -d $(VENV)/peers/trainer/bin || { $(PYTHON) -m venv $(VENV)/peers/trainer; \
 	  $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
-	    > $$($(VENV)/peers/trainer/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/vxtui.pth; \
-	  $(VENV)/peers/trainer/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
-	    accelerate==1.15.0 lightning-fabric==2.6.6 lightning-utilities==0.15.3; }
+	    > $$($(VENV)/peers/trainer/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/vxtui.pth; }
+	$(VENV)/peers/trainer/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	  accelerate==1.15.0 lightning-fabric==2.6.6 lightning-utilities==0.15.3 torchft==0.2.0
 
 # Torch first and by its exact version: an installer that is asked for a range may take another build.
 $(STAMP): pyproject.toml constraints.txt

@@ -37,7 +37,7 @@ _WAIT = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Kill:
+class Kill:
     """`step` is the last one that is known before it, `phase` the last one that the victim has reported."""
 
     stage: str
@@ -49,7 +49,7 @@ class _Kill:
         return f"node {self.victim}, {self.stage}, at step {self.step}; it last said {self.phase!r}"
 
 
-class _Soak:
+class Soak:
     """Three nodes, of which one is the victim."""
 
     def __init__(self, root: Path, kills: int, *strategy: str) -> None:
@@ -60,7 +60,7 @@ class _Soak:
         self._pace = SharedNumber(root / "pace", _PASS_MEANWHILE)
         self._random = random.Random(0)
         self.nodes = {rank: self.cluster.node(rank, SLOW=str(self._pace.path)) for rank in range(3)}
-        self.kills: list[_Kill] = []
+        self.kills: list[Kill] = []
         self.dead: list[str] = []
         """Survivors that have died."""
 
@@ -84,7 +84,7 @@ class _Soak:
             node.process.wait()
         before = self._step()
         phases = [line["phase"] for line in node.lines("phase")]
-        self.kills.append(_Kill(stage, victim, before, phases[-1] if phases else ""))
+        self.kills.append(Kill(stage, victim, before, phases[-1] if phases else ""))
         wait_for(lambda: self._step() > before + 5 or self._ended(), "more steps", _WAIT)
         if not self._ended():
             self.dead += [
@@ -150,7 +150,7 @@ def run() -> Iterator[Result]:
     with tempfile.TemporaryDirectory(prefix="vxsurvive", ignore_cleanup_errors=True) as folder:
         root = Path(folder)
         shards = 2 if os.environ.get("VXTUI_STRATEGY", "ddp") == "fsdp" else 1
-        soak = _Soak(root, kills, *(("--strategy=fsdp", f"--nproc={shards}") if shards > 1 else ()))
+        soak = Soak(root, kills, *(("--strategy=fsdp", f"--nproc={shards}") if shards > 1 else ()))
         try:
             soak.run()
             alone = Ranks(root / "alone", 1, *MODEL, *soak.flags, f"--step-log={root}/alone/steps")
@@ -160,7 +160,7 @@ def run() -> Iterator[Result]:
             soak.cluster.end()
 
 
-def _results(soak: _Soak, alone: Ranks, root: Path, shards: int) -> Iterator[Result]:
+def _results(soak: Soak, alone: Ranks, root: Path, shards: int) -> Iterator[Result]:
     kills = soak.wanted
     ours, whole = Steps.of(root / "steps", shards), Steps.of(root / "alone" / "steps")
     lines = changes(soak.cluster.nodes)
@@ -184,7 +184,7 @@ def _results(soak: _Soak, alone: Ranks, root: Path, shards: int) -> Iterator[Res
         print(f"  died: {text}", flush=True)
 
 
-def _ends(soak: _Soak) -> list[dict[str, Any]]:
+def _ends(soak: Soak) -> list[dict[str, Any]]:
     """The lines of all nodes that end the run."""
     return [line for node in soak.cluster.nodes for line in node.lines("done")]
 
