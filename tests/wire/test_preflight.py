@@ -17,6 +17,7 @@ from tui.backends.vertex.preflight import checks
 from tui.backends.vertex.transport.connect import LocalEndpoint
 from tui.domain.profile.document_edit import edited
 from tui.domain.vertex.preflight import Check, CheckStatus
+from tui.emulator.runs.images import CannotRun, Images
 from tui.emulator.server import Emulator
 from tui.store.jobs.checks import preflight
 
@@ -40,9 +41,10 @@ def job(**spec: Any) -> dict[str, Any]:
 
 
 class Nowhere(LocalEndpoint):
-    """A service that makes no buckets, as the cloud."""
+    """A service that makes no buckets and runs images, as the cloud."""
 
     makes_buckets = False
+    runs_programs = False
 
 
 @asynccontextmanager
@@ -201,3 +203,32 @@ async def test_a_backend_that_is_not_connected_says_so_and_does_not_raise() -> N
     found = [check async for check in preflight(backend, REGION, job())]
     assert [check.status for check in found] == [CheckStatus.UNKNOWN]
     assert "Not connected" in found[0].sentence
+
+
+async def test_on_the_emulator_an_image_is_what_runs_in_its_place() -> None:
+    unknown, package = "us-docker.pkg.dev/p/r/mine:1", "us-docker.pkg.dev/p/r/executor:1"
+    async with emulator(images={"*/own:*": ["python", "-m", "my.module"]}) as (running, clients):
+        info = ContextInfo("local", "p", (REGION,), local=True)
+        async with VertexBackend(info, LocalEndpoint(running.state)) as backend:
+            none = (await looked(backend, job(image=unknown)))[f"image:{unknown}"]
+            with pytest.raises(CannotRun) as refused:
+                Images.of({}).argv(unknown, (), ())
+            assert none.fatal and (none.sentence, none.fix) == (refused.value.sentence, refused.value.fix)
+            own = job(image=unknown)
+            own["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["command"] = ["./run", "--token=hf_secret"]
+            for asked, uri, words in (
+                (job(), TRAINER, "runs on this machine as python -m trainer.task"),
+                (job(image="python:3.11"), "python:3.11", "runs on this machine as python"),
+                (job(image="docker.io/a/own:2"), "docker.io/a/own:2", "as python -m my.module"),
+                (own, unknown, "runs on this machine as the job's command ./run"),
+            ):
+                check = (await looked(backend, asked))[f"image:{uri}"]
+                assert check.status is CheckStatus.OK and check.sentence.endswith(words), check
+            python = job()
+            del python["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
+            python["jobSpec"]["workerPoolSpecs"][0]["pythonPackageSpec"] = {"executorImageUri": package}
+            check = (await looked(backend, python))[f"image:{package}"]
+            assert check.sentence.endswith("runs on this machine as python with the job's packages")
+            # What the registry is told to answer shows here, too.
+            await clients.admin(do="checks", missing=["*/trainer:latest"])
+            assert (await looked(backend, job()))[f"image:{TRAINER}"].fatal

@@ -3,6 +3,7 @@
 Service `vxtui.emulator.v1.Admin`, method `Call`, google.protobuf.Struct both ways::
 
     {"do": "status"}                                   → pid, socket, rest, state_dir, version, jobs
+    {"do": "program", "image": URI, "command": [WORD]} → program, in words; or problem and fix
     {"do": "preempt", "job": REF, "replica": R}        → job, replicas   (R: a name, a list, or left out: all)
     {"do": "tail", "cut_every": S, "late_share": X, "late_seconds": S, "double_share": X, "shuffle": B}
                                                        → the present faults; omitted ones are off
@@ -33,6 +34,7 @@ from google.protobuf import json_format, struct_pb2
 
 from tui.emulator.faults.requests import Faults
 from tui.emulator.rpc.methods import Method, failed_precondition, invalid, not_found
+from tui.emulator.runs.images import CannotRun, Images
 from tui.emulator.runs.scheduler import Scheduler
 from tui.emulator.vertex.job_table import Job, JobTable
 from tui.emulator.vertex.operations import CUSTOM_JOB_KIND
@@ -53,14 +55,17 @@ class Admin:
         info: Callable[[], Mapping[str, Any]],
         stop: Callable[[], None],
         faults: Faults,
+        images: Images,
     ) -> None:
         self._table = table
         self._pipelines = pipelines
         self._scheduler = scheduler
         self._info = info
         self._stop = stop
+        self._images = images
         self._verbs: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "status": self._do_status,
+            "program": self._do_program,
             "preempt": self._do_preempt,
             **faults.verbs(),
             "stop": self._do_stop,
@@ -80,6 +85,17 @@ class Admin:
 
     def _do_status(self, _asked: dict[str, Any]) -> dict[str, Any]:
         return {**self._info(), "jobs": self._table.counts()}
+
+    def _do_program(self, asked: dict[str, Any]) -> dict[str, Any]:
+        image, command = asked.get("image"), asked.get("command", [])
+        if not isinstance(image, str) or not image:
+            raise invalid(("image", "the URI of an image, as a string"))
+        if not isinstance(command, list) or not all(isinstance(word, str) for word in command):
+            raise invalid(("command", "a list of strings"))
+        try:
+            return {"program": self._images.program(image, command)}
+        except CannotRun as error:
+            return {"problem": error.sentence, "fix": error.fix}
 
     def _do_preempt(self, asked: dict[str, Any]) -> dict[str, Any]:
         job = self._job(asked.get("job"))

@@ -42,6 +42,7 @@ from tui.emulator.monitoring import service as monitoring_service
 from tui.emulator.paths import StateDir, StateDirError
 from tui.emulator.rpc.methods import Method, grpc_handlers
 from tui.emulator.runs import environment
+from tui.emulator.runs.images import Images
 from tui.emulator.runs.job_run import Dependencies
 from tui.emulator.runs.ports import Ports
 from tui.emulator.runs.runner_handle import LocalRunner
@@ -203,7 +204,8 @@ class Emulator:
         checks = ActiveCheckFaults()
         all_faults = Faults(self.api_faults, self.disk, self.connections, store.faults, checks, self.buckets)
         stack.callback(all_faults.close)
-        admin = Admin(table, pipelines, scheduler, self.info, self.stopping.set, all_faults)
+        images = Images.of(config.images)
+        admin = Admin(table, pipelines, scheduler, self.info, self.stopping.set, all_faults, images)
         # The faults of the API are not in the way of the request that clears them.
         served = [
             *JobServer(table, scheduler, operations).methods(),

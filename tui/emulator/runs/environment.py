@@ -142,7 +142,8 @@ def _package(uri: str, address: ReplicaAddress, state: StateDir) -> str:
         return str(path)
     raise CannotRun(
         f"The Python package {uri} of worker pool {address.pool} does not exist: on this machine gs:// is "
-        f"{state.buckets}. Copy it to {state.buckets}/{uri.removeprefix('gs://')} and launch again."
+        f"{state.buckets}",
+        f"Copy it to {state.buckets}/{uri.removeprefix('gs://')} and launch again.",
     )
 
 

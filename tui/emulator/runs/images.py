@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import fnmatch
 import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from tui.domain.text import sentences
 
 PYTHON = re.compile(r"python(3(\.\d+)?)?")
 """Names of the Python interpreter in an image."""
@@ -33,7 +36,12 @@ _BUILT_IN: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 class CannotRun(Exception):
-    """A job can't run here; the message says which part, why and what to do."""
+    """A job can't run here: which part and why, and what to do."""
+
+    def __init__(self, sentence: str, fix: str = "") -> None:
+        super().__init__(sentences(sentence, fix))
+        self.sentence = sentence
+        self.fix = fix
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +71,24 @@ class Images:
         entry = self.entry_point(image)
         if not entry:
             raise CannotRun(
-                f"The image {image} can't run on this machine: the emulator starts programs, not containers, "
-                "and has no program for this image. Set containerSpec.command, or a program for it under "
-                "`images` in the emulator's config.yaml, e.g. images: {\""
-                + image
-                + '": [python3, -m, my.module]}.'
+                f"{image} can't run on this machine: the emulator starts programs, not containers, "
+                "and has no program for this image",
+                "Set containerSpec.command, or a program for it in the emulator's config.yaml: "
+                f'images: {{"{image}": [python3, -m, my.module]}}.',
             )
         return (*entry, *args)
+
+    def program(self, image: str, command: Sequence[str]) -> str:
+        """What runs in place of the image, in words.
+
+        Raises:
+            CannotRun: for an unknown image without a command.
+        """
+        argv = self.argv(image, command, ())
+        if command:
+            # Its arguments may hold secrets.
+            return f"the job's command {command[0]}"
+        return shlex.join(["python" if word == sys.executable else word for word in argv])
 
 
 def _resolved(command: Sequence[str]) -> tuple[str, ...]:

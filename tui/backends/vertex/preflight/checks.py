@@ -17,12 +17,13 @@ from tui.backends.vertex.preflight.access import Access
 from tui.backends.vertex.preflight.buckets import Buckets
 from tui.backends.vertex.preflight.clients import CheckClients
 from tui.backends.vertex.preflight.images import Images
+from tui.backends.vertex.preflight.programs import Programs
 from tui.backends.vertex.preflight.quota import QuotaCheck
 from tui.backends.vertex.preflight.resources import Parts
 from tui.backends.vertex.quotas import Quotas
 from tui.backends.vertex.storage import Storage
 from tui.domain.vertex.custom_job_spec import within
-from tui.domain.vertex.preflight import Check, buckets_of, images_of, unknown
+from tui.domain.vertex.preflight import Check, Path, buckets_of, images_of, unknown
 
 LOG = logging.getLogger("vxtui")
 CHECK_SECONDS = 8.0
@@ -37,7 +38,9 @@ class Checks:
     def __init__(self, info: ContextInfo, clients: CheckClients, storage: Storage, quotas: Quotas) -> None:
         self._access = Access(info, clients)
         self._images = Images(clients)
-        self._buckets = Buckets(storage, clients.clients.endpoint.makes_buckets)
+        endpoint = clients.clients.endpoint
+        self._programs = Programs(clients.clients, self._images) if endpoint.runs_programs else None
+        self._buckets = Buckets(storage, endpoint.makes_buckets)
         self._parts = Parts(info, clients)
         self._quota = QuotaCheck(info, quotas)
 
@@ -63,7 +66,7 @@ class Checks:
             ("quota", lambda: self._quota.look(job, region)),
         ]
         for uri, paths in images_of(job).items():
-            found.append((f"image:{uri}", _of(self._images.look, uri, paths)))
+            found.append((f"image:{uri}", self._image_look(job, uri, paths)))
         for name, paths in buckets_of(job).items():
             found.append((f"bucket:{name}", _of(self._buckets.look, job, region, name, paths)))
         if account := spec.get("serviceAccount"):
@@ -75,6 +78,11 @@ class Checks:
         if board := spec.get("tensorboard"):
             found.append(("board", _of(self._parts.board, str(board), region)))
         return found
+
+    def _image_look(self, job: Mapping[str, Any], uri: str, paths: Sequence[Path]) -> Look:
+        if self._programs is not None:
+            return _of(self._programs.look, job, uri, paths)
+        return _of(self._images.look, uri, paths)
 
 
 def _of(look: Callable[..., Awaitable[Sequence[Check]]], *given: Any) -> Look:

@@ -49,7 +49,7 @@ class Images:
             sentence = f"{image.uri} is built for {', '.join(kinds)}; training machines are {MACHINES}"
             return Check(id, CheckStatus.PROBLEM, sentence, "Build it with --platform=linux/amd64.")
         said = [*kinds, *([_age(about.upload_time)] if about and about.upload_time else [])]
-        return ok(id, _short(image.uri) + (f" is there ({', '.join(said)})" if said else " is there"))
+        return ok(id, short_image(image.uri) + (f" is there ({', '.join(said)})" if said else " is there"))
 
     async def _digest(self, package: str, tag: str) -> str:
         async def send(seconds: float) -> Any:
@@ -100,7 +100,7 @@ class Images:
         return await self._clients.clients.caller.read(what, send, patience=2.0)
 
 
-def _short(uri: str) -> str:
+def short_image(uri: str) -> str:
     """The end of a long name, which distinguishes images."""
     return uri if len(uri) <= SHOWN else "…/" + "/".join(uri.split("/")[-2:])
 

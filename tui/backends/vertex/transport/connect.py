@@ -113,6 +113,8 @@ class Endpoint(ABC):
     """One listing of the location `-` covers every region (AIP-159)."""
     makes_buckets: bool = False
     """The buckets that a job names are made when it starts."""
+    runs_programs: bool = False
+    """Jobs run programs of this machine in place of their images."""
     credentials: Any = None
     """google-auth credentials, or `None` for a channel without TLS."""
     budgets: Path | None = None
@@ -148,6 +150,7 @@ class LocalEndpoint(Endpoint):
     pace = LOCAL_PACE
     all_regions = True
     makes_buckets = True
+    runs_programs = True
 
     def __init__(self, state: StateDir) -> None:
         self.state = state

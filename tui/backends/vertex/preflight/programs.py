@@ -1,0 +1,62 @@
+"""Which program of this machine the emulator starts in place of an image."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from google.protobuf import json_format, struct_pb2
+
+from tui.backends.vertex.preflight.images import Images, short_image
+from tui.backends.vertex.transport.channels import Clients
+from tui.backends.vertex.transport.connect import Service
+from tui.domain.vertex.preflight import Check, CheckStatus, Path, image_of, ok
+from tui.emulator.admin_client import METHOD
+
+
+class Programs:
+    """Asks the emulator, which has the table that its jobs run by; then the registry as for the cloud."""
+
+    def __init__(self, clients: Clients, images: Images) -> None:
+        self._clients = clients
+        self._images = images
+
+    async def look(self, job: Mapping[str, Any], uri: str, paths: Sequence[Path]) -> Sequence[Check]:
+        """Whether every pool that names the image runs here, and as what."""
+        id = f"image:{uri}"
+        commands = {_command(job, path) for path in paths if path[-1] == "imageUri"}
+        programs = [] if commands else ["python with the job's packages"]
+        for command in sorted(commands):
+            answer = await self._ask(uri, command)
+            if "problem" in answer:
+                return [Check(id, CheckStatus.PROBLEM, str(answer["problem"]), str(answer.get("fix", "")))]
+            programs.append(str(answer["program"]))
+        if image_of(uri).repository:
+            found = await self._images.look(uri, paths)
+            if any(check.status is not CheckStatus.OK for check in found):
+                return found
+        return [ok(id, f"{short_image(uri)} runs on this machine as {' and '.join(programs)}")]
+
+    async def _ask(self, uri: str, command: Sequence[str]) -> dict[str, Any]:
+        message = struct_pb2.Struct()
+        message.update({"do": "program", "image": uri, "command": list(command)})
+
+        async def send(seconds: float) -> Any:
+            call = self._clients.channel_of(Service.REGISTRY).unary_unary(
+                METHOD,
+                request_serializer=struct_pb2.Struct.SerializeToString,
+                response_deserializer=struct_pb2.Struct.FromString,
+            )
+            return await call(message, timeout=seconds)
+
+        answer = await self._clients.caller.read(f"ask what {uri} runs as", send, patience=2.0)
+        found: dict[str, Any] = json_format.MessageToDict(answer)
+        return found
+
+
+def _command(job: Mapping[str, Any], path: Path) -> tuple[str, ...]:
+    """The command of the container whose image is at `path`; () for the image's own entry point."""
+    spec: Any = job
+    for part in path[:-1]:
+        spec = spec[part]
+    return tuple(str(word) for word in spec.get("command") or ())
