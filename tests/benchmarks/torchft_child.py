@@ -14,7 +14,6 @@ from datetime import timedelta
 
 import torch
 from torch.distributed import TCPStore
-from torchft import DistributedDataParallel, Manager, Optimizer, ProcessGroupGloo
 
 from tests.trainer import killed_workload
 
@@ -23,6 +22,14 @@ SECONDS = 60.0
 
 def main() -> None:
     """Print `ready`, then an object for each step: its number, when it ended, the groups that took part."""
+    # In the peers' environment alone.
+    from torchft import (
+        DistributedDataParallel,
+        Manager,
+        Optimizer,
+        ProcessGroupGloo,
+    )
+
     lighthouse, name, steps, samples = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     killed_workload.kill_node = lambda: os.kill(os.getpid(), signal.SIGKILL)
     torch.manual_seed(0)
